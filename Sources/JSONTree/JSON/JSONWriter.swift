@@ -1,0 +1,139 @@
+/// Appends JSON text to a byte buffer. The caller writes punctuation with `raw`; values are escaped and formatted here.
+public struct JSONWriter {
+    public var bytes: [UInt8]
+
+    public init(reservingCapacity capacity: Int = 256) {
+        bytes = []
+        bytes.reserveCapacity(capacity)
+    }
+
+    /// Text that is JSON already.
+    @inline(__always)
+    public mutating func raw(_ text: StaticString) {
+        bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    public mutating func raw(_ text: some Sequence<UInt8>) { bytes.append(contentsOf: text) }
+
+    public mutating func int(_ value: Int64) {
+        if value >= 0, value < 10 {
+            bytes.append(UInt8(ascii: "0") + UInt8(value))
+            return
+        }
+        var digits: (UInt64, UInt64, UInt64) = (0, 0, 0)
+        withUnsafeMutableBytes(of: &digits) { buffer in
+            var (i, rest) = (buffer.count, value.magnitude)
+            repeat {
+                i -= 1
+                buffer[i] = UInt8(ascii: "0") + UInt8(rest % 10)
+                rest /= 10
+            } while rest > 0
+            if value < 0 {
+                i -= 1
+                buffer[i] = UInt8(ascii: "-")
+            }
+            bytes.append(contentsOf: buffer[i...])
+        }
+    }
+
+    /// A quoted string; control characters, quotes and backslashes escaped.
+    public mutating func string(_ text: String) { string(Text(text)) }
+
+    public mutating func string(_ text: Text) {
+        bytes.append(UInt8(ascii: "\""))
+        text.withBytes { escape($0) }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func escape(_ text: UnsafeBufferPointer<UInt8>) {
+        var clean = 0
+        for i in text.indices {
+            let byte = text[i]
+            if byte >= 0x20, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") { continue }
+            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[clean..<i]))
+            clean = i + 1
+            bytes.append(UInt8(ascii: "\\"))
+            switch byte {
+            case 0x0A: bytes.append(UInt8(ascii: "n"))
+            case 0x0D: bytes.append(UInt8(ascii: "r"))
+            case 0x09: bytes.append(UInt8(ascii: "t"))
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes.append(byte)
+            default:
+                bytes.append(contentsOf: "u00".utf8)
+                bytes.append(Self.hex[Int(byte >> 4)])
+                bytes.append(Self.hex[Int(byte & 15)])
+            }
+        }
+        bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[clean...]))
+    }
+
+    private static let hex = Array("0123456789abcdef".utf8)
+
+    /// A path as a quoted string in the form of server pushes: `"a/b"`, `""` for the root.
+    public mutating func path(_ keys: some Sequence<Key>) {
+        bytes.append(UInt8(ascii: "\""))
+        var isFirst = true
+        for key in keys {
+            if !isFirst { bytes.append(UInt8(ascii: "/")) }
+            isFirst = false
+            key.text.withBytes { escape($0) }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// A node in export form (contract §4.3): objects with `.priority` inside, prioritised leaves as `.value` and `.priority`.
+    public mutating func node(_ node: Node) {
+        switch node {
+        case .null: raw("null")
+        case .bool(let value): value ? raw("true") : raw("false")
+        case .int(let value): int(value)
+        case .double(let value): raw(value.description.utf8)
+        case .string(let text): string(text)
+        case .prioritized(let leaf):
+            raw("{\".value\":")
+            self.node(leaf.leaf)
+            raw(",\".priority\":")
+            self.node(leaf.priority)
+            raw("}")
+        case .object(let object):
+            raw("{")
+            var isFirst = true
+            for (key, child) in object.children {
+                if !isFirst { bytes.append(UInt8(ascii: ",")) }
+                isFirst = false
+                string(key.text)
+                bytes.append(UInt8(ascii: ":"))
+                self.node(child)
+            }
+            if object.priority.exists {
+                raw(",\".priority\":")
+                self.node(object.priority)
+            }
+            raw("}")
+        }
+    }
+}
+
+extension Node {
+    /// The node's export form as JSON text.
+    public var json: String {
+        var writer = JSONWriter()
+        writer.node(self)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// Reads export-form JSON; server values are refused. For seeds, tests and tools.
+    public init(json: String) throws(JSONError) {
+        var native = json
+        let result: Result<Node, JSONError> = native.withUTF8 { bytes in
+            do throws(JSONError) {
+                var reader = JSONReader(UnsafeRawBufferPointer(bytes))
+                let value = try reader.writeValue()
+                try reader.expectEnd()
+                guard value.deferred.isEmpty else { throw .unknownServerValue(offset: 0) }
+                return .success(value.node)
+            } catch { return .failure(error) }
+        }
+        self = try result.get()
+    }
+}

@@ -1,0 +1,29 @@
+import Synchronization
+
+/// An object of the tree: its children in key order, its priority and its hash once somebody asked for it.
+///
+/// Immutable once published. `Node` writes change an object in place only when it is uniquely referenced and has no cached
+/// hash; else they copy it, sharing all untouched children.
+public final class ObjectNode: @unchecked Sendable {
+    // Sendable: `children` and `priority` change only while a single owner holds the object (isKnownUniquelyReferenced).
+    public internal(set) var children: ChildMap
+    /// int, double, string or null.
+    public internal(set) var priority: Node
+    let cachedHash = AtomicLazyReference<HashText>()
+
+    init(children: ChildMap, priority: Node = .null) {
+        self.children = children
+        self.priority = priority
+    }
+
+    func copy(priority: Node) -> ObjectNode { ObjectNode(children: children, priority: priority) }
+
+    /// Whether the single owner may change this object in place: a cached hash would go stale.
+    var isHashed: Bool { cachedHash.load() != nil }
+}
+
+/// A computed hash, boxed so that it can be published once without a lock.
+final class HashText: Sendable {
+    let text: String
+    init(_ text: String) { self.text = text }
+}

@@ -1,0 +1,79 @@
+/// The name of a child: 1–768 UTF-8 bytes without `. $ # [ ] /` and without control characters (contract §4.1).
+///
+/// Keys that read as 32-bit integers come first, in numeric order; all others follow by UTF-16 code unit (contract §3.2).
+/// Bounds of queries (`[MIN_NAME]`, padded successors) are held in the same type although they can be no child's name.
+public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringConvertible {
+    public let text: Text
+
+    /// Takes the text as it is; see `isValid` for the rules a stored key obeys.
+    public init(_ string: String) { text = Text(string) }
+    public init(stringLiteral value: String) { text = Text(value) }
+    /// The key of an array element.
+    public init(index: Int) { text = Text(String(index)) }
+
+    public var string: String { text.string }
+    public var description: String { text.string }
+
+    /// Longest key in bytes of UTF-8 (contract §4.1).
+    public static let maxBytes = 768
+
+    /// Whether this can name a stored child.
+    public var isValid: Bool { text.withBytes(Key.isValid) }
+
+    /// Whether the bytes can name a stored child: length and forbidden characters.
+    public static func isValid(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard !bytes.isEmpty, bytes.count <= maxBytes else { return false }
+        for byte in bytes where isForbidden(byte) { return false }
+        return true
+    }
+
+    /// `. $ # [ ] /`, U+0000–001F and U+007F.
+    @inline(__always)
+    static func isForbidden(_ byte: UInt8) -> Bool {
+        if byte < 0x20 || byte == 0x7F { return true }
+        switch byte {
+        case UInt8(ascii: "."), UInt8(ascii: "$"), UInt8(ascii: "#"), UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "/"): return true
+        default: return false
+        }
+    }
+
+    /// The number that the key reads as, when it has the form `-?[0-9]{1,10}` and fits 32 bits.
+    public var integer: Int32? { text.withBytes(Key.integer) }
+
+    @inline(__always)
+    static func integer(_ bytes: UnsafeBufferPointer<UInt8>) -> Int32? {
+        guard let first = bytes.first, first <= UInt8(ascii: "9"), bytes.count <= 11 else { return nil }
+        var i = 0
+        let negative = first == UInt8(ascii: "-")
+        if negative { i = 1 }
+        guard i < bytes.count, bytes.count - i <= 10 else { return nil }
+        var value: Int64 = 0
+        while i < bytes.count {
+            let digit = bytes[i] &- UInt8(ascii: "0")
+            guard digit <= 9 else { return nil }
+            value = value &* 10 &+ Int64(digit)
+            i &+= 1
+        }
+        return Int32(exactly: negative ? -value : value)
+    }
+}
+
+extension Key: Comparable {
+    public static func < (a: Key, b: Key) -> Bool { order(a, b) < 0 }
+
+    /// Negative, zero or positive as `a` comes before, is, or comes after `b`. Equal integers order by length: `1` before `01`.
+    @inline(__always)
+    static func order(_ a: Key, _ b: Key) -> Int {
+        a.text.withBytes { x in b.text.withBytes { y in order(x, y) } }
+    }
+
+    @inline(__always)
+    private static func order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
+        switch (integer(x), integer(y)) {
+        case (nil, nil): return utf16Order(x, y)
+        case (_, nil): return -1
+        case (nil, _): return 1
+        case (let m?, let n?): return m != n ? (m < n ? -1 : 1) : (x.count != y.count ? x.count - y.count : utf16Order(x, y))
+        }
+    }
+}

@@ -1,0 +1,70 @@
+/// A value that the server computes when a write is committed (contract §5).
+public enum ServerValue: Sendable, Equatable {
+    /// The time of the write in ms since the epoch, the same everywhere in one write.
+    case timestamp
+    /// Adds a number (`Node.int` or `.double`) to what is stored.
+    case increment(Node)
+}
+
+/// Data of a write request: a node in which the places of server values hold a stand-in until `resolved` fills them.
+public struct WriteValue: Sendable, Equatable {
+    public var node: Node
+    /// Server values in the data, in document order.
+    public var deferred: [Deferred]
+
+    public init(_ node: Node) {
+        self.node = node
+        deferred = []
+    }
+
+    init(node: Node, deferred: [Deferred]) {
+        self.node = node
+        self.deferred = deferred
+    }
+
+    public struct Deferred: Sendable, Equatable {
+        public enum Target: Sendable { case value, priority }
+        /// Relative to the written node.
+        public var path: Path
+        public var target: Target
+        public var value: ServerValue
+    }
+
+    /// The data with its server values computed.
+    /// - Parameters:
+    ///   - current: what is stored at the written place now.
+    ///   - now: ms since the epoch.
+    public func resolved(current: Node, now: Int64) -> Node {
+        var result = node
+        for item in deferred {
+            let stored = current.node(at: item.path)
+            switch item.target {
+            case .value:
+                let priority = result.node(at: item.path).priority
+                result.set(item.value.resolve(stored.leaf, now: now).with(priority: priority), at: item.path)
+            case .priority:
+                result.setPriority(item.value.resolve(stored.priority, now: now), at: item.path)
+            }
+        }
+        return result
+    }
+}
+
+extension ServerValue {
+    /// The value given what is stored: a non-number counts as absent; integers stay integers unless they overflow.
+    func resolve(_ stored: Node, now: Int64) -> Node {
+        switch self {
+        case .timestamp: return .int(now)
+        case .increment(let by):
+            switch (stored, by) {
+            case (.int(let a), .int(let b)):
+                let (sum, overflow) = a.addingReportingOverflow(b)
+                return overflow ? .number(Double(a) + Double(b)) : .int(sum)
+            case (.int(let a), .double(let b)): return .number(Double(a) + b)
+            case (.double(let a), .int(let b)): return .number(a + Double(b))
+            case (.double(let a), .double(let b)): return .number(a + b)
+            default: return by
+            }
+        }
+    }
+}
