@@ -25,6 +25,10 @@ let package = Package(
             .product(name: "Crypto", package: "swift-crypto"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared),
+        .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared),
+        // databases: write pipeline, observers
+        .target(name: "HubEngine", dependencies: ["JSONTree", "SecurityRules"], swiftSettings: shared),
+        .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules"], swiftSettings: shared),
         .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
