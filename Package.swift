@@ -22,6 +22,7 @@ let package = Package(
         .testTarget(name: "JSONTreeTests", dependencies: ["JSONTree"], swiftSettings: shared),
         // HTTP/1.1, WebSocket frames, realtime v5, observe: state machines over bytes
         .target(name: "WireProtocols", dependencies: [
+            "JSONTree",
             .product(name: "Crypto", package: "swift-crypto"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared),
