@@ -19,6 +19,12 @@ let package = Package(
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
         .target(name: "JSONTree", dependencies: [.product(name: "Crypto", package: "swift-crypto")], swiftSettings: shared),
         .testTarget(name: "JSONTreeTests", dependencies: ["JSONTree"], swiftSettings: shared),
+
+        // epoll, timerfd, accept4: what Glibc's module leaves out
+        .target(name: "CLinux"),
+        // loops, listeners, connections, timers
+        .target(name: "DispatchNet", dependencies: ["CLinux"], swiftSettings: shared),
+        .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux"], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
 )
