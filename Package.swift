@@ -27,6 +27,12 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared),
         .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
+
+        // epoll, timerfd, accept4: what Glibc's module leaves out
+        .target(name: "CLinux"),
+        // loops, listeners, connections, timers
+        .target(name: "DispatchNet", dependencies: ["CLinux"], swiftSettings: shared),
+        .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux"], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
 )
