@@ -22,6 +22,7 @@ let package = Package(
         .testTarget(name: "JSONTreeTests", dependencies: ["JSONTree"], swiftSettings: shared),
         // HTTP/1.1, WebSocket frames, realtime v5, observe: state machines over bytes
         .target(name: "WireProtocols", dependencies: [
+            "JSONTree",
             .product(name: "Crypto", package: "swift-crypto"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared),
@@ -30,6 +31,12 @@ let package = Package(
         .target(name: "HubEngine", dependencies: ["JSONTree", "SecurityRules"], swiftSettings: shared),
         .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules"], swiftSettings: shared),
         .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
+
+        // epoll, timerfd, accept4: what Glibc's module leaves out
+        .target(name: "CLinux"),
+        // loops, listeners, connections, timers
+        .target(name: "DispatchNet", dependencies: ["CLinux"], swiftSettings: shared),
+        .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux"], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
 )

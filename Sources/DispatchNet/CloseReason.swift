@@ -1,0 +1,48 @@
+/// Why a connection ended. Each reason has a stable ``code`` and a counter per loop (``LoopCounters``).
+public enum CloseReason: Sendable, Hashable {
+    /// The peer sent FIN and nothing more was expected.
+    case peerClosed
+    /// The peer reset the connection, or the network lost it.
+    case peerReset
+    /// More than ``NetSettings/outboundLimitBytes`` waited for a peer that reads too slowly.
+    case writeOverflow
+    /// The peer broke a protocol; the number is that protocol's own (an RFC 6455 close code, an HTTP status).
+    case protocolError(UInt16)
+    /// This server is stopping.
+    case serverShutdown
+    /// Nothing was heard from the peer for too long.
+    case idle
+    /// Everything was said: the regular end of an exchange.
+    case finished
+    /// A limit other than the outbound one was passed (size, rate, connections).
+    case limitExceeded(UInt16)
+    /// The application has ended the session: credentials revoked, replaced by a newer session, asked to leave.
+    case dismissed
+    /// The kernel reported something else; the number is an errno.
+    case systemError(Int32)
+
+    /// Stable: written to logs and metrics. 1… in the order above.
+    public var code: Int {
+        switch self {
+        case .peerClosed: 1
+        case .peerReset: 2
+        case .writeOverflow: 3
+        case .protocolError: 4
+        case .serverShutdown: 5
+        case .idle: 6
+        case .finished: 7
+        case .limitExceeded: 8
+        case .dismissed: 9
+        case .systemError: 10
+        }
+    }
+
+    /// Stable: the label in metrics.
+    public var name: String { Self.names[code] }
+
+    /// The names by code; index 0 is unused.
+    public static let names = [
+        "", "peer_closed", "peer_reset", "write_overflow", "protocol_error", "server_shutdown", "idle", "finished",
+        "limit_exceeded", "dismissed", "system_error",
+    ]
+}

@@ -1,0 +1,77 @@
+internal import CLinux
+
+/// What a peer has been too slow to take: bytes in order, oldest first. Exists only while there are some.
+///
+/// Small remains are copied out of the turn's shared blocks, because those are used again; a large frame has a block
+/// of its own, which all connections that still need it share.
+struct Backlog {
+    private struct Piece {
+        let block: Block
+        var offset: Int
+        var end: Int
+    }
+
+    private var pieces: [Piece] = []
+    /// The first piece that still has bytes.
+    private var head = 0
+    /// The block that copies go to; ours alone.
+    private var tail: Block?
+    private(set) var bytes = 0
+
+    private static let smallestCopyBlock = 4 << 10
+    private static let largestCopyBlock = 256 << 10
+
+    var isEmpty: Bool { bytes == 0 }
+
+    mutating func append(_ block: Block, offset: Int, count: Int) {
+        guard count > 0 else { return }
+        bytes += count
+        if !block.isReused {
+            pieces.append(Piece(block: block, offset: offset, end: offset + count))
+            return
+        }
+        let source = UnsafeRawBufferPointer(start: block.base + offset, count: count)
+        if let tail, tail.free >= count, let last = pieces.last, last.block === tail {
+            tail.append(source)
+            pieces[pieces.count - 1].end = tail.used
+            return
+        }
+        let grown = min(Self.largestCopyBlock, max(Self.smallestCopyBlock, (tail?.capacity ?? 0) * 2))
+        let fresh = Block(capacity: max(grown, count), isReused: false)
+        fresh.append(source)
+        tail = fresh
+        pieces.append(Piece(block: fresh, offset: 0, end: count))
+    }
+
+    /// Describes the oldest bytes, in at most `limit` vectors, and says how many vectors and bytes they are.
+    func fill(_ vectors: UnsafeMutablePointer<iovec>, limit: Int) -> (vectors: Int, bytes: Int) {
+        var count = 0
+        var total = 0
+        for piece in pieces[head...].prefix(limit) {
+            let length = piece.end - piece.offset
+            vectors[count] = iovec(iov_base: piece.block.base + piece.offset, iov_len: length)
+            count += 1
+            total += length
+        }
+        return (count, total)
+    }
+
+    /// Forgets the oldest `count` bytes: they have left.
+    mutating func consume(_ count: Int) {
+        var left = count
+        bytes -= count
+        while left > 0 {
+            let length = pieces[head].end - pieces[head].offset
+            if left < length {
+                pieces[head].offset += left
+                break
+            }
+            left -= length
+            head += 1
+        }
+        if head > 32, head * 2 > pieces.count {
+            pieces.removeFirst(head)
+            head = 0
+        }
+    }
+}

@@ -1,0 +1,67 @@
+internal import CLinux
+internal import Glibc
+
+extension Connection {
+    /// The kernel's readiness event for this connection.
+    func ready(_ readiness: Readiness) {
+        if readiness.contains(.writable) { writable() }
+        if readiness.contains(.readable), interest.contains(.read) {
+            readable()
+        } else if readiness.contains(.broken), state != .closed {
+            let errno = vigla_socket_error(fd)
+            fail(Self.reason(errno: errno == 0 ? ECONNRESET : errno))
+        }
+    }
+
+    /// Reads until the kernel has no more, or until it is the others' turn. A read that does not fill the buffer
+    /// has emptied the socket; epoll is level-triggered, so whatever arrives after it is reported again.
+    private func readable() {
+        let capacity = loop.settings.readBufferBytes
+        var reads = 0
+        while state != .closed, interest.contains(.read), reads < loop.settings.readsPerTurn {
+            reads += 1
+            let count = vigla_receive(fd, loop.readBuffer, capacity)
+            if count > 0 {
+                loop.counting.bytesReceived += count
+                if state == .open {
+                    handler?.received(UnsafeMutableRawBufferPointer(start: loop.readBuffer, count: count))
+                }
+                if count < capacity { return }
+            } else if count == 0 {
+                return finishedByPeer()
+            } else {
+                if count != -Int(EAGAIN) { fail(Self.reason(errno: Int32(-count))) }
+                return
+            }
+        }
+    }
+
+    private func finishedByPeer() {
+        peerFinished = true
+        setInterest(.read, false)
+        switch state {
+        case .open:
+            let answer = handler?.peerFinishedSending() ?? .close
+            if answer == .close { close(.peerClosed) }
+        case .lingering:
+            destroy(reset: false)
+        case .draining, .closed:
+            break
+        }
+    }
+
+    static func reason(errno: Int32) -> CloseReason {
+        switch errno {
+        case ECONNRESET, EPIPE, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH: .peerReset
+        default: .systemError(errno)
+        }
+    }
+
+    func setInterest(_ wanted: Interest, _ on: Bool) {
+        var next = interest
+        if on { next.insert(wanted) } else { next.remove(wanted) }
+        guard next != interest else { return }
+        interest = next
+        loop.poller.change(fd, tag: tag, to: next)
+    }
+}

@@ -1,0 +1,154 @@
+internal import CLinux
+internal import Glibc
+
+extension Connection {
+    /// Adds a frame of the loop's to what leaves at the end of the turn. This is the work done per delivery.
+    @inline(__always)
+    func enqueue(_ segment: Segment) {
+        guard state == .open, segment.length > 0 else { return }
+        loop.counting.deliveries &+= 1
+        if pendingBytes == 0 {
+            first = segment
+        } else if more.isEmpty {
+            if first.isFollowed(by: segment) { first.length += segment.length } else { more.append(segment) }
+        } else {
+            let last = more.count - 1
+            if more[last].isFollowed(by: segment) { more[last].length += segment.length } else { more.append(segment) }
+        }
+        pendingBytes += Int(segment.length)
+        if !isDirty { markDirty() }
+    }
+
+    @inline(__always)
+    func markDirty() {
+        guard !isDirty else { return }
+        isDirty = true
+        loop.willFlush(self)
+    }
+
+    /// Called once per turn for each dirty connection: hands this turn's frames to the kernel in one call.
+    func flush() {
+        isDirty = false
+        guard state != .closed else { return }
+        if pendingBytes > 0 {
+            if backlog == nil { sendPending() } else { keepPending(skipping: 0) }
+            if let backlog, backlog.bytes > outboundLimitBytes { fail(.writeOverflow) }
+        }
+        if state == .draining {
+            if backlog == nil { finishWriting() } else { boundClosing(loop.settings.drainTimeoutMs) }
+        }
+    }
+
+    private func sendPending() {
+        var count = 1
+        let vectors = loop.vectors
+        vectors[0] = loop.frames.vector(first)
+        for segment in more.prefix(EventLoop.vectorCapacity - 1) {
+            vectors[count] = loop.frames.vector(segment)
+            count += 1
+        }
+        let sent = transmit(count)
+        guard sent >= 0 else { return }
+        if sent == pendingBytes { dropPending() } else { keepPending(skipping: sent) }
+    }
+
+    /// One system call with the first `count` of the loop's vectors. The bytes taken, 0 when the kernel has no room,
+    /// negative when the connection has failed.
+    private func transmit(_ count: Int) -> Int {
+        let sent = vigla_send(fd, loop.vectors, count)
+        loop.counting.writes &+= 1
+        if sent >= 0 {
+            loop.counting.bytesSent &+= sent
+            return sent
+        }
+        if sent == -Int(EAGAIN) { return 0 }
+        // A reset by the peer may hide bytes that it sent before; they are lost with it, as with any server.
+        fail(Self.reason(errno: Int32(-sent)))
+        return -1
+    }
+
+    /// Moves this turn's frames, but for the first bytes, to the backlog, and asks to be told when there is room.
+    private func keepPending(skipping sent: Int) {
+        var skip = sent
+        var kept = backlog ?? Backlog()
+        backlog = nil
+        kept.append(first, of: loop.frames, skipping: &skip)
+        for segment in more { kept.append(segment, of: loop.frames, skipping: &skip) }
+        backlog = kept
+        dropPending()
+        setInterest(.write, true)
+    }
+
+    private func dropPending() {
+        pendingBytes = 0
+        first = .none
+        if !more.isEmpty { more.removeAll(keepingCapacity: more.capacity <= 32) }
+    }
+
+    /// The peer has made room.
+    func writable() {
+        guard state != .closed, let filled = backlog?.fill(loop.vectors, limit: 64) else { return }
+        let sent = transmit(filled.vectors)
+        guard sent >= 0 else { return }
+        backlog?.consume(sent)
+        // More than 64 pieces, or a short write: the level-triggered poller reports again when there is room.
+        guard backlog?.isEmpty == true else { return }
+        backlog = nil
+        setInterest(.write, false)
+        if state == .draining { finishWriting() } else { handler?.outboundDrained() }
+    }
+
+    // MARK: ending
+
+    /// Everything has left: say so to the peer, and wait for its FIN.
+    private func finishWriting() {
+        if peerFinished { return destroy(reset: false) }
+        guard vigla_shutdown_write(fd) == 0 else { return destroy(reset: false) }
+        state = .lingering
+        setInterest(.read, true)
+        boundClosing(loop.settings.lingerTimeoutMs)
+    }
+
+    /// After this time the descriptor is closed whatever is missing.
+    private func boundClosing(_ limitMs: Int) {
+        if state == .draining, closingTimer != nil { return }
+        closingTimer?.cancel()
+        closingTimer = loop.schedule(afterMs: limitMs, everyMs: nil) { [weak self] in
+            guard let self else { return }
+            self.destroy(reset: self.state == .draining)
+        }
+    }
+
+    func fail(_ reason: CloseReason) {
+        if state == .open { loop.willEnd(self, reason) }
+        destroy(reset: true)
+    }
+
+    func destroy(reset: Bool) {
+        guard state != .closed else { return }
+        state = .closed
+        closingTimer?.cancel()
+        closingTimer = nil
+        dropPending()
+        backlog = nil
+        _ = reset ? vigla_close_reset(fd) : vigla_close(fd)
+        loop.didClose(self)
+    }
+}
+
+extension TurnFrames {
+    @inline(__always)
+    func vector(_ segment: Segment) -> iovec {
+        iovec(iov_base: blocks[Int(segment.block)].base + Int(segment.offset), iov_len: Int(segment.length))
+    }
+}
+
+extension Backlog {
+    fileprivate mutating func append(_ segment: Segment, of frames: TurnFrames, skipping skip: inout Int) {
+        let passed = min(skip, Int(segment.length))
+        skip -= passed
+        append(
+            frames.blocks[Int(segment.block)], offset: Int(segment.offset) + passed,
+            count: Int(segment.length) - passed)
+    }
+}

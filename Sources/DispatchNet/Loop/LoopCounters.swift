@@ -1,0 +1,27 @@
+/// What a loop has done since it began. Sums, never reset.
+public struct LoopCounters: Sendable {
+    /// Connections accepted or connected.
+    public var opened = 0
+    /// Connections whose descriptor is closed.
+    public var closed = 0
+    /// Frames handed to `send` and `broadcast`, once per connection.
+    public var deliveries = 0
+    /// System calls that sent something.
+    public var writes = 0
+    public var bytesReceived = 0
+    public var bytesSent = 0
+    /// Loop turns: each handles a batch of events and handed-over work, and ends with one flush.
+    public var turns = 0
+    /// Times that the system had no descriptor left for a new connection.
+    public var acceptFailures = 0
+    /// Events for connections that had already gone.
+    public var staleEvents = 0
+    /// Ends by ``CloseReason/code``.
+    public internal(set) var endsByCode: [Int] = Array(repeating: 0, count: CloseReason.names.count)
+
+    /// Connections that have a descriptor now.
+    public var connections: Int { opened - closed }
+
+    /// How many connections ended for a reason, whatever its associated number.
+    public func ends(_ reason: CloseReason) -> Int { endsByCode[reason.code] }
+}

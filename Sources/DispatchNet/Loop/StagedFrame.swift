@@ -1,0 +1,40 @@
+/// Bytes that a loop holds for the current callback, ready to be sent to any number of its connections without
+/// another copy. Valid until the handler method, `execute` block or timer that staged it returns.
+public struct StagedFrame: Sendable {
+    let segment: Segment
+    /// Which filling of the loop's frames the segment belongs to.
+    let filling: UInt32
+}
+
+extension EventLoop {
+    /// Copies bytes once for this loop. Send them with ``Connection/send(_:)-(StagedFrame)``, mixed with frames of
+    /// the connection's own: all of a turn leaves together, in order.
+    public func stage(_ bytes: UnsafeRawBufferPointer) -> StagedFrame {
+        debugAssertOnLoop()
+        return StagedFrame(segment: frames.store(bytes), filling: filling)
+    }
+
+    public func stage(_ bytes: [UInt8]) -> StagedFrame {
+        bytes.withUnsafeBytes { stage($0) }
+    }
+
+    /// Sends the same bytes to many connections of this loop. The bytes are copied once per call, not per connection.
+    public func broadcast(_ bytes: [UInt8], to connections: [Connection]) {
+        let frame = stage(bytes)
+        for connection in connections { connection.send(frame) }
+    }
+
+    /// The same for any collection of things that have a connection; those without one are passed over.
+    @inlinable
+    public func broadcast<Receivers: Sequence>(
+        _ bytes: [UInt8], to receivers: Receivers, connection: (Receivers.Element) -> Connection?
+    ) {
+        let frame = stage(bytes)
+        for receiver in receivers { connection(receiver)?.send(frame) }
+    }
+
+    @inline(__always)
+    func checkValid(_ frame: StagedFrame) {
+        precondition(frame.filling == filling, "a staged frame was sent after the callback that staged it")
+    }
+}

@@ -1,0 +1,26 @@
+/// What can go wrong before a connection exists. After that, see ``CloseReason``.
+public enum NetError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The kernel refused a descriptor or a registration; `call` names the system call.
+    case system(call: String, errno: Int32)
+    /// The host name has no address; `code` is a getaddrinfo code.
+    case unresolved(host: String, code: Int32)
+    /// The address is taken or not ours.
+    case bindFailed(address: String, errno: Int32)
+    /// Nobody listens there, or no route: the errno of the last address tried.
+    case connectFailed(address: String, errno: Int32)
+    /// The peer did not answer within ``NetSettings/connectTimeoutMs``.
+    case connectTimedOut(address: String)
+    /// The loop was shut down.
+    case loopClosed
+
+    public var description: String {
+        switch self {
+        case .system(let call, let errno): "\(call) failed (errno \(errno))"
+        case .unresolved(let host, let code): "no address for \(host) (getaddrinfo \(code))"
+        case .bindFailed(let address, let errno): "cannot listen on \(address) (errno \(errno))"
+        case .connectFailed(let address, let errno): "cannot connect to \(address) (errno \(errno))"
+        case .connectTimedOut(let address): "no answer from \(address) in time"
+        case .loopClosed: "the loop is shut down"
+        }
+    }
+}

@@ -1,0 +1,119 @@
+internal import CLinux
+internal import Glibc
+
+/// An IPv4 or IPv6 address with its port, in 28 bytes: small enough to keep one per idle connection.
+public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
+    /// The address in network order; IPv4 uses the first four bytes.
+    let bytes: InlineBytes
+    /// 0 except for link-local IPv6.
+    let scope: UInt32
+    public let port: UInt16
+    public let isIPv6: Bool
+
+    struct InlineBytes: Sendable, Hashable {
+        var high: UInt64
+        var low: UInt64
+    }
+
+    /// The numeric host without brackets: `127.0.0.1`, `::1`.
+    public var host: String {
+        withUnsafeTemporaryAllocation(byteCount: Int(INET6_ADDRSTRLEN) + 1, alignment: 1) { text in
+            withUnsafeBytes(of: bytes) { raw in
+                let start = text.baseAddress?.assumingMemoryBound(to: CChar.self)
+                guard inet_ntop(isIPv6 ? AF_INET6 : AF_INET, raw.baseAddress, start, socklen_t(text.count)) != nil,
+                      let start else { return "?" }
+                return String(cString: start)
+            }
+        }
+    }
+
+    /// `127.0.0.1:9000`, `[::1]:9000`.
+    public var description: String { isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)" }
+
+    /// Whether the address can only be reached from this machine.
+    public var isLoopback: Bool {
+        withUnsafeBytes(of: bytes) { raw in
+            guard isIPv6 else { return raw[0] == 127 }
+            return raw.prefix(15).allSatisfy { $0 == 0 } && raw[15] == 1
+        }
+    }
+}
+
+extension SocketAddress {
+    /// Nil for families other than IPv4 and IPv6.
+    init?(_ pointer: UnsafePointer<sockaddr>) {
+        let raw = UnsafeRawPointer(pointer)
+        switch Int32(pointer.pointee.sa_family) {
+        case AF_INET:
+            let address = raw.loadUnaligned(as: sockaddr_in.self)
+            var inline = InlineBytes(high: 0, low: 0)
+            withUnsafeMutableBytes(of: &inline) { $0.storeBytes(of: address.sin_addr.s_addr, as: UInt32.self) }
+            self.init(bytes: inline, scope: 0, port: UInt16(bigEndian: address.sin_port), isIPv6: false)
+        case AF_INET6:
+            let address = raw.loadUnaligned(as: sockaddr_in6.self)
+            let inline = withUnsafeBytes(of: address.sin6_addr) { $0.loadUnaligned(as: InlineBytes.self) }
+            self.init(
+                bytes: inline, scope: address.sin6_scope_id, port: UInt16(bigEndian: address.sin6_port), isIPv6: true)
+        default:
+            return nil
+        }
+    }
+
+    init?(_ storage: inout sockaddr_storage) {
+        let made = withUnsafePointer(to: &storage) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { SocketAddress($0) }
+        }
+        guard let made else { return nil }
+        self = made
+    }
+
+    func withSockaddr<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
+        var storage = sockaddr_storage()
+        let length: Int
+        if isIPv6 {
+            var address = sockaddr_in6()
+            address.sin6_family = sa_family_t(AF_INET6)
+            address.sin6_port = port.bigEndian
+            address.sin6_scope_id = scope
+            withUnsafeMutableBytes(of: &address.sin6_addr) { $0.storeBytes(of: bytes, as: InlineBytes.self) }
+            length = MemoryLayout<sockaddr_in6>.size
+            withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: address, as: sockaddr_in6.self) }
+        } else {
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = port.bigEndian
+            withUnsafeBytes(of: bytes) { address.sin_addr.s_addr = $0.loadUnaligned(as: UInt32.self) }
+            length = MemoryLayout<sockaddr_in>.size
+            withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: address, as: sockaddr_in.self) }
+        }
+        return withUnsafePointer(to: &storage) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(length)) }
+        }
+    }
+
+    func with(port: UInt16) -> SocketAddress {
+        SocketAddress(bytes: bytes, scope: scope, port: port, isIPv6: isIPv6)
+    }
+
+    var family: Int32 { isIPv6 ? AF_INET6 : AF_INET }
+
+    /// The addresses of a name, in the order to try. Blocks on DNS unless `numericOnly`.
+    static func resolve(
+        _ host: String, port: UInt16, numericOnly: Bool = false, passive: Bool = false
+    ) throws(NetError) -> [SocketAddress] {
+        var bare = host[...]
+        if bare.first == "[", bare.last == "]" { bare = bare.dropFirst().dropLast() }
+        var list: UnsafeMutablePointer<addrinfo>?
+        let code = vigla_resolve(String(bare), port, numericOnly, passive, &list)
+        guard code == 0 else { throw NetError.unresolved(host: host, code: code) }
+        defer { freeaddrinfo(list) }
+        var found: [SocketAddress] = []
+        var next = list
+        while let entry = next?.pointee {
+            if let address = entry.ai_addr, let made = SocketAddress(address) { found.append(made) }
+            next = entry.ai_next
+        }
+        guard !found.isEmpty else { throw NetError.unresolved(host: host, code: 0) }
+        return found
+    }
+}

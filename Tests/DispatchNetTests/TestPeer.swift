@@ -1,0 +1,174 @@
+import CLinux
+import Dispatch
+import DispatchNet
+import Glibc
+import Synchronization
+
+/// A client on a plain blocking socket: independent of the code under test. Reads give up after 20 s, so that a broken
+/// server fails a test instead of hanging it.
+final class TestPeer {
+    let fd: Int32
+
+    init(port: UInt16, receiveBuffer: Int32? = nil) {
+        let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        self.fd = fd
+        if let receiveBuffer { _ = vigla_set_receive_buffer(fd, receiveBuffer) }
+        var limit = timeval(tv_sec: 20, tv_usec: 0)
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        _ = vigla_set_no_delay(fd)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        isConnected = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.connect(fd, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+    }
+
+    let isConnected: Bool
+
+    deinit { _ = Glibc.close(fd) }
+
+    func write(_ bytes: [UInt8]) {
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes.withUnsafeBytes {
+                Glibc.send(fd, $0.baseAddress.map { $0 + sent }, bytes.count - sent, Int32(MSG_NOSIGNAL))
+            }
+            guard count > 0 else { return }
+            sent += count
+        }
+    }
+
+    /// At most `count` bytes of one read; empty at the end; nil on an error (reset, time out).
+    func readSome(_ count: Int) -> [UInt8]? {
+        var failed = false
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
+            let got = recv(fd, buffer.baseAddress, count, 0)
+            failed = got < 0
+            used = max(0, got)
+        }
+        return failed ? nil : bytes
+    }
+
+    /// Exactly `count` bytes, or fewer when the stream ended.
+    func read(_ count: Int) -> [UInt8] {
+        var all: [UInt8] = []
+        while all.count < count, let some = readSome(count - all.count), !some.isEmpty { all += some }
+        return all
+    }
+
+    /// True when the next read reports a regular end.
+    func readsEnd() -> Bool { readSome(1) == [] }
+
+    func finishWriting() { shutdown(fd, Int32(SHUT_WR)) }
+
+    /// Closes with a reset.
+    func reset() {
+        var now = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, socklen_t(MemoryLayout<linger>.size))
+        // dup2 over the descriptor closes the socket now and leaves the number valid for deinit.
+        let null = open("/dev/null", O_RDWR)
+        dup2(null, fd)
+        Glibc.close(null)
+    }
+}
+
+/// Values handed from loops to the test's thread, in order.
+final class Log<Value: Sendable>: Sendable {
+    private let values = Mutex<[Value]>([])
+    private let available = DispatchSemaphore(value: 0)
+
+    func append(_ value: Value) {
+        values.withLock { $0.append(value) }
+        available.signal()
+    }
+
+    /// The next value, waiting for it; nil after 20 s.
+    func next() -> Value? {
+        guard available.wait(timeout: .now() + 20) == .success else { return nil }
+        return values.withLock { $0.removeFirst() }
+    }
+
+    /// What has come and was not taken.
+    var waiting: [Value] { values.withLock { $0 } }
+}
+
+/// A handler made of closures.
+final class Scripted: ConnectionHandler {
+    let connection: Connection
+    var onBytes: (Connection, [UInt8]) -> Void = { $0.send($1) }
+    var onHalfClose: (Connection) -> HalfClose = { _ in .close }
+    var onDrained: (Connection) -> Void = { _ in }
+    var onEnd: (CloseReason) -> Void = { _ in }
+
+    init(_ connection: Connection, _ configure: (Scripted) -> Void = { _ in }) {
+        self.connection = connection
+        configure(self)
+    }
+
+    func received(_ bytes: UnsafeMutableRawBufferPointer) { onBytes(connection, Array(bytes)) }
+    func peerFinishedSending() -> HalfClose { onHalfClose(connection) }
+    func outboundDrained() { onDrained(connection) }
+    func ended(_ reason: CloseReason) { onEnd(reason) }
+}
+
+/// A server on a free port; shut down when the test lets it go.
+final class TestServer {
+    let group: EventLoopGroup
+    let listener: Listener
+    /// Ends of all connections, in order.
+    let ends = Log<CloseReason>()
+    /// Every connection, as it is accepted.
+    let connections = Log<Connection>()
+
+    var port: UInt16 { listener.port }
+    var loop: EventLoop { group.loops[0] }
+
+    init(
+        loops: Int = 1, settings: NetSettings = NetSettings(),
+        _ configure: @escaping @Sendable (Scripted) -> Void = { _ in }
+    ) throws {
+        group = try EventLoopGroup(count: loops, settings: settings)
+        listener = try Listener.bind(host: "127.0.0.1", port: 0)
+        listener.start(on: group) { [ends, connections] connection in
+            Scripted(connection) { handler in
+                handler.onEnd = { ends.append($0) }
+                configure(handler)
+                connections.append(connection)
+            }
+        }
+    }
+
+    deinit { group.shutdownAndWait(graceMs: 0) }
+
+    /// Runs on the loop and waits for the result.
+    func onLoop<T: Sendable>(_ loop: EventLoop? = nil, _ body: @escaping @Sendable () -> T) -> T? {
+        let result = Log<T>()
+        (loop ?? self.loop).execute { result.append(body()) }
+        return result.next()
+    }
+
+    /// The counters after everything handed over so far has been settled.
+    func counters() -> LoopCounters {
+        // The first block's turn publishes before it ends; a second round trip by the queue itself sees that.
+        _ = onLoop {}
+        return loop.queue.sync { loop.counters }
+    }
+}
+
+/// Bytes whose position can be told from their values, to check order and completeness.
+func pattern(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
+    var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1
+    return [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
+        for i in 0..<count {
+            state ^= state << 13
+            state ^= state >> 7
+            state ^= state << 17
+            buffer[i] = UInt8(truncatingIfNeeded: state)
+        }
+        used = count
+    }
+}
