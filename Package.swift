@@ -15,6 +15,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
     ],
     targets: [
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
@@ -30,6 +31,12 @@ let package = Package(
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: ["JSONTree", "SecurityRules"], swiftSettings: shared),
         .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules"], swiftSettings: shared),
+        // sessions, endpoints, limits, console files
+        .target(name: "HubServer", dependencies: [
+            "DispatchNet", "HubEngine", "JSONTree", "SecurityRules", "WireProtocols",
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
         .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
 
         // epoll, timerfd, accept4: what Glibc's module leaves out

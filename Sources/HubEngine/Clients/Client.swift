@@ -22,6 +22,11 @@ open class Client: @unchecked Sendable {
         self.lane = lane
         self.dialect = dialect
     }
+
+    /// The observer with a subscription id (observe protocol). O(observers of the client)
+    func observation(id: Int64) -> Observation? {
+        observations.first { if case .events(id, _) = $0.style { true } else { false } }
+    }
 }
 
 /// The wire protocol of a client.

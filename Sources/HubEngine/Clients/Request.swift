@@ -20,8 +20,8 @@ public enum Request: Sendable {
     /// Keeps writes for the moment the client is gone (contract §6.2).
     case onDisconnect([Write])
     case cancelOnDisconnect(Path)
-    /// An answer that was known without the database but keeps its place in the order.
-    case answer(Reply)
+    /// An answer that the session could write without the database; it only keeps its place in the order.
+    case answer([UInt8])
 }
 
 /// One write: replace what is at a place, or only its priority.
@@ -60,8 +60,11 @@ public struct Failure: Error, Sendable, Equatable {
         case invalidToken = "invalid_token"
         case expiredToken = "expired_token"
         case tooBig = "too_big"
-        case unavailable = "unavailable"
+        case unavailable
         case failure
+        /// Observe protocol: no observer has the id, or one has it already.
+        case unknownObserver = "unknown_sub"
+        case duplicateObserver = "duplicate_id"
     }
 
     public var code: Code

@@ -21,9 +21,12 @@ extension Core {
             remove(Observation(path: path, style: style), of: client)
             answer(.done, item)
         case .unobserveID(let id):
-            let ended = client.observations.filter { if case .events(id, _) = $0.style { true } else { false } }
-            for observation in ended { remove(observation, of: client) }
-            answer(ended.isEmpty ? .failed(Failure(.failure, "No observer has the id \(id).")) : .done, item)
+            if let observation = client.observation(id: id) {
+                remove(observation, of: client)
+                answer(.done, item)
+            } else {
+                answer(.failed(Failure(.unknownObserver, "No observer has the id \(id).")), item)
+            }
         case .get(let path):
             answer(allowsRead(path, client) ? .value(root.node(at: path)) : .failed(.permissionDenied), item)
         case .write(let writes, let expectedHash):
@@ -36,8 +39,8 @@ extension Core {
         case .cancelOnDisconnect(let path):
             client.pending.cancel(path)
             answer(.done, item)
-        case .answer(let reply):
-            answer(reply, item)
+        case .answer(let bytes):
+            output.send(bytes, to: client)
         }
     }
 
@@ -91,6 +94,9 @@ extension Core {
     private func observe(_ path: Path, _ style: ObserverStyle, hash: String, _ item: Database.Item) {
         let client = item.client
         guard allowsRead(path, client) else { return answer(.failed(.permissionDenied), item) }
+        if case .events(let id, _) = style, client.observation(id: id) != nil {
+            return answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
+        }
         observers.view(at: path, lanes: laneCount).add(client, style: style)
         client.observations.insert(Observation(path: path, style: style))
         let node = root.node(at: path)

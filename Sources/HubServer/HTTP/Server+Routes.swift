@@ -2,6 +2,7 @@ import DispatchNet
 import HTTPTypes
 import HubEngine
 import JSONTree
+import Logging
 import WireProtocols
 
 /// What a request leads to.

@@ -37,13 +37,11 @@ public enum Durability: String, Sendable, CaseIterable {
 public struct ServerLimits: Sendable {
     public var http = HTTPLimits()
     public var net = NetSettings()
-    /// Bytes of one WebSocket frame or message, or of one realtime message over all its chunks; more closes the connection
-    /// with 1009. Default 32 MiB.
-    public var messageBytes = 32 << 20
-    /// Bytes of a write request; more is answered with `too_big`. Default 16 MiB (contract §4.1).
-    public var writeBytes = 16 << 20
-    /// Bytes of one stored string. Default 10 MiB (contract §4.1).
-    public var stringBytes = 10 << 20
+    /// Bytes of one WebSocket message, and so of any frame; more closes the connection with 1009. Default 32 MiB.
+    public var frameBytes = 32 << 20
+    /// Bytes of a realtime message over all its chunks, and of an observe request; more is answered with `too_big`.
+    /// Default 16 MiB (contract §4.1). Strings: 10 MiB.
+    public var realtime = RealtimeLimits()
     /// Seconds without any byte from a WebSocket peer before it is asked for a sign of life. Default 25.
     public var pingAfterSeconds = 25
     /// Seconds without any byte from a WebSocket peer before its session ends. Default 75 (contract §1.5).

@@ -1,5 +1,6 @@
 import HubEngine
 import JSONTree
+import WireProtocols
 
 /// Turns a credential into an identity (contract §8.1).
 ///
@@ -32,7 +33,7 @@ struct Credentials {
         let subject = claims.child("sub").exists ? claims.child("sub") : claims.child("user_id")
         guard case .string = subject else { throw badToken }
         let provider = claims.child("firebase").child("sign_in_provider")
-        let auth: Node = .object([("uid", subject), ("provider", provider.exists ? provider : "custom"), ("token", claims)])
+        let auth: Node = ["uid": subject, "provider": provider.exists ? provider : "custom", "token": claims]
         return Identity(auth: auth)
     }
 

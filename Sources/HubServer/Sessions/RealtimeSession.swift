@@ -38,7 +38,7 @@ final class RealtimeSession: WebSocketSession, @unchecked Sendable {
                     case .control: break
                     }
                 } catch { close(error.closeCode, error.reason) }
-            case .oversized(let number): answer(.failed(Failure(.writeTooBig)), number)
+            case .oversized(let number): answer(.failed(Failure(RealtimeRefusal.writeTooBig)), number)
             case .failure(let error): close(error.closeCode, error.reason)
             }
         }
@@ -72,7 +72,9 @@ final class RealtimeSession: WebSocketSession, @unchecked Sendable {
     }
 
     private func ask(_ request: Request, _ number: Int64) { database.submit(request, from: self, token: number) }
-    private func answer(_ reply: Reply, _ number: Int64) { ask(.answer(reply), number) }
+    private func answer(_ reply: Reply, _ number: Int64) {
+        ask(.answer(HubFormat().reply(reply, to: number, dialect: .realtime)), number)
+    }
 
     private func identify(_ credential: RealtimeCredential, _ number: Int64) {
         do throws(Failure) {

@@ -23,7 +23,7 @@ class WebSocketSession: Client, LaneMember, @unchecked Sendable {
         self.server = server
         lane_ = server.lanes[connection.loop.index]
         heardAt = lane_.seconds
-        decoder = WebSocketDecoder(role: .server, maxMessageBytes: server.settings.limits.messageBytes)
+        decoder = WebSocketDecoder(role: .server, maxMessageBytes: server.settings.limits.frameBytes)
         super.init(lane: connection.loop.index, dialect: dialect)
         lane_.join(self)
     }
