@@ -4,7 +4,8 @@
 //
 // For tests and for the curious, `window.vigla` gives:
 //   vigla.connection        { phase, host, ns, session, clockOffsetMs, roundTripMs, pushes, identity, fault }
-//   vigla.tree              { path, state, rows, lit, value() }: rows on the page, lit paths, the whole value known
+//   vigla.tree              { path, state, rows, lit, flashed, value() }: number of rows on the page, paths lit now,
+//                           the last 200 paths that lit up, the whole value known
 //   vigla.events            log entries, oldest first: { at, path, event, key, prev, value, seq, initial }
 //   vigla.map               { points: [{ path, label, kind, latitude, longitude, moves }], entries, autoFit, frames, centre }
 //   vigla.timeline          keys of the listed entries, newest first
@@ -20,6 +21,7 @@ import { Observe } from './observe.js';
 import { joinPath, normalPath, pathFault, splitPath } from './paths.js';
 import { Realtime } from './realtime.js';
 import { TimelineView } from './timeline-view.js';
+import { Change } from './tree-model.js';
 import { TreeView } from './tree-view.js';
 import { WriteForm } from './write-form.js';
 
@@ -110,7 +112,9 @@ function paintConnection() {
   if (phase === 'connected') {
     const trip = realtime.roundTripMs === null ? '' : `${realtime.roundTripMs < 1 ? '< 1' : Math.round(realtime.roundTripMs)} ms · `;
     const offset = Math.round(realtime.clockOffsetMs);
-    setText(byId('status-figures'), `${trip}clock ${offset < 0 ? '−' : '+'}${Math.abs(offset) < 10000 ? `${Math.abs(offset)} ms` : `${Math.round(Math.abs(offset) / 1000)} s`}`);
+    // The greeting's travel time is inside the offset: small values mean nothing.
+    const clock = Math.abs(offset) < 200 ? 'clock in step' : `clock ${offset < 0 ? '−' : '+'}${Math.abs(offset) < 10000 ? `${Math.abs(offset)} ms` : `${Math.round(Math.abs(offset) / 1000)} s`}`;
+    setText(byId('status-figures'), trip + clock);
     status.title = `${host()}, namespace ${link.ns}, ${who()}. The hub's clock is ${Math.abs(offset)} ms ${offset < 0 ? 'behind' : 'ahead of'} this computer's.`;
   } else if (phase === 'waiting') {
     const left = Math.max(0, Math.ceil((realtime.retryAt - Date.now()) / 1000));
@@ -164,22 +168,18 @@ function openPlace() {
   place?.close();
   place = null;
   mapView.reset();
-  const next = { tree: null };
   const watcher = {
     change: (change, tree) => {
-      if (next.tree !== tree) return;
       treeView.change(change, tree);
       mapView.fixes.apply(change, tree, performance.now());
       mapView.draw();
       showPlace();
     },
-    state: () => showPlace(),
+    state: showPlace,
   };
-  const opened = trees.open(link.path, watcher);
-  place = opened;
-  next.tree = opened.tree;
-  treeView.show(opened.tree);
-  if (opened.tree.model.known) watcher.change({ initial: true, added: [], changed: new Set(), removed: [], structure: new Set() }, opened.tree);
+  place = trees.open(link.path, watcher);
+  treeView.show(place.tree);
+  if (place.tree.model.known) watcher.change(Change.whole(), place.tree);
   byId('place-path').value = link.path;
   byId('place-up').disabled = splitPath(link.path).length === 0;
   openEntries();
@@ -194,10 +194,8 @@ function openEntries() {
   mapView.mark(null);
   byId('timeline-path').value = link.events;
   if (!link.events) { timelineView.show(null); return; }
-  const next = { tree: null };
   const watcher = {
     change: (change, tree) => {
-      if (next.tree !== tree) return;
       timelineView.change(change, tree);
       mapView.entries.apply(change, tree, performance.now());
       mapView.draw();
@@ -205,9 +203,8 @@ function openEntries() {
     state: () => timelineView.state(),
   };
   entries = trees.open(link.events, watcher);
-  next.tree = entries.tree;
   timelineView.show(entries.tree);
-  if (entries.tree.model.known) watcher.change({ initial: true, added: [], changed: new Set(), removed: [], structure: new Set() }, entries.tree);
+  if (entries.tree.model.known) watcher.change(Change.whole(), entries.tree);
 }
 
 function paintPlace() {
@@ -306,7 +303,7 @@ Object.defineProperty(window, 'vigla', {
       return { phase, host: host(), ns: link.ns, session, clockOffsetMs, roundTripMs, pushes, identity, fault: authFault?.message ?? null };
     },
     get tree() {
-      return { path: place.tree.path, state: place.tree.state, rows: treeView.rowCount, lit: treeView.litPaths, value: () => place.tree.model.root.exported() };
+      return { path: place.tree.path, state: place.tree.state, rows: treeView.rowCount, lit: treeView.litPaths, flashed: [...treeView.flashed], value: () => place.tree.model.root.exported() };
     },
     get events() { return eventsView.entries; },
     get map() { return mapView.state; },

@@ -142,10 +142,12 @@ export class EventsView {
     const { list } = this.#parts;
     const rows = [];
     for (let i = this.#fresh.length - 1; i >= 0 && rows.length < shownAtMost; i--) {
-      if (this.#matches(this.#fresh[i])) rows.push(makeEntry(this.#fresh[i], true));
+      if (this.#matches(this.#fresh[i])) rows.push(makeEntry(this.#fresh[i], !this.#fresh[i].initial));
     }
     this.#fresh = [];
     list.prepend(...rows);
+    // Hidden rows would start to glow when they are shown again.
+    setTimeout(() => { for (const row of rows) row.classList.remove('fresh'); }, 1700);
     while (list.childElementCount > shownAtMost) list.lastElementChild.remove();
     this.#paintBlank();
   }

@@ -76,7 +76,7 @@ class Reader {
     if (first === "'") this.#fail('Text needs double quotes: "…".');
     if (first === ',') this.#fail('A value is missing before this comma.');
     if (first === '}' || first === ']') this.#fail('A value is missing here. A comma before a closing bracket is not allowed.');
-    return this.#fail(/[A-Za-z_]/.test(first) ? 'Text needs double quotes: "…".' : `“${first}” cannot start a value.`);
+    return this.#fail(/\p{L}|_/u.test(first) ? 'Text needs double quotes: "…". The only bare words are true, false and null.' : `“${first}” cannot start a value.`);
   }
 
   #object(depth, pathKeys) {

@@ -50,8 +50,8 @@ export class LiveTrees {
   constructor(realtime) { this.#realtime = realtime; }
 
   /**
-   * watcher: { change(Change, tree), state(tree) }. A tree that is already known is reported at once as an initial
-   * change. Returns { tree, close() }.
+   * watcher: { change(Change, tree), state(tree) }, called from now on; what is known already is in the returned
+   * tree. Returns { tree, close() }.
    */
   open(path, watcher) {
     path = joinPath(splitPath(path));
@@ -62,12 +62,6 @@ export class LiveTrees {
       this.#start(tree);
     }
     tree.watchers.add(watcher);
-    watcher.state?.(tree);
-    if (tree.model.known) {
-      const change = new Change();
-      change.initial = true;
-      watcher.change?.(change, tree);
-    }
     let open = true;
     return {
       tree,

@@ -6,8 +6,8 @@
 import { project } from './map-projection.js';
 
 const wordless = new Set(['current', 'destination', 'location', 'position', 'place', 'point', 'coords', 'coordinates', 'geo', 'fix', 'last', 'live', 'home', 'where']);
-const trailLength = 14;
-const trailMs = 60000;
+const trailLength = 60;
+const trailMs = 240000;
 
 export class MapPoints {
   points = new Map(); // Node → point

@@ -8,6 +8,7 @@ import { distanceMetres, metresPerUnit, project, roundStep, scaleLength, stepDec
 
 const hues = 6;
 const nearPixels = 16;
+const trailFadeMs = 240000;
 
 export class MapView {
   fixes = new MapPoints();
@@ -269,7 +270,7 @@ export class MapView {
     pen.lineCap = pen.lineJoin = 'round';
     pen.lineWidth = 2;
     // One path per colour and age band: a few strokes per frame, however many points there are.
-    const bands = 3;
+    const bands = 4;
     const paths = Array.from({ length: hues * bands }, () => null);
     for (const point of drawn) {
       if (!point.trail.length) continue;
@@ -278,8 +279,9 @@ export class MapView {
       let [x, y] = this.#pixel(point.trail[0]);
       for (let i = 1; i <= count; i++) {
         const [nx, ny] = i === count ? [point.px, point.py] : this.#pixel(point.trail[i]);
-        const fresh = 1 - Math.min(1, (now - point.trail[i - 1].at) / 45000);
-        const band = Math.min(bands - 1, Math.floor(((i / count) * 0.6 + fresh * 0.4) * bands));
+        if (i < count && Math.abs(nx - x) + Math.abs(ny - y) < 2.5) continue; // too short to see
+        const age = (now - point.trail[i - 1].at) / trailFadeMs;
+        const band = Math.max(0, bands - 1 - Math.floor(age * bands));
         const path = paths[hue * bands + band] ??= new Path2D();
         path.moveTo(x, y);
         path.lineTo(nx, ny);
@@ -289,7 +291,7 @@ export class MapView {
     paths.forEach((path, index) => {
       if (!path) return;
       pen.strokeStyle = colours.points[Math.floor(index / bands)];
-      pen.globalAlpha = [0.14, 0.28, 0.5][index % bands];
+      pen.globalAlpha = [0.14, 0.26, 0.4, 0.6][index % bands];
       pen.stroke(path);
     });
     pen.globalAlpha = 1;
@@ -353,25 +355,29 @@ export class MapView {
     const taken = new Set();
     const cellX = 24, cellY = 15;
     for (const point of drawn) if (point.kind !== 'destination') taken.add(`${Math.floor(point.px / cellX)},${Math.floor(point.py / cellY)}`);
-    for (const point of drawn) {
-      if (point.kind === 'destination' || point === this.#hover) continue;
-      point.labelWidth ??= pen.measureText(point.label).width;
-      const x = point.px + 10, row = Math.floor(point.py / cellY);
-      const first = Math.floor(x / cellX) , last = Math.floor((x + point.labelWidth) / cellX);
-      const own = `${Math.floor(point.px / cellX)},${row}`;
-      const cells = [];
-      let free = true;
-      for (let column = first; column <= last && free; column++) {
-        const cell = `${column},${row}`;
-        if (cell !== own && taken.has(cell)) free = false;
-        cells.push(cell);
+    // Labels that are there already go first, so that they do not flicker where points crowd.
+    for (const pass of [true, false]) {
+      for (const point of drawn) {
+        if (point.kind === 'destination' || Boolean(point.labelled) !== pass || point.passed === this.frames) continue;
+        point.passed = this.frames;
+        point.labelWidth ??= pen.measureText(point.label).width;
+        const x = point.px + 10;
+        const own = `${Math.floor(point.px / cellX)},${Math.floor(point.py / cellY)}`;
+        const cells = [];
+        let free = true;
+        for (const row of new Set([Math.floor((point.py - 6) / cellY), Math.floor((point.py + 6) / cellY)])) {
+          for (let column = Math.floor(x / cellX); column <= Math.floor((x + point.labelWidth) / cellX) && free; column++) {
+            const cell = `${column},${row}`;
+            if (cell !== own && taken.has(cell)) free = false;
+            cells.push(cell);
+          }
+        }
+        point.labelled = free;
+        if (!free) continue;
+        for (const cell of cells) taken.add(cell);
+        pen.strokeText(point.label, x, point.py);
+        pen.fillText(point.label, x, point.py);
       }
-      // A label that was shown keeps its place a little longer, so that labels do not flicker where points crowd.
-      point.labelled = free ? 12 : Math.max(0, (point.labelled ?? 0) - 1);
-      if (!free && !point.labelled) continue;
-      for (const cell of cells) taken.add(cell);
-      pen.strokeText(point.label, x, point.py);
-      pen.fillText(point.label, x, point.py);
     }
   }
 

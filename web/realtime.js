@@ -8,7 +8,7 @@ import { pushIds } from './push-id.js';
 
 const idleMs = 45000;      // contract §1.5: the frame "0" after this long without traffic
 const answerMs = 12000;    // a ping unanswered for this long means the connection is dead
-const pingEveryMs = 20000;
+const pingEveryMs = 15000;
 
 /** What the hub answered instead of "ok"; `code` is the status word (contract §2.4). */
 export class Refusal extends Error {
@@ -188,7 +188,7 @@ export class Realtime {
       if (now - greetedAt > 5000) this.#socket.proved();
       if (this.#pingAt && performance.now() - this.#pingAt > answerMs) {
         this.#socket.drop('The hub stopped answering.');
-      } else if (now - this.#lastPing > pingEveryMs) {
+      } else if (now - this.#lastPing > (now - greetedAt < 5000 ? 1500 : pingEveryMs)) {
         this.#ping();
       } else if (now - this.#lastSent > idleMs) {
         this.#lastSent = now;

@@ -100,6 +100,7 @@ export class TimelineView {
         onfocus: () => this.#hooks.mark(node), onblur: () => this.#hooks.mark(null),
       }, element('span', { class: 'post-title' }), element('span', { class: 'post-facts quiet' }), element('time', { class: 'quiet' })));
     fill(item, node, this.#hooks.serverNow());
+    setTimeout(() => item.classList.remove('fresh'), 1700);
     return item;
   }
 

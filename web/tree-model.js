@@ -67,6 +67,14 @@ export class Change {
     this.structure = new Set();  // nodes whose list of children differs
     this.initial = false;        // the first snapshot of this model: nothing to light up
   }
+
+  /** The change that leads from nothing to a model that is already known. */
+  static whole() {
+    const change = new Change();
+    change.initial = true;
+    return change;
+  }
+
   get isEmpty() {
     return !this.initial && !this.added.length && !this.changed.size && !this.removed.length && !this.structure.size;
   }

@@ -7,6 +7,9 @@ import { elide, joinPath } from './paths.js';
 const pageSize = 100;
 
 export class TreeView {
+  /** The last paths that lit up, oldest first. */
+  flashed = [];
+
   #list;
   #hooks;
   #tree = null;
@@ -148,6 +151,9 @@ export class TreeView {
     this.#dirty.clear();
     for (const node of this.#lit) this.#flash(this.#rows.get(node), 'lit');
     for (const node of this.#glow) if (!this.#lit.has(node)) this.#flash(this.#rows.get(node), 'glow');
+    // Rows that are hidden now would light up when they are shown again, so the mark does not outlive the light.
+    const flashed = [...this.#lit, ...this.#glow].map((node) => this.#rows.get(node)).filter(Boolean);
+    if (flashed.length) setTimeout(() => { for (const row of flashed) if (row.flashedAt < performance.now() - 1600) delete row.line.dataset.flash; }, 1700);
     this.#lit.clear();
     this.#glow.clear();
   }
@@ -157,20 +163,25 @@ export class TreeView {
     // Two equal animations in turn: restarting one would force a layout of the page.
     row.turn = row.turn === 'a' ? 'b' : 'a';
     row.line.dataset.flash = `${kind}-${row.turn}`;
-    if (kind === 'lit') row.litUntil = performance.now() + 1600;
+    row.flashedAt = performance.now();
+    if (kind !== 'lit') return;
+    row.litUntil = row.flashedAt + 1600;
+    this.flashed.push(this.#pathOf(row.node));
+    if (this.flashed.length > 200) this.flashed.shift();
   }
 
   #makeRow(node, level, name) {
     const twist = element('span', { class: 'twist', 'aria-hidden': 'true' });
     const key = element('span', { class: 'key' }, name ?? node.key);
     const value = element('span', { class: 'value' });
+    const count = element('span', { class: 'count' });
     const note = element('span', { class: 'note' });
-    const line = element('div', { class: 'line', role: 'treeitem', tabindex: '-1', 'aria-level': String(level) }, twist, key, value, note);
+    const line = element('div', { class: 'line', role: 'treeitem', tabindex: '-1', 'aria-level': String(level) }, twist, key, count, value, note);
     const item = element('li', { role: 'none' }, line);
     line.style.setProperty('--level', String(level - 1));
     const row = {
-      node, level, item, line, value, note,
-      open: false, group: null, limit: pageSize, shown: new Set(), parent: null, more: null, turn: 'b', litUntil: 0,
+      node, level, item, line, count, value, note,
+      open: false, group: null, limit: pageSize, shown: new Set(), parent: null, more: null, turn: 'b', litUntil: 0, flashedAt: 0,
       contains(other) { for (let r = other; r; r = r.parent) if (r === this) return true; return false; },
     };
     line.row = row;
@@ -180,7 +191,7 @@ export class TreeView {
   }
 
   #write(row) {
-    const { node, line, value, note } = row;
+    const { node, line, count, value, note } = row;
     if (node.isLeaf) {
       const type = typeOf(node.value);
       const text = type === 'string' ? JSON.stringify(node.value) : String(node.value);
@@ -198,10 +209,8 @@ export class TreeView {
       value.className = 'value type-null';
       line.removeAttribute('aria-expanded');
     }
-    const notes = [];
-    if (!node.isLeaf && node.count) notes.push(node.count.toLocaleString('en'));
-    if (node.priority !== null) notes.push(`priority ${elide(JSON.stringify(node.priority), 24)}`);
-    setText(note, notes.join(' · '));
+    setText(count, node.count ? node.count.toLocaleString('en') : '');
+    setText(note, node.priority === null ? '' : `priority ${elide(JSON.stringify(node.priority), 24)}`);
   }
 
   #open(row) {
