@@ -1,7 +1,7 @@
 // The children of one place as a list, newest first. Fed by a live tree; a change touches only its own rows.
 
 import { age, element, perFrame, plural, preview, setText } from './dom.js';
-import { elide } from './paths.js';
+import { compareKeys, elide } from './paths.js';
 
 const pageSize = 80;
 
@@ -23,7 +23,8 @@ export class TimelineView {
     this.#flush();
   }
 
-  get keys() { return [...this.#rows.keys()].map((node) => node.key); }
+  /** Keys of the listed entries, newest first. */
+  get keys() { return [...this.#rows.keys()].map((node) => node.key).sort((a, b) => compareKeys(b, a)); }
 
   show(tree) {
     this.#tree = tree;

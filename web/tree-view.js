@@ -7,7 +7,7 @@ import { elide, joinPath } from './paths.js';
 const pageSize = 100;
 
 export class TreeView {
-  /** The last paths that lit up, oldest first. */
+  /** The last paths that lit up since this place was opened, oldest first. */
   flashed = [];
 
   #list;
@@ -43,6 +43,7 @@ export class TreeView {
   /** Shows another tree; null shows nothing. */
   show(tree) {
     this.#tree = tree;
+    this.flashed = [];
     this.#rows.clear();
     for (const set of [this.#dirty, this.#structure, this.#lit, this.#glow]) set.clear();
     this.#dead = [];
