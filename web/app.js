@@ -252,6 +252,11 @@ byId('timeline-path').addEventListener('input', (event) => event.target.setCusto
 
 // ---- views and the link
 
+document.querySelector('.skip').addEventListener('click', (event) => {
+  event.preventDefault(); // the part behind "#" is the page's state
+  byId('place-path').focus();
+});
+
 byId('views').addEventListener('click', (event) => {
   const view = event.target.closest('[data-go]')?.dataset.go;
   if (view) go({ view });
@@ -274,6 +279,11 @@ function go(wanted, record = true) {
   link.events = link.events ? normalPath(link.events) : '';
   if (record) keepLink(before.path !== link.path || before.view !== link.view);
   const moved = before.ns !== link.ns || before.host !== link.host;
+  if (before.host !== link.host) {
+    // A token is meant for the host it was typed for; a link must not carry it elsewhere.
+    token = '';
+    byId('token').value = '';
+  }
   if (moved) {
     showFields();
     place?.close(); entries?.close();

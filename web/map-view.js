@@ -128,7 +128,7 @@ export class MapView {
     }
     const middle = unproject((left + right) / 2, (top + bottom) / 2);
     const least = 600 / metresPerUnit(middle.latitude);
-    const padX = Math.min(90, this.#width * 0.14), padY = Math.min(72, this.#height * 0.14);
+    const padX = Math.min(90, this.#width * 0.2), padY = Math.min(72, this.#height * 0.14);
     const room = { x: this.#width - 2 * padX, y: this.#height - 2 * padY };
     const zoom = Math.log(Math.min(room.x / Math.max(right - left, least), room.y / Math.max(bottom - top, least)));
     // Leave the view alone while the points fill it well: a map that breathes all the time is hard to read.
