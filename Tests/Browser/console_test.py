@@ -20,7 +20,7 @@ from selenium.webdriver.common.keys import Keys
 
 from hub import Client, Hub
 
-WAIT_SECONDS = 30  # an upper bound for slow machines; nothing waits that long when things work
+WAIT_SECONDS = int(os.environ.get("VIGLA_WAIT_SECONDS", "30"))  # an upper bound for slow machines; nothing waits that long when things work
 
 
 class Page:
