@@ -53,7 +53,13 @@ export function startsWith(path, base) {
 
 /** The 32-bit integer that a key stands for, or null (contract §3.2). */
 export function integerKey(key) {
-  if (!/^-?0*[0-9]{1,10}$/.test(key)) return null;
+  // By hand, because sorting asks this millions of times: /^-?0*[0-9]{1,10}$/
+  const start = key.charCodeAt(0) === 45 ? 1 : 0;
+  if (key.length === start) return null;
+  for (let i = start; i < key.length; i++) {
+    const unit = key.charCodeAt(i);
+    if (unit < 48 || unit > 57) return null;
+  }
   const number = Number(key);
   return number >= -2147483648 && number <= 2147483647 ? number : null;
 }
