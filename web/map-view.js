@@ -361,7 +361,8 @@ export class MapView {
         if (point.kind === 'destination' || Boolean(point.labelled) !== pass || point.passed === this.frames) continue;
         point.passed = this.frames;
         point.labelWidth ??= pen.measureText(point.label).width;
-        const x = point.px + 10;
+        const flips = point.px + 14 + point.labelWidth > this.#width; // at the right edge it stands on the left
+        const x = flips ? point.px - 10 - point.labelWidth : point.px + 10;
         const own = `${Math.floor(point.px / cellX)},${Math.floor(point.py / cellY)}`;
         const cells = [];
         let free = true;
