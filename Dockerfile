@@ -22,7 +22,7 @@ RUN swift package resolve
 # The manifest names the test targets, so their folders must be here; they are not compiled.
 COPY Sources Sources
 COPY Tests Tests
-# The Swift runtime and Foundation go into the binary; debug sections, four fifths of it, stay out.
+# The Swift runtime goes into the binary. Debug sections stay out; symbol names stay, for readable crash reports.
 RUN swift build -c release --product vigla --static-swift-stdlib -Xlinker --strip-debug
 RUN mkdir -p out && cp "$(swift build -c release --product vigla --static-swift-stdlib --show-bin-path)/vigla" out/vigla
 
@@ -38,8 +38,8 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 # A fixed number, so that the owner of a mounted /data is the same on every host and in every version of the image.
-RUN groupadd --system --gid 10001 vigla \
-    && useradd --system --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin vigla \
+RUN groupadd --gid 10001 vigla \
+    && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin vigla \
     && install -d -o vigla -g vigla -m 0700 /data
 
 COPY LICENSE /usr/share/doc/vigla/LICENSE

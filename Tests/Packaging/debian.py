@@ -1,7 +1,7 @@
 """A Debian tree to stand for a `debian:…` image: debootstrap once, kept as an archive, unpacked for every run.
 
-The caller has its own mount and process namespaces (see `run`), so mounts made here and processes started in the tree
-end with it, whatever happens.
+The caller has its own mount and process namespaces (see `run`): mounts made here and processes started in the tree end
+with it, whatever happens.
 """
 
 import os

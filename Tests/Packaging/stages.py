@@ -125,7 +125,10 @@ class Image:
             say(f"{step.keyword} {step.text}")
             match step.keyword:
                 case "RUN":
-                    self.tree.run(step.words, self.user, self.environment, self.workdir, check=True)
+                    done = self.tree.run(step.words, self.user, self.environment, self.workdir,
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                    if done.returncode:
+                        raise DockerfileError(step.line, f"the step ended with {done.returncode}\n{done.stdout}")
                 case "COPY":
                     self.copy(step, context, built)
                 case "ENV":
