@@ -19,6 +19,10 @@ let package = Package(
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
         .target(name: "JSONTree", dependencies: [.product(name: "Crypto", package: "swift-crypto")], swiftSettings: shared),
         .testTarget(name: "JSONTreeTests", dependencies: ["JSONTree"], swiftSettings: shared),
+
+        // security rules: parse → check → compile → evaluate, with trace
+        .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared),
+        .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
 )
