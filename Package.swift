@@ -29,10 +29,20 @@ let package = Package(
             .product(name: "Crypto", package: "swift-crypto"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared),
+        .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
+        // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared),
+        .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], swiftSettings: shared),
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: ["JSONTree", "SecurityRules"], swiftSettings: shared),
         .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules"], swiftSettings: shared),
+
+        // epoll, timerfd, accept4: what Glibc's module leaves out
+        .target(name: "CLinux"),
+        // loops, listeners, connections, timers
+        .target(name: "DispatchNet", dependencies: ["CLinux"], swiftSettings: shared),
+        .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux"], swiftSettings: shared),
+
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
             "DispatchNet", "HubEngine", "JSONTree", "SecurityRules", "WireProtocols",
@@ -42,13 +52,6 @@ let package = Package(
         .testTarget(name: "HubServerTests", dependencies: [
             "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
-        .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
-
-        // epoll, timerfd, accept4: what Glibc's module leaves out
-        .target(name: "CLinux"),
-        // loops, listeners, connections, timers
-        .target(name: "DispatchNet", dependencies: ["CLinux"], swiftSettings: shared),
-        .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux"], swiftSettings: shared),
 
         // the bare C servers that measurements are compared with
         .target(name: "CBaseline"),
