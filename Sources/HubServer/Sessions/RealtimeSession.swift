@@ -84,7 +84,7 @@ final class RealtimeSession: WebSocketSession, @unchecked Sendable {
     }
 
     /// Queries that filter come with a later version; those that load everything are plain listens.
-    private static func unsupported(_ query: RealtimeQuery?) -> Failure? {
+    private static func unsupported(_ query: TreeQuery?) -> Failure? {
         guard let query, !query.isDefault else { return nil }
         return Failure(.failure, "Filtered queries (ranges and limits) are not supported by this version of the server.")
     }
