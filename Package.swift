@@ -13,9 +13,11 @@ if Context.environment["VIGLA_STRICT"] == "1" { shared.append(.treatAllWarnings(
 let package = Package(
     name: "vigla",
     dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift.git", from: "0.2.0"),
     ],
     targets: [
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
@@ -37,6 +39,9 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
+        .testTarget(name: "HubServerTests", dependencies: [
+            "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
         .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
 
         // epoll, timerfd, accept4: what Glibc's module leaves out
@@ -44,6 +49,15 @@ let package = Package(
         // loops, listeners, connections, timers
         .target(name: "DispatchNet", dependencies: ["CLinux"], swiftSettings: shared),
         .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux"], swiftSettings: shared),
+
+        // the bare C servers that measurements are compared with
+        .target(name: "CBaseline"),
+        // load generator and micro-benchmarks
+        .executableTarget(name: "vigla-bench", dependencies: [
+            "CBaseline", "CLinux", "DispatchNet",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            .product(name: "Histogram", package: "hdrhistogram-swift"),
+        ], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
 )

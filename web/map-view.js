@@ -1,0 +1,239 @@
+// A map without tiles: graticule, scale bar, points that glide from fix to fix with short trails, destinations, and
+// diamonds for the entries of the timeline. One canvas; it is drawn only while something moves.
+
+import { age, element } from './dom.js';
+import { joinPath } from './paths.js';
+import { MapPoints, shownAt } from './map-points.js';
+import { MapCamera } from './map-camera.js';
+import { MapPainter, pulseMs } from './map-painter.js';
+import { distanceMetres } from './map-projection.js';
+
+const nearPixels = 16;
+
+export class MapView {
+  fixes = new MapPoints();
+  entries = new MapPoints();
+
+  #canvas;
+  #camera = new MapCamera();
+  #painter;
+  #card;
+  #blank;
+  #fitButton;
+  #hooks;
+  #visible = false;
+  #asked = false;
+  #lastFrame = 0;
+  #pointers = new Map();
+  #dragged = 0;
+  #hover = null;
+  #marked = null;
+  #still = matchMedia('(prefers-reduced-motion: reduce)');
+
+  /** parts: canvas, card, blank, zoomIn, zoomOut, fit. hooks: select(path). */
+  constructor(parts, hooks) {
+    this.#canvas = parts.canvas;
+    this.#painter = new MapPainter(parts.canvas, this.#camera);
+    this.#card = parts.card;
+    this.#blank = parts.blank;
+    this.#hooks = hooks;
+    this.#fitButton = parts.fit;
+    parts.zoomIn.addEventListener('click', () => this.#zoomBy(0.7));
+    parts.zoomOut.addEventListener('click', () => this.#zoomBy(-0.7));
+    parts.fit.addEventListener('click', () => this.#setAutoFit(true));
+    new ResizeObserver(() => this.#resize()).observe(parts.canvas);
+    for (const query of ['(prefers-color-scheme: dark)', '(prefers-contrast: more)']) {
+      matchMedia(query).addEventListener('change', () => { this.#painter.forgetColours(); this.draw(); });
+    }
+    this.#listen();
+    setInterval(() => { if (this.#visible) { this.#showCard(); this.draw(); } }, 1000);
+  }
+
+  set visible(visible) {
+    this.#visible = visible;
+    if (visible) { this.#resize(); this.draw(); }
+  }
+
+  /** Another place is shown: forget the old view. */
+  reset() {
+    this.fixes.clear();
+    this.#camera.forget();
+    this.#setAutoFit(true);
+  }
+
+  get state() {
+    const list = (points) => [...points.points.values()].map(({ path, label, kind, latitude, longitude, moves }) => ({ path: joinPath(path), label, kind, latitude, longitude, moves }));
+    return { points: list(this.fixes), entries: list(this.entries), autoFit: this.#camera.autoFit, frames: this.#painter.frame, centre: this.#camera.centre };
+  }
+
+  /** Rings a point on the map; null ends it. */
+  mark(point, go = false) {
+    this.#marked = point;
+    if (point && go) {
+      this.#setAutoFit(false);
+      this.#camera.goTo(point.to, point.latitude, 1200);
+    }
+    this.draw();
+  }
+
+  /** Asks for a frame. */
+  draw() {
+    if (this.#asked || !this.#visible) return;
+    this.#asked = true;
+    requestAnimationFrame((now) => { this.#asked = false; this.#frame(now); });
+  }
+
+  // ---- view
+
+  #resize() {
+    const { clientWidth, clientHeight } = this.#canvas;
+    if (!clientWidth || !clientHeight) return;
+    const ratio = Math.min(3, devicePixelRatio || 1);
+    this.#canvas.width = Math.round(clientWidth * ratio);
+    this.#canvas.height = Math.round(clientHeight * ratio);
+    this.#painter.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.#camera.resize(clientWidth, clientHeight);
+    if (this.#visible) this.#frame(performance.now());
+  }
+
+  #setAutoFit(on) {
+    this.#camera.autoFit = on;
+    this.#camera.fitSoon();
+    this.#fitButton.setAttribute('aria-pressed', String(on));
+    this.draw();
+  }
+
+  // ---- drawing
+
+  #frame(now) {
+    const camera = this.#camera, painter = this.#painter;
+    if (!this.#visible || !camera.width) return;
+    const still = this.#still.matches;
+    const seconds = Math.min(0.1, (now - this.#lastFrame) / 1000);
+    this.#lastFrame = now;
+    let moving = camera.follow(this.fixes.points.size ? this.fixes.points : this.entries.points, this.fixes.hasMoved || this.entries.hasMoved, now);
+    this.fixes.hasMoved = this.entries.hasMoved = false;
+    moving = camera.glide(seconds, still) || moving;
+
+    const drawn = [];
+    const margin = 40;
+    for (const point of this.fixes.points.values()) {
+      const at = still ? point.to : shownAt(point, now);
+      if (at !== point.to || (!still && point.moves && now - point.movedAt < pulseMs)) moving = true;
+      [point.px, point.py] = camera.pixel(at);
+      if (point.px > -margin && point.py > -margin && point.px < camera.width + margin && point.py < camera.height + margin) drawn.push(point);
+    }
+    painter.begin(still);
+    painter.graticule();
+    painter.destinations(drawn, this.fixes, this.#hover);
+    painter.trails(drawn, now);
+    painter.diamonds(this.entries.points);
+    painter.dots(drawn, now);
+    painter.labels(drawn);
+    painter.rings([this.#hover, this.#marked]);
+    painter.scale();
+    this.#words();
+    if (moving) this.draw();
+  }
+
+  #words() {
+    const nothing = !this.fixes.points.size && !this.entries.points.size;
+    if (this.#blank.hidden === nothing) this.#blank.hidden = !nothing;
+    let moving = 0;
+    for (const point of this.fixes.points.values()) if (point.kind === 'fix') moving += 1;
+    const label = `Map with ${moving} points and ${this.entries.points.size} timeline entries. Drag or arrow keys move it, plus and minus zoom, 0 fits all.`;
+    if (this.#canvas.getAttribute('aria-label') !== label) this.#canvas.setAttribute('aria-label', label);
+  }
+
+  // ---- hands
+
+  #zoomBy(amount, x, y) {
+    this.#setAutoFit(false);
+    this.#camera.zoomBy(amount, x, y);
+  }
+
+  #panBy(dx, dy, atOnce = false) {
+    this.#setAutoFit(false);
+    this.#camera.panBy(dx, dy, atOnce);
+  }
+
+  #listen() {
+    const canvas = this.#canvas;
+    canvas.addEventListener('wheel', (event) => {
+      event.preventDefault();
+      this.#zoomBy(-event.deltaY * (event.deltaMode ? 0.06 : 0.0022), event.offsetX, event.offsetY);
+    }, { passive: false });
+    canvas.addEventListener('pointerdown', (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      this.#pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+      this.#dragged = 0;
+    });
+    canvas.addEventListener('pointermove', (event) => {
+      const last = this.#pointers.get(event.pointerId);
+      if (!last) { this.#point(event.offsetX, event.offsetY); return; }
+      const now = { x: event.offsetX, y: event.offsetY };
+      this.#dragged += Math.hypot(now.x - last.x, now.y - last.y);
+      if (this.#pointers.size === 1) {
+        if (this.#dragged > 3) this.#panBy(now.x - last.x, now.y - last.y, true);
+      } else {
+        const other = [...this.#pointers.entries()].find(([id]) => id !== event.pointerId)[1];
+        const before = Math.hypot(last.x - other.x, last.y - other.y), after = Math.hypot(now.x - other.x, now.y - other.y);
+        if (before > 0 && after > 0) this.#zoomBy(Math.log(after / before), (now.x + other.x) / 2, (now.y + other.y) / 2);
+      }
+      this.#pointers.set(event.pointerId, now);
+    });
+    const up = (event) => {
+      if (this.#pointers.delete(event.pointerId) && this.#dragged <= 3 && event.type === 'pointerup') {
+        this.#point(event.offsetX, event.offsetY);
+        if (this.#hover) this.#hooks.select(joinPath(this.#hover.path));
+      }
+    };
+    canvas.addEventListener('pointerup', up);
+    canvas.addEventListener('pointercancel', up);
+    canvas.addEventListener('pointerleave', () => { this.#hover = null; this.#showCard(); this.draw(); });
+    canvas.addEventListener('dblclick', (event) => this.#zoomBy(0.9, event.offsetX, event.offsetY));
+    canvas.addEventListener('keydown', (event) => {
+      const actions = {
+        ArrowLeft: () => this.#panBy(80, 0), ArrowRight: () => this.#panBy(-80, 0),
+        ArrowUp: () => this.#panBy(0, 80), ArrowDown: () => this.#panBy(0, -80),
+        '+': () => this.#zoomBy(0.5), '=': () => this.#zoomBy(0.5), '-': () => this.#zoomBy(-0.5),
+        0: () => this.#setAutoFit(true),
+      };
+      if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      actions[event.key]();
+      this.draw();
+    });
+  }
+
+  #point(x, y) {
+    let best = null, least = nearPixels;
+    for (const points of [this.fixes.points, this.entries.points]) {
+      for (const point of points.values()) {
+        if (point.px === undefined) continue;
+        const gap = Math.hypot(point.px - x, point.py - y) + (point.kind === 'destination' ? 4 : 0);
+        if (gap < least) { least = gap; best = point; }
+      }
+    }
+    this.#canvas.style.cursor = best ? 'pointer' : '';
+    if (best === this.#hover) return;
+    this.#hover = best;
+    this.#showCard();
+    this.draw();
+  }
+
+  #showCard() {
+    const point = this.#hover;
+    const gone = !point || point.node.gone;
+    this.#card.hidden = gone;
+    if (gone) { this.#hover = null; return; }
+    const lines = [element('strong', {}, point.kind === 'destination' ? `${point.label}: destination` : point.label), element('span', { class: 'mono' }, joinPath(point.path)),
+      element('span', { class: 'mono' }, `${point.latitude.toFixed(5)}, ${point.longitude.toFixed(5)}`)];
+    const last = point.trail.at(-1);
+    if (last && point.intervalMs > 0) {
+      const speed = distanceMetres(last, point) / (point.intervalMs / 1000);
+      lines.push(element('span', {}, `${speed.toFixed(1)} m/s · ${point.moves} moves · ${age(performance.now() - point.movedAt)}`));
+    }
+    this.#card.replaceChildren(...lines);
+  }
+}
