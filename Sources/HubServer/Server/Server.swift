@@ -7,7 +7,8 @@ import WireProtocols
 
 /// A running hub: loops, listener, databases. Start it once, stop it once.
 ///
-///     accept ─► HTTPConnection ─► (upgrade) ─► RealtimeSession | ObserveSession ─► Database
+///     accept ─► HTTPConnection ─► (upgrade) ─► WebSocketCarrier ─► RealtimeSession | ObserveSession ─► Database
+///                    ├─► polls ─► LongPollCarrier ─► RealtimeSession ─► Database
 ///                    └─► console files, health
 public final class Server: Sendable {
     public let settings: ServerSettings
@@ -15,6 +16,7 @@ public final class Server: Sendable {
     let hub: Hub
     let lanes: [Lane]
     let console: ConsoleFiles?
+    let longPolls: LongPollSessions
     private let group: EventLoopGroup
     private let listener: Listener
     private let store: DataStore?
@@ -31,6 +33,7 @@ public final class Server: Sendable {
         } catch { throw .cannotListen("\(error)") }
         let lanes = group.loops.map { Lane(loop: $0, limits: settings.limits) }
         self.lanes = lanes
+        longPolls = LongPollSessions(limit: settings.limits.longPoll.sessions)
         console = settings.webFolder.map(ConsoleFiles.init)
 
         let store = try settings.dataFolder.map { folder throws(ServerError) in
@@ -62,6 +65,11 @@ public final class Server: Sendable {
     /// Closes connections, fires what was left for disconnects, writes a snapshot, then calls back.
     public func stop(_ done: @escaping @Sendable () -> Void) {
         listener.stop()
+        // Sessions without a connection end first, so that the loops still carry the last answers to their polls.
+        longPolls.endAll(lanes) { [self] in closeConnections(done) }
+    }
+
+    private func closeConnections(_ done: @escaping @Sendable () -> Void) {
         group.shutdown { [self] in
             // The sessions' ends were submitted while the loops closed; a snapshot behind them sees their writes.
             let databases = hub.all

@@ -42,6 +42,8 @@ public struct ServerLimits: Sendable {
     /// Bytes of a realtime message over all its chunks, and of an observe request; more is answered with `too_big`.
     /// Default 16 MiB (contract §4.1). Strings: 10 MiB.
     public var realtime = RealtimeLimits()
+    /// Long polling: how long polls are held, when a client counts as gone, what may wait.
+    public var longPoll = LongPollLimits()
     /// Seconds without any byte from a WebSocket peer before it is asked for a sign of life. Default 25.
     public var pingAfterSeconds = 25
     /// Seconds without any byte from a WebSocket peer before its session ends. Default 75 (contract §1.5).

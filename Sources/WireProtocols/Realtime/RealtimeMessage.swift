@@ -6,6 +6,20 @@ public enum RealtimeMessage: Sendable {
     case request(RealtimeRequest)
 }
 
+extension RealtimeInbound {
+    /// What came in as a message, wherever it came from; nil for a sign of life. A request over the limit becomes one that
+    /// can only be refused.
+    /// - Throws: `RealtimeError` when the connection must be closed.
+    public func message(limits: RealtimeLimits) throws(RealtimeError) -> RealtimeMessage? {
+        switch self {
+        case .keepAlive: return nil
+        case .message(let bytes): return try RealtimeMessage.parse(bytes, limits: limits)
+        case .oversized(let number): return .request(RealtimeRequest(number: number, action: .invalid(action: "", .writeTooBig)))
+        case .failure(let error): throw error
+        }
+    }
+}
+
 /// What a client says about the connection itself (contract §1.4).
 public enum RealtimeControl: Sendable, Hashable {
     /// Answer with `RealtimeReply.pong`.
