@@ -2,6 +2,7 @@ import Dispatch
 import HubServer
 import JSONTree
 import Testing
+import WireProtocols
 
 /// The contract's checks about `/.lp`, over real sockets on two loops (protocol-rtdb §9, 19–30).
 @Suite struct LongPollTests {

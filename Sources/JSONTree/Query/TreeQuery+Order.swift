@@ -89,6 +89,16 @@ extension TreeQuery {
 }
 
 extension TreeQuery.Index {
+    /// The name in requests and rules: `.key`, `.value`, `.priority` or `a/b`.
+    public var text: String {
+        switch self {
+        case .key: ".key"
+        case .value: ".value"
+        case .priority: ".priority"
+        case .child(let path): path.relativeText
+        }
+    }
+
     /// A child's place in this order.
     public func place(_ key: Key, _ node: Node) -> OrderedChild {
         switch self {

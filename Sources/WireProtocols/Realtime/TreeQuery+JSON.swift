@@ -131,14 +131,4 @@ extension TreeQuery.Index {
             self = .child(path)
         }
     }
-
-    /// The form of the wire: `.key`, `.value`, `.priority` or `a/b`.
-    public var text: String {
-        switch self {
-        case .key: ".key"
-        case .value: ".value"
-        case .priority: ".priority"
-        case .child(let path): path.relativeText
-        }
-    }
 }
