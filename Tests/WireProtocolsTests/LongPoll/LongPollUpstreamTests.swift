@@ -154,11 +154,11 @@ import Testing
         var realtime = RealtimeLimits()
         realtime.messageBytes = 64
         var upstream = LongPollUpstream(realtime: realtime)
-        let fits = #"{"t":"d","d":{"r":7,"a":"p","b":{"p":"a","d":"xxxxxxxxxxxxxxxx"}}}"#
-        try #require(fits.utf8.count == 65)
-        let big = Self.segments(fits, pieceLength: 12)
+        let tooLong = #"{"t":"d","d":{"r":7,"a":"p","b":{"p":"a","d":"xxxxxxxxxxxxxxx"}}}"#
+        try #require(tooLong.utf8.count == 65)
+        let big = Self.segments(tooLong, pieceLength: 12)
         #expect(try Self.run(&upstream, big) == ["oversized 7"])
-        let small = String(fits.replacing("xx\"", with: "x\""))
+        let small = String(tooLong.replacing("xx\"", with: "x\""))
         #expect(try Self.run(&upstream, Self.segments(small, from: big.count, pieceLength: 12)) == [small])
     }
 
