@@ -14,6 +14,7 @@ let package = Package(
     name: "vigla",
     dependencies: [
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
     ],
     targets: [
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
@@ -25,6 +26,14 @@ let package = Package(
         // loops, listeners, connections, timers
         .target(name: "DispatchNet", dependencies: ["CLinux"], swiftSettings: shared),
         .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux"], swiftSettings: shared),
+
+        // HTTP/1.1, WebSocket frames, realtime v5, observe: state machines over bytes
+        .target(name: "WireProtocols", dependencies: [
+            "JSONTree",
+            .product(name: "Crypto", package: "swift-crypto"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+        ], swiftSettings: shared),
+        .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
 )

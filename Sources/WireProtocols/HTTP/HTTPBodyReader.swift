@@ -1,0 +1,102 @@
+/// Collects a message body by Content-Length or chunked coding (RFC 9112 §6, §7.1).
+struct HTTPBodyReader: Sendable {
+    private enum State {
+        /// `left` bytes of a plain body are due.
+        case plain(left: Int)
+        /// At a chunk-size line.
+        case chunkSize
+        /// Inside a chunk, `left` bytes of which are due.
+        case chunkData(left: Int)
+        /// At the CR LF behind a chunk's data.
+        case chunkEnd
+        /// In the fields behind the last chunk; they are checked and dropped.
+        case trailers
+        case done
+    }
+
+    private var state: State
+    private var lines = HTTPLineReader()
+    private var trailers = HTTPFieldSection()
+    private(set) var body: [UInt8] = []
+
+    /// Throws `bodyTooLarge` at once when the head announces more than the limit.
+    init(_ framing: HTTPFieldSection.Framing, _ limits: HTTPLimits) throws(HTTPFailure) {
+        switch framing {
+        case .none, .length(0):
+            state = .done
+        case .length(let length):
+            if length > limits.bodyBytes { throw .bodyTooLarge }
+            state = .plain(left: length)
+            body.reserveCapacity(min(length, 64 * 1024))
+        case .chunked:
+            state = .chunkSize
+        }
+    }
+
+    var isDone: Bool { if case .done = state { true } else { false } }
+
+    /// Advances `at` through the body; true when it is complete.
+    mutating func take(
+        _ bytes: UnsafeRawBufferPointer, _ at: inout Int, _ limits: HTTPLimits
+    ) throws(HTTPFailure) -> Bool {
+        while true {
+            switch state {
+            case .done:
+                return true
+            case .plain(let left):
+                let rest = collect(bytes, &at, left)
+                state = rest == 0 ? .done : .plain(left: rest)
+                if rest > 0 { return false }
+            case .chunkSize:
+                let size = try lines.next(bytes, &at, limit: limits.chunkLineBytes, tooLong: .badChunk, Self.chunkSize)
+                guard let size else { return false }
+                if size > limits.bodyBytes - body.count { throw .bodyTooLarge }
+                state = size == 0 ? .trailers : .chunkData(left: size)
+            case .chunkData(let left):
+                let rest = collect(bytes, &at, left)
+                state = rest == 0 ? .chunkEnd : .chunkData(left: rest)
+                if rest > 0 { return false }
+            case .chunkEnd:
+                let isEmpty = try lines.next(bytes, &at, limit: 0, tooLong: .badChunk) { $0.isEmpty }
+                guard let isEmpty else { return false }
+                if !isEmpty { throw .badChunk }
+                state = .chunkSize
+            case .trailers:
+                var section = trailers
+                let limit = section.remaining(limits)
+                let isEnd = try lines.next(bytes, &at, limit: limit, tooLong: .fieldsTooLarge) {
+                    line throws(HTTPFailure) in try section.take(line, limits)
+                }
+                trailers = section
+                guard let isEnd else { return false }
+                if isEnd { state = .done }
+            }
+        }
+    }
+
+    /// Appends up to `left` bytes and returns how many are still due.
+    private mutating func collect(_ bytes: UnsafeRawBufferPointer, _ at: inout Int, _ left: Int) -> Int {
+        let size = min(left, bytes.count - at)
+        body.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[at..<at + size]))
+        at += size
+        return left - size
+    }
+
+    /// `1*HEXDIG` and optional extensions, which are ignored (RFC 9112 §7.1.1).
+    private static func chunkSize(_ line: UnsafeRawBufferPointer) throws(HTTPFailure) -> Int {
+        var size = 0
+        var at = 0
+        while at < line.count, let digit = line[at].hexValue {
+            if at == 15 { throw .badChunk }
+            size = size << 4 | Int(digit)
+            at += 1
+        }
+        guard at > 0 else { throw .badChunk }
+        while at < line.count, line[at].isBlank { at += 1 }
+        if at < line.count {
+            guard line[at] == UInt8(ascii: ";") else { throw .badChunk }
+            guard line[at...].allSatisfy(\.isFieldContent) else { throw .badChunk }
+        }
+        return size
+    }
+}

@@ -1,0 +1,32 @@
+public import HTTPTypes
+
+/// One whole request as a client sent it.
+public struct HTTPInboundRequest: Sendable {
+    public var method: HTTPRequest.Method
+    public var target: HTTPTarget
+    public var fields: HTTPFields
+    public var body: [UInt8]
+    /// False for HTTP/1.0 (and for it alone).
+    public var isHTTP11: Bool
+    /// Whether the client expects the connection to stay open after the answer (RFC 9112 §9.3).
+    public var keepsAlive: Bool
+
+    public init(
+        method: HTTPRequest.Method, target: HTTPTarget, fields: HTTPFields, body: [UInt8] = [], isHTTP11: Bool = true,
+        keepsAlive: Bool = true
+    ) {
+        self.method = method
+        self.target = target
+        self.fields = fields
+        self.body = body
+        self.isHTTP11 = isHTTP11
+        self.keepsAlive = keepsAlive
+    }
+
+    /// `host[:port]` the client dialled: the target's authority, else Host; nil when HTTP/1.0 sent none.
+    public var host: String? { target.authority ?? fields.hosts.first }
+
+    /// Whether the client asks to leave HTTP for WebSocket, well formed or not.
+    public var asksForWebSocket: Bool { fields.hasToken("websocket", in: .upgrade) }
+}
+

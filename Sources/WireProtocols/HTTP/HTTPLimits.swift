@@ -1,0 +1,15 @@
+/// What one HTTP message may cost before it is refused. Every limit has its own answer (RFC 9110 §15.5, RFC 6585 §5).
+public struct HTTPLimits: Sendable, Hashable {
+    /// Bytes of the request line (or status line) without CRLF; more → 414. Default 16 KiB.
+    public var startLineBytes = 16 * 1024
+    /// Bytes of all field lines of one message with their line ends, trailers included; more → 431. Default 32 KiB.
+    public var fieldBytes = 32 * 1024
+    /// Number of field lines of one message, trailers included; more → 431. Default 100.
+    public var fieldCount = 100
+    /// Bytes of the decoded body; more → 413, before the excess is read. Default 256 MiB (contract §4.1, REST write).
+    public var bodyBytes = 256 * 1024 * 1024
+    /// Bytes of one chunk-size line with its extensions; more → 400. Default 256.
+    public var chunkLineBytes = 256
+
+    public init() {}
+}

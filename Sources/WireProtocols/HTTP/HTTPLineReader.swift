@@ -1,0 +1,44 @@
+/// Collects one CR LF line at a time out of reads that may cut it anywhere.
+struct HTTPLineReader: Sendable {
+    /// The part of the current line that came with earlier reads, without its CR LF.
+    private var partial: [UInt8] = []
+
+    /// True when no byte of the next line has been seen.
+    var isEmpty: Bool { partial.isEmpty }
+
+    /// Advances `at` behind the next line and hands the line over without CR LF; nil when it is not complete (then all
+    /// bytes are consumed). `limit` bounds the line without CR LF; exceeding it throws `tooLong` before more is kept.
+    mutating func next<Result>(
+        _ bytes: UnsafeRawBufferPointer, _ at: inout Int, limit: Int, tooLong: HTTPFailure,
+        _ body: (UnsafeRawBufferPointer) throws(HTTPFailure) -> Result
+    ) throws(HTTPFailure) -> Result? {
+        let start = at
+        // One byte beyond the limit may be the CR that ends a line of exactly `limit` bytes, one more the LF.
+        let stop = min(bytes.count, start + max(0, limit + 2 - partial.count))
+        while at < stop, bytes[at] != UInt8(ascii: "\n") { at += 1 }
+        let piece = UnsafeRawBufferPointer(rebasing: bytes[start..<at])
+        guard at < stop else {
+            if partial.count + piece.count >= limit + 2 { throw tooLong }
+            partial.append(contentsOf: piece)
+            return nil
+        }
+        at += 1
+        if partial.isEmpty { return try body(Self.withoutCarriageReturn(piece)) }
+        partial.append(contentsOf: piece)
+        let line = partial
+        partial = []
+        return try line.withUnsafeBufferPointer { line throws(HTTPFailure) in
+            try body(Self.withoutCarriageReturn(UnsafeRawBufferPointer(line)))
+        }
+    }
+
+    /// Strips the CR that must precede the LF; no other CR may be in a line.
+    private static func withoutCarriageReturn(
+        _ line: UnsafeRawBufferPointer
+    ) throws(HTTPFailure) -> UnsafeRawBufferPointer {
+        guard line.last == UInt8(ascii: "\r") else { throw .bareLineFeed }
+        let content = UnsafeRawBufferPointer(rebasing: line[..<(line.count - 1)])
+        if content.contains(UInt8(ascii: "\r")) { throw .bareCarriageReturn }
+        return content
+    }
+}

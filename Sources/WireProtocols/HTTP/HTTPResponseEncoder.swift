@@ -1,0 +1,92 @@
+public import HTTPTypes
+
+/// Responses as bytes (RFC 9112 §4, §6).
+///
+/// Content-Length, Transfer-Encoding and Connection are written here and ignored when they appear among `fields`.
+public enum HTTPResponseEncoder {
+    /// How the end of the body is marked.
+    public enum Framing: Sendable, Hashable {
+        /// Content-Length of this many bytes follow.
+        case length(Int)
+        /// Chunked: go on with `chunk` and end with `lastChunk`. HTTP/1.1 peers only.
+        case chunked
+        /// Until the connection closes (event streams to HTTP/1.0 peers).
+        case untilClose
+    }
+
+    /// A whole response. `isHead` leaves the body out but keeps its length (RFC 9110 §9.3.2); 1xx, 204 and 304 have no
+    /// body whatever is passed. `date` is the value of a Date field, an IMF-fixdate (RFC 9110 §5.6.7).
+    public static func response(
+        _ status: HTTPResponse.Status, fields: HTTPFields = [:], body: [UInt8] = [], keepsAlive: Bool = true,
+        isHead: Bool = false, date: String? = nil
+    ) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(256 + body.count)
+        appendHead(
+            status, fields: fields, framing: .length(body.count), keepsAlive: keepsAlive, date: date, to: &bytes)
+        if !isHead && mayHaveBody(status) { bytes += body }
+        return bytes
+    }
+
+    /// The head alone, for a body that follows in pieces.
+    public static func appendHead(
+        _ status: HTTPResponse.Status, fields: HTTPFields = [:], framing: Framing, keepsAlive: Bool = true,
+        date: String? = nil, to bytes: inout [UInt8]
+    ) {
+        append("HTTP/1.1 \(status.code) \(status.reasonPhrase)\r\n", to: &bytes)
+        for field in fields where !framed.contains(field.name) {
+            append(field.name.rawName, to: &bytes)
+            append(": ", to: &bytes)
+            field.withUnsafeBytesOfValue { bytes.append(contentsOf: $0) }
+            append("\r\n", to: &bytes)
+        }
+        if let date { append("Date: \(date)\r\n", to: &bytes) }
+        if mayHaveBody(status) {
+            switch framing {
+            case .length(let length): append("Content-Length: \(length)\r\n", to: &bytes)
+            case .chunked: append("Transfer-Encoding: chunked\r\n", to: &bytes)
+            case .untilClose: break
+            }
+        }
+        let staysOpen = keepsAlive && framing != .untilClose
+        append(staysOpen ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n", to: &bytes)
+    }
+
+    /// One chunk of a chunked body (RFC 9112 §7.1); nothing for an empty piece, which would end the body.
+    public static func chunk(_ piece: [UInt8]) -> [UInt8] {
+        if piece.isEmpty { return [] }
+        var bytes = Array(String(piece.count, radix: 16).utf8)
+        bytes.reserveCapacity(bytes.count + piece.count + 4)
+        append("\r\n", to: &bytes)
+        bytes += piece
+        append("\r\n", to: &bytes)
+        return bytes
+    }
+
+    /// The end of a chunked body.
+    public static let lastChunk = Array("0\r\n\r\n".utf8)
+
+    /// The interim answer to `HTTPRequestParser.Event.expectsContinue`.
+    public static let continueResponse = Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)
+
+    /// The answer to a refused request: the failure's status, `{"error":text}` as REST clients parse it
+    /// (contract §7.4), `Connection: close`.
+    public static func failure(_ failure: HTTPFailure, date: String? = nil) -> [UInt8] {
+        var fields: HTTPFields = [.contentType: "application/json; charset=utf-8"]
+        if failure == .unsupportedWebSocketVersion { fields[.secWebSocketVersion] = "13" }
+        if failure.status == .upgradeRequired { fields[.upgrade] = "websocket" }
+        // No failure text holds a quote or a backslash.
+        let body = Array("{\n  \"error\" : \"\(failure.text)\"\n}\n".utf8)
+        return response(failure.status, fields: fields, body: body, keepsAlive: false, date: date)
+    }
+
+    private static let framed: Set<HTTPField.Name> = [.contentLength, .transferEncoding, .connection]
+
+    private static func mayHaveBody(_ status: HTTPResponse.Status) -> Bool {
+        status.code >= 200 && status.code != 204 && status.code != 304
+    }
+
+    private static func append(_ text: String, to bytes: inout [UInt8]) {
+        bytes.append(contentsOf: text.utf8)
+    }
+}

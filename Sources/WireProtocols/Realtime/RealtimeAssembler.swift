@@ -1,0 +1,127 @@
+import JSONTree
+
+/// What came in on a realtime connection. Pointers are valid only during the call that hands the event over.
+public enum RealtimeInbound {
+    /// The text `0`: the client is alive; no answer (contract §1.5).
+    case keepAlive
+    /// A whole message, chunks joined: give it to `RealtimeMessage.parse`.
+    case message(UnsafeRawBufferPointer)
+    /// A request over the limit was dropped: answer this number with `RealtimeRefusal.writeTooBig`.
+    case oversized(number: Int64)
+    /// Close the connection.
+    case failure(RealtimeError)
+}
+
+/// Joins the chunks of realtime messages (contract §1.6).
+///
+/// ```
+/// idle ── "0" ──────────────► keepAlive
+///   │ ├── other text ───────► message
+///   │ └── 1–6 digits: n ──► collecting n texts ──► message          (whatever they look like, also "0")
+///   │                             └── over the limit ──► dropping the rest ──► oversized
+///   └── count of zero ────► failure; nothing is read any more
+/// ```
+public struct RealtimeAssembler: Sendable {
+    private enum State {
+        case idle
+        /// `left` texts of the message in `collected` are due.
+        case collecting(left: Int)
+        /// The message is over the limit: `left` texts are dropped; its beginning is in `collected`.
+        case dropping(left: Int)
+        case failed
+    }
+
+    public let maxMessageBytes: Int
+    private var state = State.idle
+    private var collected: [UInt8] = []
+
+    public init(limits: RealtimeLimits = RealtimeLimits()) {
+        maxMessageBytes = limits.messageBytes
+    }
+
+    /// Bytes held for a message that is not complete yet.
+    public var bufferedBytes: Int { collected.count }
+
+    /// Takes the payload of one text frame. O(n); a message of one frame is handed over without a copy.
+    public mutating func receive(_ text: UnsafeRawBufferPointer, _ handle: (RealtimeInbound) -> Void) {
+        switch state {
+        case .failed:
+            return
+        case .idle:
+            if text.count == 1 && text[0] == UInt8(ascii: "0") { return handle(.keepAlive) }
+            if let count = Self.chunkCount(text) {
+                if count == 0 { return fail(.badChunkCount, handle) }
+                state = .collecting(left: count)
+            } else if text.count > maxMessageBytes {
+                collected.append(contentsOf: text.prefix(Self.prefixBytes))
+                refuse(handle)
+            } else {
+                handle(.message(text))
+            }
+        case .collecting(let left):
+            if text.count > maxMessageBytes - collected.count {
+                collected.append(contentsOf: text.prefix(max(0, Self.prefixBytes - collected.count)))
+                collected = Array(collected.prefix(Self.prefixBytes))
+                state = .dropping(left: left - 1)
+                if left == 1 { refuse(handle) }
+                return
+            }
+            collected.append(contentsOf: text)
+            state = .collecting(left: left - 1)
+            if left > 1 { return }
+            state = .idle
+            let message = collected
+            collected = []
+            message.withUnsafeBytes { handle(.message($0)) }
+        case .dropping(let left):
+            state = .dropping(left: left - 1)
+            if left == 1 { refuse(handle) }
+        }
+    }
+
+    /// 1–6 digits and nothing else.
+    private static func chunkCount(_ text: UnsafeRawBufferPointer) -> Int? {
+        guard (1...6).contains(text.count), text.allSatisfy(\.isDigit) else { return nil }
+        return text.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
+    }
+
+    // MARK: Over the limit
+
+    /// How much of an oversized message is kept to find its request number; the SDKs write it in front of the body.
+    private static let prefixBytes = 1024
+
+    private mutating func refuse(_ handle: (RealtimeInbound) -> Void) {
+        let prefix = collected
+        collected = []
+        guard let number = prefix.withUnsafeBytes(Self.requestNumber) else { return fail(.messageTooBig, handle) }
+        state = .idle
+        handle(.oversized(number: number))
+    }
+
+    private mutating func fail(_ error: RealtimeError, _ handle: (RealtimeInbound) -> Void) {
+        state = .failed
+        collected = []
+        handle(.failure(error))
+    }
+
+    /// `r` of `{"t":"d","d":{"r":7,…` as far as the prefix goes.
+    private static func requestNumber(_ prefix: UnsafeRawBufferPointer) -> Int64? {
+        var reader = JSONReader(prefix)
+        func member(_ wanted: String) throws(JSONError) -> Bool {
+            try reader.beginObject()
+            while let name = try reader.nextName() {
+                if name == wanted { return true }
+                try reader.skipValue()
+            }
+            return false
+        }
+        do throws(JSONError) {
+            guard try member("d"), try member("r") else { return nil }
+            let number = try reader.int()
+            // Digits that touch the end may have been cut.
+            return reader.offset < prefix.count ? number : nil
+        } catch {
+            return nil
+        }
+    }
+}

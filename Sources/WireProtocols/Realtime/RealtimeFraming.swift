@@ -1,0 +1,82 @@
+/// Cuts messages of the server into WebSocket text frames (contract §1.6).
+///
+/// ```
+/// ≤ 16384 UTF-16 code units:   [message]
+/// longer:                      ["3"] [16384 units] [16384 units] [rest]
+/// ≥ 9999 segments:             [message]          (iOS reads at most four digits)
+/// ```
+/// A cut never splits a code point. Nothing but a count is ever a number or empty (contract §1.5): what does not begin
+/// with `{` is no message of this protocol and yields no frame.
+public enum RealtimeFraming {
+    /// UTF-16 code units in one segment.
+    public static let segmentUnits = 16_384
+    /// From this many segments on, one large frame is sent instead.
+    public static let tooManySegments = 9_999
+
+    /// Frames ready to send for one message, in UTF-8. O(n).
+    public static func frames(for payload: [UInt8]) -> [UInt8] {
+        frames(for: payload, segmentUnits: segmentUnits, tooManySegments: tooManySegments)
+    }
+
+    /// Appends the frames for one message.
+    public static func appendFrames(for payload: [UInt8], to bytes: inout [UInt8]) {
+        appendFrames(for: payload, segmentUnits: segmentUnits, tooManySegments: tooManySegments, to: &bytes)
+    }
+
+    /// Frame header and prefix of a message whose `rest` follows from a shared buffer; nil when it may have to be cut.
+    /// O(prefix): UTF-8 never has fewer bytes than UTF-16 has code units, so short ones need no counting.
+    static func head(prefix: [UInt8], rest: [UInt8]) -> [UInt8]? {
+        let length = prefix.count + rest.count
+        guard length <= segmentUnits, prefix.first == UInt8(ascii: "{") else { return nil }
+        var head: [UInt8] = []
+        head.reserveCapacity(prefix.count + 4)
+        WebSocketFrame.appendHeader(.text, payloadLength: length, to: &head)
+        head += prefix
+        return head
+    }
+
+    static func frames(for payload: [UInt8], segmentUnits: Int, tooManySegments: Int) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(payload.count + 16 + payload.count / max(1, segmentUnits) * 10)
+        appendFrames(for: payload, segmentUnits: segmentUnits, tooManySegments: tooManySegments, to: &bytes)
+        return bytes
+    }
+
+    private static func appendFrames(
+        for payload: [UInt8], segmentUnits: Int, tooManySegments: Int, to bytes: inout [UInt8]
+    ) {
+        guard payload.first == UInt8(ascii: "{") else { return }
+        payload.withUnsafeBytes { payload in
+            let ends = payload.count <= segmentUnits ? [payload.count] : segmentEnds(payload, segmentUnits)
+            if ends.count == 1 || ends.count >= tooManySegments {
+                WebSocketFrame.append(.text, payload, to: &bytes)
+                return
+            }
+            bytes += WebSocketFrame.text(Array(String(ends.count).utf8))
+            var start = 0
+            for end in ends {
+                WebSocketFrame.append(.text, UnsafeRawBufferPointer(rebasing: payload[start..<end]), to: &bytes)
+                start = end
+            }
+        }
+    }
+
+    /// Where segments end: each as long as it can be without splitting a code point.
+    private static func segmentEnds(_ payload: UnsafeRawBufferPointer, _ segmentUnits: Int) -> [Int] {
+        var ends: [Int] = []
+        var units = 0
+        for at in 0..<payload.count {
+            let byte = payload[at]
+            // Continuation bytes belong to the scalar before; scalars of four bytes are two code units.
+            if byte & 0xC0 == 0x80 { continue }
+            let size = byte >= 0xF0 ? 2 : 1
+            if units + size > segmentUnits {
+                ends.append(at)
+                units = 0
+            }
+            units += size
+        }
+        ends.append(payload.count)
+        return ends
+    }
+}

@@ -1,0 +1,208 @@
+import JSONTree
+
+extension RealtimeMessage {
+    /// Reads one message. Members may come in any order; in the order the SDKs write them the text is read once.
+    /// - Throws: `RealtimeError` when the connection must be closed. A request that merely cannot be carried out is returned
+    ///   as `RealtimeAction.invalid`.
+    public static func parse(
+        _ bytes: UnsafeRawBufferPointer, limits: RealtimeLimits = RealtimeLimits()
+    ) throws(RealtimeError) -> RealtimeMessage {
+        do throws(JSONError) {
+            return try RealtimeParser(bytes: bytes, limits: limits).message()
+        } catch {
+            throw error.isMalformed ? .malformed(offset: error.offset) : .notAnEnvelope(offset: error.offset)
+        }
+    }
+}
+
+/// The walk through one message. What must be known before a part can be read (`t` before `d`, `a` before `b`, `p` before
+/// `d`) and is not yet, is stepped over and read at the end.
+private struct RealtimeParser {
+    let bytes: UnsafeRawBufferPointer
+    let limits: RealtimeLimits
+
+    // MARK: Envelope
+
+    /// `{"t":"d"|"c","d":…}`
+    func message() throws(JSONError) -> RealtimeMessage {
+        var reader = JSONReader(bytes)
+        var type: String?
+        var payload: Range<Int>?
+        var request: RealtimeRequest?
+        try reader.beginObject()
+        while let name = try reader.nextName() {
+            switch name {
+            case "t": type = try reader.string()
+            case "d" where type == "d" && request == nil: request = try self.request(&reader)
+            case "d": payload = try reader.skipValue()
+            default: try reader.skipValue()
+            }
+        }
+        try reader.expectEnd()
+        if let request { return .request(request) }
+        guard let payload else { throw .unexpectedType(offset: reader.offset) }
+        var inner = JSONReader(bytes, range: payload)
+        switch type {
+        case "d": return .request(try self.request(&inner))
+        case "c": return .control(try control(&inner))
+        default: throw .unexpectedType(offset: payload.lowerBound)
+        }
+    }
+
+    /// `{"t":type,"d":…}`
+    private func control(_ reader: inout JSONReader) throws(JSONError) -> RealtimeControl {
+        var type: String?
+        try reader.beginObject()
+        while let name = try reader.nextName() {
+            if name == "t" { type = try reader.string() } else { try reader.skipValue() }
+        }
+        switch type {
+        case "p": return .ping
+        case "a": return .switchAck
+        case "n": return .endTransmission
+        case let type?: return .unknown(type)
+        case nil: throw .unexpectedType(offset: reader.offset)
+        }
+    }
+
+    /// `{"r":number,"a":action,"b":body}`
+    private func request(_ reader: inout JSONReader) throws(JSONError) -> RealtimeRequest {
+        var number: Int64?
+        var name: String?
+        var payload: Range<Int>?
+        var action: RealtimeAction?
+        try reader.beginObject()
+        while let member = try reader.nextName() {
+            switch member {
+            case "r": number = try reader.int()
+            case "a": name = try reader.string()
+            case "b":
+                if let name, action == nil {
+                    action = try self.action(name, &reader)
+                } else {
+                    payload = try reader.skipValue()
+                }
+            default: try reader.skipValue()
+            }
+        }
+        guard let number, let name else { throw .unexpectedType(offset: reader.offset) }
+        if action == nil, let payload {
+            var inner = JSONReader(bytes, range: payload)
+            action = try self.action(name, &inner)
+        }
+        return RealtimeRequest(number: number, action: action ?? finish(name, Body()))
+    }
+
+    // MARK: Body
+
+    /// Members of a request body. `data` is read as `p`, `m`, `o` or `om` need it.
+    private struct Body {
+        var place: TreePlace?
+        var data: Range<Int>?
+        var value: WriteValue?
+        var entries: [TreeWrite]?
+        var query: RealtimeQuery?
+        var tag: Int64?
+        var hash: String?
+        var credential: String?
+        var noauth = false
+        var authvar: Node?
+        var fault: RequestFault?
+    }
+
+    private enum Data {
+        case value, entries, none
+    }
+
+    private static func data(of action: String) -> Data {
+        switch action {
+        case "p", "o": .value
+        case "m", "om": .entries
+        default: .none
+        }
+    }
+
+    private func action(_ action: String, _ reader: inout JSONReader) throws(JSONError) -> RealtimeAction {
+        var body = Body()
+        guard try reader.peek() == .object else {
+            body.fault = .member("b")
+            try reader.skipValue()
+            return finish(action, body)
+        }
+        try reader.beginObject()
+        while let name = try reader.nextName() {
+            switch name {
+            case "p": body.place = try reader.place(of: name, &body.fault)
+            case "d":
+                if body.place == nil || Self.data(of: action) == .none {
+                    body.data = try reader.skipValue()
+                } else {
+                    try readData(action, &reader, &body)
+                }
+            case "h": body.hash = try reader.text(of: name, &body.fault)
+            case "q": body.query = try RealtimeQuery.read(&reader, &body.fault)
+            case "t": body.tag = try reader.integer(of: name, &body.fault)
+            case "cred", "token": body.credential = try reader.text(of: name, &body.fault)
+            case "noauth":
+                if try reader.peek() == .bool { body.noauth = try reader.bool() } else { try reader.skipValue() }
+            case "authvar":
+                body.authvar = try reader.optional(&body.fault) { reader throws(JSONError) in try reader.claims() }
+            default: try reader.skipValue()
+            }
+        }
+        if body.place != nil, let data = body.data, Self.data(of: action) != .none {
+            var inner = JSONReader(bytes, range: data)
+            try readData(action, &inner, &body)
+        }
+        return finish(action, body)
+    }
+
+    /// Reads `d` once the place is known: how deep the data may be depends on it.
+    private func readData(_ action: String, _ reader: inout JSONReader, _ body: inout Body) throws(JSONError) {
+        guard let place = body.place else { return }
+        if Self.data(of: action) == .value {
+            body.value = try TreeWrite.value(
+                &reader, at: place, depth: place.path.depth, limits.write, &body.fault)
+        } else {
+            body.entries = try TreeWrite.entries(&reader, base: place.path, limits.write, &body.fault)
+        }
+    }
+
+    // MARK: Action
+
+    private func finish(_ name: String, _ body: Body) -> RealtimeAction {
+        func invalid(_ fault: RequestFault) -> RealtimeAction { .invalid(action: name, RealtimeRefusal(body.fault ?? fault)) }
+        /// The action if nothing was wrong and `p` names a place that is no priority.
+        func at(_ action: (Path) -> RealtimeAction?) -> RealtimeAction {
+            guard body.fault == nil, let place = body.place else { return invalid(.member("p")) }
+            guard place.part == .node else { return invalid(.path(.invalidKey(".priority"))) }
+            return action(place.path) ?? invalid(.member("d"))
+        }
+        func put(_ action: (TreeWrite) -> RealtimeAction) -> RealtimeAction {
+            guard body.fault == nil, let place = body.place else { return invalid(.member("p")) }
+            guard let value = body.value else { return invalid(.member("d")) }
+            return action(TreeWrite(path: place.path, part: place.part, value: value))
+        }
+        func credential(_ action: (RealtimeCredential) -> RealtimeAction) -> RealtimeAction {
+            guard body.fault == nil, let text = body.credential else { return invalid(.member("cred")) }
+            return action(RealtimeCredential(credential: text, noauth: body.noauth, authvar: body.authvar))
+        }
+        switch name {
+        case "s": return .stats
+        case "q": return at { .listen(path: $0, query: body.query, tag: body.tag, hash: body.hash) }
+        case "n": return at { .unlisten(path: $0, query: body.query, tag: body.tag) }
+        case "g": return at { .get(path: $0, query: body.query) }
+        case "p": return put { .put($0, hash: body.hash) }
+        case "m": return at { path in body.entries.map { .merge(path: path, $0, hash: body.hash) } }
+        case "o": return put { .onDisconnectPut($0) }
+        case "om": return at { path in body.entries.map { .onDisconnectMerge(path: path, $0) } }
+        case "oc": return at { .onDisconnectCancel(path: $0) }
+        case "auth": return credential { .auth($0) }
+        case "gauth": return credential { .gauth($0) }
+        case "unauth": return .unauth
+        case "appcheck": return credential { .appCheck(token: $0.credential) }
+        case "unappcheck", "unappeck": return .unappCheck
+        default: return .unknown(name)
+        }
+    }
+}

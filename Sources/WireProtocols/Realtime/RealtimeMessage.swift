@@ -1,0 +1,68 @@
+public import JSONTree
+
+/// One message from a realtime client (contract §1.4, §2).
+public enum RealtimeMessage: Sendable {
+    case control(RealtimeControl)
+    case request(RealtimeRequest)
+}
+
+/// What a client says about the connection itself (contract §1.4).
+public enum RealtimeControl: Sendable, Hashable {
+    /// Answer with `RealtimeReply.pong`.
+    case ping
+    /// `a`: the client has switched to this transport (contract §1.8).
+    case switchAck
+    /// `n`: the last message on this transport (contract §1.8).
+    case endTransmission
+    /// Ignored.
+    case unknown(String)
+}
+
+/// A request; exactly one response answers it, in order of arrival (contract §2.2, §2.5).
+public struct RealtimeRequest: Sendable {
+    /// `r`: repeated in the response. 0 is a number like any other.
+    public var number: Int64
+    public var action: RealtimeAction
+}
+
+public enum RealtimeAction: Sendable {
+    /// `s`: counts of SDK use; answer ok.
+    case stats
+    /// `q`. A query is present when the client sent one, even if `isDefault`. `hash` is what the client already holds;
+    /// nil when it did not say. `ch` (contract §4.7) is ignored: a full answer is always right.
+    case listen(path: Path, query: RealtimeQuery?, tag: Int64?, hash: String?)
+    /// `n`
+    case unlisten(path: Path, query: RealtimeQuery?, tag: Int64?)
+    /// `g`
+    case get(path: Path, query: RealtimeQuery?)
+    /// `p`. A hash makes it compare-and-set (contract §4.6).
+    case put(TreeWrite, hash: String?)
+    /// `m`: paths of the writes are relative to `path` and do not overlap.
+    case merge(path: Path, [TreeWrite], hash: String?)
+    /// `o`
+    case onDisconnectPut(TreeWrite)
+    /// `om`: paths as in `merge`.
+    case onDisconnectMerge(path: Path, [TreeWrite])
+    /// `oc`
+    case onDisconnectCancel(path: Path)
+    case auth(RealtimeCredential)
+    /// `gauth`: an admin secret or token, `owner` in development (contract §8.1).
+    case gauth(RealtimeCredential)
+    case unauth
+    case appCheck(token: String)
+    case unappCheck
+    /// Answer with a status other than ok, and go on.
+    case unknown(String)
+    /// A known action with a body that cannot be carried out: answer this request so, and go on.
+    case invalid(action: String, RealtimeRefusal)
+}
+
+/// Body of `auth` and `gauth`.
+public struct RealtimeCredential: Sendable, Equatable {
+    public var credential: String
+    /// Act as a client that is not signed in (admin credentials only, contract §8.4).
+    public var noauth: Bool
+    /// Act as this user (admin credentials only). `.null` when sent empty, nil when not sent. Names inside may be illegal
+    /// as keys.
+    public var authvar: Node?
+}

@@ -1,0 +1,100 @@
+public import JSONTree
+
+/// A push of the server (contract §2.3), encoded once for all who receive it.
+///
+/// ```
+/// {"t":"d","d":{"a":"d","b":{        "p":"a/b","d":…}}}       default listens
+/// {"t":"d","d":{"a":"d","b":{"t":7,  "p":"a/b","d":…}}}       listen with tag 7
+/// └────── prefix, per listen ──────┘└── rest, shared ──┘
+/// ```
+public struct RealtimePush: Sendable {
+    private enum Kind: Sendable {
+        case data, merge
+    }
+
+    private let kind: Kind
+    /// The shared end of the message.
+    public let rest: [UInt8]
+
+    /// `d`: the value at `path` is now `value`, in export form. Server values must be resolved.
+    public static func data(path: Path, value: Node) -> RealtimePush {
+        var writer = JSONWriter()
+        writer.raw("\"p\":")
+        writer.path(path.keys)
+        writer.raw(",\"d\":")
+        writer.node(value)
+        writer.raw("}}}")
+        return RealtimePush(kind: .data, rest: writer.bytes)
+    }
+
+    /// `m`: these places, relative to `path`, have these values now; null for those that are gone.
+    public static func merge(path: Path, _ entries: some Sequence<(path: Path, value: Node)>) -> RealtimePush {
+        var writer = JSONWriter()
+        writer.raw("\"p\":")
+        writer.path(path.keys)
+        writer.raw(",\"d\":{")
+        var isFirst = true
+        for entry in entries {
+            if !isFirst { writer.raw(",") }
+            isFirst = false
+            writer.path(entry.path.keys)
+            writer.raw(":")
+            writer.node(entry.value)
+        }
+        writer.raw("}}}}")
+        return RealtimePush(kind: .merge, rest: writer.bytes)
+    }
+
+    /// What stands before `rest` for a listen with this tag, or for a default listen.
+    public func prefix(tag: Int64?) -> [UInt8] {
+        var writer = JSONWriter(reservingCapacity: 48)
+        switch kind {
+        case .data: writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"d\",\"b\":{")
+        case .merge: writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"m\",\"b\":{")
+        }
+        if let tag {
+            writer.raw("\"t\":")
+            writer.int(tag)
+            writer.raw(",")
+        }
+        return writer.bytes
+    }
+
+    /// Frame header and prefix, to be sent directly before the shared `rest`; nil when the message is so long that it must
+    /// be cut into chunks: then use `frames`.
+    public func head(tag: Int64?) -> [UInt8]? {
+        RealtimeFraming.head(prefix: prefix(tag: tag), rest: rest)
+    }
+
+    /// The whole push in frames. Those of default listens are the same for everybody: make them once and share them.
+    public func frames(tag: Int64?) -> [UInt8] {
+        RealtimeFraming.frames(for: prefix(tag: tag) + rest)
+    }
+
+    // MARK: Other pushes
+
+    /// `c`: a listen is cancelled. `query` must be the one the client sent, nil for a default listen.
+    public static func cancelled(path: Path, query: RealtimeQuery?) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":")
+        writer.path(path.keys)
+        if let query {
+            writer.raw(",\"q\":[")
+            query.write(to: &writer)
+            writer.raw("]")
+        }
+        writer.raw("}}}")
+        return writer.bytes
+    }
+
+    /// `ac`: the credential is no longer good; the client drops it and closes (contract §8.1).
+    public static func authRevoked(_ refusal: RealtimeRefusal) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"ac\",\"b\":{\"s\":\"")
+        writer.raw(refusal.status.rawValue.utf8)
+        writer.raw("\",\"d\":")
+        writer.string(refusal.text)
+        writer.raw("}}}")
+        return writer.bytes
+    }
+}

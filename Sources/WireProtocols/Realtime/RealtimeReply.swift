@@ -1,0 +1,88 @@
+public import JSONTree
+
+/// Control messages and responses of the server, as JSON to be cut into frames by `RealtimeFraming`.
+public enum RealtimeReply {
+    // MARK: Control (contract §1.3, §1.4)
+
+    /// The first message of a session. `host` must be what this client can dial: repeat its Host field.
+    /// - Parameters:
+    ///   - nowMs: ms since the epoch.
+    ///   - session: not empty, unique.
+    public static func hello(nowMs: Int64, host: String, session: String) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"h\",\"d\":{\"ts\":")
+        writer.int(nowMs)
+        writer.raw(",\"v\":\"5\",\"h\":")
+        writer.string(host)
+        writer.raw(",\"s\":")
+        writer.string(session)
+        writer.raw("}}}")
+        return writer.bytes
+    }
+
+    /// The answer to `RealtimeControl.ping`.
+    public static let pong = Array("{\"t\":\"c\",\"d\":{\"t\":\"o\",\"d\":null}}".utf8)
+
+    /// Ends the client for the life of its process. Never for a restart: just close (contract §1.4).
+    public static func shutdown(reason: String) -> [UInt8] { control("s", reason) }
+
+    /// Sends the client to another host; before hello it reconnects there at once.
+    public static func reset(host: String) -> [UInt8] { control("r", host) }
+
+    private static func control(_ type: StaticString, _ text: String) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"")
+        writer.raw(type)
+        writer.raw("\",\"d\":")
+        writer.string(text)
+        writer.raw("}}")
+        return writer.bytes
+    }
+
+    // MARK: Responses (contract §2.2, §2.4)
+
+    /// ok with `""`: what most actions expect.
+    public static func ok(_ number: Int64) -> [UInt8] {
+        response(number, .ok) { $0.raw("\"\"") }
+    }
+
+    /// ok with `{}`, or with `{"w":["no_index"]}` when the listen's index is missing (contract §3.4).
+    public static func okListen(_ number: Int64, lacksIndex: Bool = false) -> [UInt8] {
+        response(number, .ok) { lacksIndex ? $0.raw("{\"w\":[\"no_index\"]}") : $0.raw("{}") }
+    }
+
+    /// ok with a value in export form: the answer to a get.
+    public static func ok(_ number: Int64, value: Node) -> [UInt8] {
+        response(number, .ok) { $0.node(value) }
+    }
+
+    /// ok to `auth` and `gauth`. `auth` is null for admins and for clients that are not signed in.
+    /// - Parameter expires: seconds since the epoch.
+    public static func okAuth(_ number: Int64, auth: Node, expires: Int64? = nil) -> [UInt8] {
+        response(number, .ok) { writer in
+            writer.raw("{\"auth\":")
+            writer.node(auth)
+            writer.raw(",\"expires\":")
+            if let expires { writer.int(expires) } else { writer.raw("null") }
+            writer.raw("}")
+        }
+    }
+
+    public static func refused(_ number: Int64, _ refusal: RealtimeRefusal) -> [UInt8] {
+        response(number, refusal.status) { $0.string(refusal.text) }
+    }
+
+    private static func response(
+        _ number: Int64, _ status: RealtimeStatus, _ data: (inout JSONWriter) -> Void
+    ) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
+        writer.int(number)
+        writer.raw(",\"b\":{\"s\":\"")
+        writer.raw(status.rawValue.utf8)
+        writer.raw("\",\"d\":")
+        data(&writer)
+        writer.raw("}}}")
+        return writer.bytes
+    }
+}

@@ -1,0 +1,229 @@
+/// Turns the bytes of one WebSocket connection into messages (RFC 6455 §5), for either end.
+///
+/// ```
+///           ┌──────────── whole frame in this read: no copy, no allocation ────────────┐
+/// bytes ──► header ──► payload (unmasked in place) ──► data:    collected until FIN ──► event
+///    ▲                                                 control: collected (≤ 125)  ──► event
+///    └── a header cut by the end of a read is held (≤ 14 bytes)
+/// ```
+/// Limits and UTF-8 are checked before a byte is kept. After `.close` or `.failure` everything is ignored.
+public struct WebSocketDecoder: Sendable {
+    public enum Role: Sendable {
+        /// Reads what clients send: every frame must be masked.
+        case server
+        /// Reads what servers send: no frame may be masked.
+        case client
+    }
+
+    private enum State {
+        /// Between frames or inside a header, of which `held` bytes are in `heldHeader`.
+        case header
+        /// Inside the payload of `frame`, `taken` bytes of which have passed.
+        case payload
+        /// Closed or failed: no byte is decoded any more.
+        case ended
+    }
+
+    public let role: Role
+    /// Greatest size of one message, fragments together. A longer one fails with 1009 when its header arrives.
+    public let maxMessageBytes: Int
+
+    private var state = State.header
+    private var heldHeader = InlineArray<14, UInt8>(repeating: 0)
+    private var held = 0
+    private var frame = WebSocketFrameHeader()
+    private var taken = 0
+    /// Opcode of the message whose fragments are being collected in `message`.
+    private var openMessage: WebSocketOpcode?
+    private var message: [UInt8] = []
+    private var control: [UInt8] = []
+    private var utf8 = UTF8Validator()
+
+    public init(role: Role, maxMessageBytes: Int) {
+        self.role = role
+        self.maxMessageBytes = maxMessageBytes
+    }
+
+    /// True after `.close` or `.failure`: further bytes are ignored.
+    public var hasEnded: Bool {
+        if case .ended = state { true } else { false }
+    }
+
+    /// Bytes held for a message that is not complete yet.
+    public var bufferedBytes: Int { message.count + control.count + held }
+
+    /// Consumes all bytes, unmasking them in place. A message wholly inside `bytes` is handed over as a slice of it;
+    /// one that spans reads is collected. Event pointers are valid only during the call of `handle`. O(n).
+    public mutating func receive(_ bytes: UnsafeMutableRawBufferPointer, _ handle: (WebSocketEvent) -> Void) {
+        var at = 0
+        while true {
+            switch state {
+            case .ended:
+                return
+            case .header:
+                if at == bytes.count { return }
+                guard readHeader(bytes, &at, handle) else { return }
+            case .payload:
+                if at == bytes.count && taken < frame.length { return }
+                readPayload(bytes, &at, handle)
+            }
+        }
+    }
+
+    // MARK: Header
+
+    /// False when the header is not complete yet (then all bytes are consumed) or was refused.
+    private mutating func readHeader(
+        _ bytes: UnsafeMutableRawBufferPointer, _ at: inout Int, _ handle: (WebSocketEvent) -> Void
+    ) -> Bool {
+        do throws(WebSocketError) {
+            if held == 0 {
+                let rest = UnsafeRawBufferPointer(rebasing: bytes[at...])
+                guard let size = try frame.parse(rest, role: role) else {
+                    for byte in rest { heldHeader[held] = byte; held += 1 }
+                    at = bytes.count
+                    return false
+                }
+                at += size
+            } else {
+                var isComplete = false
+                while !isComplete {
+                    guard at < bytes.count else { return false }
+                    heldHeader[held] = bytes[at]
+                    held += 1
+                    at += 1
+                    let count = held
+                    let span = heldHeader.span
+                    isComplete = try span.withUnsafeBytes { header throws(WebSocketError) in
+                        try frame.parse(UnsafeRawBufferPointer(rebasing: header[..<count]), role: role) != nil
+                    }
+                }
+                held = 0
+            }
+            try admitFrame()
+            return true
+        } catch {
+            fail(error, handle)
+            return false
+        }
+    }
+
+    /// Checks the new frame against the open message and the limit, before any of its payload is kept.
+    private mutating func admitFrame() throws(WebSocketError) {
+        taken = 0
+        state = .payload
+        if frame.opcode.isControl { return }
+        if frame.opcode == .continuation {
+            if openMessage == nil { throw .unexpectedContinuation }
+        } else if openMessage != nil {
+            throw .unfinishedMessage
+        }
+        if frame.length > maxMessageBytes - message.count { throw .messageTooBig }
+    }
+
+    // MARK: Payload
+
+    private mutating func readPayload(
+        _ bytes: UnsafeMutableRawBufferPointer, _ at: inout Int, _ handle: (WebSocketEvent) -> Void
+    ) {
+        let size = min(frame.length - taken, bytes.count - at)
+        let piece = UnsafeMutableRawBufferPointer(rebasing: bytes[at..<at + size])
+        if let mask = frame.mask { mask.apply(to: piece, offset: taken) }
+        let isWhole = size == frame.length
+        at += size
+        taken += size
+        let payload = UnsafeRawBufferPointer(piece)
+        if frame.opcode.isControl {
+            takeControl(payload, isWhole: isWhole, handle)
+        } else {
+            takeData(payload, isWhole: isWhole, handle)
+        }
+    }
+
+    private mutating func takeControl(
+        _ piece: UnsafeRawBufferPointer, isWhole: Bool, _ handle: (WebSocketEvent) -> Void
+    ) {
+        if isWhole {
+            finishControl(piece, handle)
+        } else {
+            control.append(contentsOf: piece)
+            if taken < frame.length { return }
+            let payload = control
+            control = []
+            payload.withUnsafeBytes { finishControl($0, handle) }
+        }
+    }
+
+    private mutating func finishControl(_ payload: UnsafeRawBufferPointer, _ handle: (WebSocketEvent) -> Void) {
+        state = .header
+        switch frame.opcode {
+        case .ping:
+            handle(.ping(payload))
+        case .pong:
+            handle(.pong(payload))
+        default:
+            finishClose(payload, handle)
+        }
+    }
+
+    /// RFC 6455 §5.5.1: nothing, or a code that may be sent followed by UTF-8.
+    private mutating func finishClose(_ payload: UnsafeRawBufferPointer, _ handle: (WebSocketEvent) -> Void) {
+        if payload.isEmpty {
+            end()
+            handle(.close(code: nil, reason: payload))
+            return
+        }
+        guard payload.count >= 2 else { return fail(.badCloseCode, handle) }
+        let code = UInt16(payload[0]) << 8 | UInt16(payload[1])
+        let reason = UnsafeRawBufferPointer(rebasing: payload[2...])
+        guard WebSocketCloseCode.maySend(code) else { return fail(.badCloseCode, handle) }
+        guard UTF8Validator.isValid(reason) else { return fail(.invalidUTF8, handle) }
+        end()
+        handle(.close(code: code, reason: reason))
+    }
+
+    private mutating func takeData(
+        _ piece: UnsafeRawBufferPointer, isWhole: Bool, _ handle: (WebSocketEvent) -> Void
+    ) {
+        let opcode = openMessage ?? frame.opcode
+        let isLast = taken == frame.length && frame.isFinal
+        if opcode == .text {
+            guard utf8.consume(piece), !isLast || utf8.isAtBoundary else { return fail(.invalidUTF8, handle) }
+        }
+        if isLast && isWhole && openMessage == nil {
+            state = .header
+            handle(opcode == .text ? .text(piece) : .binary(piece))
+            return
+        }
+        openMessage = opcode
+        if message.isEmpty { message.reserveCapacity(min(frame.length, Self.firstReserve)) }
+        message.append(contentsOf: piece)
+        if taken < frame.length { return }
+        state = .header
+        if frame.isFinal {
+            // Given up rather than kept for the next one: an idle connection must not hold its largest message.
+            let whole = message
+            message = []
+            openMessage = nil
+            whole.withUnsafeBytes { handle(opcode == .text ? .text($0) : .binary($0)) }
+        }
+    }
+
+    /// What a header alone may make us allocate; the rest follows the bytes that really arrive.
+    private static let firstReserve = 64 * 1024
+
+    // MARK: End
+
+    private mutating func fail(_ error: WebSocketError, _ handle: (WebSocketEvent) -> Void) {
+        end()
+        handle(.failure(error))
+    }
+
+    private mutating func end() {
+        state = .ended
+        message = []
+        control = []
+        held = 0
+        openMessage = nil
+    }
+}

@@ -1,0 +1,101 @@
+/// What a WebSocket peer said. Pointers are valid only during the call that hands the event over: copy what must stay.
+public enum WebSocketEvent {
+    /// A whole text message, already valid UTF-8, fragments joined.
+    case text(UnsafeRawBufferPointer)
+    /// A whole binary message, fragments joined.
+    case binary(UnsafeRawBufferPointer)
+    /// Answer with a pong of the same payload (≤ 125 bytes; RFC 6455 §5.5.2).
+    case ping(UnsafeRawBufferPointer)
+    /// An answer to our ping, or an unasked sign of life.
+    case pong(UnsafeRawBufferPointer)
+    /// The peer closes: echo the code and end the connection. `code` is nil when the frame was empty (RFC 6455 §7.1.5).
+    case close(code: UInt16?, reason: UnsafeRawBufferPointer)
+    /// The peer broke the protocol: send a close frame with `error.closeCode` and end the connection.
+    case failure(WebSocketError)
+}
+
+/// Why a WebSocket connection must be failed (RFC 6455 §7.1.7).
+public enum WebSocketError: Error, Sendable, Hashable {
+    /// A reserved bit was set although no extension was negotiated (§5.2).
+    case reservedBits
+    /// An opcode between 3 and 7 or above 10 (§5.2).
+    case unknownOpcode
+    /// A client frame without a mask, or a server frame with one (§5.1).
+    case wrongMasking
+    /// A ping, pong or close of more than 125 bytes (§5.5).
+    case longControlFrame
+    /// A ping, pong or close without FIN (§5.5).
+    case fragmentedControlFrame
+    /// A continuation frame while no message is open (§5.4).
+    case unexpectedContinuation
+    /// A new data message before the open one was finished (§5.4).
+    case unfinishedMessage
+    /// A 64-bit length with the highest bit set (§5.2).
+    case impossibleLength
+    /// A close frame of one byte, or a code that may not be sent (§5.5.1, §7.4).
+    case badCloseCode
+    /// A text message or a close reason that is not UTF-8 (§8.1).
+    case invalidUTF8
+    /// The message would grow beyond the receiver's limit (§7.4.1, 1009).
+    case messageTooBig
+
+    /// The status code for the close frame: 1002, 1007 or 1009.
+    public var closeCode: UInt16 {
+        switch self {
+        case .invalidUTF8: 1007
+        case .messageTooBig: 1009
+        default: 1002
+        }
+    }
+
+    /// A plain sentence for the close frame's reason and the log; at most 123 bytes.
+    public var reason: String {
+        switch self {
+        case .reservedBits: "reserved bits set without an extension"
+        case .unknownOpcode: "unknown opcode"
+        case .wrongMasking: "frame masked the wrong way for its direction"
+        case .longControlFrame: "control frame longer than 125 bytes"
+        case .fragmentedControlFrame: "fragmented control frame"
+        case .unexpectedContinuation: "continuation without a message"
+        case .unfinishedMessage: "new message before the last one ended"
+        case .impossibleLength: "payload length out of range"
+        case .badCloseCode: "invalid close code"
+        case .invalidUTF8: "text is not UTF-8"
+        case .messageTooBig: "message too big"
+        }
+    }
+}
+
+/// The opcodes of RFC 6455 §5.2.
+public enum WebSocketOpcode: UInt8, Sendable {
+    case continuation = 0x0
+    case text = 0x1
+    case binary = 0x2
+    case close = 0x8
+    case ping = 0x9
+    case pong = 0xA
+
+    var isControl: Bool { rawValue & 0x8 != 0 }
+}
+
+/// Which close codes may appear in a frame (RFC 6455 §7.4 and the IANA registry).
+public enum WebSocketCloseCode {
+    public static let normal: UInt16 = 1000
+    public static let goingAway: UInt16 = 1001
+    public static let protocolError: UInt16 = 1002
+    public static let unsupportedData: UInt16 = 1003
+    public static let invalidPayload: UInt16 = 1007
+    public static let policyViolation: UInt16 = 1008
+    public static let messageTooBig: UInt16 = 1009
+    public static let internalError: UInt16 = 1011
+    public static let serviceRestart: UInt16 = 1012
+    public static let tryAgainLater: UInt16 = 1013
+
+    /// 1004, 1005, 1006 and 1015 are reserved for local use; 1016–2999 are unassigned; 3000–4999 belong to applications.
+    public static func maySend(_ code: UInt16) -> Bool {
+        switch code {
+        case 1000...1003, 1007...1014, 3000...4999: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,52 @@
+/// The header of one frame (RFC 6455 §5.2).
+///
+/// ```
+/// byte 0   FIN RSV RSV RSV  opcode(4)
+/// byte 1   MASK  length(7): 0...125 | 126 → 2 more bytes | 127 → 8 more bytes, highest bit 0
+///          then the 4 bytes of the mask, if MASK
+/// ```
+struct WebSocketFrameHeader: Sendable {
+    var isFinal = true
+    var opcode = WebSocketOpcode.text
+    var length = 0
+    var mask: WebSocketMask?
+
+    /// Reads a header at the start of `bytes` and returns its size (2...14), or nil when more bytes are needed.
+    /// What the first two bytes already rule out is refused without waiting for the rest.
+    mutating func parse(_ bytes: UnsafeRawBufferPointer, role: WebSocketDecoder.Role) throws(WebSocketError) -> Int? {
+        guard let first = bytes.first else { return nil }
+        if first & 0x70 != 0 { throw .reservedBits }
+        guard let opcode = WebSocketOpcode(rawValue: first & 0x0F) else { throw .unknownOpcode }
+        self.opcode = opcode
+        isFinal = first & 0x80 != 0
+        if opcode.isControl && !isFinal { throw .fragmentedControlFrame }
+
+        guard bytes.count >= 2 else { return nil }
+        let isMasked = bytes[1] & 0x80 != 0
+        if isMasked != (role == .server) { throw .wrongMasking }
+        let short = bytes[1] & 0x7F
+        if opcode.isControl && short > 125 { throw .longControlFrame }
+
+        var size = 2
+        switch short {
+        case 126:
+            size = 4
+            guard bytes.count >= size else { return nil }
+            length = Int(UInt16(bigEndian: bytes.loadUnaligned(fromByteOffset: 2, as: UInt16.self)))
+        case 127:
+            if bytes.count > 2 && bytes[2] & 0x80 != 0 { throw .impossibleLength }
+            size = 10
+            guard bytes.count >= size else { return nil }
+            length = Int(UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 2, as: UInt64.self)))
+        default:
+            length = Int(short)
+        }
+        mask = nil
+        if isMasked {
+            guard bytes.count >= size + 4 else { return nil }
+            mask = WebSocketMask(memoryOrder: bytes.loadUnaligned(fromByteOffset: size, as: UInt32.self))
+            size += 4
+        }
+        return size
+    }
+}

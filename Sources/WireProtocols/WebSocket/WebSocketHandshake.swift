@@ -1,0 +1,82 @@
+import Crypto
+public import HTTPTypes
+
+/// The opening handshake (RFC 6455 §4), both ends. No subprotocol and no extension is ever negotiated: the strictest of
+/// the stock clients accept neither (contract §1.2).
+public enum WebSocketHandshake {
+    // MARK: Server
+
+    /// The bytes of the `101` that answers `request`, or why it is none. Clients may write `Upgrade` and `Connection` as
+    /// token lists of any case; the answer has exactly one token each.
+    public static func respond(to request: HTTPInboundRequest) -> Result<[UInt8], HTTPFailure> {
+        guard request.method == .get, request.isHTTP11 else { return .failure(.badHandshake(.method)) }
+        let fields = request.fields
+        guard fields.hasToken("websocket", in: .upgrade), fields.hasToken("upgrade", in: .connection) else {
+            return .failure(.badHandshake(.upgrade))
+        }
+        let versions = fields[values: .secWebSocketVersion]
+        guard versions == ["13"] else { return .failure(.unsupportedWebSocketVersion) }
+        let keys = fields[values: .secWebSocketKey]
+        guard keys.count == 1, Base64.isSixteenBytes(keys[0]) else { return .failure(.badHandshake(.key)) }
+        let head = """
+            HTTP/1.1 101 Switching Protocols\r
+            Upgrade: websocket\r
+            Connection: Upgrade\r
+            Sec-WebSocket-Accept: \(accept(for: keys[0]))\r
+            \r
+
+            """
+        return .success(Array(head.utf8))
+    }
+
+    /// The value of Sec-WebSocket-Accept for a key (RFC 6455 §4.2.2, step 5.4).
+    static func accept(for key: String) -> String {
+        Base64.encode(Insecure.SHA1.hash(data: Array((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8)))
+    }
+
+    // MARK: Client
+
+    /// A fresh Sec-WebSocket-Key: 16 random bytes in base64 (RFC 6455 §4.1).
+    public static func makeKey(using generator: inout some RandomNumberGenerator) -> String {
+        Base64.encode((0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) })
+    }
+
+    /// The bytes of an upgrade request for `target` (path and query, already percent-encoded) at `host` (`host[:port]`).
+    /// `fields` go along as they are.
+    public static func request(host: String, target: String, key: String, fields: HTTPFields = [:]) -> [UInt8] {
+        var head = """
+            GET \(target) HTTP/1.1\r
+            Host: \(host)\r
+            Upgrade: websocket\r
+            Connection: Upgrade\r
+            Sec-WebSocket-Key: \(key)\r
+            Sec-WebSocket-Version: 13\r
+
+            """
+        for field in fields { head += "\(field.name.rawName): \(field.value)\r\n" }
+        return Array((head + "\r\n").utf8)
+    }
+
+    /// Why a server's answer is not the `101` that was asked for (RFC 6455 §4.1).
+    public enum Refusal: Error, Sendable, Hashable {
+        /// Another status: the server does not want to upgrade.
+        case status(Int)
+        /// Upgrade or Connection are missing or name something else.
+        case upgrade
+        /// Sec-WebSocket-Accept is missing or does not fit the key.
+        case accept
+        /// The server chose an extension or subprotocol that was not offered.
+        case negotiation
+    }
+
+    /// Checks the answer to `request`; after success the connection speaks WebSocket.
+    public static func check(_ response: HTTPInboundResponse, key: String) throws(Refusal) {
+        guard response.status.code == 101 else { throw .status(response.status.code) }
+        let fields = response.fields
+        guard fields.hasToken("websocket", in: .upgrade), fields.hasToken("upgrade", in: .connection) else {
+            throw .upgrade
+        }
+        guard fields[values: .secWebSocketAccept] == [accept(for: key)] else { throw .accept }
+        guard fields[.secWebSocketExtensions] == nil, fields[.secWebSocketProtocol] == nil else { throw .negotiation }
+    }
+}

@@ -1,0 +1,118 @@
+import JSONTree
+
+/// Why a well-formed request is refused on its own, without harm to the connection. Each protocol says it in its words.
+enum RequestFault: Equatable {
+    /// The data cannot be stored.
+    case data(JSONError)
+    /// The path names no place.
+    case path(PathError)
+    /// A member that the operation needs is missing or of the wrong type.
+    case member(String)
+    /// The data of an update is not an object.
+    case notAnObject
+    /// One place of an update contains another.
+    case overlap(Path, Path)
+    /// A query member has an impossible value.
+    case query(String)
+    /// Something this server does not do (yet).
+    case unsupported(String)
+
+    /// One sentence for the person who wrote the client (contract §7.5 where it has one).
+    var text: String {
+        switch self {
+        case .data(let error): error.description
+        case .path(.invalidKey): "Invalid path: Invalid token in path"
+        case .path(.tooDeep): "Invalid path: more than \(Path.maxDepth) levels"
+        case .member(let name): "Invalid request: \"\(name)\" is missing or of the wrong type"
+        case .notAnObject:
+            "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
+        case .overlap(let ancestor, let descendant):
+            "Invalid data; contains a path \(ancestor) that is ancestor of another path \(descendant)"
+        case .query(let text): text
+        case .unsupported(let what): "\(what) is not supported"
+        }
+    }
+
+    var isTooBig: Bool {
+        if case .data(.stringTooLong) = self { true } else { false }
+    }
+}
+
+extension JSONReader {
+    /// Reads one value; when it is JSON but refused, notes why (the first reason stays) and steps over it.
+    mutating func optional<Value>(
+        _ fault: inout RequestFault?, _ read: (inout JSONReader) throws(JSONError) -> Value
+    ) throws(JSONError) -> Value? {
+        let start = self
+        do throws(JSONError) {
+            return try read(&self)
+        } catch {
+            if error.isMalformed { throw error }
+            fault = fault ?? .data(error)
+            self = start
+            try skipValue()
+            return nil
+        }
+    }
+
+    /// The string that member `name` must be; anything else is noted as a fault and stepped over.
+    mutating func text(of name: String, _ fault: inout RequestFault?) throws(JSONError) -> String? {
+        if try peek() == .string { return try string() }
+        fault = fault ?? .member(name)
+        try skipValue()
+        return nil
+    }
+
+    /// The integer that member `name` must be.
+    mutating func integer(of name: String, _ fault: inout RequestFault?) throws(JSONError) -> Int64? {
+        if try peek() == .number {
+            if case .int(let value) = try number() { return value }
+        } else {
+            try skipValue()
+        }
+        fault = fault ?? .member(name)
+        return nil
+    }
+
+    /// The path that member `name` must be.
+    mutating func path(of name: String, _ fault: inout RequestFault?) throws(JSONError) -> Path? {
+        guard let text = try text(of: name, &fault) else { return nil }
+        do throws(PathError) { return try Path(parsing: text) } catch {
+            fault = fault ?? .path(error)
+            return nil
+        }
+    }
+
+    /// The place that member `name` must be: a path that may end in `.priority`.
+    mutating func place(of name: String, _ fault: inout RequestFault?) throws(JSONError) -> TreePlace? {
+        guard let text = try text(of: name, &fault) else { return nil }
+        do throws(PathError) { return try TreePlace(parsing: text) } catch {
+            fault = fault ?? .path(error)
+            return nil
+        }
+    }
+
+    /// Any JSON as a node whose names need not be legal keys, such as the claims of a token. Arrays become objects.
+    mutating func claims(nesting: Int = 0) throws(JSONError) -> Node {
+        let start = offset
+        guard nesting <= Path.maxDepth else { throw .tooDeep(offset: start) }
+        switch try peek() {
+        case .object:
+            var children: [(Key, Node)] = []
+            try beginObject()
+            while let name = try nextName() { children.append((Key(name), try claims(nesting: nesting + 1))) }
+            return .object(children)
+        case .array:
+            var children: [(Key, Node)] = []
+            try beginArray()
+            while try nextElement() { children.append((Key(index: children.count), try claims(nesting: nesting + 1))) }
+            return .object(children)
+        case .string: return .string(try string())
+        case .number: return try number()
+        case .bool: return .bool(try bool())
+        case .null:
+            try null()
+            return .null
+        }
+    }
+}

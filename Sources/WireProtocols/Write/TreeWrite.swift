@@ -1,0 +1,114 @@
+public import JSONTree
+
+/// One place that a request writes, and what it writes there.
+public struct TreeWrite: Sendable, Equatable {
+    public enum Part: Sendable {
+        /// The node itself, with its priority.
+        case node
+        /// The priority alone (contract §4.2, `x/.priority`).
+        case priority
+    }
+
+    /// Absolute in a put; relative to the update's path in an update, and never empty there.
+    public var path: Path
+    public var part: Part
+    /// For `part == .priority` this is the priority: null, a number, a string or a server value.
+    public var value: WriteValue
+
+    public init(path: Path, part: Part = .node, value: WriteValue) {
+        self.path = path
+        self.part = part
+        self.value = value
+    }
+}
+
+/// Where a write goes, as its text says.
+struct TreePlace {
+    var path: Path
+    var part: TreeWrite.Part
+
+    /// Reads a path whose last segment may be `.priority`.
+    init(parsing text: String) throws(PathError) {
+        let suffix = ".priority"
+        guard text.hasSuffix(suffix) else {
+            path = try Path(parsing: text)
+            part = .node
+            return
+        }
+        let parent = text.dropLast(suffix.utf8.count)
+        guard parent.isEmpty || parent.hasSuffix("/") else { throw .invalidKey(String(text.prefix(64))) }
+        path = try Path(parsing: String(parent))
+        part = .priority
+    }
+
+    /// The place with `.priority` as a segment, so that places can be compared.
+    var comparable: Path { part == .priority ? path.appending(Key(".priority")) : path }
+}
+
+extension TreeWrite {
+    /// Reads the data of a write to `place`. A refusal is noted in `fault`, and the value stepped over.
+    static func value(
+        _ reader: inout JSONReader, at place: TreePlace, depth: Int, _ limits: TreeWriteLimits,
+        _ fault: inout RequestFault?
+    ) throws(JSONError) -> WriteValue? {
+        let read = try reader.optional(&fault) { reader throws(JSONError) in
+            let start = reader.offset
+            let value = try reader.writeValue(depth: depth, maxStringBytes: limits.stringBytes)
+            if depth > Path.maxDepth { throw .tooDeep(offset: start) }
+            if place.part == .priority {
+                switch value.node {
+                case .null, .int, .double, .string: break
+                default: throw .invalidPriority(offset: start)
+                }
+            }
+            return value
+        }
+        return read
+    }
+
+    /// Reads the object of an update: member names are paths relative to `base` (contract §6.1). Refused are names that
+    /// are no path, the empty path, and places of which one contains another.
+    static func entries(
+        _ reader: inout JSONReader, base: Path, _ limits: TreeWriteLimits, _ fault: inout RequestFault?
+    ) throws(JSONError) -> [TreeWrite] {
+        guard try reader.peek() == .object else {
+            fault = fault ?? .notAnObject
+            try reader.skipValue()
+            return []
+        }
+        var writes: [TreeWrite] = []
+        try reader.beginObject()
+        while let name = try reader.nextName() {
+            let place: TreePlace
+            do throws(PathError) {
+                place = try TreePlace(parsing: name)
+                if place.path.isRoot && place.part == .node { throw .invalidKey(name) }
+            } catch {
+                fault = fault ?? .path(error)
+                try reader.skipValue()
+                continue
+            }
+            let depth = base.depth + place.path.depth
+            guard let value = try value(&reader, at: place, depth: depth, limits, &fault) else { continue }
+            writes.append(TreeWrite(path: place.path, part: place.part, value: value))
+        }
+        if fault == nil, let (ancestor, descendant) = overlap(writes) { fault = .overlap(ancestor, descendant) }
+        return writes
+    }
+
+    /// Two places of which the first contains the second. In path order a place directly precedes what it contains.
+    private static func overlap(_ writes: [TreeWrite]) -> (Path, Path)? {
+        if writes.count < 2 { return nil }
+        let places = writes.map { $0.part == .priority ? $0.path.appending(Key(".priority")) : $0.path }.sorted()
+        for (place, next) in zip(places, places.dropFirst()) where place.contains(next) { return (place, next) }
+        return nil
+    }
+}
+
+/// What one written value may cost; the tree's own limits on keys and depth always hold (contract §4.1).
+public struct TreeWriteLimits: Sendable, Hashable {
+    /// Longest string in bytes of UTF-8. Default 10 MB.
+    public var stringBytes = 10_485_760
+
+    public init() {}
+}
