@@ -15,6 +15,10 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
+        .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift.git", from: "0.2.0"),
     ],
     targets: [
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
@@ -34,6 +38,13 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared),
         .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
+
+        // a client of the observe protocol, for servers, tools and tests
+        .target(name: "ViglaClient", dependencies: [
+            "DispatchNet", "WireProtocols", "JSONTree",
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+        ], swiftSettings: shared),
+        .testTarget(name: "ViglaClientTests", dependencies: ["ViglaClient", "DispatchNet", "WireProtocols", "JSONTree"], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
 )
