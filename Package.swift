@@ -13,10 +13,10 @@ if Context.environment["VIGLA_STRICT"] == "1" { shared.append(.treatAllWarnings(
 let package = Package(
     name: "vigla",
     dependencies: [
-        .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
-        .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
+        .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift.git", from: "0.2.0"),
     ],
@@ -24,6 +24,26 @@ let package = Package(
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
         .target(name: "JSONTree", dependencies: [.product(name: "Crypto", package: "swift-crypto")], swiftSettings: shared),
         .testTarget(name: "JSONTreeTests", dependencies: ["JSONTree"], swiftSettings: shared),
+        // HTTP/1.1, WebSocket frames, realtime v5, observe: state machines over bytes
+        .target(name: "WireProtocols", dependencies: [
+            "JSONTree",
+            .product(name: "Crypto", package: "swift-crypto"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+        ], swiftSettings: shared),
+        .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared),
+        // databases: write pipeline, observers
+        .target(name: "HubEngine", dependencies: ["JSONTree", "SecurityRules"], swiftSettings: shared),
+        .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules"], swiftSettings: shared),
+        // sessions, endpoints, limits, console files
+        .target(name: "HubServer", dependencies: [
+            "DispatchNet", "HubEngine", "JSONTree", "SecurityRules", "WireProtocols",
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+        .testTarget(name: "HubServerTests", dependencies: [
+            "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+        .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
 
         // epoll, timerfd, accept4: what Glibc's module leaves out
         .target(name: "CLinux"),
@@ -31,20 +51,34 @@ let package = Package(
         .target(name: "DispatchNet", dependencies: ["CLinux"], swiftSettings: shared),
         .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux"], swiftSettings: shared),
 
-        // HTTP/1.1, WebSocket frames, realtime v5, observe: state machines over bytes
-        .target(name: "WireProtocols", dependencies: [
-            "JSONTree",
-            .product(name: "Crypto", package: "swift-crypto"),
-            .product(name: "HTTPTypes", package: "swift-http-types"),
-        ], swiftSettings: shared),
-        .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
-
         // a client of the observe protocol, for servers, tools and tests
-        .target(name: "ViglaClient", dependencies: [
-            "DispatchNet", "WireProtocols", "JSONTree",
-            .product(name: "HTTPTypes", package: "swift-http-types"),
+        .target(name: "ViglaClient", dependencies: ["DispatchNet", "JSONTree", "WireProtocols"], swiftSettings: shared),
+        .testTarget(name: "ViglaClientTests", dependencies: [
+            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
-        .testTarget(name: "ViglaClientTests", dependencies: ["ViglaClient", "DispatchNet", "WireProtocols", "JSONTree"], swiftSettings: shared),
+        // the command line
+        .executableTarget(name: "vigla", dependencies: [
+            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            .product(name: "Configuration", package: "swift-configuration"),
+            .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+        .testTarget(name: "ViglaCommandTests", dependencies: ["vigla"], swiftSettings: shared),
+        // the walkers and followers of Examples/watchme
+        .executableTarget(name: "watchme-simulation", dependencies: [
+            "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            .product(name: "Histogram", package: "hdrhistogram-swift"),
+        ], path: "Examples/watchme/Simulation", swiftSettings: shared),
+
+        // the bare C servers that measurements are compared with
+        .target(name: "CBaseline"),
+        // load generator and micro-benchmarks
+        .executableTarget(name: "vigla-bench", dependencies: [
+            "CBaseline", "CLinux", "DispatchNet",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            .product(name: "Histogram", package: "hdrhistogram-swift"),
+        ], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
 )

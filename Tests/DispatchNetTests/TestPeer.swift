@@ -145,9 +145,9 @@ final class TestServer {
     deinit { group.shutdownAndWait(graceMs: 0) }
 
     /// Runs on the loop and waits for the result.
-    func onLoop<T: Sendable>(_ loop: EventLoop? = nil, _ body: @escaping @Sendable () -> T) -> T? {
+    func onLoop<T: Sendable>(_ body: @escaping @Sendable () -> T) -> T? {
         let result = Log<T>()
-        (loop ?? self.loop).execute { result.append(body()) }
+        loop.execute { result.append(body()) }
         return result.next()
     }
 

@@ -37,7 +37,7 @@ public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringC
         }
     }
 
-    /// The number that the key reads as, when it has the form `-?[0-9]{1,10}` and fits 32 bits.
+    /// The number that the key reads as: `-?0*[0-9]{1,10}` within 32 bits, at most 11 characters (the mobile SDKs' limit).
     public var integer: Int32? { text.withBytes(Key.integer) }
 
     @inline(__always)
@@ -46,7 +46,7 @@ public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringC
         var i = 0
         let negative = first == UInt8(ascii: "-")
         if negative { i = 1 }
-        guard i < bytes.count, bytes.count - i <= 10 else { return nil }
+        guard i < bytes.count else { return nil }
         var value: Int64 = 0
         while i < bytes.count {
             let digit = bytes[i] &- UInt8(ascii: "0")

@@ -52,6 +52,7 @@ public struct WriteValue: Sendable, Equatable {
 
 extension ServerValue {
     /// The value given what is stored: a non-number counts as absent; integers stay integers unless they overflow.
+    /// A sum beyond the largest double stays at it, as JSON knows no infinity.
     func resolve(_ stored: Node, now: Int64) -> Node {
         switch self {
         case .timestamp: return .int(now)
@@ -59,12 +60,16 @@ extension ServerValue {
             switch (stored, by) {
             case (.int(let a), .int(let b)):
                 let (sum, overflow) = a.addingReportingOverflow(b)
-                return overflow ? .number(Double(a) + Double(b)) : .int(sum)
-            case (.int(let a), .double(let b)): return .number(Double(a) + b)
-            case (.double(let a), .int(let b)): return .number(a + Double(b))
-            case (.double(let a), .double(let b)): return .number(a + b)
+                return overflow ? Self.finite(Double(a) + Double(b)) : .int(sum)
+            case (.int(let a), .double(let b)): return Self.finite(Double(a) + b)
+            case (.double(let a), .int(let b)): return Self.finite(a + Double(b))
+            case (.double(let a), .double(let b)): return Self.finite(a + b)
             default: return by
             }
         }
+    }
+
+    private static func finite(_ sum: Double) -> Node {
+        .number(min(max(sum, -.greatestFiniteMagnitude), .greatestFiniteMagnitude))
     }
 }

@@ -28,7 +28,7 @@ public struct RealtimePush: Sendable {
     }
 
     /// `m`: these places, relative to `path`, have these values now; null for those that are gone.
-    public static func merge(path: Path, _ entries: some Sequence<(path: Path, value: Node)>) -> RealtimePush {
+    public static func merge(path: Path, _ entries: [(path: Path, value: Node)]) -> RealtimePush {
         var writer = JSONWriter()
         writer.raw("\"p\":")
         writer.path(path.keys)

@@ -1,4 +1,4 @@
-import JSONTree
+public import JSONTree
 
 /// Why a well-formed request is refused on its own, without harm to the connection. Each protocol says it in its words.
 enum RequestFault: Equatable {
@@ -93,7 +93,7 @@ extension JSONReader {
     }
 
     /// Any JSON as a node whose names need not be legal keys, such as the claims of a token. Arrays become objects.
-    mutating func claims(nesting: Int = 0) throws(JSONError) -> Node {
+    public mutating func claims(nesting: Int = 0) throws(JSONError) -> Node {
         let start = offset
         guard nesting <= Path.maxDepth else { throw .tooDeep(offset: start) }
         switch try peek() {

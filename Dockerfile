@@ -1,0 +1,62 @@
+# Vigla as an image: build with the Swift toolchain, run on slim Debian.
+#
+#   docker build -t vigla .
+#   docker run -p 127.0.0.1:9000:9000 -v vigla:/data -v ./rules.json:/etc/vigla/rules.json:ro \
+#              -e VIGLA_RULES=/etc/vigla/rules.json vigla
+#
+# Without VIGLA_RULES every read and write is denied. Any other command runs the same way: docker run vigla rules check …
+#
+# Tests/Packaging/run executes these steps without a Docker engine. It knows the instructions used here and stops at
+# any other; RUN steps of the build stage use paths relative to WORKDIR so that they also run outside a container.
+
+# ---- build ----------------------------------------------------------------------------------------------------------
+# Swift 6.3 on Debian 12, the same Debian as below: the binary finds the C libraries it was linked with.
+FROM swift:6.3-bookworm AS build
+RUN apt-get update && apt-get install -y --no-install-recommends libssl-dev zlib1g-dev libsqlite3-dev
+WORKDIR /src
+
+# Dependencies first: they are fetched again only when the manifest changes.
+COPY Package.swift ./
+RUN swift package resolve
+
+# The manifest names the test targets, so their folders must be here; they are not compiled.
+COPY Sources Sources
+COPY Tests Tests
+# The Swift runtime goes into the binary. Debug sections stay out; symbol names stay, for readable crash reports.
+RUN swift build -c release --product vigla --static-swift-stdlib -Xlinker --strip-debug
+RUN mkdir -p out && cp "$(swift build -c release --product vigla --static-swift-stdlib --show-bin-path)/vigla" out/vigla
+
+# ---- run ------------------------------------------------------------------------------------------------------------
+FROM debian:bookworm-slim
+LABEL org.opencontainers.image.title="Vigla" \
+      org.opencontainers.image.description="A self-hosted realtime hub" \
+      org.opencontainers.image.licenses="Apache-2.0"
+
+# What `ldd vigla` asks for beyond libc, and the certificate authorities for calls the hub makes itself.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libssl3 zlib1g libsqlite3-0 libstdc++6 libgcc-s1 ca-certificates \
+    && rm -rf /var/lib/apt/lists/*
+
+# A fixed number, so that the owner of a mounted /data is the same on every host and in every version of the image.
+RUN groupadd --gid 10001 vigla \
+    && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin vigla \
+    && install -d -o vigla -g vigla -m 0700 /data
+
+COPY LICENSE /usr/share/doc/vigla/LICENSE
+COPY web /usr/share/vigla/web
+COPY --from=build /src/out/vigla /usr/bin/vigla
+
+ENV VIGLA_HOST=0.0.0.0 \
+    VIGLA_PORT=9000 \
+    VIGLA_DATA=/data \
+    VIGLA_WEB=/usr/share/vigla/web
+
+USER 10001:10001
+VOLUME /data
+EXPOSE 9000
+STOPSIGNAL SIGTERM
+# Through a shell for the port only. A hub that serves TLS itself needs its own address here.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
+    CMD vigla health "http://127.0.0.1:${VIGLA_PORT}"
+ENTRYPOINT ["/usr/bin/vigla"]
+CMD ["serve"]

@@ -1,0 +1,1 @@
+@main enum S { static func main() {} }

@@ -1,0 +1,46 @@
+# Vigla: the commands people type. `make` alone lists them.
+# Anything longer than a line or two lives in Scripts/.
+
+# Headers the package compiles against, and the C++ compiler and git that Swift builds and resolves with.
+# NAME=COMMAND means: having COMMAND on the PATH is as good as the Debian package.
+BUILD_PACKAGES := libssl-dev zlib1g-dev libsqlite3-dev g++=g++ git=git ca-certificates
+TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node python3=python3 python3-venv
+
+BIN   := .build/release
+ARGS  ?=
+BENCH ?= fanout echo
+
+.PHONY: help run test watchme bench clean build-needs release
+
+help: ## list these targets
+	@echo "Vigla: a self-hosted realtime hub"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+
+run: release ## build and serve on this machine, open to everyone on it (--dev); ARGS="--port 9001" adds options
+	@echo
+	@echo "When the hub says it is ready, open the address it prints in a browser: http://127.0.0.1:$${VIGLA_PORT:-9000}/ unless you changed the port."
+	@echo "Data is kept in ./data. Ctrl-C stops the hub."
+	@echo
+	@exec $(BIN)/vigla serve --dev --web web --data ./data $(ARGS)
+
+test: build-needs ## build everything and run every test; prints the seconds it took
+	@Scripts/ensure-packages $(TEST_PACKAGES)
+	@Scripts/test
+
+watchme: release ## run the WatchMe example with its simulation
+	@VIGLA_BIN=$(BIN)/vigla Examples/watchme/run $(ARGS)
+
+bench: release ## measure against a bare C loop; BENCH="fanout" chooses, ARGS= adds options
+	@swift build -c release --product vigla-bench
+	@set -e; for name in $(BENCH); do $(BIN)/vigla-bench $$name $(ARGS); done
+
+clean: ## remove what was built (your ./data stays)
+	rm -rf .build
+
+build-needs:
+	@Scripts/ensure-swift
+	@Scripts/ensure-packages $(BUILD_PACKAGES)
+
+release: build-needs
+	@echo "Building (release). The first build also fetches the dependencies and takes a few minutes."
+	@swift build -c release --product vigla

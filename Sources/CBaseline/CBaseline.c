@@ -1,0 +1,212 @@
+#define _GNU_SOURCE
+#include "CBaseline.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define READ_BYTES (128 << 10)
+#define MAX_FRAME (64 << 10)
+
+struct peer {
+    int fd;
+    int upgraded;
+    size_t held;          // bytes of an unfinished request or frame
+    unsigned char *hold;  // only while there are some
+};
+
+struct observers {
+    int *fds;
+    size_t count, capacity;
+};
+
+struct server {
+    int form, epoll;
+    struct observers observers;
+    unsigned char in[READ_BYTES + MAX_FRAME + 16];
+    unsigned char *out;
+    size_t out_used, out_capacity;
+};
+
+static const char answer[] =
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+static int write_all(int fd, const unsigned char *bytes, size_t count) {
+    while (count > 0) {
+        ssize_t sent = send(fd, bytes, count, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EAGAIN) {
+            struct pollfd wait = {.fd = fd, .events = POLLOUT};
+            poll(&wait, 1, 1000);
+            continue;
+        }
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent <= 0) return -1;
+        bytes += sent;
+        count -= (size_t)sent;
+    }
+    return 0;
+}
+
+static unsigned char *reserve_out(struct server *server, size_t count) {
+    if (server->out_used + count > server->out_capacity) {
+        server->out_capacity = (server->out_used + count) * 2;
+        server->out = realloc(server->out, server->out_capacity);
+    }
+    return server->out + server->out_used;
+}
+
+// Appends an unmasked text frame to `out`.
+static void frame_out(struct server *server, const unsigned char *payload, size_t count) {
+    unsigned char *at = reserve_out(server, count + 4), *start = at;
+    *at++ = 0x81;
+    if (count < 126) {
+        *at++ = (unsigned char)count;
+    } else {
+        *at++ = 126;
+        *at++ = (unsigned char)(count >> 8);
+        *at++ = (unsigned char)count;
+    }
+    memcpy(at, payload, count);
+    server->out_used += (size_t)(at + count - start);
+}
+
+static void fan_out(struct server *server) {
+    for (size_t i = 0; i < server->observers.count; i++)
+        write_all(server->observers.fds[i], server->out, server->out_used);
+    server->out_used = 0;
+}
+
+static void drop(struct server *server, struct peer *peer) {
+    for (size_t i = 0; i < server->observers.count; i++)
+        if (server->observers.fds[i] == peer->fd) {
+            server->observers.fds[i] = server->observers.fds[--server->observers.count];
+            break;
+        }
+    close(peer->fd);
+    free(peer->hold);
+    free(peer);
+}
+
+// One frame or request at `bytes`; the number of bytes it takes, 0 when it is not whole, -1 when it is none.
+static ssize_t take(struct server *server, struct peer *peer, unsigned char *bytes, size_t count) {
+    if (!peer->upgraded) {
+        unsigned char *end = memmem(bytes, count, "\r\n\r\n", 4);
+        if (!end) return count > 8192 ? -1 : 0;
+        if (write_all(peer->fd, (const unsigned char *)answer, sizeof answer - 1) < 0) return -1;
+        peer->upgraded = 1;
+        if (count > 12 && memcmp(bytes, "GET /observe", 12) == 0) {
+            struct observers *list = &server->observers;
+            if (list->count == list->capacity) {
+                list->capacity = list->capacity ? list->capacity * 2 : 1024;
+                list->fds = realloc(list->fds, list->capacity * sizeof *list->fds);
+            }
+            list->fds[list->count++] = peer->fd;
+        }
+        return end + 4 - bytes;
+    }
+    if (count < 2) return 0;
+    size_t length = bytes[1] & 0x7f, header = 2;
+    if (!(bytes[1] & 0x80) || length == 127) return -1;
+    if (length == 126) {
+        if (count < 4) return 0;
+        length = (size_t)bytes[2] << 8 | bytes[3];
+        header = 4;
+    }
+    if (count < header + 4 + length) return 0;
+    const unsigned char *mask = bytes + header;
+    unsigned char *payload = bytes + header + 4;
+    for (size_t i = 0; i < length; i++) payload[i] ^= mask[i & 3];
+    if ((bytes[0] & 0x0f) != 1) return -1;
+    frame_out(server, payload, length);
+    if (server->form == CBASELINE_FANOUT) fan_out(server);
+    return (ssize_t)(header + 4 + length);
+}
+
+static void readable(struct server *server, struct peer *peer) {
+    if (peer->held) memcpy(server->in, peer->hold, peer->held);
+    ssize_t got = recv(peer->fd, server->in + peer->held, READ_BYTES, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) return drop(server, peer);
+    size_t count = peer->held + (size_t)got, at = 0;
+    while (at < count) {
+        ssize_t taken = take(server, peer, server->in + at, count - at);
+        if (taken < 0) return drop(server, peer);
+        if (taken == 0) break;
+        at += (size_t)taken;
+    }
+    peer->held = count - at;
+    free(peer->hold);
+    peer->hold = NULL;
+    if (peer->held > MAX_FRAME + 8) return drop(server, peer);
+    if (peer->held) {
+        peer->hold = malloc(peer->held);
+        memcpy(peer->hold, server->in + at, peer->held);
+    }
+    if (server->form == CBASELINE_ECHO && server->out_used) {
+        int failed = write_all(peer->fd, server->out, server->out_used);
+        server->out_used = 0;
+        if (failed) drop(server, peer);
+    }
+}
+
+int cbaseline_serve(int form) {
+    signal(SIGPIPE, SIG_IGN);
+    struct server *server = calloc(1, sizeof *server);
+    if (!server) return -ENOMEM;
+    server->form = form;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) < 0 || listen(listener, 4096) < 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &length) < 0)
+        return -errno;
+    server->epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    if (server->epoll < 0 || epoll_ctl(server->epoll, EPOLL_CTL_ADD, listener, &event) < 0) return -errno;
+    printf("ready %u\n", (unsigned)ntohs(address.sin_port));
+    fflush(stdout);
+
+    struct epoll_event events[512];
+    for (;;) {
+        int count = epoll_wait(server->epoll, events, 512, -1);
+        for (int i = 0; i < count; i++) {
+            if (events[i].data.ptr) {
+                readable(server, events[i].data.ptr);
+                continue;
+            }
+            for (;;) {
+                int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+                if (fd < 0) break;
+                int on = 1;
+                setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+                struct peer *peer = calloc(1, sizeof *peer);
+                peer->fd = fd;
+                struct epoll_event added = {.events = EPOLLIN, .data.ptr = peer};
+                epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &added);
+            }
+        }
+        if (form == CBASELINE_FANOUT_CORKED && server->out_used) fan_out(server);
+    }
+}
+
+void cbaseline_end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+uint64_t cbaseline_cpu_ns(int pid) {
+    clockid_t clock;
+    struct timespec used;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}

@@ -1,0 +1,25 @@
+// The servers that Vigla is measured against: one thread, one epoll, no more code than the job needs.
+// They speak enough WebSocket (RFC 6455) for the load generator to drive them as it drives Vigla:
+// the handshake for one known key, text frames under 64 KiB, no fragments.
+#ifndef VIGLA_CBASELINE_H
+#define VIGLA_CBASELINE_H
+
+#include <stdint.h>
+
+/// Every frame goes back to its sender.
+#define CBASELINE_ECHO 0
+/// A frame from any connection goes to every connection that asked for /observe: one `send` per delivery.
+#define CBASELINE_FANOUT 1
+/// The same, but what one batch of events brought leaves with one `send` per observer at its end.
+#define CBASELINE_FANOUT_CORKED 2
+
+/// Serves on a free port of 127.0.0.1, prints `ready PORT` and does not return; a negated errno if it cannot begin.
+int cbaseline_serve(int form);
+
+/// The calling process gets SIGKILL when its parent ends, so that no server outlives a benchmark.
+void cbaseline_end_with_parent(void);
+
+/// User and system time of a process and all its threads, ended ones too, in nanoseconds; 0 if there is none.
+uint64_t cbaseline_cpu_ns(int pid);
+
+#endif

@@ -1,0 +1,82 @@
+public import JSONTree
+
+/// One connected program as the engine sees it. HubServer subclasses it with what it needs to send bytes.
+///
+/// Made on a net loop; afterwards the mutable parts belong to the database queue of the client's namespace.
+open class Client: @unchecked Sendable {
+    // Sendable: `lane` and `dialect` never change; the rest is confined to the database queue, which its users check.
+
+    /// Index of the net loop that owns the connection.
+    public let lane: Int
+    /// The protocol in which replies and events are written.
+    public let dialect: Dialect
+
+    var identity = Identity.anonymous
+    var sessionID: String?
+    /// What the client observes: place and style.
+    var observations: Set<Observation> = []
+    var pending = PendingWrites()
+    var hasEnded = false
+
+    public init(lane: Int, dialect: Dialect) {
+        self.lane = lane
+        self.dialect = dialect
+    }
+
+    /// The observer with a subscription id (observe protocol). O(observers of the client)
+    func observation(id: Int64) -> Observation? {
+        observations.first { if case .events(id, _) = $0.style { true } else { false } }
+    }
+}
+
+/// The wire protocol of a client.
+public enum Dialect: Sendable {
+    /// Realtime protocol v5, spoken by the stock SDKs.
+    case realtime
+    /// Vigla's own observe protocol.
+    case observe
+}
+
+/// Who a client is, for the rules.
+public struct Identity: Sendable, Equatable {
+    /// The rules' `auth` variable: null when signed out, else an object with `uid`, `provider` and `token`.
+    public var auth: Node
+    /// Administrators bypass rules, not data validity (contract §8.1).
+    public var isAdmin: Bool
+    /// When the credential runs out, seconds since the epoch.
+    public var expires: Int64?
+
+    public init(auth: Node, isAdmin: Bool = false, expires: Int64? = nil) {
+        self.auth = auth
+        self.isAdmin = isAdmin
+        self.expires = expires
+    }
+
+    public static let anonymous = Identity(auth: .null)
+    public static let admin = Identity(auth: .null, isAdmin: true)
+}
+
+/// How an observer wants changes written down; observers of one place and style share every encoded frame.
+public enum ObserverStyle: Hashable, Sendable {
+    /// What was written, at its own path (realtime v5); `tag` names a filtered listen.
+    case patches(tag: Int64?)
+    /// Named events (observe protocol), under the client's subscription id.
+    case events(id: Int64, kinds: EventKinds)
+}
+
+/// The kinds of events that an observer asked for.
+public struct EventKinds: OptionSet, Hashable, Sendable {
+    public let rawValue: UInt8
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+    public static let value = EventKinds(rawValue: 1)
+    public static let added = EventKinds(rawValue: 2)
+    public static let changed = EventKinds(rawValue: 4)
+    public static let removed = EventKinds(rawValue: 8)
+    public static let children: EventKinds = [.added, .changed, .removed]
+}
+
+/// One observer of one client.
+struct Observation: Hashable {
+    let path: Path
+    let style: ObserverStyle
+}

@@ -1,0 +1,80 @@
+public import JSONTree
+
+/// What a client asks of its database. Requests of one client are handled and answered in the order of submission.
+public enum Request: Sendable {
+    /// First request of a session; `replacing` names the client's previous session, which ends now (contract §1.2 `ls`).
+    case begin(sessionID: String, replacing: String?)
+    /// The connection is gone: observers go, pending writes fire. Not answered.
+    case end
+    case identify(Identity)
+    /// - Parameter hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
+    case observe(Path, style: ObserverStyle, hash: String)
+    case unobserve(Path, style: ObserverStyle)
+    /// Ends the observer with this subscription id, wherever it is (observe protocol).
+    case unobserveID(Int64)
+    case get(Path)
+    /// All or nothing. `expectedHash` makes a single write conditional on the stored content (contract §4.6).
+    case write([Write], expectedHash: String? = nil)
+    /// Adds a child under a key that the server makes.
+    case push(Path, WriteValue)
+    /// Keeps writes for the moment the client is gone (contract §6.2).
+    case onDisconnect([Write])
+    case cancelOnDisconnect(Path)
+    /// An answer that the session could write without the database; it only keeps its place in the order.
+    case answer([UInt8])
+}
+
+/// One write: replace what is at a place, or only its priority.
+public struct Write: Sendable {
+    public enum Target: Sendable { case value, priority }
+    public var path: Path
+    public var value: WriteValue
+    public var target: Target
+
+    public init(_ path: Path, _ value: WriteValue, target: Target = .value) {
+        self.path = path
+        self.value = value
+        self.target = target
+    }
+}
+
+/// What a request is answered with.
+public enum Reply: Sendable {
+    /// Done; nothing to report.
+    case done
+    case observing(sequence: UInt64)
+    case value(Node)
+    /// Committed as this sequence number.
+    case written(sequence: UInt64)
+    case pushed(Key, sequence: UInt64)
+    case identified(Identity)
+    case failed(Failure)
+}
+
+/// Why a request was refused; nothing of it was carried out.
+public struct Failure: Error, Sendable, Equatable {
+    /// Statuses of the wire protocols (contract §2.4).
+    public enum Code: String, Sendable {
+        case permissionDenied = "permission_denied"
+        case dataStale = "datastale"
+        case invalidToken = "invalid_token"
+        case expiredToken = "expired_token"
+        case tooBig = "too_big"
+        case unavailable
+        case failure
+        /// Observe protocol: no observer has the id, or one has it already.
+        case unknownObserver = "unknown_sub"
+        case duplicateObserver = "duplicate_id"
+    }
+
+    public var code: Code
+    public var message: String
+
+    public init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    public static let permissionDenied = Failure(.permissionDenied, "Permission denied")
+    public static let dataStale = Failure(.dataStale, "Transaction hash does not match")
+}

@@ -1,0 +1,92 @@
+import Dispatch
+import JSONTree
+import SecurityRules
+
+/// The state of a database. Everything here runs on the database queue.
+final class Core: @unchecked Sendable {
+    // Sendable: confined to `queue`; every entry checks that.
+    let queue: DispatchQueue
+    let log: any CommitLog
+    let format: any WireFormat
+    let outlet: Outlet
+    let clock: @Sendable () -> Int64
+    let laneCount: Int
+
+    var rules: RuleSet
+    var root: Node
+    /// Number of the last commit.
+    var sequence: UInt64
+    var observers = ObserverTree()
+    var sessions: [String: Client] = [:]
+    var pushIDs = PushIDGenerator()
+
+    /// Output and commits of the batch that runs.
+    var output: OutputBuffer
+    var commits: [Commit] = []
+    /// Batches that wait for the log, oldest first. Nothing overtakes them.
+    private var waiting: [(output: OutputBuffer, isDurable: Bool)] = []
+    private var firstWaiting = 0
+
+    init(
+        queue: DispatchQueue, rules: RuleSet, start: (root: Node, sequence: UInt64), log: any CommitLog, lanes: Int,
+        format: any WireFormat, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
+    ) {
+        self.queue = queue
+        self.rules = rules
+        root = start.root
+        sequence = start.sequence
+        self.log = log
+        laneCount = lanes
+        self.format = format
+        self.outlet = outlet
+        self.clock = clock
+        output = OutputBuffer(lanes: lanes)
+    }
+
+    /// Handles a batch of requests in order and sends what they have to say when it is durable.
+    func handle(_ items: [Database.Item]) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        for item in items { handle(item) }
+        finishBatch()
+    }
+
+    func setRules(_ rules: RuleSet) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        self.rules = rules
+        for client in observers.clients() { recheckObservers(of: client) }
+        finishBatch()
+    }
+
+    // MARK: Output in commit order
+
+    private func finishBatch() {
+        let batch = output
+        output = OutputBuffer(lanes: laneCount)
+        let written = commits
+        commits = []
+        if written.isEmpty || log.isImmediate {
+            if !written.isEmpty { log.append(written) { _ in } }
+            if waiting.isEmpty { batch.release(to: outlet) } else { waiting.append((batch, isDurable: true)) }
+            return
+        }
+        let index = firstWaiting + waiting.count
+        waiting.append((batch, isDurable: false))
+        log.append(written) { [self] result in
+            queue.async { [self] in becameDurable(index, result) }
+        }
+    }
+
+    private func becameDurable(_ index: Int, _ result: Result<Void, any Error>) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        // A log that failed has said so and keeps failing: its batches are never acknowledged.
+        guard case .success = result else { return }
+        waiting[index - firstWaiting].isDurable = true
+        var released = 0
+        while released < waiting.count, waiting[released].isDurable {
+            waiting[released].output.release(to: outlet)
+            released += 1
+        }
+        waiting.removeFirst(released)
+        firstWaiting += released
+    }
+}

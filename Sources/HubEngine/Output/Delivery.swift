@@ -1,0 +1,36 @@
+/// Bytes on their way to clients of one net loop ("lane").
+public enum Delivery: Sendable {
+    case one(Client, [UInt8])
+    /// The same bytes for many clients.
+    case many([Client], [UInt8])
+    /// The client's session was taken over by a newer connection; close it.
+    case close(Client)
+}
+
+/// Hands deliveries to the net loop of a lane, in order. Called on the database queue.
+public typealias Outlet = @Sendable (_ lane: Int, _ deliveries: [Delivery]) -> Void
+
+/// What one batch of requests has to say, in order, by lane.
+struct OutputBuffer {
+    private(set) var lanes: [[Delivery]]
+
+    init(lanes: Int) { self.lanes = Array(repeating: [], count: lanes) }
+
+    mutating func send(_ bytes: [UInt8], to client: Client) {
+        guard !bytes.isEmpty, !client.hasEnded else { return }
+        lanes[client.lane].append(.one(client, bytes))
+    }
+
+    mutating func send(_ bytes: [UInt8], to audience: Audience) {
+        guard !bytes.isEmpty else { return }
+        for lane in lanes.indices where !audience.lanes[lane].isEmpty {
+            lanes[lane].append(.many(audience.lanes[lane], bytes))
+        }
+    }
+
+    mutating func close(_ client: Client) { lanes[client.lane].append(.close(client)) }
+
+    func release(to outlet: Outlet) {
+        for (lane, deliveries) in lanes.enumerated() where !deliveries.isEmpty { outlet(lane, deliveries) }
+    }
+}

@@ -1,0 +1,12 @@
+public import JSONTree
+
+/// Turns what the engine has to say into bytes for the wire; pure functions, called on the database queue.
+/// An empty result means that there is nothing to send.
+public protocol WireFormat: Sendable {
+    func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8]
+    /// The first content of a new observer.
+    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8]
+    func change(_ change: ViewChange, style: ObserverStyle) -> [UInt8]
+    /// The observer ends because it is no longer permitted.
+    func cancelled(_ path: Path, style: ObserverStyle) -> [UInt8]
+}

@@ -1,0 +1,61 @@
+import HubEngine
+import JSONTree
+import WireProtocols
+
+/// The observe protocol's side of the format (docs/observe-protocol.md).
+extension HubFormat {
+    func observe(_ reply: Reply, _ id: Int64) -> [UInt8] {
+        switch reply {
+        case .done: frame(ObserveReply.ok(id))
+        case .observing(let sequence), .written(let sequence): frame(ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))))
+        case .value(let node): frame(ObserveReply.ok(id, ObserveSuccess(value: node)))
+        case .pushed(let key, let sequence): frame(ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), key: key)))
+        case .identified(let identity): frame(ObserveReply.ok(id, ObserveSuccess(uid: identity.uid)))
+        case .failed(let failure): frame(ObserveReply.failed(id, ObserveFault(failure)))
+        }
+    }
+
+    /// The first events of an observer: each child as added, in key order, then the value.
+    func observeInitial(_ value: Node, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
+        var frames: [UInt8] = []
+        if kinds.contains(.added) {
+            var previous: Key?
+            for (key, child) in value.object?.children ?? ChildMap() {
+                frames += ObservePush(.added(key: key, value: child, prev: previous), seq: Int64(sequence)).frame(sub: id)
+                previous = key
+            }
+        }
+        if kinds.contains(.value) { frames += ObservePush(.value(value), seq: Int64(sequence)).frame(sub: id) }
+        return frames
+    }
+
+    func observe(_ change: ViewChange, _ id: Int64, _ kinds: EventKinds) -> [UInt8] {
+        var frames: [UInt8] = []
+        for event in change.events where kinds.contains(event.kind) {
+            let wire: ObserveEvent =
+                switch event.kind {
+                case .added: .added(key: event.key, value: event.value, prev: event.previous)
+                case .removed: .removed(key: event.key, value: event.value)
+                default: .changed(key: event.key, value: event.value, prev: event.previous)
+                }
+            frames += ObservePush(wire, seq: Int64(change.sequence)).frame(sub: id)
+        }
+        if kinds.contains(.value) { frames += ObservePush(.value(change.new), seq: Int64(change.sequence)).frame(sub: id) }
+        return frames
+    }
+
+    func observeCancelled(_ id: Int64) -> [UInt8] { frame(ObserveReply.ended(sub: id, .permissionDenied)) }
+
+    private func frame(_ message: [UInt8]) -> [UInt8] { WebSocketFrame.text(message) }
+}
+
+extension ObserveFault {
+    init(_ failure: Failure) {
+        self.init(ObserveCode(rawValue: failure.code.rawValue) ?? .badRequest, failure.message)
+    }
+}
+
+extension Identity {
+    /// The user's id, for those who ask who they are.
+    var uid: String? { if case .string(let text) = auth.child("uid") { text.string } else { nil } }
+}

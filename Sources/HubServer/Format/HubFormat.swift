@@ -1,0 +1,57 @@
+import HubEngine
+import JSONTree
+import WireProtocols
+
+/// Writes what the engine says in the protocol of each client; frames come out ready to be sent.
+struct HubFormat: WireFormat {
+    func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
+        switch dialect {
+        case .realtime: RealtimeFraming.frames(for: realtime(reply, token))
+        case .observe: observe(reply, token)
+        }
+    }
+
+    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        switch style {
+        case .patches(let tag): RealtimePush.data(path: path, value: value).frames(tag: tag)
+        case .events(let id, let kinds): observeInitial(value, id, kinds, sequence)
+        }
+    }
+
+    func change(_ change: ViewChange, style: ObserverStyle) -> [UInt8] {
+        switch style {
+        case .patches(let tag): realtime(change).frames(tag: tag)
+        case .events(let id, let kinds): observe(change, id, kinds)
+        }
+    }
+
+    func cancelled(_ path: Path, style: ObserverStyle) -> [UInt8] {
+        switch style {
+        case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: nil))
+        case .events(let id, _): observeCancelled(id)
+        }
+    }
+
+    // MARK: Realtime v5
+
+    private func realtime(_ reply: Reply, _ number: Int64) -> [UInt8] {
+        switch reply {
+        case .done, .written, .pushed: RealtimeReply.ok(number)
+        case .observing: RealtimeReply.okListen(number)
+        case .value(let node): RealtimeReply.ok(number, value: node)
+        case .identified(let identity): RealtimeReply.okAuth(number, auth: identity.auth, expires: identity.expires)
+        case .failed(let failure):
+            RealtimeReply.refused(number, RealtimeRefusal(RealtimeStatus(rawValue: failure.code.rawValue) ?? .failure, failure.message))
+        }
+    }
+
+    /// One push for one commit: the place itself, one place below it, or several of them merged (contract §3.5).
+    private func realtime(_ change: ViewChange) -> RealtimePush {
+        switch change.patches.count {
+        case 0: .data(path: change.path, value: change.new)
+        case 1: .data(path: change.patches[0].path, value: change.patches[0].value)
+        default:
+            .merge(path: change.path, change.patches.map { (path: $0.path.dropping(change.path.depth), value: $0.value) })
+        }
+    }
+}

@@ -1,0 +1,60 @@
+import DispatchNet
+import HubEngine
+
+/// One net loop with its sessions: sends what databases have for them and notices who has fallen silent.
+final class Lane: @unchecked Sendable {
+    // Sendable: mutable state is used on the loop's queue only, which every entry checks.
+    let loop: EventLoop
+    private let limits: ServerLimits
+    private var members: [ObjectIdentifier: any LaneMember] = [:]
+    /// Seconds since the lane began, counted by its own timer: reading it costs nothing.
+    private(set) var seconds = 0
+
+    init(loop: EventLoop, limits: ServerLimits) {
+        self.loop = loop
+        self.limits = limits
+    }
+
+    func startTicking() {
+        _ = loop.schedule(afterMs: 1000, everyMs: 1000) { [weak self] in self?.tick() }
+    }
+
+    func join(_ member: any LaneMember) {
+        loop.assertOnLoop()
+        members[ObjectIdentifier(member)] = member
+    }
+
+    func leave(_ member: any LaneMember) {
+        loop.assertOnLoop()
+        members[ObjectIdentifier(member)] = nil
+    }
+
+    private func tick() {
+        seconds += 1
+        for member in members.values { member.tick(seconds: seconds, limits: limits) }
+    }
+
+    /// Sends a batch's output, in order. Callable from any thread.
+    func deliver(_ deliveries: [Delivery]) {
+        loop.execute { [loop] in
+            for delivery in deliveries {
+                switch delivery {
+                case .one(let client, let bytes): session(client).connection.send(bytes)
+                case .many(let clients, let bytes):
+                    let frame = loop.stage(bytes)
+                    for client in clients { session(client).connection.send(frame) }
+                case .close(let client): session(client).connection.close(.dismissed)
+                }
+            }
+        }
+    }
+}
+
+/// What a lane looks after once a second.
+protocol LaneMember: AnyObject {
+    func tick(seconds: Int, limits: ServerLimits)
+}
+
+/// Every client that this server gives to an engine is a session.
+@inline(__always)
+private func session(_ client: Client) -> WebSocketSession { unsafeDowncast(client, to: WebSocketSession.self) }

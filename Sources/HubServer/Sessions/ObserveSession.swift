@@ -1,0 +1,52 @@
+import DispatchNet
+import HubEngine
+import JSONTree
+import WireProtocols
+
+/// A program that speaks the observe protocol: one JSON object per text frame (docs/observe-protocol.md).
+final class ObserveSession: WebSocketSession, @unchecked Sendable {
+    // Sendable: everything declared here is used on the connection's loop only.
+
+    init(_ connection: Connection, database: Database, server: Server) {
+        super.init(connection, database: database, server: server, dialect: .observe)
+    }
+
+    override func received(text: UnsafeRawBufferPointer) {
+        do throws(ObserveError) {
+            submit(try ObserveRequest.parse(text), size: text.count)
+        } catch {
+            // Nobody can be told which request it was: say what is wrong and end.
+            connection.send(WebSocketFrame.text(ObserveReply.failed(nil, error.fault)))
+            close(WebSocketCloseCode.policyViolation, error.fault.message)
+        }
+    }
+
+    private func submit(_ request: ObserveRequest, size: Int) {
+        let id = request.id
+        func write(_ makeRequest: () -> Request) {
+            let limit = server.settings.limits.realtime.messageBytes
+            if size > limit { return answer(.failed(Failure(.tooBig, "The request is larger than \(limit) bytes.")), id) }
+            ask(makeRequest(), id)
+        }
+        switch request.operation {
+        case .auth(let token):
+            do throws(Failure) {
+                ask(.identify(try Credentials(isDev: server.settings.isDev).identity(for: token)), id)
+            } catch { answer(.failed(error), id) }
+        case .observe(let path, let events):
+            ask(.observe(path, style: .events(id: id, kinds: EventKinds(rawValue: events.rawValue)), hash: ""), id)
+        case .unobserve(let sub): ask(.unobserveID(sub), id)
+        case .get(let path): ask(.get(path), id)
+        case .set(let one), .remove(let one): write { .write([Write(one)]) }
+        case .update(let base, let writes): write { .write(writes.map { Write($0, below: base) }) }
+        case .push(let path, let value): write { .push(path, value) }
+        case .ping: answer(.done, id)
+        case .invalid(let fault): ask(.answer(WebSocketFrame.text(ObserveReply.failed(id, fault))), id)
+        }
+    }
+
+    private func ask(_ request: Request, _ id: Int64) { database.submit(request, from: self, token: id) }
+    private func answer(_ reply: Reply, _ id: Int64) {
+        ask(.answer(HubFormat().reply(reply, to: id, dialect: .observe)), id)
+    }
+}

@@ -1,0 +1,81 @@
+public import JSONTree
+
+/// What an observer sees, in the order of commits.
+public enum ObserveEvent: Sendable, Equatable {
+    /// The whole value at the observed place; null when there is none.
+    case value(Node)
+    /// A child that was not there before, behind `prev` (nil: it is the first).
+    case added(key: Key, value: Node, prev: Key?)
+    case changed(key: Key, value: Node, prev: Key?)
+    /// `value` is what the child was.
+    case removed(key: Key, value: Node)
+}
+
+/// One event, encoded once for all who observe the place.
+///
+/// ```
+/// {"sub":1,   "seq":8124,"event":"changed","key":"p1","value":…,"prev":"p0"}
+/// └ prefix ┘ └───────────────────── rest, shared ─────────────────────────┘
+/// ```
+public struct ObservePush: Sendable {
+    /// The shared end of the message.
+    public let rest: [UInt8]
+
+    public init(_ event: ObserveEvent, seq: Int64) {
+        var writer = JSONWriter()
+        writer.raw("\"seq\":")
+        writer.int(seq)
+        switch event {
+        case .value(let value):
+            writer.raw(",\"event\":\"value\",\"value\":")
+            writer.node(value)
+        case .added(let key, let value, let prev):
+            writer.raw(",\"event\":\"added\"")
+            Self.child(key, value, &writer)
+            Self.previous(prev, &writer)
+        case .changed(let key, let value, let prev):
+            writer.raw(",\"event\":\"changed\"")
+            Self.child(key, value, &writer)
+            Self.previous(prev, &writer)
+        case .removed(let key, let value):
+            writer.raw(",\"event\":\"removed\"")
+            Self.child(key, value, &writer)
+        }
+        writer.raw("}")
+        rest = writer.bytes
+    }
+
+    private static func child(_ key: Key, _ value: Node, _ writer: inout JSONWriter) {
+        writer.raw(",\"key\":")
+        writer.string(key.text)
+        writer.raw(",\"value\":")
+        writer.node(value)
+    }
+
+    private static func previous(_ prev: Key?, _ writer: inout JSONWriter) {
+        writer.raw(",\"prev\":")
+        if let prev { writer.string(prev.text) } else { writer.raw("null") }
+    }
+
+    /// What stands before `rest` for one observe.
+    public static func prefix(sub: Int64) -> [UInt8] {
+        var writer = JSONWriter(reservingCapacity: 32)
+        writer.raw("{\"sub\":")
+        writer.int(sub)
+        writer.raw(",")
+        return writer.bytes
+    }
+
+    /// Frame header and prefix, to be sent directly before the shared `rest`.
+    public func head(sub: Int64) -> [UInt8] {
+        let prefix = Self.prefix(sub: sub)
+        var head: [UInt8] = []
+        head.reserveCapacity(prefix.count + 10)
+        WebSocketFrame.appendHeader(.text, payloadLength: prefix.count + rest.count, to: &head)
+        head += prefix
+        return head
+    }
+
+    /// The whole event in one frame.
+    public func frame(sub: Int64) -> [UInt8] { head(sub: sub) + rest }
+}

@@ -1,0 +1,64 @@
+/// Why a request of the observe protocol is refused. The codes are stable; the message is for people.
+public enum ObserveCode: String, Sendable, Hashable {
+    /// Not JSON, no `id`, an unknown `op`, or a member that is missing or of the wrong type.
+    case badRequest = "bad_request"
+    /// A path that names no place.
+    case badPath = "bad_path"
+    /// Data that cannot be stored.
+    case badData = "bad_data"
+    /// A member or event that this server does not know (yet).
+    case notSupported = "not_supported"
+    /// The rules refuse it.
+    case permissionDenied = "permission_denied"
+    /// The token is not valid, or no longer.
+    case invalidToken = "invalid_token"
+    /// The request or its answer is over a limit.
+    case tooBig = "too_big"
+    /// `sub` names no running observe.
+    case unknownSub = "unknown_sub"
+    /// An `id` that a running observe of this connection already has.
+    case duplicateID = "duplicate_id"
+    /// Try again later.
+    case unavailable
+}
+
+/// A refusal: `{"code":…,"message":…}` on the wire.
+public struct ObserveFault: Error, Sendable, Hashable {
+    public var code: ObserveCode
+    public var message: String
+
+    public init(_ code: ObserveCode, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    init(_ fault: RequestFault) {
+        let code: ObserveCode =
+            switch fault {
+            case .data where fault.isTooBig: .tooBig
+            case .data, .notAnObject, .overlap: .badData
+            case .path: .badPath
+            case .member, .query: .badRequest
+            case .unsupported: .notSupported
+            }
+        self.init(code, fault.text)
+    }
+
+    public static let permissionDenied = ObserveFault(.permissionDenied, "Permission denied")
+}
+
+/// Why an observe connection is closed: after it the next message could not be trusted.
+public enum ObserveError: Error, Sendable, Hashable {
+    /// A message is not JSON. The offset counts bytes from its start.
+    case malformed(offset: Int)
+    /// JSON, but not an object with an integer `id` (from a client), or not a message of this protocol (from a server).
+    case notAMessage
+
+    /// Send this with `ObserveReply.failed(nil, …)` before closing.
+    public var fault: ObserveFault {
+        switch self {
+        case .malformed(let offset): ObserveFault(.badRequest, "message is not JSON at byte \(offset)")
+        case .notAMessage: ObserveFault(.badRequest, "a request is an object with an integer \"id\"")
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import JSONTree
+
+/// One message of an observe server, as a client reads it.
+public enum ObserveMessage: Sendable, Equatable {
+    case ok(id: Int64, ObserveSuccess)
+    /// `id` is nil when the server could not tell which request was meant; it closes then.
+    case failed(id: Int64?, ObserveFailure)
+    case event(sub: Int64, seq: Int64, ObserveEvent)
+    /// The observe has ended.
+    case ended(sub: Int64, ObserveFailure)
+
+    /// Reads one message. Unknown members and codes are tolerated, so that newer servers can say more.
+    /// - Throws: `ObserveError.malformed` for what is not JSON, `.notAMessage` for what no observe server sends.
+    public static func parse(_ bytes: UnsafeRawBufferPointer) throws(ObserveError) -> ObserveMessage {
+        do throws(JSONError) {
+            return try ObserveMessageParser(bytes: bytes).message()
+        } catch {
+            throw error.isMalformed ? .malformed(offset: error.offset) : .notAMessage
+        }
+    }
+}
+
+/// A refusal as a client sees it. `code` is one of `ObserveCode`, or a newer one.
+public struct ObserveFailure: Error, Sendable, Hashable {
+    public var code: String
+    public var message: String
+
+    /// The code if this version knows it.
+    public var known: ObserveCode? { ObserveCode(rawValue: code) }
+}
+
+private struct ObserveMessageParser {
+    let bytes: UnsafeRawBufferPointer
+
+    private struct Members {
+        var id: Int64?
+        var hasID = false
+        var sub: Int64?
+        var seq: Int64?
+        var event: String?
+        var key: Key?
+        var value: Node?
+        var prev: Key?
+        var success: ObserveSuccess?
+        var failure: ObserveFailure?
+    }
+
+    func message() throws(JSONError) -> ObserveMessage {
+        var reader = JSONReader(bytes)
+        let members = try members(&reader)
+        try reader.expectEnd()
+        if members.hasID {
+            if let id = members.id, let success = members.success { return .ok(id: id, success) }
+            if let failure = members.failure { return .failed(id: members.id, failure) }
+        } else if let sub = members.sub {
+            if let failure = members.failure { return .ended(sub: sub, failure) }
+            if let seq = members.seq, let event = event(members) { return .event(sub: sub, seq: seq, event) }
+        }
+        throw .unexpectedType(offset: reader.offset)
+    }
+
+    private func members(_ reader: inout JSONReader) throws(JSONError) -> Members {
+        var members = Members()
+        try reader.beginObject()
+        while let name = try reader.nextName() {
+            switch name {
+            case "id":
+                members.hasID = true
+                if try reader.peek() == .null { try reader.null() } else { members.id = try reader.int() }
+            case "sub": members.sub = try reader.int()
+            case "seq": members.seq = try reader.int()
+            case "event": members.event = try reader.string()
+            case "key": members.key = Key(try reader.string())
+            case "value": members.value = try reader.writeValue().node
+            case "prev":
+                if try reader.peek() == .null { try reader.null() } else { members.prev = Key(try reader.string()) }
+            case "ok": members.success = try success(&reader)
+            case "error": members.failure = try failure(&reader)
+            default: try reader.skipValue()
+            }
+        }
+        return members
+    }
+
+    private func success(_ reader: inout JSONReader) throws(JSONError) -> ObserveSuccess {
+        var success = ObserveSuccess()
+        try reader.beginObject()
+        while let name = try reader.nextName() {
+            switch name {
+            case "seq": success.seq = try reader.int()
+            case "key": success.key = Key(try reader.string())
+            case "uid": success.uid = try reader.string()
+            case "value": success.value = try reader.writeValue().node
+            default: try reader.skipValue()
+            }
+        }
+        return success
+    }
+
+    private func failure(_ reader: inout JSONReader) throws(JSONError) -> ObserveFailure {
+        var failure = ObserveFailure(code: "", message: "")
+        try reader.beginObject()
+        while let name = try reader.nextName() {
+            switch name {
+            case "code": failure.code = try reader.string()
+            case "message": failure.message = try reader.string()
+            default: try reader.skipValue()
+            }
+        }
+        return failure
+    }
+
+    private func event(_ members: Members) -> ObserveEvent? {
+        guard let value = members.value else { return nil }
+        if members.event == "value" { return .value(value) }
+        guard let key = members.key else { return nil }
+        switch members.event {
+        case "added": return .added(key: key, value: value, prev: members.prev)
+        case "changed": return .changed(key: key, value: value, prev: members.prev)
+        case "removed": return .removed(key: key, value: value)
+        default: return nil
+        }
+    }
+}

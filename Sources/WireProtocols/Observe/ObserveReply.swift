@@ -1,0 +1,83 @@
+public import JSONTree
+
+/// What a request that succeeded is told: members that do not apply are absent on the wire.
+public struct ObserveSuccess: Sendable, Equatable {
+    /// Number of the commit that a write made, or that a read or an observe starts from.
+    public var seq: Int64?
+    /// Answer to `get`, in export form.
+    public var value: Node?
+    /// Answer to `push`: the new key.
+    public var key: Key?
+    /// Answer to `auth`: who the connection acts as.
+    public var uid: String?
+
+    public init(seq: Int64? = nil, value: Node? = nil, key: Key? = nil, uid: String? = nil) {
+        self.seq = seq
+        self.value = value
+        self.key = key
+        self.uid = uid
+    }
+}
+
+/// Answers of the server, as JSON for one text frame each.
+public enum ObserveReply {
+    /// `{"id":1,"ok":{…}}`
+    public static func ok(_ id: Int64, _ success: ObserveSuccess = ObserveSuccess()) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"id\":")
+        writer.int(id)
+        writer.raw(",\"ok\":{")
+        var isFirst = true
+        func member(_ name: StaticString) {
+            if !isFirst { writer.raw(",") }
+            isFirst = false
+            writer.raw(name)
+        }
+        if let seq = success.seq {
+            member("\"seq\":")
+            writer.int(seq)
+        }
+        if let key = success.key {
+            member("\"key\":")
+            writer.string(key.text)
+        }
+        if let uid = success.uid {
+            member("\"uid\":")
+            writer.string(uid)
+        }
+        if let value = success.value {
+            member("\"value\":")
+            writer.node(value)
+        }
+        writer.raw("}}")
+        return writer.bytes
+    }
+
+    /// `{"id":1,"error":{…}}`; `id` is null when the request had none, and the connection closes behind it.
+    public static func failed(_ id: Int64?, _ fault: ObserveFault) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"id\":")
+        if let id { writer.int(id) } else { writer.raw("null") }
+        fault.write(to: &writer)
+        return writer.bytes
+    }
+
+    /// `{"sub":1,"error":{…}}`: this observe has ended, for instance because the rules no longer allow it.
+    public static func ended(sub: Int64, _ fault: ObserveFault) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"sub\":")
+        writer.int(sub)
+        fault.write(to: &writer)
+        return writer.bytes
+    }
+}
+
+extension ObserveFault {
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.raw(",\"error\":{\"code\":\"")
+        writer.raw(code.rawValue.utf8)
+        writer.raw("\",\"message\":")
+        writer.string(message)
+        writer.raw("}}")
+    }
+}

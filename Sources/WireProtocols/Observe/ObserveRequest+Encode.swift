@@ -1,0 +1,122 @@
+import JSONTree
+
+extension ObserveRequest {
+    /// The request as JSON for one text frame (client side). An `invalid` operation cannot be asked for and yields a ping.
+    public func encoded() -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"id\":")
+        writer.int(id)
+        writer.raw(",\"op\":\"")
+        switch operation {
+        case .auth(let token):
+            writer.raw("auth\",\"token\":")
+            writer.string(token)
+        case .observe(let path, let events):
+            writer.raw("observe\"")
+            Self.path(path, .node, &writer)
+            writer.raw(",\"events\":[")
+            var isFirst = true
+            for (name, event) in ObserveEvents.names where events.contains(event) {
+                if !isFirst { writer.raw(",") }
+                isFirst = false
+                writer.string(name)
+            }
+            writer.raw("]")
+        case .unobserve(let sub):
+            writer.raw("unobserve\",\"sub\":")
+            writer.int(sub)
+        case .get(let path):
+            writer.raw("get\"")
+            Self.path(path, .node, &writer)
+        case .set(let write):
+            writer.raw("set\"")
+            Self.path(write.path, write.part, &writer)
+            writer.raw(",\"value\":")
+            writer.write(write.value)
+        case .update(let path, let writes):
+            writer.raw("update\"")
+            Self.path(path, .node, &writer)
+            writer.raw(",\"value\":{")
+            var isFirst = true
+            for write in writes {
+                if !isFirst { writer.raw(",") }
+                isFirst = false
+                writer.path(Self.keys(write.path, write.part))
+                writer.raw(":")
+                writer.write(write.value)
+            }
+            writer.raw("}")
+        case .push(let path, let value):
+            writer.raw("push\"")
+            Self.path(path, .node, &writer)
+            writer.raw(",\"value\":")
+            writer.write(value)
+        case .remove(let write):
+            writer.raw("remove\"")
+            Self.path(write.path, write.part, &writer)
+        case .ping, .invalid:
+            writer.raw("ping\"")
+        }
+        writer.raw("}")
+        return writer.bytes
+    }
+
+    private static func keys(_ path: Path, _ part: TreeWrite.Part) -> ContiguousArray<Key> {
+        part == .priority ? path.appending(Key(".priority")).keys : path.keys
+    }
+
+    private static func path(_ path: Path, _ part: TreeWrite.Part, _ writer: inout JSONWriter) {
+        writer.raw(",\"path\":")
+        writer.path(keys(path, part))
+    }
+}
+
+extension JSONWriter {
+    /// Data of a write with its server values as `.sv` again (contract §5).
+    mutating func write(_ value: WriteValue) {
+        if value.deferred.isEmpty { return node(value.node) }
+        write(value.node, value.deferred[...], depth: 0)
+    }
+
+    /// Writes a node whose own and deeper server values are `deferred`, all at paths that begin with the node's.
+    private mutating func write(_ value: Node, _ deferred: ArraySlice<WriteValue.Deferred>, depth: Int) {
+        if deferred.isEmpty { return node(value) }
+        let own = deferred.filter { $0.path.depth == depth }
+        let priority = own.first { $0.target == .priority }
+        let leaf = own.first { $0.target == .value }
+        guard case .object(let object) = value else {
+            guard priority != nil || value.priority.exists else { return self.leaf(value, leaf) }
+            raw("{\".value\":")
+            self.leaf(value.leaf, leaf)
+            raw(",\".priority\":")
+            self.leaf(value.priority, priority)
+            return raw("}")
+        }
+        raw("{")
+        var isFirst = true
+        for (key, child) in object.children {
+            if !isFirst { raw(",") }
+            isFirst = false
+            string(key.text)
+            raw(":")
+            let below = deferred.filter { $0.path.depth > depth && $0.path.keys[depth] == key }
+            write(child, below[...], depth: depth + 1)
+        }
+        if priority != nil || object.priority.exists {
+            raw(",\".priority\":")
+            self.leaf(object.priority, priority)
+        }
+        raw("}")
+    }
+
+    private mutating func leaf(_ stored: Node, _ deferred: WriteValue.Deferred?) {
+        switch deferred?.value {
+        case .timestamp: raw("{\".sv\":\"timestamp\"}")
+        case .increment(let by):
+            raw("{\".sv\":{\"increment\":")
+            node(by)
+            raw("}}")
+        case nil: node(stored)
+        }
+    }
+}

@@ -1,0 +1,155 @@
+import JSONTree
+
+extension ObserveRequest {
+    /// Reads one request; members may come in any order.
+    /// - Throws: `ObserveError` when the connection must be closed. A request that merely cannot be carried out is returned
+    ///   as `ObserveOperation.invalid`.
+    public static func parse(
+        _ bytes: UnsafeRawBufferPointer, limits: TreeWriteLimits = TreeWriteLimits()
+    ) throws(ObserveError) -> ObserveRequest {
+        do throws(JSONError) {
+            return try ObserveRequestParser(bytes: bytes, limits: limits).request()
+        } catch {
+            throw error.isMalformed ? .malformed(offset: error.offset) : .notAMessage
+        }
+    }
+}
+
+/// The walk through one request. `value` is read when `op` and `path` are known: at once, or at the end.
+private struct ObserveRequestParser {
+    let bytes: UnsafeRawBufferPointer
+    let limits: TreeWriteLimits
+
+    private struct Members {
+        var id: Int64?
+        var op: String?
+        var place: TreePlace?
+        var valueText: Range<Int>?
+        var value: WriteValue?
+        var entries: [TreeWrite]?
+        var events: ObserveEvents?
+        var sub: Int64?
+        var token: String?
+        /// Names that no operation of this server has.
+        var unsupported: String?
+        /// Members that were there, to tell which operations do not take them.
+        var names: Set<String> = []
+        var fault: RequestFault?
+    }
+
+    func request() throws(JSONError) -> ObserveRequest {
+        var reader = JSONReader(bytes)
+        var members = Members()
+        try reader.beginObject()
+        while let name = try reader.nextName() {
+            members.names.insert(name)
+            switch name {
+            case "id": members.id = try reader.int()
+            case "op": members.op = try reader.text(of: name, &members.fault)
+            case "path": members.place = try reader.place(of: name, &members.fault)
+            case "value":
+                if members.op != nil && members.place != nil {
+                    try readValue(&reader, &members)
+                } else {
+                    members.valueText = try reader.skipValue()
+                }
+            case "events": members.events = try events(&reader, &members)
+            case "sub": members.sub = try reader.integer(of: name, &members.fault)
+            case "token": members.token = try reader.text(of: name, &members.fault)
+            default:
+                members.unsupported = members.unsupported ?? name
+                try reader.skipValue()
+            }
+        }
+        try reader.expectEnd()
+        guard let id = members.id else { throw .unexpectedType(offset: reader.offset) }
+        if members.op != nil && members.place != nil, let text = members.valueText {
+            var inner = JSONReader(bytes, range: text)
+            try readValue(&inner, &members)
+        }
+        return ObserveRequest(id: id, operation(members))
+    }
+
+    private func readValue(_ reader: inout JSONReader, _ members: inout Members) throws(JSONError) {
+        guard let place = members.place else { return }
+        switch members.op {
+        case "update":
+            members.entries = try TreeWrite.entries(&reader, base: place.path, limits, &members.fault)
+        case "set":
+            let depth = place.path.depth
+            members.value = try TreeWrite.value(&reader, at: place, depth: depth, limits, &members.fault)
+        case "push":
+            let depth = place.path.depth + 1
+            members.value = try TreeWrite.value(&reader, at: place, depth: depth, limits, &members.fault)
+        default:
+            try reader.skipValue()
+        }
+    }
+
+    private func events(_ reader: inout JSONReader, _ members: inout Members) throws(JSONError) -> ObserveEvents? {
+        guard try reader.peek() == .array else {
+            members.fault = members.fault ?? .member("events")
+            try reader.skipValue()
+            return nil
+        }
+        var events: ObserveEvents = []
+        try reader.beginArray()
+        while try reader.nextElement() {
+            guard let name = try reader.text(of: "events", &members.fault) else { continue }
+            if let known = ObserveEvents.names.first(where: { $0.name == name }) {
+                events.insert(known.event)
+            } else {
+                members.fault = members.fault ?? .unsupported("event \"\(name.prefix(64))\"")
+            }
+        }
+        if events.isEmpty { members.fault = members.fault ?? .member("events") }
+        return events
+    }
+
+    // MARK: Operation
+
+    /// Members that each operation takes, besides `id` and `op`.
+    private static let taken: [String: Set<String>] = [
+        "auth": ["token"], "observe": ["path", "events"], "unobserve": ["sub"], "get": ["path"],
+        "set": ["path", "value"], "update": ["path", "value"], "push": ["path", "value"], "remove": ["path"],
+        "ping": [],
+    ]
+
+    private func operation(_ members: Members) -> ObserveOperation {
+        func invalid(_ fault: RequestFault) -> ObserveOperation { .invalid(ObserveFault(members.fault ?? fault)) }
+        guard let op = members.op else { return invalid(.member("op")) }
+        guard let taken = Self.taken[op] else { return invalid(.unsupported("op \"\(op.prefix(64))\"")) }
+        if let name = members.unsupported { return .invalid(ObserveFault(.unsupported("\"\(name.prefix(64))\""))) }
+        if let name = members.names.subtracting(taken).subtracting(["id", "op"]).min() {
+            return .invalid(ObserveFault(.badRequest, "\"\(op)\" takes no \"\(name)\""))
+        }
+        if let fault = members.fault { return .invalid(ObserveFault(fault)) }
+
+        switch op {
+        case "ping": return .ping
+        case "auth": return members.token.map { .auth(token: $0) } ?? invalid(.member("token"))
+        case "unobserve": return members.sub.map { .unobserve(sub: $0) } ?? invalid(.member("sub"))
+        default: break
+        }
+        guard let place = members.place else { return invalid(.member("path")) }
+        switch op {
+        case "set":
+            guard let value = members.value else { return invalid(.member("value")) }
+            return .set(TreeWrite(path: place.path, part: place.part, value: value))
+        case "remove":
+            return .remove(TreeWrite(path: place.path, part: place.part, value: WriteValue(.null)))
+        default: break
+        }
+        guard place.part == .node else { return invalid(.path(.invalidKey(".priority"))) }
+        switch op {
+        case "observe": return .observe(path: place.path, events: members.events ?? .value)
+        case "get": return .get(path: place.path)
+        case "update":
+            guard let entries = members.entries else { return invalid(.member("value")) }
+            return .update(path: place.path, entries)
+        default:
+            guard let value = members.value else { return invalid(.member("value")) }
+            return .push(path: place.path, value)
+        }
+    }
+}

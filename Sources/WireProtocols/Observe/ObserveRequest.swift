@@ -1,0 +1,49 @@
+public import JSONTree
+
+/// One request of the observe protocol (`docs/observe-protocol.md`), as read by the server and written by a client.
+public struct ObserveRequest: Sendable, Equatable {
+    /// Chosen by the client; repeated in the answer, and for an observe the `sub` of its events.
+    public var id: Int64
+    public var operation: ObserveOperation
+
+    public init(id: Int64, _ operation: ObserveOperation) {
+        self.id = id
+        self.operation = operation
+    }
+}
+
+public enum ObserveOperation: Sendable, Equatable {
+    case auth(token: String)
+    case observe(path: Path, events: ObserveEvents)
+    /// Ends the observe whose request had this id.
+    case unobserve(sub: Int64)
+    case get(path: Path)
+    case set(TreeWrite)
+    /// Paths of the writes are relative to `path` and do not overlap.
+    case update(path: Path, [TreeWrite])
+    /// Sets a new child of `path`, whose key the server chooses.
+    case push(path: Path, WriteValue)
+    case remove(TreeWrite)
+    case ping
+    /// Read from the wire, but it cannot be carried out: answer this request so, and go on.
+    case invalid(ObserveFault)
+}
+
+/// Which events an observe asks for.
+public struct ObserveEvents: OptionSet, Sendable, Hashable {
+    public let rawValue: UInt8
+
+    public init(rawValue: UInt8) {
+        self.rawValue = rawValue
+    }
+
+    public static let value = ObserveEvents(rawValue: 1)
+    public static let added = ObserveEvents(rawValue: 2)
+    public static let changed = ObserveEvents(rawValue: 4)
+    public static let removed = ObserveEvents(rawValue: 8)
+    public static let children: ObserveEvents = [.added, .changed, .removed]
+
+    static let names: [(name: String, event: ObserveEvents)] = [
+        ("value", .value), ("added", .added), ("changed", .changed), ("removed", .removed),
+    ]
+}

@@ -1,0 +1,10 @@
+import ArgumentParser
+
+/// Measures Vigla beside bare C servers, in alternating runs on the same machine: only the ratios mean anything.
+@main
+struct ViglaBench: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "vigla-bench",
+        abstract: "Measures Vigla and its transport against bare C servers.",
+        subcommands: [Echo.self, Fanout.self, ServeBaseline.self, ServeEcho.self, ServeFanout.self])
+}

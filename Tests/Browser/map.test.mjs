@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { MapPoints, labelOf, shownAt } from '../../web/map-points.js';
+import { distanceMetres, metresPerUnit, project, roundStep, scaleLength, stepDecimals, unproject } from '../../web/map-projection.js';
+import { LiveTrees } from '../../web/live-trees.js';
+
+/** A live tree at `path` whose pushes the test makes itself; returns [push(path, wire), points]. */
+function watched(path) {
+  let handlers;
+  const trees = new LiveTrees({ listen: (_, given) => { handlers = given; return () => {}; } });
+  const points = new MapPoints();
+  let now = 0;
+  trees.open(path, { change: (change, tree) => points.apply(change, tree, now += 1000) });
+  return [(place, wire, kind = 'd') => handlers.push(place.split('/').filter(Boolean), kind, wire), points];
+}
+
+const found = (points) => [...points.points.values()].map(({ path, label, kind, latitude, moves }) => [path.join('/'), label, kind, latitude, moves]).sort();
+
+test('points_areFoundDeep_withTheLabelOfTheWalker', () => {
+  const [push, points] = watched('/users-follow');
+  push('users-follow', { andreas: { danae: { current: { latitude: 37.9, longitude: 23.7 }, destination: { latitude: 38, longitude: 23.8 }, status: 'active' } } });
+  assert.deepEqual(found(points), [['users-follow/andreas/danae/current', 'danae', 'fix', 37.9, 0], ['users-follow/andreas/danae/destination', 'danae', 'destination', 38, 0]]);
+  const [fix, destination] = [...points.points.values()].sort((a, b) => (a.kind < b.kind ? 1 : -1));
+  assert.equal(points.partner(destination), fix);
+  assert.equal(labelOf(['current']), 'current');
+});
+
+test('points_moveOnceAndKeepATrail_whenBothNumbersComeInOnePush', () => {
+  const [push, points] = watched('/f');
+  push('f', { a: { current: { latitude: 1, longitude: 1 } } });
+  push('f/a/current', { latitude: 2, longitude: 2 });
+  push('f', { 'a/current/latitude': 3, 'a/current/longitude': 3 }, 'm');
+  const [point] = points.points.values();
+  assert.deepEqual([point.latitude, point.moves, point.trail.length], [3, 2, 2]);
+  assert.equal(point.movedAt, 3000);
+  assert.deepEqual(shownAt(point, 3000 + 5000), point.to);
+  assert.deepEqual(shownAt(point, 3000), point.from);
+});
+
+test('points_goAndCome_withTheirNodes', () => {
+  const [push, points] = watched('/f');
+  push('f', null);
+  push('f/a/current', { latitude: 1, longitude: 1 });
+  push('f/b', { latitude: 5, longitude: 5 });
+  assert.equal(points.points.size, 2);
+  push('f/a/current/latitude', null);
+  assert.deepEqual(found(points).map((point) => point[0]), ['f/b']);
+  push('f/a/current/latitude', 7);
+  assert.equal(points.points.size, 2);
+  push('f/b/latitude', 'north');
+  assert.deepEqual(found(points).map((point) => point[0]), ['f/a/current']);
+  push('', { f: { c: { latitude: 1, longitude: 1 } }, other: 1 }); // a push from above the listen
+  assert.deepEqual(found(points).map((point) => point[0]), ['f/c']);
+});
+
+test('projection_returns_andDistancesAreMetres', () => {
+  const { x, y } = project(37.977, 23.7695);
+  const back = unproject(x, y);
+  assert.ok(Math.abs(back.latitude - 37.977) < 1e-9 && Math.abs(back.longitude - 23.7695) < 1e-9);
+  const metres = distanceMetres({ latitude: 37.9553, longitude: 23.7021 }, { latitude: 37.9674, longitude: 23.7113 });
+  assert.ok(Math.abs(metres - 1569) < 3, `${metres}`);
+  const east = project(37.977, 23.7705).x - x;
+  assert.ok(Math.abs(east * metresPerUnit(37.977) - 87.8) < 0.5);
+});
+
+test('steps_areRound', () => {
+  assert.equal(roundStep(0.013), 0.02);
+  assert.equal(roundStep(5), 5);
+  assert.equal(roundStep(6), 10);
+  assert.deepEqual(scaleLength(1400), { metres: 1000, text: '1 km' });
+  assert.deepEqual(scaleLength(260), { metres: 200, text: '200 m' });
+  assert.equal(stepDecimals(0.02), 2);
+  assert.equal(stepDecimals(10), 0);
+});

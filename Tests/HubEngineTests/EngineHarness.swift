@@ -1,0 +1,124 @@
+import Dispatch
+import HubEngine
+import JSONTree
+import SecurityRules
+import Synchronization
+
+/// A database with recording clients; every message is a readable line.
+final class EngineHarness: Sendable {
+    let database: Database
+    private let lines = Mutex<[ObjectIdentifier: [String]]>([:])
+    private let frames = Mutex<Int>(0)
+
+    init(rules: RuleSet = .allowAll, root: Node = .null, log: any CommitLog = NoCommitLog(), lanes: Int = 2, now: Int64 = 1_700_000_000_000) {
+        let sink = Sink()
+        database = Database(
+            name: "test", rules: rules, start: (root, 0), log: log, lanes: lanes, format: LineFormat(), outlet: { sink.receive($0, $1) },
+            clock: { now })
+        sink.harness = self
+    }
+
+    private final class Sink: @unchecked Sendable {
+        // Sendable: set once before the first delivery, then only read on the database queue.
+        weak var harness: EngineHarness?
+        func receive(_ lane: Int, _ deliveries: [Delivery]) { harness?.record(deliveries, lane) }
+    }
+
+    private func record(_ deliveries: [Delivery], _ lane: Int) {
+        lines.withLock { lines in
+            for delivery in deliveries {
+                switch delivery {
+                case .one(let client, let bytes):
+                    precondition(client.lane == lane)
+                    lines[ObjectIdentifier(client), default: []].append(String(decoding: bytes, as: UTF8.self))
+                case .many(let clients, let bytes):
+                    frames.withLock { $0 += 1 }
+                    for client in clients {
+                        precondition(client.lane == lane)
+                        lines[ObjectIdentifier(client), default: []].append(String(decoding: bytes, as: UTF8.self))
+                    }
+                case .close(let client): lines[ObjectIdentifier(client), default: []].append("close")
+                }
+            }
+        }
+    }
+
+    /// Waits until all that was submitted has been handled.
+    func settle() { database.queue.sync {} }
+
+    /// What a client has been sent since the last call.
+    func take(_ client: Client) -> [String] {
+        settle()
+        return lines.withLock { $0.removeValue(forKey: ObjectIdentifier(client)) ?? [] }
+    }
+
+    /// Shared frames sent so far.
+    var sharedFrames: Int {
+        settle()
+        return frames.withLock { $0 }
+    }
+
+    /// Submits requests and returns all that the client was sent.
+    func ask(_ client: Client, _ requests: Request...) -> [String] {
+        for (i, request) in requests.enumerated() { database.submit(request, from: client, token: Int64(i)) }
+        return take(client)
+    }
+}
+
+/// `d a/b {"x":1}`, `m a {"b/c":1,"d":null}`, `ok 3`, `value 3 …`, `error 3 permission_denied`, `added 7 key value prev`.
+struct LineFormat: WireFormat {
+    func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
+        let line =
+            switch reply {
+            case .done, .observing, .written: "ok \(token)"
+            case .value(let node): "value \(token) \(node.json)"
+            case .pushed(let key, _): "pushed \(token) \(key)"
+            case .identified(let identity): "identified \(token) \(identity.auth.json)"
+            case .failed(let failure): "error \(token) \(failure.code.rawValue)"
+            }
+        return Array(line.utf8)
+    }
+
+    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        switch style {
+        case .patches: Array("d \(path.relativeText) \(value.json)".utf8)
+        case .events(let id, _): Array("initial \(id) \(value.json)".utf8)
+        }
+    }
+
+    func change(_ change: ViewChange, style: ObserverStyle) -> [UInt8] {
+        switch style {
+        case .patches:
+            if change.patches.isEmpty { return Array("d \(change.path.relativeText) \(change.new.json)".utf8) }
+            if change.patches.count == 1 { return Array("d \(change.patches[0].path.relativeText) \(change.patches[0].value.json)".utf8) }
+            let entries = change.patches.map { "\"\($0.path.dropping(change.path.depth).relativeText)\":\($0.value.json)" }
+            return Array("m \(change.path.relativeText) {\(entries.joined(separator: ","))}".utf8)
+        case .events(let id, let kinds):
+            var lines: [String] = []
+            for event in change.events where kinds.contains(event.kind) {
+                let name = event.kind == .added ? "added" : event.kind == .changed ? "changed" : "removed"
+                lines.append("\(name) \(id) \(event.key) \(event.value.json) \(event.previous?.string ?? "-")")
+            }
+            if kinds.contains(.value) { lines.append("value \(id) \(change.new.json)") }
+            return Array(lines.joined(separator: "; ").utf8)
+        }
+    }
+
+    func cancelled(_ path: Path, style: ObserverStyle) -> [UInt8] { Array("cancelled \(path)".utf8) }
+}
+
+extension Client {
+    static func make(lane: Int = 0) -> Client { Client(lane: lane, dialect: .realtime) }
+}
+
+extension Request {
+    static func put(_ path: Path, _ value: Node) -> Request { .write([Write(path, WriteValue(value))]) }
+    static func merge(_ writes: KeyValuePairs<String, Node>) -> Request {
+        .write(writes.map { Write(Path($0.key.split(separator: "/").map { Key(String($0)) }), WriteValue($0.value)) })
+    }
+    static func listen(_ path: Path, hash: String = "") -> Request { .observe(path, style: .patches(tag: nil), hash: hash) }
+    static func unlisten(_ path: Path) -> Request { .unobserve(path, style: .patches(tag: nil)) }
+    static func events(_ path: Path, id: Int64 = 1, _ kinds: EventKinds = .children) -> Request {
+        .observe(path, style: .events(id: id, kinds: kinds), hash: "")
+    }
+}

@@ -1,0 +1,105 @@
+import Glibc
+import HubServer
+import Testing
+import WireProtocols
+
+/// Plain HTTP: routes, the console's files, and requests that are none.
+@Suite struct HTTPTests {
+    @Test func health_isOk_andConnectionIsKept() throws {
+        let server = try TestServer()
+        let socket = try TestSocket(port: server.port)
+        for _ in 0..<3 {
+            let answer = try socket.get("/.health")
+            #expect(answer.status == 200 && answer.body == "{\"status\":\"ok\"}\n")
+        }
+    }
+
+    @Test func pipelinedRequests_areAnsweredInOrder() throws {
+        let server = try TestServer()
+        let socket = try TestSocket(port: server.port)
+        try socket.send("GET /.health HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+        #expect(try socket.response().status == 200)
+        #expect(try socket.response().status == 404)
+    }
+
+    @Test func root_leadsToTheConsole() throws {
+        let server = try TestServer()
+        let answer = try TestSocket(port: server.port).get("/")
+        #expect(answer.status == 302 && answer.head.contains("Location: /.console/\r\n"))
+    }
+
+    @Test func malformedRequest_isRefused_andOthersGoOn() throws {
+        let server = try TestServer()
+        let good = try TestSocket(port: server.port)
+        for bad in ["GARBAGE\r\n\r\n", "GET / HTTP/1.1\nHost: x\n\n", "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"] {
+            let socket = try TestSocket(port: server.port)
+            try socket.send(bad)
+            #expect(try socket.response().status == 400)
+        }
+        #expect(try good.get("/.health").status == 200)
+    }
+
+    @Test func headers_overTheLimit_are431() throws {
+        let server = try TestServer { $0.limits.http.fieldBytes = 1000 }
+        let within = try TestSocket(port: server.port)
+        try within.send("GET /.health HTTP/1.1\r\nHost: x\r\nA: \(String(repeating: "a", count: 900))\r\n\r\n")
+        #expect(try within.response().status == 200)
+        let over = try TestSocket(port: server.port)
+        try over.send("GET /.health HTTP/1.1\r\nHost: x\r\nA: \(String(repeating: "a", count: 1100))\r\n\r\n")
+        #expect(try over.response().status == 431)
+    }
+
+    @Test func slowRequest_isEnded() throws {
+        let server = try TestServer { $0.limits.requestSeconds = 1 }
+        let socket = try TestSocket(port: server.port)
+        try socket.send("GET /.health HT")
+        #expect(throws: TestSocket.Closed.self) { _ = try socket.response() }
+    }
+
+    @Test func plainRequestToASocketPath_asksForUpgrade() throws {
+        let server = try TestServer()
+        #expect(try TestSocket(port: server.port).get("/.ws?ns=test").status == 426)
+    }
+
+    @Test func unknownNamespace_is404_exceptUnderDev() throws {
+        let server = try TestServer {
+            $0.isDev = false
+            $0.namespace = "mine"
+        }
+        let upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        func status(_ target: String, host: String = "localhost") throws -> Int {
+            let socket = try TestSocket(port: server.port)
+            try socket.send("GET \(target) HTTP/1.1\r\nHost: \(host)\r\n" + upgrade)
+            return try socket.response().status
+        }
+        #expect(try status("/.ws?v=5&ns=other") == 404)
+        #expect(try status("/.ws?v=5&ns=mine") == 101)
+        #expect(try status("/.ws?v=5") == 101, "the default")
+        #expect(try status("/.ws?v=5", host: "mine.hub.example") == 101, "the first host label")
+        #expect(try status("/.ws?v=5", host: "other.hub.example:9000") == 404)
+        #expect(try status("/.ws?v=5", host: "127.0.0.1:9000") == 101, "an address has no labels")
+    }
+
+    @Test func console_servesItsFolderAndNothingElse() throws {
+        var template = Array("/tmp/vigla-console-XXXXXX\0".utf8CString)
+        let folder = String(cString: try #require(mkdtemp(&template)))
+        defer {
+            for name in ["index.html", "app.js", ".secret"] { unlink(folder + "/" + name) }
+            rmdir(folder)
+        }
+        for (name, text) in [("index.html", "<p>"), ("app.js", "1"), (".secret", "no")] {
+            let file = try #require(fopen(folder + "/" + name, "w"))
+            fputs(text, file)
+            fclose(file)
+        }
+        let server = try TestServer { $0.webFolder = folder }
+        let socket = try TestSocket(port: server.port)
+        let page = try socket.get("/.console/")
+        #expect(page.status == 200 && page.body == "<p>" && page.head.contains("text/html"))
+        #expect(try socket.get("/.console/app.js").head.contains("text/javascript"))
+        #expect(try socket.get("/.console").status == 302)
+        for outside in ["/.console/.secret", "/.console/../etc/passwd", "/.console/%2e%2e/passwd", "/.console/..%2fpasswd", "/.console/none.js"] {
+            #expect(try socket.get(outside).status == 404, "\(outside)")
+        }
+    }
+}

@@ -1,0 +1,75 @@
+import HubServer
+import JSONTree
+import SecurityRules
+import Testing
+
+/// The observe protocol over real sockets (docs/observe-protocol.md).
+@Suite struct ObserveTests {
+    private func connect(_ server: TestServer) throws -> TestSocket {
+        let socket = try TestSocket(port: server.port)
+        try socket.upgrade("/.observe?ns=test")
+        return socket
+    }
+
+    @Test func childObserver_seesAddedChangedRemovedInOrder() throws {
+        let server = try TestServer()
+        let (watcher, writer) = (try connect(server), try connect(server))
+        try writer.sendText(#"{"id":1,"op":"set","path":"/t","value":{"a":1}}"#)
+        #expect(try writer.text() == #"{"id":1,"ok":{"seq":1}}"#)
+        try watcher.sendText(#"{"id":7,"op":"observe","path":"/t","events":["added","changed","removed"]}"#)
+        #expect(try watcher.text() == #"{"id":7,"ok":{"seq":1}}"#)
+        #expect(try watcher.text() == #"{"sub":7,"seq":1,"event":"added","key":"a","value":1,"prev":null}"#)
+        try writer.sendText(#"{"id":2,"op":"update","path":"/","value":{"/t/b":2,"/t/a":5}}"#)
+        #expect(try watcher.text() == #"{"sub":7,"seq":2,"event":"added","key":"b","value":2,"prev":"a"}"#)
+        #expect(try watcher.text() == #"{"sub":7,"seq":2,"event":"changed","key":"a","value":5,"prev":null}"#)
+        try writer.sendText(#"{"id":3,"op":"remove","path":"/t/a"}"#)
+        #expect(try watcher.text() == #"{"sub":7,"seq":3,"event":"removed","key":"a","value":5}"#)
+        try watcher.sendText(#"{"id":8,"op":"unobserve","sub":7}"#)
+        #expect(try watcher.text() == #"{"id":8,"ok":{}}"#)
+        try writer.sendText(#"{"id":4,"op":"push","path":"/t","value":1}"#)
+        try watcher.sendText(#"{"id":9,"op":"ping"}"#)
+        #expect(try watcher.text() == #"{"id":9,"ok":{}}"#)
+    }
+
+    @Test func valueObserver_getsTheWholePlaceEachTime() throws {
+        let server = try TestServer()
+        let socket = try connect(server)
+        try socket.sendText(#"{"id":1,"op":"observe","path":"/v","events":["value"]}"#)
+        #expect(try socket.text() == #"{"id":1,"ok":{"seq":0}}"#)
+        #expect(try socket.text() == #"{"sub":1,"seq":0,"event":"value","value":null}"#)
+        try socket.sendText(#"{"id":2,"op":"set","path":"/v/x","value":1}"#)
+        #expect(try socket.text() == #"{"sub":1,"seq":1,"event":"value","value":{"x":1}}"#)
+        #expect(try socket.text() == #"{"id":2,"ok":{"seq":1}}"#)
+    }
+
+    @Test func badRequests_areAnsweredOnThatRequest() throws {
+        let server = try TestServer()
+        let socket = try connect(server)
+        let cases = [
+            (#"{"id":1,"op":"dance"}"#, "not_supported"), (#"{"id":2,"op":"set","path":"/a.b","value":1}"#, "bad_path"),
+            (#"{"id":3,"op":"set","path":"/a","value":{"x#":1}}"#, "bad_data"), (#"{"id":4,"op":"unobserve","sub":99}"#, "unknown_sub"),
+            (#"{"id":5,"op":"auth","token":"rubbish"}"#, "invalid_token"),
+            (#"{"id":6,"op":"observe","path":"/a","near":{"lat":1,"lng":2}}"#, "not_supported"),
+        ]
+        for (request, code) in cases {
+            try socket.sendText(request)
+            #expect(try Node(json: socket.text()).node(at: "error/code") == .string(code), "\(request)")
+        }
+        try socket.sendText(#"{"id":10,"op":"observe","path":"/a"}"#)
+        _ = try socket.text()
+        _ = try socket.text()
+        try socket.sendText(#"{"id":10,"op":"observe","path":"/b"}"#)
+        #expect(try Node(json: socket.text()).node(at: "error/code") == "duplicate_id")
+    }
+
+    @Test func deniedObserver_isToldSo() throws {
+        let server = try TestServer { $0.rules = .denyAll }
+        let socket = try connect(server)
+        try socket.sendText(#"{"id":1,"op":"observe","path":"/a"}"#)
+        #expect(try Node(json: socket.text()).node(at: "error/code") == "permission_denied")
+        try socket.sendText(#"{"id":2,"op":"auth","token":"owner"}"#)
+        _ = try socket.text()
+        try socket.sendText(#"{"id":3,"op":"observe","path":"/a"}"#)
+        #expect(try socket.text() == #"{"id":3,"ok":{"seq":0}}"#)
+    }
+}

@@ -1,0 +1,169 @@
+import Glibc
+import HubServer
+import JSONTree
+import Logging
+import SecurityRules
+import WireProtocols
+
+/// A blocking TCP client that sees exactly what a peer sees. Every wait is bounded; running out of time is a failure.
+final class TestSocket {
+    struct Closed: Error {}
+    struct TimedOut: Error {}
+
+    /// Kept alive as long as the socket.
+    var server: TestServer?
+    private let fd: Int32
+    private var unread: [UInt8] = []
+    private var decoder = WebSocketDecoder(role: .client, maxMessageBytes: 1 << 30)
+    private var events: [Event] = []
+
+    enum Event: Equatable {
+        case text(String)
+        case ping([UInt8])
+        case close(UInt16?)
+    }
+
+    init(port: UInt16) throws {
+        fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var timeout = timeval(tv_sec: 20, tv_usec: 0)
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
+        let connected = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(fd, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+        }
+        guard connected == 0 else { throw Closed() }
+    }
+
+    deinit { Glibc.close(fd) }
+
+    func send(_ bytes: [UInt8]) throws {
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes.withUnsafeBytes { Glibc.send(fd, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL)) }
+            guard count > 0 else { throw Closed() }
+            sent += count
+        }
+    }
+
+    func send(_ text: String) throws { try send(Array(text.utf8)) }
+
+    /// Reads what has come, waiting for at least one byte.
+    private func readSome() throws -> [UInt8] {
+        var buffer = [UInt8](repeating: 0, count: 65536)
+        let count = recv(fd, &buffer, buffer.count, 0)
+        if count < 0, errno == EAGAIN { throw TimedOut() }
+        guard count > 0 else { throw Closed() }
+        return Array(buffer[..<count])
+    }
+
+    // MARK: HTTP
+
+    struct Response {
+        var status: Int
+        var head: String
+        var body: String
+    }
+
+    /// Reads one response with a Content-Length, or a head without body.
+    func response() throws -> Response {
+        while true {
+            if let end = unread.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound {
+                let head = String(decoding: unread[..<end], as: UTF8.self)
+                let length = head.split(separator: "\r\n").first { $0.lowercased().hasPrefix("content-length:") }
+                    .flatMap { Int($0.split(separator: ":")[1].filter { $0 != " " }) } ?? 0
+                while unread.count < end + length { unread += try readSome() }
+                let body = String(decoding: unread[end..<end + length], as: UTF8.self)
+                unread.removeFirst(end + length)
+                return Response(status: Int(head.split(separator: " ")[1]) ?? 0, head: head, body: body)
+            }
+            unread += try readSome()
+        }
+    }
+
+    func get(_ target: String, host: String = "localhost") throws -> Response {
+        try send("GET \(target) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
+        return try response()
+    }
+
+    // MARK: WebSocket
+
+    /// Upgrades; the answer must be 101.
+    func upgrade(_ target: String, host: String = "localhost:9000") throws {
+        try send(
+            "GET \(target) HTTP/1.1\r\nHost: \(host)\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+        let answer = try response()
+        guard answer.status == 101 else { throw Closed() }
+    }
+
+    func sendText(_ text: String) throws {
+        var generator = SystemRandomNumberGenerator()
+        try send(WebSocketFrame.text(Array(text.utf8), mask: .random(using: &generator)))
+    }
+
+    /// The next event; pings are not answered.
+    func next() throws -> Event {
+        while events.isEmpty {
+            var bytes = unread.isEmpty ? try readSome() : unread
+            unread = []
+            bytes.withUnsafeMutableBytes { buffer in
+                decoder.receive(buffer) { event in
+                    switch event {
+                    case .text(let text): events.append(.text(String(decoding: text, as: UTF8.self)))
+                    case .ping(let payload): events.append(.ping(Array(payload)))
+                    case .close(let code, _): events.append(.close(code))
+                    default: break
+                    }
+                }
+            }
+        }
+        return events.removeFirst()
+    }
+
+    /// The next text, which must come before the connection ends.
+    func text() throws -> String {
+        guard case .text(let text) = try next() else { throw Closed() }
+        return text
+    }
+
+    /// Reads until the peer ends the connection; the close code, if it sent one.
+    func closeCode() throws -> UInt16? {
+        var code: UInt16?
+        do {
+            while true { if case .close(let sent) = try next() { code = sent } }
+        } catch is Closed {
+            return code
+        }
+    }
+}
+
+/// A server on a free port that stops with the test.
+final class TestServer {
+    let server: Server
+    var port: UInt16 { server.port }
+
+    init(_ configure: (inout ServerSettings) -> Void = { _ in }) throws {
+        var settings = ServerSettings()
+        settings.port = 0
+        settings.loops = 2
+        settings.isDev = true
+        settings.rules = .allowAll
+        configure(&settings)
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        server = try Server(settings, logger: logger)
+    }
+
+    deinit { server.stop {} }
+
+    /// A realtime client after hello, with the session id it was given.
+    func realtime(_ query: String = "v=5&ns=test", host: String = "localhost:9000") throws -> (socket: TestSocket, hello: Node) {
+        let socket = try TestSocket(port: port)
+        socket.server = self
+        try socket.upgrade("/.ws?\(query)", host: host)
+        return (socket, try Node(json: socket.text()))
+    }
+}

@@ -1,0 +1,85 @@
+import JSONTree
+import Testing
+
+/// Containers, skipping, nesting, and broken texts.
+@Suite struct JSONStructureTests {
+    private static let message = #"{"a" : [1, -2.5e3, "x\né😀", {"b":null, "c":[ ], "d":{ }}], "e":true,"f":false, ".priority":"p"}"#
+
+    @Test(arguments: [
+        "", " ", "{", "[", "}", "]", "[1", "[1,", "[1,]", "[,1]", "[,]", "[1 2]", "[1,,2]", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,", "{\"a\":1,}", "{,}",
+        "{\"a\" 1}", "{a:1}", "{'a':1}", "{1:2}", "{\"a\":1 \"b\":2}", "{\"a\"::1}", "[1}", "{\"a\":1]", "[]]", "{}{}", "[] x", "1,", "//", "/**/1", "\u{FEFF}1",
+        "[\u{B}]", "{\"a\":1,,\"b\":2}", "{\"a\":}", "{:1}", "[:]", "{\"a\":1:2}", "nul", "[nul]", "tru", "{null:1}",
+    ])
+    func text_notJSON_isMalformed(text: String) {
+        #expect { try Parsed.write(text) } throws: { ($0 as? JSONError)?.isMalformed == true }
+        #expect { try Parsed.skip(Array(text.utf8)) } throws: { ($0 as? JSONError)?.isMalformed == true }
+    }
+
+    @Test func text_cutAtEveryByte_isMalformed() throws {
+        let bytes = Array(Self.message.utf8)
+        #expect(try Parsed.write(bytes).node.childCount == 3)
+        for end in 0..<bytes.count {
+            #expect { try Parsed.write(Array(bytes[..<end])) } throws: { ($0 as? JSONError)?.isMalformed == true }
+            #expect { try Parsed.skip(Array(bytes[..<end])) } throws: { ($0 as? JSONError)?.isMalformed == true }
+        }
+    }
+
+    @Test func reader_overARange_endsWhereTheRangeEnds() throws {
+        let bytes = Array("[12,34567]".utf8)
+        try bytes.withUnsafeBytes { buffer in
+            var reader = JSONReader(buffer, range: 4..<6)
+            #expect(try reader.int() == 34 && reader.offset == 6)
+            try reader.expectEnd()
+        }
+    }
+
+    @Test func skipping_everyMember_returnsTheRangesOfTheValues() throws {
+        let bytes = Array(Self.message.utf8)
+        var found: [String: String] = [:]
+        try Parsed.reading(bytes) { reader throws(JSONError) in
+            try reader.beginObject()
+            while let name = try reader.nextName() {
+                let range = try reader.skipValue()
+                found[name] = String(decoding: bytes[range], as: UTF8.self)
+            }
+            try reader.expectEnd()
+        }
+        #expect(found == ["a": #"[1, -2.5e3, "x\né😀", {"b":null, "c":[ ], "d":{ }}]"#, "e": "true", "f": "false", ".priority": "\"p\""])
+    }
+
+    @Test func peeking_anyKind_readsNothing() throws {
+        for (text, kind) in [("{}", .object), (" []", .array), ("\"\"", .string), ("-1", .number), ("true", .bool), ("false", .bool), ("null", .null)] as [(String, JSONReader.Kind)] {
+            try Parsed.reading(Array(text.utf8)) { reader throws(JSONError) in
+                #expect(try reader.peek() == kind)
+                #expect(try reader.peek() == kind)
+                try reader.skipValue()
+                try reader.expectEnd()
+            }
+        }
+    }
+
+    @Test func wrongType_askedFor_isSaidWithItsOffset() {
+        #expect(throws: JSONError.unexpectedType(offset: 1)) { try Parsed.reading(Array(" []".utf8)) { reader throws(JSONError) in try reader.beginObject() } }
+        #expect(throws: JSONError.unexpectedType(offset: 0)) { try Parsed.reading(Array("1".utf8)) { reader throws(JSONError) in try reader.bool() } }
+        #expect(throws: JSONError.unexpectedType(offset: 0)) { try Parsed.reading(Array("1".utf8)) { reader throws(JSONError) in try reader.null() } }
+        #expect(throws: JSONError.unexpectedType(offset: 0)) { try Parsed.string(Array("{}".utf8)) }
+        #expect(throws: JSONError.malformed(offset: 0)) { try Parsed.string(Array("x".utf8)) }
+    }
+
+    @Test func skipping_nesting_isRefusedFrom256Levels() throws {
+        func nested(_ levels: Int) -> [UInt8] { Array((String(repeating: "[", count: levels) + String(repeating: "]", count: levels)).utf8) }
+        func objects(_ levels: Int) -> [UInt8] { Array((String(repeating: "{\"a\":", count: levels) + "1" + String(repeating: "}", count: levels)).utf8) }
+        #expect(try Parsed.skip(nested(256)) == 0..<512)
+        #expect { try Parsed.skip(nested(257)) } throws: { ($0 as? JSONError)?.isMalformed == true }
+        #expect(try Parsed.skip(objects(255)).count == 255 * 6 + 1)
+        #expect { try Parsed.skip(objects(256)) } throws: { ($0 as? JSONError)?.isMalformed == true }
+        #expect { try Parsed.skip([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000)) } throws: { ($0 as? JSONError)?.isMalformed == true }
+        #expect { try Parsed.write([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000)) } throws: { if case JSONError.tooDeep = $0 { true } else { false } }
+    }
+
+    @Test func offsets_ofFaults_pointIntoTheText() {
+        #expect(throws: JSONError.malformed(offset: 4)) { try Parsed.write("[1, x]") }
+        #expect(throws: JSONError.malformed(offset: 3)) { try Parsed.write("[1 x]") }
+        #expect { try Parsed.write(#"{"a":{"b.c":1}}"#) } throws: { if case JSONError.invalidKey("b.c", _) = $0 { true } else { false } }
+    }
+}

@@ -1,0 +1,184 @@
+@testable import JSONTree
+import Testing
+
+/// The B+ tree against a sorted array.
+@Suite struct ChildMapTests {
+    /// A sorted array of pairs.
+    struct Model {
+        var entries: [(key: Key, node: Node)] = []
+
+        func index(_ key: Key) -> Int {
+            var (low, high) = (0, entries.count)
+            while low < high {
+                let middle = (low + high) / 2
+                if entries[middle].key < key { low = middle + 1 } else { high = middle }
+            }
+            return low
+        }
+
+        func node(_ key: Key) -> Node? {
+            let i = index(key)
+            return i < entries.count && entries[i].key == key ? entries[i].node : nil
+        }
+
+        mutating func set(_ key: Key, _ node: Node) {
+            let i = index(key)
+            let found = i < entries.count && entries[i].key == key
+            if found, node.isNull { entries.remove(at: i) }
+            if found, !node.isNull { entries[i].node = node }
+            if !found, !node.isNull { entries.insert((key, node), at: i) }
+        }
+    }
+
+    static func agree(_ map: ChildMap, _ model: Model) -> Bool {
+        guard map.count == model.entries.count, map.isEmpty == model.entries.isEmpty else { return false }
+        var i = 0
+        for (key, node) in map {
+            guard i < model.entries.count, model.entries[i].key == key, model.entries[i].node == node else { return false }
+            i += 1
+        }
+        return i == model.entries.count
+    }
+
+    private func key(_ random: inout SeededRandom, _ space: Int) -> Key {
+        let n = random.below(space)
+        switch n % 4 {
+        case 0: return Key(String(n))
+        case 1: return Key("-K" + String(n * 7919))
+        case 2: return Key("a key that is long enough for the heap \(n)")
+        default: return Key("é\(n)")
+        }
+    }
+
+    private func churn(seed: UInt64, steps: Int, space: Int, removing: (Int) -> Int, checkEvery: Int) {
+        var random = SeededRandom(seed)
+        var map = ChildMap()
+        var model = Model()
+        for step in 0..<steps {
+            let key = key(&random, space)
+            let node: Node = random.chance(removing(step)) ? .null : .int(Int64(step))
+            map.set(key, node)
+            model.set(key, node)
+            #expect(map.count == model.entries.count)
+            let probe = self.key(&random, space)
+            #expect(map[probe] == model.node(probe))
+            let i = model.index(probe)
+            #expect(map.key(before: probe) == (i > 0 ? model.entries[i - 1].key : nil))
+            if step % checkEvery == 0 {
+                #expect(map.invariantFault() == nil)
+                #expect(Self.agree(map, model))
+                #expect(map.ascending(from: probe).map(\.key) == model.entries[i...].map(\.key))
+                #expect(map.ascending(from: probe).prefix(3).map(\.node) == model.entries[i...].prefix(3).map(\.node))
+            }
+        }
+        #expect(map.invariantFault() == nil && Self.agree(map, model))
+    }
+
+    @Test(arguments: 1...8) func randomChanges_smallMaps_agreeAtEveryStep(seed: Int) {
+        churn(seed: UInt64(seed), steps: 700, space: 20 * seed, removing: { _ in 45 }, checkEvery: 1)
+    }
+
+    @Test(arguments: 1...3) func randomChanges_growingAndShrinking_agreeAtEveryStep(seed: Int) {
+        churn(seed: 100 + UInt64(seed), steps: 1500, space: 900, removing: { $0 < 800 ? 10 : 85 }, checkEvery: 7)
+    }
+
+    @Test func randomChanges_tensOfThousands_agree() {
+        churn(seed: 7, steps: 60_000, space: 40_000, removing: { $0 < 40_000 ? 15 : 60 }, checkEvery: 9_973)
+    }
+
+    @Test func removingAll_inEveryDirection_leavesAnEmptyMap() {
+        let keys = (0..<3000).map { Key("k\(100_000 + $0)") }
+        var random = SeededRandom(5)
+        for order in [keys, keys.reversed(), keys.shuffled(using: &random)] {
+            var map = ChildMap()
+            for key in keys { map.set(key, 1) }
+            for (i, key) in order.enumerated() {
+                map.set(key, .null)
+                if i % 97 == 0 || i > 2900 { #expect(map.invariantFault() == nil) }
+            }
+            #expect(map.isEmpty && map.count == 0 && map.root == nil && Array(map.map(\.key)).isEmpty)
+        }
+    }
+
+    @Test func removingMissing_anywhere_changesNothing() {
+        var map = ChildMap()
+        map.set("x", .null)
+        #expect(map.isEmpty)
+        for i in 0..<200 { map.set(Key("k\(i)"), .int(Int64(i))) }
+        let before = map.map(\.key)
+        for i in 0..<200 { map.set(Key("m\(i)"), .null) }
+        #expect(map.map(\.key) == before && map.invariantFault() == nil)
+    }
+
+    @Test func copies_whileTheOriginalChanges_stayAsTheyWere() {
+        var random = SeededRandom(11)
+        var map = ChildMap()
+        var model = Model()
+        var copies: [(map: ChildMap, model: Model)] = []
+        for step in 0..<6000 {
+            let key = key(&random, 1500)
+            let node: Node = random.chance(step < 3000 ? 15 : 60) ? .null : .int(Int64(step))
+            map.set(key, node)
+            model.set(key, node)
+            if step % 211 == 0 { copies.append((map, model)) }
+        }
+        for copy in copies {
+            #expect(Self.agree(copy.map, copy.model))
+            #expect(copy.map.invariantFault() == nil)
+        }
+    }
+
+    @Test func copies_bothChanged_goTheirOwnWays() {
+        var a = ChildMap()
+        for i in 0..<500 { a.set(Key("k\(i)"), 1) }
+        var b = a
+        for i in 0..<500 where i % 2 == 0 {
+            a.set(Key("k\(i)"), .null)
+            b.set(Key("k\(i)"), 2)
+        }
+        #expect(a.count == 250 && b.count == 500)
+        #expect(a.allSatisfy { $0.node == 1 })
+        #expect(b.filter { $0.node == 2 }.count == 250)
+        #expect(a.invariantFault() == nil && b.invariantFault() == nil)
+    }
+
+    @Test func appends_inOrder_fillTheirPages() {
+        var map = ChildMap()
+        for i in 0..<20_000 { map.set(Key("-K\(1_000_000 + i)"), .int(Int64(i))) }
+        #expect(map.invariantFault() == nil)
+        var leaves: [Int] = []
+        func collect(_ page: ChildPage) {
+            if page.isLeaf { leaves.append(page.entries.count) } else { page.pages.forEach(collect) }
+        }
+        if let root = map.root { collect(root) }
+        let full = leaves.filter { $0 == ChildMap.pageCapacity }.count
+        #expect(Double(full) >= 0.95 * Double(leaves.count), "\(full) of \(leaves.count) pages are full")
+    }
+
+    @Test(arguments: [0, 1, 24, 31, 32, 33, 48, 49, 767, 768, 769, 800, 20_000])
+    func buildingSorted_anySize_isAValidMap(size: Int) {
+        let entries = ContiguousArray((0..<size).map { ChildMap.Entry(key: Key(index: $0), node: .int(Int64($0))) })
+        var map = ChildMap(sorted: entries)
+        #expect(map.count == size && map.invariantFault() == nil)
+        #expect(map.map(\.key) == entries.map(\.key))
+        map.set("zz", 1)
+        map.set("0", .null)
+        #expect(map.count == max(1, size) && map.invariantFault() == nil)
+    }
+
+    @Test func equality_differentHistories_isByContent() {
+        var random = SeededRandom(3)
+        let keys = (0..<400).map { Key("k\($0)") }
+        var a = ChildMap()
+        var b = ChildMap()
+        for key in keys { a.set(key, 1) }
+        for key in keys.shuffled(using: &random) { b.set(key, 1) }
+        #expect(a == b)
+        b.set("k7", 2)
+        #expect(a != b)
+        b.set("k7", .null)
+        #expect(a != b)
+        b.set("k7x", 1)
+        #expect(a.count == b.count && a != b)
+    }
+}

@@ -1,0 +1,64 @@
+import Testing
+@testable import WireProtocols
+
+@Suite struct RealtimeAssemblerTests {
+    @Test func keepAlive_isRecognised_andDoesNotDisturbChunks() {
+        #expect(RealtimeAssembler.hear(["0", "{}", "0", "2", "{\"a\"", ":1}", "0"]) ==
+            [.keepAlive, .message("{}"), .keepAlive, .message("{\"a\":1}"), .keepAlive])
+    }
+
+    @Test func chunkContent_equalToZeroOrANumber_isContent() {
+        #expect(RealtimeAssembler.hear(["3", "[1", "0", "]"]) == [.message("[10]")])
+        #expect(RealtimeAssembler.hear(["1", "0"]) == [.message("0")])
+        #expect(RealtimeAssembler.hear(["2", "", "12"]) == [.message("12")])
+    }
+
+    @Test func count_has1To6Digits() {
+        let texts = Array(repeating: "x", count: 12)
+        #expect(RealtimeAssembler.hear(["000012"] + texts) == [.message(String(repeating: "x", count: 12))])
+        #expect(RealtimeAssembler.hear(["1234567"]) == [.message("1234567")])
+        #expect(RealtimeAssembler.hear(["-2", "2.", "1e1", "", " 2"]) ==
+            [.message("-2"), .message("2."), .message("1e1"), .message(""), .message(" 2")])
+        #expect(RealtimeAssembler.hear(["999999"]) == [])
+    }
+
+    @Test func countOfZero_fails_andNothingIsReadAfterwards() {
+        #expect(RealtimeAssembler.hear(["00", "{}", "0"]) == [.failure(.badChunkCount)])
+    }
+
+    @Test func message_of20000Characters_inTwoChunks_isJoined() {
+        let message = "{\"v\":\"" + String(repeating: "a", count: 20_000) + "\"}"
+        let chunks = [String(message.prefix(16_384)), String(message.dropFirst(16_384))]
+        #expect(RealtimeAssembler.hear(["2"] + chunks) == [.message(message)])
+    }
+
+    @Test func messages_atTheLimit_pass_andOneByteMoreIsRefusedByNumber() {
+        let head = "{\"t\":\"d\",\"d\":{\"r\":0,\"a\":\"p\",\"b\":{\"p\":\"/a\",\"d\":\""
+        let message = head + String(repeating: "x", count: 2000) + "\"}}}"
+        let limit = message.utf8.count
+        let chunks = [String(message.prefix(30)), String(message.dropFirst(30).prefix(1000)), String(message.dropFirst(1030))]
+        #expect(RealtimeAssembler.hear([message], limit: limit) == [.message(message)])
+        #expect(RealtimeAssembler.hear([message, "{}"], limit: limit - 1) == [.oversized(0), .message("{}")])
+        #expect(RealtimeAssembler.hear(["3"] + chunks, limit: limit) == [.message(message)])
+        #expect(RealtimeAssembler.hear(["3"] + chunks + ["{}"], limit: limit - 1) == [.oversized(0), .message("{}")])
+        #expect(RealtimeAssembler.hear(["3"] + chunks + ["0"], limit: 100) == [.oversized(0), .keepAlive])
+    }
+
+    @Test func oversizedMessage_withoutARequestNumber_fails() {
+        let long = String(repeating: "x", count: 2000)
+        for message in [long, "{\"t\":\"d\",\"d\":{\"b\":\"\(long)\",\"r\":1}}", "{\"t\":\"d\",\"d\":{\"a\":\"p\"},\"x\":\"\(long)\"}"] {
+            #expect(RealtimeAssembler.hear([message, "{}"], limit: 1500) == [.failure(.messageTooBig)])
+        }
+        // A number that the end of the kept part cuts in two must not be taken for a shorter one.
+        let padded = "{\"t\":\"d\",\"d\":{\"x\":\"" + String(repeating: "x", count: 999) + "\",\"r\":123456789,\"b\":\"\(long)\"}}"
+        #expect(RealtimeAssembler.hear([padded], limit: 1500) == [.failure(.messageTooBig)])
+    }
+
+    @Test func buffer_isEmpty_betweenMessages() {
+        var assembler = RealtimeAssembler()
+        for (piece, held) in [("2", 0), ("abc", 3), ("d", 0)] {
+            utf8(piece).withUnsafeBytes { assembler.receive($0) { _ in } }
+            #expect(assembler.bufferedBytes == held)
+        }
+    }
+}

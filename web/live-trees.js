@@ -1,0 +1,95 @@
+// Local trees kept live: one listen and one model per path, shared by everyone on the page who watches that path.
+
+import { Change, TreeModel, wireAt } from './tree-model.js';
+import { joinPath, splitPath, startsWith } from './paths.js';
+
+/** One watched place: its model, and how well it is known. */
+class LiveTree {
+  /** loading | live | stale (connection lost; shows the last known state) | refused */
+  state = 'loading';
+  refusal = null;
+  model = new TreeModel();
+  watchers = new Set();
+  end = null;
+
+  constructor(path) {
+    this.path = path;
+    this.parts = splitPath(path);
+  }
+
+  enter(state, refusal = null) {
+    this.state = state;
+    this.refusal = refusal;
+    for (const watcher of this.watchers) watcher.state?.(this);
+  }
+
+  apply(pushed, kind, wire) {
+    const change = new Change();
+    for (const [parts, value] of entries(pushed, kind, wire)) {
+      if (startsWith(parts, this.parts)) this.model.put(parts.slice(this.parts.length), value, change);
+      else if (startsWith(this.parts, parts)) this.model.put([], wireAt(value, this.parts.slice(parts.length)), change);
+    }
+    this.report(change);
+  }
+
+  report(change) {
+    if (change.isEmpty) return;
+    for (const watcher of this.watchers) watcher.change?.(change, this);
+  }
+}
+
+function entries(pushed, kind, wire) {
+  if (kind === 'd') return [[pushed, wire]];
+  return Object.entries(wire ?? {}).map(([key, value]) => [[...pushed, ...splitPath(key)], value]);
+}
+
+export class LiveTrees {
+  #realtime;
+  #trees = new Map();
+
+  constructor(realtime) { this.#realtime = realtime; }
+
+  /**
+   * watcher: { change(Change, tree), state(tree) }, called from now on; what is known already is in the returned
+   * tree. Returns { tree, close() }.
+   */
+  open(path, watcher) {
+    path = joinPath(splitPath(path));
+    let tree = this.#trees.get(path);
+    if (!tree) {
+      tree = new LiveTree(path);
+      this.#trees.set(path, tree);
+      this.#start(tree);
+    }
+    tree.watchers.add(watcher);
+    let open = true;
+    return {
+      tree,
+      close: () => {
+        if (!open) return;
+        open = false;
+        tree.watchers.delete(watcher);
+        if (tree.watchers.size) return;
+        tree.end();
+        this.#trees.delete(path);
+      },
+    };
+  }
+
+  #start(tree) {
+    tree.end = this.#realtime.listen(tree.path, {
+      push: (parts, kind, wire) => tree.apply(parts, kind, wire),
+      ready: (empty) => {
+        if (empty) tree.report(tree.model.put([], null));
+        tree.enter('live');
+      },
+      refused: (refusal) => {
+        const change = tree.model.put([], null);
+        tree.report(change);
+        tree.model.known = false;
+        tree.enter('refused', refusal);
+      },
+      lost: () => tree.enter(tree.model.known ? 'stale' : 'loading'),
+    });
+  }
+}

@@ -1,0 +1,84 @@
+// Places in the tree: splitting, joining and checking paths and keys, and the order of keys.
+// Pure; clauses refer to the realtime contract.
+
+/** "/a//b/" → ["a", "b"]. Any mix of slashes is fine (contract §2.1). */
+export function splitPath(text) {
+  return String(text ?? '').split('/').filter((part) => part !== '');
+}
+
+/** ["a", "b"] → "/a/b"; [] → "/". */
+export function joinPath(parts) {
+  return '/' + parts.join('/');
+}
+
+export function normalPath(text) {
+  return joinPath(splitPath(text));
+}
+
+const forbidden = /[.$#[\]\/\u0000-\u001f\u007f]/;
+const utf8 = new TextEncoder();
+
+/** A sentence saying what is wrong with a key, or null (contract §4.1). */
+export function keyFault(key) {
+  if (key === '') return 'A key cannot be empty.';
+  const bad = key.match(forbidden);
+  if (bad) {
+    const shown = bad[0] < ' ' || bad[0] === '\u007f' ? 'a control character' : `“${bad[0]}”`;
+    return `The key “${elide(key, 40)}” contains ${shown}. Keys cannot contain . $ # [ ] / or control characters.`;
+  }
+  if (key.length > 192 && utf8.encode(key).length > 768) {
+    return `The key “${elide(key, 40)}” is longer than 768 bytes.`;
+  }
+  return null;
+}
+
+/** A sentence saying what is wrong with a path, or null. A trailing ".priority" is legal when `priority` is set. */
+export function pathFault(text, { priority = false } = {}) {
+  const parts = splitPath(text);
+  if (parts.length > 32) return 'A path can be at most 32 levels deep.';
+  for (let i = 0; i < parts.length; i++) {
+    if (priority && i === parts.length - 1 && parts[i] === '.priority') continue;
+    const fault = keyFault(parts[i]);
+    if (fault) return fault;
+  }
+  return null;
+}
+
+/** Do the first parts of `path` equal `base`? */
+export function startsWith(path, base) {
+  if (path.length < base.length) return false;
+  for (let i = 0; i < base.length; i++) if (path[i] !== base[i]) return false;
+  return true;
+}
+
+/** The 32-bit integer that a key stands for, or null (contract §3.2). */
+export function integerKey(key) {
+  // By hand, because sorting asks this millions of times: /^-?0*[0-9]{1,10}$/
+  const start = key.charCodeAt(0) === 45 ? 1 : 0;
+  if (key.length === start) return null;
+  for (let i = start; i < key.length; i++) {
+    const unit = key.charCodeAt(i);
+    if (unit < 48 || unit > 57) return null;
+  }
+  const number = Number(key);
+  return number >= -2147483648 && number <= 2147483647 ? number : null;
+}
+
+/** Key order (contract §3.2): 32-bit integers first, by number, then by length; then all others by UTF-16 unit. */
+export function compareKeys(a, b) {
+  if (a === b) return 0;
+  const x = integerKey(a), y = integerKey(b);
+  if (x !== null && y !== null) return x - y || a.length - b.length || (a < b ? -1 : 1);
+  if (x !== null) return -1;
+  if (y !== null) return 1;
+  return a < b ? -1 : 1;
+}
+
+/** At most `length` characters, with an ellipsis when something was left out. Never cuts a surrogate pair. */
+export function elide(text, length) {
+  if (text.length <= length) return text;
+  let end = length - 1;
+  const unit = text.charCodeAt(end - 1);
+  if (unit >= 0xd800 && unit <= 0xdbff) end -= 1;
+  return text.slice(0, end) + '…';
+}

@@ -1,0 +1,268 @@
+// The browser's side of realtime protocol v5 (contract §1.2–§1.6, §2.1–§2.6): one socket, hello, chunked frames,
+// keep-alive, requests with answers, default listens that are asked again after every reconnect.
+
+import { FrameJoiner, cut } from './frames.js';
+import { ReconnectingSocket } from './socket.js';
+import { joinPath, splitPath } from './paths.js';
+import { pushIds } from './push-id.js';
+
+const idleMs = 45000;      // contract §1.5: the frame "0" after this long without traffic
+const answerMs = 12000;    // a ping unanswered for this long means the connection is dead
+const pingEveryMs = 15000;
+
+/** What the hub answered instead of "ok"; `code` is the status word (contract §2.4). */
+export class Refusal extends Error {
+  constructor(code, text) {
+    super(text || code);
+    this.code = code;
+  }
+}
+
+export class Realtime {
+  /** offline | connecting | greeting | connected | waiting */
+  phase = 'offline';
+  clockOffsetMs = 0;   // hub clock − browser clock
+  roundTripMs = null;
+  session = null;
+  identity = null;     // null = visitor, else { uid?, admin? }
+  authFault = null;    // Refusal of the last token
+  shutdown = null;     // the hub told clients not to come back
+  pushes = 0;          // pushes received since the page was opened
+
+  #target = null;
+  #dialHost = null;
+  #listens = new Map();
+  #waiting = new Map();
+  #request = 1;
+  #joiner = new FrameJoiner();
+  #socket;
+  #changed;
+  #lastSent = 0;
+  #pingAt = 0;
+  #lastPing = 0;
+  #timer = 0;
+  #nextPushId = pushIds();
+
+  /** `changed()` is called after every change of the public state. */
+  constructor(changed) {
+    this.#changed = changed;
+    this.#socket = new ReconnectingSocket({
+      url: () => this.#url(),
+      opened: () => {
+        this.#joiner = new FrameJoiner();
+        this.#waiting.clear();
+        this.#request = 1;
+      },
+      message: (text) => {
+        const whole = this.#joiner.receive(text);
+        if (whole !== null) this.#receive(whole);
+      },
+      lost: () => this.#lost(),
+      phase: () => this.#follow(),
+    });
+    globalThis.document?.addEventListener('visibilitychange', () => {
+      if (document.visibilityState === 'visible') this.#ping();
+    });
+  }
+
+  get retryAt() { return this.#socket.retryAt; }
+  get attempt() { return this.#socket.attempt; }
+  get lastCode() { return this.#socket.lastCode; }
+  get lastReason() { return this.#socket.lastReason; }
+  get serverNow() { return Date.now() + this.clockOffsetMs; }
+  get connected() { return this.phase === 'connected'; }
+
+  /** target: { host: "name:port", ns, token, secure } */
+  connect(target) {
+    this.#target = target;
+    this.#dialHost = null;
+    this.session = null;
+    this.shutdown = null;
+    this.authFault = null;
+    this.#socket.start();
+  }
+
+  disconnect() { this.#socket.stop(); }
+  retryNow() { this.#socket.retryNow(); }
+
+  /**
+   * A default listen. handlers: push(pathParts, kind "d"|"m", wire), ready(empty), refused(Refusal), lost().
+   * `ready(true)` says that the hub confirmed an empty place without a push (contract §2.5, 2).
+   * One listen per path; returns the function that ends it.
+   */
+  listen(path, handlers) {
+    const listen = { path, parts: splitPath(path), handlers, snapshot: false };
+    this.#listens.set(path, listen);
+    if (this.connected) this.#ask(listen);
+    return () => {
+      if (this.#listens.get(path) !== listen) return;
+      this.#listens.delete(path);
+      if (this.connected) this.#send('n', { p: path }).catch(() => {});
+    };
+  }
+
+  set(path, value) { return this.#send('p', { p: path, d: value }); }
+  update(path, entries) { return this.#send('m', { p: path, d: entries }); }
+  remove(path) { return this.#send('p', { p: path, d: null }); }
+  get(path) { return this.#send('g', { p: path, q: {} }); }
+
+  /** Writes below a fresh push id; resolves with the id. */
+  async push(path, value) {
+    const key = this.#nextPushId(this.serverNow);
+    await this.set(joinPath([...splitPath(path), key]), value);
+    return key;
+  }
+
+  #url() {
+    const { host, ns, secure } = this.#target;
+    const session = this.session ? `&ls=${encodeURIComponent(this.session)}` : '';
+    return `${secure ? 'wss' : 'ws'}://${this.#dialHost ?? host}/.ws?v=5&ns=${encodeURIComponent(ns)}${session}`;
+  }
+
+  #follow() {
+    const phases = { idle: 'offline', connecting: 'connecting', open: 'greeting', waiting: 'waiting' };
+    this.phase = phases[this.#socket.phase];
+    this.#changed();
+  }
+
+  #lost() {
+    clearInterval(this.#timer);
+    this.roundTripMs = null;
+    const lost = new Refusal('disconnected', 'The connection ended before the hub answered. The write may or may not have landed: look at the tree before repeating it.');
+    for (const { reject } of this.#waiting.values()) reject(lost);
+    this.#waiting.clear();
+    for (const listen of this.#listens.values()) {
+      listen.snapshot = false;
+      listen.handlers.lost();
+    }
+  }
+
+  #receive(text) {
+    let message;
+    try { message = JSON.parse(text); } catch { return; }
+    if (message.t === 'c') this.#control(message.d ?? {});
+    else if (message.t === 'd') this.#data(message.d ?? {});
+  }
+
+  #control({ t, d }) {
+    if (t === 'h') {
+      this.clockOffsetMs = d.ts - Date.now();
+      this.session = d.s;
+      this.#greeted();
+    } else if (t === 'o') {
+      if (!this.#pingAt) return;
+      this.roundTripMs = performance.now() - this.#pingAt;
+      this.#pingAt = 0;
+      this.#changed();
+    } else if (t === 'r') {
+      this.#dialHost = typeof d === 'string' ? d : null;
+      this.#socket.drop('The hub asked to reconnect.');
+      this.#socket.retryNow();
+    } else if (t === 's') {
+      this.shutdown = String(d ?? '');
+      this.#socket.stop();
+    }
+  }
+
+  #greeted() {
+    this.phase = 'connected';
+    this.identity = null;
+    this.authFault = null;
+    const greetedAt = Date.now();
+    const { token } = this.#target;
+    this.#send('s', { c: { 'vigla.console': 1 } }).catch(() => {});
+    if (token) {
+      const jwt = token.split('.').length === 3;
+      this.#send(jwt ? 'auth' : 'gauth', { cred: token }).then(
+        (answer) => { this.identity = answer?.auth ?? { admin: true }; this.#changed(); },
+        (refusal) => { if (refusal.code !== 'disconnected') { this.authFault = refusal; this.#changed(); } },
+      );
+    }
+    // Answers come in request order (contract §2.5, 1): listens may follow the token without waiting.
+    for (const listen of this.#listens.values()) this.#ask(listen);
+    this.#pingAt = 0;
+    this.#ping();
+    clearInterval(this.#timer);
+    this.#timer = setInterval(() => {
+      const now = Date.now();
+      if (now - greetedAt > 5000) this.#socket.proved();
+      if (this.#pingAt && performance.now() - this.#pingAt > answerMs) {
+        this.#socket.drop('The hub stopped answering.');
+      } else if (now - this.#lastPing > (now - greetedAt < 5000 ? 1500 : pingEveryMs)) {
+        this.#ping();
+      } else if (now - this.#lastSent > idleMs) {
+        this.#lastSent = now;
+        this.#socket.send('0');
+      }
+    }, 1000);
+    this.#changed();
+  }
+
+  #ping() {
+    if (!this.connected || this.#pingAt) return;
+    this.#pingAt = performance.now();
+    this.#lastPing = Date.now();
+    this.#transmit({ t: 'c', d: { t: 'p', d: {} } });
+  }
+
+  #ask(listen) {
+    this.#send('q', { p: listen.path, h: '' }).then(
+      () => { if (this.#listens.get(listen.path) === listen) listen.handlers.ready(!listen.snapshot); },
+      (refusal) => {
+        if (refusal.code === 'disconnected' || this.#listens.get(listen.path) !== listen) return;
+        listen.handlers.refused(refusal);
+      },
+    );
+  }
+
+  #data(message) {
+    if ('r' in message) {
+      const waiting = this.#waiting.get(message.r);
+      if (!waiting) return;
+      this.#waiting.delete(message.r);
+      const { s, d } = message.b ?? {};
+      if (s === 'ok') waiting.resolve(d); else waiting.reject(new Refusal(s ?? 'failure', typeof d === 'string' ? d : ''));
+      return;
+    }
+    const { a, b } = message;
+    if (!b) return;
+    if ((a === 'd' || a === 'm') && b.t === undefined) {
+      this.pushes += 1;
+      const parts = splitPath(b.p);
+      for (const listen of this.#listens.values()) {
+        if (!related(parts, listen.parts)) continue;
+        if (a === 'd' && parts.length <= listen.parts.length) listen.snapshot = true;
+        listen.handlers.push(parts, a, b.d);
+      }
+    } else if (a === 'c') {
+      const listen = this.#listens.get(joinPath(splitPath(b.p)));
+      listen?.handlers.refused(new Refusal('permission_denied', 'The hub ended this listen: it is no longer permitted.'));
+    } else if (a === 'ac') {
+      this.authFault = new Refusal(b.s ?? 'expired_token', String(b.d ?? ''));
+      this.#target.token = '';
+      this.#changed();
+    }
+  }
+
+  #send(action, body) {
+    if (!this.connected) {
+      return Promise.reject(new Refusal('disconnected', 'Not connected. Nothing was sent.'));
+    }
+    const r = this.#request++;
+    const answer = new Promise((resolve, reject) => this.#waiting.set(r, { resolve, reject }));
+    this.#transmit({ t: 'd', d: { r, a: action, b: body } });
+    return answer;
+  }
+
+  #transmit(message) {
+    this.#lastSent = Date.now();
+    for (const frame of cut(JSON.stringify(message))) this.#socket.send(frame);
+  }
+}
+
+/** Is one path at, above or below the other? */
+function related(a, b) {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
