@@ -52,7 +52,9 @@ let package = Package(
         .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux"], swiftSettings: shared),
 
         // a client of the observe protocol, for servers, tools and tests
-        .target(name: "ViglaClient", dependencies: ["DispatchNet", "JSONTree", "WireProtocols"], swiftSettings: shared),
+        .target(name: "ViglaClient", dependencies: [
+            "DispatchNet", "JSONTree", "WireProtocols", .product(name: "HTTPTypes", package: "swift-http-types"),
+        ], swiftSettings: shared),
         .testTarget(name: "ViglaClientTests", dependencies: [
             "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),

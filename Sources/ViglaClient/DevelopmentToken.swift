@@ -1,5 +1,5 @@
 internal import Glibc
-public import JSONTree
+internal import JSONTree
 
 /// Tokens without a signature. Only a hub that runs with `--dev` takes them; any other refuses them.
 public enum DevelopmentToken {

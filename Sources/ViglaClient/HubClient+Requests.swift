@@ -1,5 +1,5 @@
 public import JSONTree
-public import WireProtocols
+internal import WireProtocols
 
 extension HubClient {
     /// What a write is told: the number of its commit.

@@ -88,7 +88,10 @@ public final class HubClient: @unchecked Sendable {
     /// Acts as the token's user from now on, on this connection and all later ones. The answer is the uid.
     public func authenticate(_ token: String, _ done: (@Sendable (Result<String, ClientError>) -> Void)? = nil) {
         let id = makeID()
-        onLoop { self.carryOut(self.dialogue.authenticate(id, token, done.map { done in { done($0.map { $0.uid ?? "" }) } })) }
+        var answer: Dialogue.Done?
+        if let done { answer = { result in done(result.map { $0.uid ?? "" }) } }
+        let owed = answer
+        onLoop { self.carryOut(self.dialogue.authenticate(id, token, owed)) }
     }
 
     // MARK: observing

@@ -36,7 +36,7 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
     /// - Throws: `HubURLError`.
     public init(_ text: String) throws(HubURLError) {
         var rest = text[...]
-        if let mark = text.range(of: "://") {
+        if let mark = text.firstRange(of: "://") {
             switch text[..<mark.lowerBound].lowercased() {
             case "http", "ws": break
             case "https", "wss": throw .encrypted

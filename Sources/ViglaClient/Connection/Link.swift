@@ -1,8 +1,10 @@
 internal import DispatchNet
+internal import HTTPTypes
 internal import WireProtocols
 
 /// One connection of a client: asks for the upgrade, then carries frames. Lives on the loop.
-final class Link: ConnectionHandler {
+final class Link: ConnectionHandler, @unchecked Sendable {
+    // because it is made and used on the loop only.
     private let connection: Connection
     private let client: HubClient
     private let key: String

@@ -57,7 +57,15 @@ struct Remove: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Remove what is at a place.")
     @OptionGroup var target: Target
 
-    func run() { Write.run(.remove(TreeWrite(path: target.url.path, value: WriteValue(.null))), target) }
+    func run() {
+        let url = target.url
+        HubCall.run(target) { client in
+            client.remove(url.path) { result in
+                if case .failure(let error) = result { HubCall.stop(error, url.address) }
+                exit(0)
+            }
+        }
+    }
 }
 
 /// Carries out one write. Silent when it worked, but for a new key.
