@@ -32,6 +32,11 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
     public var address: HubAddress
     public var path: Path
 
+    public init(_ address: HubAddress, path: Path = .root) {
+        self.address = address
+        self.path = path
+    }
+
     /// Takes `http` and `ws`, or no scheme at all; the port is 80 if not given, as in every URL.
     /// - Throws: `HubURLError`.
     public init(_ text: String) throws(HubURLError) {
