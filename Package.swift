@@ -63,6 +63,7 @@ let package = Package(
             "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "ViglaCommandTests", dependencies: ["vigla"], swiftSettings: shared),

@@ -88,9 +88,7 @@ public final class HubClient: @unchecked Sendable {
     /// Acts as the token's user from now on, on this connection and all later ones. The answer is the uid.
     public func authenticate(_ token: String, _ done: (@Sendable (Result<String, ClientError>) -> Void)? = nil) {
         let id = makeID()
-        var answer: Dialogue.Done?
-        if let done { answer = { result in done(result.map { $0.uid ?? "" }) } }
-        let owed = answer
+        let owed: Dialogue.Done? = if let done { { result in done(result.map { $0.uid ?? "" }) } } else { nil }
         onLoop { self.carryOut(self.dialogue.authenticate(id, token, owed)) }
     }
 

@@ -2,6 +2,7 @@ import ArgumentParser
 import Dispatch
 import DispatchNet
 import Glibc
+import HTTPTypes
 import ViglaClient
 import WireProtocols
 
@@ -41,7 +42,7 @@ struct Health: ParsableCommand {
             switch parser.receive(UnsafeRawBufferPointer(bytes)).event {
             case .incomplete: break
             case .response(let response):
-                if response.status.code == 200 { exit(0) }
+                if response.status.code == 200 { end() }
                 fail("\(address) answers \(response.status.code)")
             case .failure: fail("\(address) does not answer in HTTP/1.1")
             }

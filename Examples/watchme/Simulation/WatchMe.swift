@@ -49,6 +49,6 @@ struct WatchMe: ParsableCommand {
     }
 }
 
-extension HubURL: @retroactive ExpressibleByArgument {
-    public init?(argument: String) { try? self.init(argument) }
+extension HubURL: ExpressibleByArgument {
+    init?(argument: String) { try? self.init(argument) }
 }

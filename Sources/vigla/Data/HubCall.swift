@@ -13,8 +13,8 @@ struct Target: ParsableArguments {
     @Option(help: ArgumentHelp("Token to act with. A hub with --dev also takes \"owner\", whom no rule stops.", valueName: "token")) var auth: String?
 }
 
-extension HubURL: @retroactive ExpressibleByArgument {
-    public init?(argument: String) { try? self.init(argument) }
+extension HubURL: ExpressibleByArgument {
+    init?(argument: String) { try? self.init(argument) }
 }
 
 /// One conversation with a hub, at whose end the program ends.

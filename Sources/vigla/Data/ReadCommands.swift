@@ -18,7 +18,7 @@ struct Get: ParsableCommand {
                 switch result {
                 case .success(let value):
                     StandardStream.output.line(value.json)
-                    exit(0)
+                    end()
                 case .failure(let error): HubCall.stop(error, url.address)
                 }
             }
@@ -67,7 +67,7 @@ struct Watch: ParsableCommand {
                 switch observation {
                 case .event(let event, let seq):
                     StandardStream.output.write([UInt8(ascii: "{")] + ObservePush(event, seq: seq).rest + [UInt8(ascii: "\n")])
-                    if left.take() { exit(0) }
+                    if left.take() { end() }
                 case .restarted: StandardStream.output.line("{\"event\":\"restarted\"}")
                 case .ended(let error): HubCall.stop(error, url.address)
                 }

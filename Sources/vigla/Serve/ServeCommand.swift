@@ -61,7 +61,7 @@ struct Serve: ParsableCommand {
 
     private static var environment: [String: String] {
         var found: [String: String] = [:]
-        var next = environ
+        guard var next = environ else { return found }
         while let entry = next.pointee {
             let text = String(cString: entry)
             if text.hasPrefix("VIGLA_"), let equals = text.firstIndex(of: "=") {
@@ -86,7 +86,7 @@ struct Serve: ParsableCommand {
             fail("\(error)")
         }
         StandardStream.output.line(configuration.readyLine(port: server.port))
-        stop.begin { server.stop { exit(0) } }
+        stop.begin { server.stop { end() } }
         dispatchMain()
     }
 }
