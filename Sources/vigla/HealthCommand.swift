@@ -12,7 +12,7 @@ struct Health: ParsableCommand {
         abstract: "Ask a hub whether it is well: exit code 0 if so, else 1.",
         discussion: "Without a URL: http://127.0.0.1 with the port in VIGLA_PORT, or 9000. Gives up after 3 seconds.")
 
-    @Argument(help: "Address of the hub, such as http://127.0.0.1:9000.") var url: HubURL?
+    @Argument(help: "Address of the hub, such as http://127.0.0.1:9000.", transform: HubURL.init(argument:)) var url: HubURL?
 
     func run() {
         let port = getenv("VIGLA_PORT").flatMap { UInt16(String(cString: $0)) } ?? 9000

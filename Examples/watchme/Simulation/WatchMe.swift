@@ -16,7 +16,7 @@ struct WatchMe: ParsableCommand {
             Exit code 0 when every follower saw every position, post and announcement in order and once, else 1.
             """)
 
-    @Option(help: "Address of the hub.") var url: HubURL = WatchMe.defaultURL
+    @Option(help: "Address of the hub.", transform: HubURL.init(argument:)) var url = HubURL(HubAddress())
     @Option(help: "How many people walk.") var walkers = 200
     @Option(help: "How many people watch. More than walkers: some are watched by several.") var followers = 300
     @Option(help: "How long they walk; 0 is until Ctrl-C.") var seconds = 60
@@ -24,8 +24,6 @@ struct WatchMe: ParsableCommand {
     @Option(help: "Seconds between two danger posts; 0 is none.") var dangerEvery = 5
     @Option(help: "Seconds between two announcements; 0 is none.") var announceEvery = 15
     @Option(help: "Chooses the ways they take.") var seed: UInt64 = 2004
-
-    private static let defaultURL = HubURL(HubAddress())
 
     func validate() throws {
         guard (1...100_000).contains(walkers), (1...100_000).contains(followers) else { throw ValidationError("--walkers and --followers: 1 to 100000.") }
@@ -49,6 +47,7 @@ struct WatchMe: ParsableCommand {
     }
 }
 
-extension HubURL: ExpressibleByArgument {
-    init?(argument: String) { try? self.init(argument) }
+extension HubURL {
+    /// For the argument parser, whose closures throw anything.
+    fileprivate init(argument: String) throws { try self.init(argument) }
 }

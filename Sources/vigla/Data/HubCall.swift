@@ -8,13 +8,16 @@ import WireProtocols
 
 /// The place that a data command works on, and as whom.
 struct Target: ParsableArguments {
-    @Argument(help: "Place in a hub, such as http://127.0.0.1:9000/users/ana?ns=demo (ns: namespace, if not the hub's default).")
+    @Argument(
+        help: "Place in a hub, such as http://127.0.0.1:9000/users/ana?ns=demo (ns: namespace, if not the hub's default).",
+        transform: HubURL.init(argument:))
     var url: HubURL
     @Option(help: ArgumentHelp("Token to act with. A hub with --dev also takes \"owner\", whom no rule stops.", valueName: "token")) var auth: String?
 }
 
-extension HubURL: ExpressibleByArgument {
-    init?(argument: String) { try? self.init(argument) }
+extension HubURL {
+    /// For the argument parser, whose closures throw anything.
+    init(argument: String) throws { try self.init(argument) }
 }
 
 /// One conversation with a hub, at whose end the program ends.

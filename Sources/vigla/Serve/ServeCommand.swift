@@ -61,7 +61,7 @@ struct Serve: ParsableCommand {
 
     private static var environment: [String: String] {
         var found: [String: String] = [:]
-        guard var next = environ else { return found }
+        var next = environ
         while let entry = next.pointee {
             let text = String(cString: entry)
             if text.hasPrefix("VIGLA_"), let equals = text.firstIndex(of: "=") {

@@ -1,0 +1,52 @@
+import JSONTree
+
+/// What an expression turned out to be.
+indirect enum Checked {
+    case value(Term, StaticType)
+    case snapshot(SnapshotTerm)
+    case query
+    case regex(Regex)
+    case array([Checked])
+    case method(Method, of: Checked)
+
+    var type: StaticType {
+        switch self {
+        case .value(_, let type): type
+        case .snapshot: .snapshot
+        case .query: .query
+        case .regex: .regex
+        case .array: .array
+        case .method: .method
+        }
+    }
+
+    /// The value it yields; what has none counts as something that is not null.
+    func term(at offset: Int) -> Term {
+        switch self {
+        case .value(let term, _): term
+        case .snapshot(let snapshot): Term(kind: .opaque(snapshot), offset: offset)
+        case .query, .regex, .array, .method: Term(kind: .opaque(nil), offset: offset)
+        }
+    }
+}
+
+/// Methods of snapshots and strings.
+enum Method: String {
+    case val, exists, child, parent, hasChild, hasChildren, getPriority, isNumber, isString, isBoolean
+    case contains, beginsWith, endsWith, replace, toLowerCase, toUpperCase, matches
+
+    /// Whether snapshots have it; strings have the others.
+    var isOfSnapshot: Bool {
+        switch self {
+        case .val, .exists, .child, .parent, .hasChild, .hasChildren, .getPriority, .isNumber, .isString, .isBoolean: true
+        default: false
+        }
+    }
+}
+
+/// What the names of an expression mean where it stands.
+struct Scope {
+    let kind: RuleKind
+    /// Wildcards in force, by name with the `$`, and the depth of the rule node that declares each.
+    var captures: [String: Int]
+}

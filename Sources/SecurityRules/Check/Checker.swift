@@ -1,0 +1,159 @@
+import JSONTree
+
+/// Checks the static types of one expression and resolves its names; throws at the first operand, left to right, that cannot
+/// be (rules contract §4). The messages are the wire's.
+struct Checker {
+    let scope: Scope
+
+    /// Checks a `.read`, `.write` or `.validate` expression: it must be a boolean.
+    static func rule(_ expression: Expression, scope: Scope) throws(ExpressionError) -> Term {
+        let checked = try Checker(scope: scope).check(expression)
+        guard case .value(let term, .boolean) = checked else {
+            throw ExpressionError(offset: expression.offset, message: "Expression must evaluate to a boolean.")
+        }
+        return term
+    }
+
+    /// Checks an `.expire` expression: a number, null, or what may be one when it runs.
+    static func time(_ expression: Expression, scope: Scope) throws(ExpressionError) -> Term {
+        let checked = try Checker(scope: scope).check(expression)
+        switch checked {
+        case .value(let term, .number), .value(let term, .null), .value(let term, .value), .value(let term, .mixed): return term
+        default: throw ExpressionError(offset: expression.offset, message: "Expression must evaluate to a number or null.")
+        }
+    }
+
+    func check(_ expression: Expression) throws(ExpressionError) -> Checked {
+        let offset = expression.offset
+        func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, offset: offset), type) }
+
+        switch expression.kind {
+        case .literal(let node): return value(.constant(node), Self.type(of: node))
+        case .regex(let pattern, let ignoresCase):
+            do throws(RegexError) { return .regex(try Regex(pattern, ignoresCase: ignoresCase)) } catch {
+                throw ExpressionError(offset: offset, message: error.description)
+            }
+        case .variable(let name): return try variable(name, offset)
+        case .array: throw ExpressionError(offset: offset, message: "Unexpected array literal.")
+        case .member(let target, let name): return try member(name, of: try check(target), offset)
+        case .index(let target, let index): return try self.index(target, index, offset)
+        case .call(let callee, let arguments): return try call(callee, arguments, offset)
+
+        case .not(let operand): return value(.not(try boolean(operand, "! only operates on booleans.")), .boolean)
+        case .negate(let operand):
+            let checked = try check(operand)
+            guard checked.type.isNumeric else { throw ExpressionError(offset: operand.offset, message: "- only operates on numbers.") }
+            return value(.negate(checked.term(at: operand.offset)), .number)
+        case .all(let operands): return value(.all(try booleans(operands, "&&")), .boolean)
+        case .any(let operands): return value(.any(try booleans(operands, "||")), .boolean)
+        case .comparison(let comparison, let left, let right):
+            let (a, b) = try operands(left, right, of: comparison)
+            return value(.comparison(comparison, a, b), .boolean)
+        case .arithmetic(let arithmetic, let left, let right): return try self.arithmetic(arithmetic, left, right, offset)
+        case .conditional(let condition, let yes, let no): return try conditional(condition, yes, no, offset)
+        }
+    }
+
+    private static func type(of node: Node) -> StaticType {
+        switch node {
+        case .bool: .boolean
+        case .string: .string
+        case .int, .double: .number
+        default: .null
+        }
+    }
+
+    private func variable(_ name: String, _ offset: Int) throws(ExpressionError) -> Checked {
+        func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, offset: offset), type) }
+        switch name {
+        case "auth": return value(.auth, .auth)
+        case "now": return value(.now, .number)
+        case "root": return .snapshot(.root)
+        case "data": return .snapshot(.data)
+        case "newData":
+            if scope.kind == .read { throw ExpressionError(offset: offset, message: "newData is invalid in .read expressions.") }
+            return .snapshot(.newData)
+        case "query": return .query
+        default:
+            guard let depth = scope.captures[name] else {
+                throw ExpressionError(offset: offset, message: "Unknown variable '\(name)'.")
+            }
+            return value(.capture(depth: depth), .string)
+        }
+    }
+
+    // MARK: Operators
+
+    private func boolean(_ operand: Expression, _ message: String) throws(ExpressionError) -> Term {
+        guard case .value(let term, .boolean) = try check(operand) else {
+            throw ExpressionError(offset: operand.offset, message: message)
+        }
+        return term
+    }
+
+    private func booleans(_ operands: [Expression], _ symbol: String) throws(ExpressionError) -> [Term] {
+        var terms: [Term] = []
+        for (i, operand) in operands.enumerated() {
+            terms.append(try boolean(operand, "\(i == 0 ? "Left" : "Right") operand of \(symbol) must be boolean."))
+        }
+        return terms
+    }
+
+    private func operands(_ left: Expression, _ right: Expression, of comparison: Comparison) throws(ExpressionError) -> (Term, Term) {
+        let symbol = comparison.rawValue
+        let isEquality = comparison == .equal || comparison == .notEqual
+        func check(_ operand: Expression, _ side: String) throws(ExpressionError) -> Term {
+            let checked = try self.check(operand)
+            guard isEquality ? checked.type.isEquatable : checked.type.isOrderable else {
+                let message: String
+                if isEquality {
+                    // The reference drops the "or" in exactly one of the four texts.
+                    let kinds = side == "left" && comparison == .equal ? "string, null" : "string, or null"
+                    message = "Invalid \(symbol) expression: \(side) operand is not a number, boolean, \(kinds)."
+                } else {
+                    message = "Invalid \(symbol) expression: \(side) operand must be a number or string."
+                }
+                throw ExpressionError(offset: operand.offset, message: message)
+            }
+            return checked.term(at: operand.offset)
+        }
+        let a = try check(left, "left")
+        return (a, try check(right, "right"))
+    }
+
+    private func arithmetic(
+        _ operation: Arithmetic, _ left: Expression, _ right: Expression, _ offset: Int
+    ) throws(ExpressionError) -> Checked {
+        func check(_ operand: Expression, _ side: String) throws(ExpressionError) -> Checked {
+            let checked = try self.check(operand)
+            guard operation == .add ? checked.type.isOrderable : checked.type.isNumeric else {
+                let kinds = operation == .add ? "number or string" : "number"
+                throw ExpressionError(
+                    offset: operand.offset, message: "Invalid \(operation.rawValue) expression: \(side) operand is not a \(kinds).")
+            }
+            return checked
+        }
+        let a = try check(left, "left")
+        let b = try check(right, "right")
+        let term = Term(kind: .arithmetic(operation, a.term(at: left.offset), b.term(at: right.offset)), offset: offset)
+        guard operation == .add else { return .value(term, .number) }
+        if a.type == .string || b.type == .string { return .value(term, .string) }
+        return .value(term, a.type == .number && b.type == .number ? .number : .value)
+    }
+
+    private func conditional(
+        _ condition: Expression, _ yes: Expression, _ no: Expression, _ offset: Int
+    ) throws(ExpressionError) -> Checked {
+        let test = try boolean(condition, "condition of ? must be boolean.")
+        let a = try check(yes)
+        let b = try check(no)
+        switch (a, b) {
+        case (.snapshot(let a), .snapshot(let b)): return .snapshot(.conditional(test, a, b))
+        case (.query, .query): return .query
+        default:
+            let type = StaticType.joined(a.type, b.type)
+            let term = Term(kind: .conditional(test, a.term(at: yes.offset), b.term(at: no.offset)), offset: offset)
+            return .value(term, type)
+        }
+    }
+}

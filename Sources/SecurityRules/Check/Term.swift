@@ -1,0 +1,74 @@
+import JSONTree
+
+/// A checked expression that yields a value: names are resolved, every operation is known, only dynamic types are left open.
+struct Term {
+    let kind: Kind
+    /// UTF-8 offset in the rule's text, for traces.
+    let offset: Int
+
+    indirect enum Kind {
+        case constant(Node)
+        case now
+        case auth
+        /// The key that a wildcard at this depth of the rules is bound to; the root is depth 0.
+        case capture(depth: Int)
+        case property(Term, Key)
+        case propertyIndex(Term, Term)
+        case query(QueryField)
+
+        case not(Term)
+        case negate(Term)
+        case all([Term])
+        case any([Term])
+        case comparison(Comparison, Term, Term)
+        case arithmetic(Arithmetic, Term, Term)
+        case conditional(Term, Term, Term)
+
+        case val(SnapshotTerm)
+        case priority(SnapshotTerm)
+        case exists(SnapshotTerm)
+        case hasChildren(SnapshotTerm)
+        case hasAll(SnapshotTerm, [Term])
+        case isKind(SnapshotTerm, LeafKind)
+        /// What no operation can use, in a place where only its being non-null counts: a snapshot, method or regular
+        /// expression as one branch of a conditional.
+        case opaque(SnapshotTerm?)
+
+        case length(Term)
+        case stringTest(StringTest, Term, Term)
+        case replace(Term, Term, Term)
+        case recase(Term, toUpper: Bool)
+        case matches(Term, Regex)
+    }
+
+    /// Whether it can only be a string.
+    var isString: Bool {
+        switch kind {
+        case .constant(.string), .capture, .replace, .recase: true
+        case .arithmetic(.add, let a, let b): a.isString || b.isString
+        case .conditional(_, let a, let b): a.isString && b.isString
+        default: false
+        }
+    }
+}
+
+/// A checked expression that yields a place in one of the two trees.
+indirect enum SnapshotTerm {
+    case data
+    case newData
+    case root
+    case child(SnapshotTerm, Term)
+    case parent(SnapshotTerm, offset: Int)
+    case conditional(Term, SnapshotTerm, SnapshotTerm)
+}
+
+enum LeafKind: UInt8 { case number, string, boolean }
+
+enum StringTest: UInt8 { case contains, beginsWith, endsWith }
+
+/// The variables of `query` (rules contract §11).
+enum QueryField: String, CaseIterable {
+    case orderByKey, orderByValue, orderByPriority, orderByChild, startAt, endAt, equalTo, limitToFirst, limitToLast
+
+    var isFlag: Bool { self == .orderByKey || self == .orderByValue || self == .orderByPriority }
+}

@@ -1,0 +1,84 @@
+/// One operation of a compiled expression. Operands are numbers of earlier instructions or of entries in the program's
+/// tables, so a running rule touches no reference count for its code.
+struct Instruction {
+    var operation: Operation
+    /// A comparison, test or kind, as its raw number.
+    var detail: UInt8 = 0
+    var a: Int32 = -1
+    var b: Int32 = -1
+    var c: Int32 = -1
+}
+
+enum Operation: UInt8 {
+    // yield a boolean
+    case no, yes
+    /// a and b, b is not evaluated when a is false.
+    case and, or
+    case not
+    /// detail: comparison; values a, b.
+    case compare
+    /// value a equals constant b.
+    case equalConstant, notEqualConstant
+    /// snapshot a exists, has children, is a leaf of the kind in detail, has all the names in steps b ..< b + c.
+    case exists, hasChildren, isKind, hasAll
+    /// detail: string test; values a, b.
+    case stringTest
+    /// value a, regex b.
+    case matches
+    /// detail: query field.
+    case queryFlag
+
+    // yield a value
+    case constant
+    case now, auth
+    /// auth's `uid`, the most asked property of all.
+    case uid
+    /// a: depth of the wildcard.
+    case capture
+    /// value a, key b.
+    case property
+    /// value a, value b.
+    case propertyIndex
+    /// detail: query field.
+    case queryField
+    /// detail: arithmetic operator; values a, b.
+    case arithmetic
+    case negate
+    /// snapshot a.
+    case val, priority, opaque
+    case length
+    case replace
+    /// detail: 1 for upper case.
+    case recase
+
+    // yield any of the three
+    /// boolean a, then b or c.
+    case conditional
+
+    // yield a node
+    /// data, newData or root (detail: which tree) at depth a, then steps b ..< b + c.
+    case place
+    /// snapshot a, then steps b ..< b + c.
+    case below
+    /// snapshot a, one level up.
+    case parent
+}
+
+/// Which tree a place is in.
+enum Tree: UInt8 { case old, new }
+
+/// One step of a path below a snapshot.
+struct Step {
+    enum Kind: UInt8 {
+        /// Key number `index` of the program.
+        case key
+        /// What the wildcard at depth `index` is bound to.
+        case capture
+        /// The value of instruction `index`: a string of one or more segments; empty, it leads nowhere.
+        case value
+        /// The same as a part of a longer path: a number counts as text, and an empty part is no step.
+        case part
+    }
+    var kind: Kind
+    var index: Int32
+}

@@ -1,0 +1,36 @@
+import JSONTree
+
+extension ProgramBuilder {
+    /// Adds a rule node without rules or children; the first one is the root.
+    mutating func addPlace(_ details: PlaceDetails) -> Int32 {
+        places.append(Place())
+        self.details.append(details)
+        return Int32(places.count - 1)
+    }
+
+    mutating func set(_ kind: RuleKind, _ instruction: Int32, _ source: RuleSource, at place: Int32) {
+        places[Int(place)][kind] = instruction
+        details[Int(place)].sources[kind] = source
+    }
+
+    /// Links a node to its children, which are complete.
+    mutating func setChildren(_ children: [(Key, Int32)], wildcard: Int32, at number: Int32) {
+        var place = places[Int(number)]
+        place.wildcard = wildcard
+        place.firstLiteral = Int32(literals.count)
+        place.literalCount = Int32(children.count)
+        let sorted = children.map { Literal(fingerprint: fingerprint($0.0), key: $0.0, place: $0.1) }
+            .sorted { $0.fingerprint < $1.fingerprint }
+        literals.append(contentsOf: sorted)
+        place.validates = place.validate >= 0 || (children.map(\.1) + [wildcard]).contains { $0 >= 0 && places[Int($0)].validates }
+        places[Int(number)] = place
+    }
+
+    /// The only node of the rules that allow all or nothing.
+    mutating func addRoot(granting: Bool) {
+        let root = addPlace(PlaceDetails(pattern: .root))
+        guard granting else { return }
+        let yes = lower(Term(kind: .constant(true), offset: 0), depth: 0)
+        for kind in [RuleKind.read, .write] { set(kind, yes, RuleSource(text: "true", line: 1, column: 1), at: root) }
+    }
+}

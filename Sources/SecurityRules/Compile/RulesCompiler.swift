@@ -1,0 +1,87 @@
+import JSONTree
+
+/// From the text of a rules file to its program, gathering every fault on the way.
+struct RulesCompiler {
+    private let text: RulesText
+    private var errors: [LocatedError] = []
+    private var builder = ProgramBuilder()
+
+    static func compile(_ source: String) throws(RulesErrors) -> Program {
+        var compiler = RulesCompiler(text: RulesText(source))
+        guard compiler.text.bytes.count <= RuleSet.maxBytes else {
+            throw RulesErrors(errors: [RuleError(line: 1, column: 1, message: "Rules are larger than \(RuleSet.maxBytes) bytes.")])
+        }
+        compiler.read()
+        if !compiler.errors.isEmpty { throw compiler.located() }
+        return Program(compiler.builder)
+    }
+
+    private init(text: RulesText) { self.text = text }
+
+    private mutating func read() {
+        let json: LocatedJSON
+        do throws(LocatedError) {
+            var parser = LocatedJSONParser(text)
+            json = try parser.parse()
+        } catch {
+            errors.append(error)
+            return
+        }
+        var reader = RulesFileReader()
+        let root = reader.read(json)
+        errors += reader.errors
+        _ = add(root, pattern: .root, depth: 0, captures: [:])
+    }
+
+    /// All faults by their place in the text.
+    private func located() -> RulesErrors {
+        let first = errors.sorted { $0.offset < $1.offset }.prefix(RulesErrors.limit)
+        return RulesErrors(
+            errors: first.map { error in
+                let (line, column) = text.position(at: error.offset)
+                return RuleError(line: line, column: column, message: error.message)
+            })
+    }
+
+    /// Adds a rule node with all below it; returns its number.
+    private mutating func add(_ node: SourceNode, pattern: Path, depth: Int, captures: [String: Int]) -> Int32 {
+        let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes, geoIndex: node.geoIndex))
+        for (kind, rule) in node.rules {
+            let instruction = compile(rule, Scope(kind: kind, captures: captures), depth)
+            let (line, column) = text.position(at: rule.offset)
+            builder.set(kind, instruction, RuleSource(text: rule.source, line: line, column: column), at: number)
+        }
+        var children: [(Key, Int32)] = []
+        for child in node.children {
+            let place = add(child.node, pattern: pattern.appending(child.key), depth: depth + 1, captures: captures)
+            children.append((child.key, place))
+        }
+        var wildcard: Int32 = -1
+        if let (name, child) = node.wildcard {
+            var inner = captures
+            if inner.updateValue(depth + 1, forKey: name.value) != nil {
+                errors.append(LocatedError(offset: name.quote, message: "Wildcard '\(name.value)' is already in use."))
+            }
+            wildcard = add(child, pattern: pattern.appending(Key(name.value)), depth: depth + 1, captures: inner)
+        }
+        builder.setChildren(children, wildcard: wildcard, at: number)
+        return number
+    }
+
+    /// The rule's first instruction; -1 with a fault noted.
+    private mutating func compile(_ rule: SourceRule, _ scope: Scope, _ depth: Int) -> Int32 {
+        switch rule.text {
+        case .constant(let value): return builder.lower(Term(kind: .constant(.bool(value)), offset: 0), depth: depth)
+        case .expression(let string):
+            do throws(ExpressionError) {
+                let expression = try ExpressionParser.parse(string.value)
+                let term = scope.kind == .expire ? try Checker.time(expression, scope: scope) : try Checker.rule(expression, scope: scope)
+                return builder.lower(term, depth: depth)
+            } catch {
+                let offset = text.offset(in: string, at: error.offset)
+                errors.append(LocatedError(offset: offset, message: error.message))
+                return -1
+            }
+        }
+    }
+}

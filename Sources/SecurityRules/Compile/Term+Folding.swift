@@ -1,0 +1,82 @@
+import JSONTree
+
+extension Term {
+    /// With its outermost operation done, if all operands are constant and it does not fail; a failing one must fail at run
+    /// time, and only when it is reached. Operands are folded first.
+    var folded: Term {
+        guard let node = constantValue else { return self }
+        return Term(kind: .constant(node), offset: offset)
+    }
+
+    /// The value, where it depends on nothing.
+    private var constantValue: Node? {
+        switch kind {
+        case .constant(let node): return node
+        case .not(let operand):
+            guard case .bool(let value)? = operand.constantValue else { return nil }
+            return .bool(!value)
+        case .negate(let operand): return operand.constantValue.flatMap { try? Operations.negate($0) }
+        case .comparison(let comparison, let a, let b):
+            guard let x = a.constantValue, let y = b.constantValue else { return nil }
+            return (try? Operations.compare(comparison, x, y)).map { .bool($0) }
+        case .arithmetic(let operation, let a, let b):
+            guard let x = a.constantValue, let y = b.constantValue else { return nil }
+            return try? Operations.arithmetic(operation, x, y)
+        case .all(let operands): return constant(operands, decidedBy: false)
+        case .any(let operands): return constant(operands, decidedBy: true)
+        case .conditional(let condition, let a, let b):
+            guard case .bool(let value)? = condition.constantValue else { return nil }
+            return (value ? a : b).constantValue
+        default: return nil
+        }
+    }
+
+    private func constant(_ operands: [Term], decidedBy decisive: Bool) -> Node? {
+        for operand in operands {
+            guard case .bool(let value)? = operand.constantValue else { return nil }
+            if value == decisive { return .bool(decisive) }
+        }
+        return .bool(!decisive)
+    }
+
+    /// The parts of a chain of `+` that joins strings from its first or second operand on; nil when it may add numbers.
+    var joinedParts: [Term]? {
+        guard case .arithmetic(.add, let a, let b) = kind else { return nil }
+        if let parts = a.joinedParts { return parts + [b.folded] }
+        guard a.isString || b.isString else { return nil }
+        return [a.folded, b.folded]
+    }
+}
+
+extension Comparison {
+    var number: UInt8 {
+        switch self {
+        case .equal: 0
+        case .notEqual: 1
+        case .less: 2
+        case .lessOrEqual: 3
+        case .greater: 4
+        case .greaterOrEqual: 5
+        }
+    }
+
+    static let byNumber: [Comparison] = [.equal, .notEqual, .less, .lessOrEqual, .greater, .greaterOrEqual]
+}
+
+extension Arithmetic {
+    var number: UInt8 {
+        switch self {
+        case .add: 0
+        case .subtract: 1
+        case .multiply: 2
+        case .divide: 3
+        case .remainder: 4
+        }
+    }
+
+    static let byNumber: [Arithmetic] = [.add, .subtract, .multiply, .divide, .remainder]
+}
+
+extension QueryField {
+    var number: UInt8 { UInt8(QueryField.allCases.firstIndex(of: self) ?? 0) }
+}

@@ -1,0 +1,152 @@
+import JSONTree
+
+/// The cascade: from the root down for grants, over the written places for validation (rules contract §10).
+extension Evaluator {
+    /// Whether the rule at a depth of the walk is true; a failing one is not.
+    @inline(__always)
+    private mutating func holds(_ kind: RuleKind, _ place: Int32, _ root: Int32, at level: Int) -> Bool {
+        if let recorder { return holds(kind, place, root, at: level, recorder) }
+        do { return try boolean(root) } catch { return false }
+    }
+
+    private mutating func holds(_ kind: RuleKind, _ place: Int32, _ root: Int32, at level: Int, _ recorder: TraceRecorder) -> Bool {
+        do {
+            let value = try boolean(root)
+            recorder.note(kind, program.details[Int(place)], path(level), value ? .allowed : .refused)
+            return value
+        } catch {
+            recorder.note(kind, program.details[Int(place)], path(level), .failed(error.reason, offset: Int(error.offset)))
+            return false
+        }
+    }
+
+    /// Whether a `.read` from the root down to the path is true; the first that is decides (§10.1).
+    mutating func grantsRead(_ path: Path) -> Bool {
+        var place: Int32 = 0
+        for level in 0...path.keys.count {
+            let rule = program.places[Int(place)].read
+            if rule >= 0, holds(.read, place, rule, at: level) { return true }
+            if level == path.keys.count { break }
+            place = program.child(of: place, path.keys[level])
+            if place < 0 { break }
+            push(path.keys[level])
+        }
+        return false
+    }
+
+    /// The value of the `.expire` rule of the node at the path; null without one (design: rules-file extensions).
+    mutating func expireTime(_ path: Path) -> Node {
+        var place: Int32 = 0
+        for key in path.keys {
+            place = program.child(of: place, key)
+            if place < 0 { return .null }
+            push(key)
+        }
+        let rule = program.places[Int(place)].expire
+        guard rule >= 0 else { return .null }
+        do { return try value(rule) } catch { return .null }
+    }
+
+    /// Whether every location is granted by its chain and valid (§10.2, §10.3).
+    ///
+    /// What a location shares with the one before it has been decided there: the same rules, trees and keys.
+    mutating func allowsWrite(_ locations: [Path]) -> Bool {
+        var chain = WriteChain()
+        var previous: Path?
+        for path in locations {
+            var common = 0
+            if let previous {
+                while common < path.keys.count, common < previous.keys.count, path.keys[common] == previous.keys[common] { common += 1 }
+            }
+            guard allowsWrite(path, &chain, shared: previous == nil ? nil : common) else { return false }
+            previous = path
+        }
+        return true
+    }
+
+    /// What is known along the path of one location.
+    private struct WriteChain {
+        /// Rule nodes met, from the root down.
+        var places: ContiguousArray<Int32> = [0]
+        /// Depth at which a `.write` granted.
+        var grant: Int?
+        /// Depths of the chain whose `.write` have been asked, and whose `.validate` hold.
+        var asked = 0
+        var validated = 0
+    }
+
+    /// - Parameter shared: keys in common with the location before; nil for the first.
+    private mutating func allowsWrite(_ path: Path, _ chain: inout WriteChain, shared: Int?) -> Bool {
+        if let shared {
+            let kept = min(shared + 1, chain.places.count)
+            chain.places.removeLast(chain.places.count - kept)
+            chain.asked = min(chain.asked, kept)
+            chain.validated = min(chain.validated, kept)
+            if let grant = chain.grant, grant > shared { chain.grant = nil }
+            pop(to: kept - 1)
+        }
+        for key in path.keys[(chain.places.count - 1)...] {
+            let place = program.child(of: chain.places[chain.places.count - 1], key)
+            if place < 0 { break }
+            chain.places.append(place)
+            push(key)
+        }
+        return isGranted(&chain) && isValid(path, &chain)
+    }
+
+    private mutating func isGranted(_ chain: inout WriteChain) -> Bool {
+        if chain.grant != nil { return true }
+        while chain.asked < chain.places.count {
+            let level = chain.asked
+            let place = chain.places[level]
+            chain.asked += 1
+            let rule = program.places[Int(place)].write
+            if rule >= 0, holds(.write, place, rule, at: level) {
+                chain.grant = level
+                return true
+            }
+        }
+        return false
+    }
+
+    private mutating func isValid(_ path: Path, _ chain: inout WriteChain) -> Bool {
+        let last = chain.places.count - 1
+        for level in chain.validated...max(chain.validated, last) where level <= last {
+            if case .null = node(.new, at: level) { return true }
+            let place = chain.places[level]
+            let rule = program.places[Int(place)].validate
+            if rule >= 0, !holds(.validate, place, rule, at: level) { return false }
+            chain.validated = level + 1
+        }
+        guard path.keys.count == last else { return true }
+        return areChildrenValid(chain.places[last])
+    }
+
+    /// Whether everything below the place where the walk stands is valid: where it exists and a rule applies.
+    private mutating func areChildrenValid(_ place: Int32) -> Bool {
+        let rules = program.places[Int(place)]
+        guard rules.validates, case .object(let object) = node(.new, at: depth) else { return true }
+        if rules.wildcard >= 0, program.places[Int(rules.wildcard)].validates {
+            for (key, child) in object.children {
+                guard isChildValid(program.child(of: place, key), key, child) else { return false }
+            }
+            return true
+        }
+        for i in Int(rules.firstLiteral)..<Int(rules.firstLiteral &+ rules.literalCount) {
+            let key = program.literals[i].key
+            guard let child = object.children[key] else { continue }
+            guard isChildValid(program.literals[i].place, key, child) else { return false }
+        }
+        return true
+    }
+
+    private mutating func isChildValid(_ place: Int32, _ key: Key, _ node: Node) -> Bool {
+        guard place >= 0, program.places[Int(place)].validates else { return true }
+        let level = depth
+        push(key, newNode: node)
+        let rule = program.places[Int(place)].validate
+        let isValid = (rule < 0 || holds(.validate, place, rule, at: depth)) && areChildrenValid(place)
+        pop(to: level)
+        return isValid
+    }
+}

@@ -1,0 +1,38 @@
+/// Why an operation had no result: the whole rule is then not true (rules contract §5.2).
+public enum FaultReason: UInt8, Error, Sendable, Hashable {
+    /// `< <= > >=` over null, a boolean, an object, or a number and a string.
+    case notComparable
+    /// `+` over null, a boolean or an object.
+    case notAddable
+    /// Arithmetic over something else than a number.
+    case notNumber
+    /// A string member of something else than a string.
+    case notString
+    /// An argument or child name that is no string.
+    case argumentNotString
+    /// `parent()` of the root.
+    case beyondRoot
+    /// A computed string longer than 10 MB.
+    case stringTooLong
+}
+
+extension FaultReason: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .notComparable: "only two numbers or two strings can be ordered"
+        case .notAddable: "only numbers and strings can be added"
+        case .notNumber: "operand is not a number"
+        case .notString: "value is not a string"
+        case .argumentNotString: "argument is not a string"
+        case .beyondRoot: "the root has no parent"
+        case .stringTooLong: "computed string is too long"
+        }
+    }
+}
+
+/// A fault and where it happened.
+struct Fault: Error {
+    let reason: FaultReason
+    /// UTF-8 offset in the rule's text.
+    let offset: Int32
+}

@@ -1,0 +1,86 @@
+/// Plain substring search over UTF-8, in time linear in both texts: values are written by strangers and may be 10 MB long.
+enum StringSearch {
+    static func test(_ test: StringTest, _ text: String, _ part: String) -> Bool {
+        var (text, part) = (text, part)
+        return text.withUTF8 { text in
+            part.withUTF8 { part in
+                guard part.count <= text.count else { return false }
+                switch test {
+                case .contains: return first(of: part, in: text, from: 0, table: prefixTable(part)) != nil
+                case .beginsWith: return text.prefix(part.count).elementsEqual(part)
+                case .endsWith: return text.suffix(part.count).elementsEqual(part)
+                }
+            }
+        }
+    }
+
+    /// Every occurrence replaced, left to right; nil when the result is longer than `maxBytes`.
+    ///
+    /// An empty `old` matches between all characters, before the first and after the last.
+    static func replace(in text: String, _ old: String, by new: String, maxBytes: Int) -> String? {
+        var (text, old) = (text, old)
+        let new = Array(new.utf8)
+        var out: [UInt8] = []
+        let fits = text.withUTF8 { text in
+            old.withUTF8 { old in
+                if old.isEmpty {
+                    for byte in text {
+                        if byte & 0xC0 != 0x80 { out.append(contentsOf: new) }
+                        out.append(byte)
+                        if out.count > maxBytes { return false }
+                    }
+                    out.append(contentsOf: new)
+                    return out.count <= maxBytes
+                }
+                let table = prefixTable(old)
+                var start = 0
+                while let found = first(of: old, in: text, from: start, table: table) {
+                    out.append(contentsOf: UnsafeBufferPointer(rebasing: text[start..<found]))
+                    out.append(contentsOf: new)
+                    start = found + old.count
+                    if out.count > maxBytes { return false }
+                }
+                out.append(contentsOf: UnsafeBufferPointer(rebasing: text[start...]))
+                return out.count <= maxBytes
+            }
+        }
+        return fits ? String(decoding: out, as: UTF8.self) : nil
+    }
+
+    /// Knuth–Morris–Pratt's table: for each length of a matched prefix, the longest shorter prefix that is its suffix. Empty
+    /// for short parts, where starting over costs less.
+    private static func prefixTable(_ part: UnsafeBufferPointer<UInt8>) -> [Int] {
+        guard part.count > 16 else { return [] }
+        var table = [Int](repeating: 0, count: part.count + 1)
+        var k = 0
+        for i in 1..<part.count {
+            while k > 0, part[i] != part[k] { k = table[k] }
+            if part[i] == part[k] { k += 1 }
+            table[i + 1] = k
+        }
+        return table
+    }
+
+    private static func first(
+        of part: UnsafeBufferPointer<UInt8>, in text: UnsafeBufferPointer<UInt8>, from start: Int, table: [Int]
+    ) -> Int? {
+        if part.isEmpty { return start }
+        if table.isEmpty {
+            var i = start
+            while i + part.count <= text.count {
+                var k = 0
+                while k < part.count, text[i + k] == part[k] { k += 1 }
+                if k == part.count { return i }
+                i += 1
+            }
+            return nil
+        }
+        var k = 0
+        for i in start..<text.count {
+            while k > 0, text[i] != part[k] { k = table[k] }
+            if text[i] == part[k] { k += 1 }
+            if k == part.count { return i + 1 - k }
+        }
+        return nil
+    }
+}

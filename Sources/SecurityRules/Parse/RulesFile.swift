@@ -1,0 +1,174 @@
+public import JSONTree
+
+/// One node of a rules file as it was written, before its expressions are looked at.
+final class SourceNode {
+    var rules: [RuleKind: SourceRule] = [:]
+    var indexes: [String] = []
+    var geoIndex: GeoIndexRule?
+    var children: [(key: Key, node: SourceNode)] = []
+    var wildcard: (name: LocatedString, node: SourceNode)?
+}
+
+/// The expression of one rule.
+struct SourceRule {
+    enum Text {
+        /// `true` or `false` without quotes.
+        case constant(Bool)
+        case expression(LocatedString)
+    }
+    let text: Text
+    /// Byte offset of the value.
+    let offset: Int
+
+    var source: String {
+        switch text {
+        case .constant(let value): value ? "true" : "false"
+        case .expression(let string): string.value
+        }
+    }
+}
+
+/// What a rule decides.
+public enum RuleKind: String, Sendable, Hashable, CaseIterable {
+    case read = ".read"
+    case write = ".write"
+    case validate = ".validate"
+    /// Vigla's extension: the time in ms at which the hub removes the node.
+    case expire = ".expire"
+}
+
+/// Turns the JSON of a rules file into rule nodes and notes every structural fault (rules contract §1.2, §1.3).
+struct RulesFileReader {
+    private(set) var errors: [LocatedError] = []
+
+    /// Deepest rule node: data is at most this deep.
+    static let maxDepth = Path.maxDepth
+
+    private static let forbiddenName = ##"String can't contain ".", "#", "$", "/", "[", or "]""##
+
+    private mutating func note(_ offset: Int, _ message: String) { errors.append(LocatedError(offset: offset, message: message)) }
+
+    /// Reads the top level: an object with the one key `rules`.
+    mutating func read(_ json: LocatedJSON) -> SourceNode {
+        guard case .object(let members) = json.value else {
+            note(json.offset, "Expected '{'.")
+            return SourceNode()
+        }
+        guard let first = members.first else {
+            note(json.offset + 1, "Expected 'rules' property.")
+            return SourceNode()
+        }
+        for (i, member) in members.enumerated() where i > 0 || member.name.value != "rules" {
+            note(member.name.quote, "Expected 'rules' property.")
+        }
+        guard first.name.value == "rules" else { return SourceNode() }
+        return node(first.value, depth: 0)
+    }
+
+    private mutating func node(_ json: LocatedJSON, depth: Int) -> SourceNode {
+        let node = SourceNode()
+        guard case .object(let members) = json.value else {
+            note(json.offset, "Expected '{'.")
+            return node
+        }
+        guard depth <= Self.maxDepth else {
+            note(json.offset, "Rules are nested deeper than \(Self.maxDepth) levels.")
+            return node
+        }
+        var seen: Set<Key> = []
+        for member in members {
+            let name = member.name.value
+            guard seen.insert(Key(name)).inserted else {
+                note(member.name.quote, "Duplicate key '\(name)'.")
+                continue
+            }
+            switch name.utf8.first {
+            case UInt8(ascii: "."): directive(member, node)
+            case UInt8(ascii: "$"): wildcard(member, node, depth)
+            default:
+                guard Key(name).isValid else {
+                    note(member.name.quote, Self.forbiddenName)
+                    continue
+                }
+                node.children.append((Key(name), self.node(member.value, depth: depth + 1)))
+            }
+        }
+        return node
+    }
+
+    private mutating func wildcard(_ member: LocatedJSON.Member, _ node: SourceNode, _ depth: Int) {
+        let name = member.name.value
+        guard name.utf8.count > 1, Key(String(name.drop { $0 == "$" }) + "x").isValid else {
+            note(member.name.quote, Self.forbiddenName)
+            return
+        }
+        if let other = node.wildcard {
+            note(member.name.quote, "Cannot have multiple default rules ('\(other.name.value)' and '\(name)').")
+            return
+        }
+        node.wildcard = (member.name, self.node(member.value, depth: depth + 1))
+    }
+
+    private mutating func directive(_ member: LocatedJSON.Member, _ node: SourceNode) {
+        let (name, json) = (member.name.value, member.value)
+        switch name {
+        case ".indexOn": indexes(json, node)
+        case ".geoIndex": geoIndex(json, node)
+        case ".expire":
+            guard case .string(let text) = json.value else {
+                note(json.offset, "Invalid expire expression. Expected an expression string.")
+                return
+            }
+            node.rules[.expire] = SourceRule(text: .expression(text), offset: json.offset)
+        default:
+            guard let kind = RuleKind(rawValue: name) else {
+                if case .object = json.value { note(member.name.quote, Self.forbiddenName) } else { note(json.offset, "Expected '{'.") }
+                return
+            }
+            switch json.value {
+            case .bool(let value): node.rules[kind] = SourceRule(text: .constant(value), offset: json.offset)
+            case .string(let text): node.rules[kind] = SourceRule(text: .expression(text), offset: json.offset)
+            default: note(json.offset, "Invalid rule expression.  Expected 'true', 'false', or an expression string.")
+            }
+        }
+    }
+
+    private mutating func indexes(_ json: LocatedJSON, _ node: SourceNode) {
+        let message = "Invalid indexOn expression. Must be either a string or an array of strings"
+        switch json.value {
+        case .string(let name): node.indexes = [name.value]
+        case .array(let elements):
+            for element in elements {
+                guard case .string(let name) = element.value else {
+                    note(json.offset, message)
+                    return
+                }
+                node.indexes.append(name.value)
+            }
+        default: note(json.offset, message)
+        }
+    }
+
+    private mutating func geoIndex(_ json: LocatedJSON, _ node: SourceNode) {
+        guard case .object(let members) = json.value, members.count == 2,
+            let latitude = place("lat", in: members), let longitude = place("lng", in: members)
+        else {
+            note(json.offset, #"Invalid geoIndex. Expected {"lat": "path", "lng": "path"}."#)
+            return
+        }
+        node.geoIndex = GeoIndexRule(latitude: latitude, longitude: longitude)
+    }
+
+    private func place(_ name: String, in members: [LocatedJSON.Member]) -> Path? {
+        guard let member = members.first(where: { $0.name.value == name }), case .string(let text) = member.value.value,
+            let path = try? Path(parsing: text.value), !path.isRoot
+        else { return nil }
+        return path
+    }
+}
+
+/// Where the children of a place keep their coordinates (`.geoIndex`); the paths are relative to the child.
+public struct GeoIndexRule: Sendable, Hashable {
+    public let latitude: Path
+    public let longitude: Path
+}

@@ -1,0 +1,164 @@
+import JSONTree
+
+/// A regular expression of the rules language, matched in time linear in the text (rules contract §9).
+///
+/// Works on UTF-16 code units, as `length` does. Built when the rules are parsed: the automaton is made deterministic and put
+/// in a table, so that a match is one look-up per unit. A pattern whose table would be too large is simulated over sets of
+/// states, if it is small enough for that; else it is refused.
+///
+///     /^[a-z]+$/i ──parse──► syntax ──► graph of states ──► table [state × class of unit] → state
+final class Regex: Sendable {
+    private let anchoredStart: Bool
+    private let anchoredEnd: Bool
+    private let matcher: Matcher
+
+    private enum Matcher: Sendable {
+        case table(Table)
+        /// Fallback for patterns with an exponential table: states × units steps.
+        case sets(StateSets)
+    }
+
+    private struct Table: Sendable {
+        let classes: UnitClasses
+        /// Next state by `state * classes.count + class`; -1 when no match can follow.
+        let next: [Int32]
+        let accepting: [Bool]
+    }
+
+    /// Most states of the graph; of a table; of a graph that is simulated; and most visits while a table is built.
+    static let (maxStates, maxTableStates, maxSimulatedStates, maxWork) = (5_000, 2_048, 256, 4_000_000)
+
+    init(_ pattern: String, ignoresCase: Bool) throws(RegexError) {
+        var units = Array(pattern.utf16)[...]
+        anchoredStart = units.first == UInt16(UInt8(ascii: "^"))
+        if anchoredStart { units.removeFirst() }
+        anchoredEnd = Self.endsWithAnchor(units)
+        if anchoredEnd { units.removeLast() }
+        let syntax = try RegexParser.parse(units, ignoresCase: ignoresCase)
+        guard syntax.size <= Self.maxStates else { throw RegexError(reason: "too large") }
+        let graph = StateGraph(syntax)
+        let sets = StateSets(graph, isFloating: !anchoredStart)
+        if let table = Self.table(sets) {
+            matcher = .table(table)
+        } else if graph.states.count <= Self.maxSimulatedStates {
+            matcher = .sets(sets)
+        } else {
+            throw RegexError(reason: "too large")
+        }
+    }
+
+    /// Whether the last unit is a `$` that no backslash escapes.
+    private static func endsWithAnchor(_ units: ArraySlice<UInt16>) -> Bool {
+        guard units.last == UInt16(UInt8(ascii: "$")) else { return false }
+        let escapes = units.dropLast().reversed().prefix { $0 == UInt16(UInt8(ascii: "\\")) }.count
+        return escapes % 2 == 0
+    }
+
+    /// The deterministic table, or nil when it would be too large.
+    private static func table(_ source: StateSets) -> Table? {
+        var sets = source
+        let width = sets.classes.count
+        var numbers: [[Int32]: Int32] = [:]
+        var pending: [[Int32]] = []
+        var (next, accepting): ([Int32], [Bool]) = ([], [])
+
+        func number(_ set: [Int32]) -> Int32 {
+            if set.isEmpty { return -1 }
+            if let known = numbers[set] { return known }
+            let number = Int32(pending.count)
+            numbers[set] = number
+            pending.append(set)
+            accepting.append(StateSets.accepts(set))
+            return number
+        }
+
+        _ = number(sets.initial())
+        var current = 0
+        var reached: [Int32] = []
+        while current < pending.count {
+            let set = pending[current]
+            for unitClass in 0..<width {
+                sets.step(set, unitClass, into: &reached)
+                reached.sort()
+                next.append(number(reached))
+            }
+            current += 1
+            guard pending.count <= maxTableStates, sets.work <= maxWork else { return nil }
+        }
+        return Table(classes: sets.classes, next: next, accepting: accepting)
+    }
+
+    /// Whether the text holds a match, or is one where the pattern is anchored. O(length)
+    func matches(_ text: Text) -> Bool {
+        var string = text.string
+        return string.withUTF8 { bytes in
+            switch matcher {
+            case .table(let table): match(bytes, table)
+            case .sets(let sets): match(bytes, sets)
+            }
+        }
+    }
+
+    private func match(_ bytes: UnsafeBufferPointer<UInt8>, _ table: Table) -> Bool {
+        let width = table.classes.count
+        var state = 0
+        var reader = UnitReader(bytes)
+        while anchoredEnd || !table.accepting[state] {
+            guard let unit = reader.next() else { return table.accepting[state] }
+            state = Int(table.next[state * width + table.classes[unit]])
+            if state < 0 { return false }
+        }
+        return true
+    }
+
+    private func match(_ bytes: UnsafeBufferPointer<UInt8>, _ source: StateSets) -> Bool {
+        var sets = source
+        var state = sets.initial()
+        var next: [Int32] = []
+        var reader = UnitReader(bytes)
+        while anchoredEnd || !StateSets.accepts(state) {
+            guard let unit = reader.next() else { return StateSets.accepts(state) }
+            sets.step(state, sets.classes[unit], into: &next)
+            swap(&state, &next)
+            if state.isEmpty { return false }
+        }
+        return true
+    }
+}
+
+/// The UTF-16 code units of well-formed UTF-8.
+struct UnitReader {
+    private let bytes: UnsafeBufferPointer<UInt8>
+    private var offset = 0
+    private var trailing: UInt16 = 0
+
+    init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+    @inline(__always)
+    mutating func next() -> UInt16? {
+        guard offset < bytes.count else { return takeTrailing() }
+        if trailing != 0 { return takeTrailing() }
+        let byte = bytes[offset]
+        if byte < 0x80 {
+            offset &+= 1
+            return UInt16(byte)
+        }
+        return wide(byte)
+    }
+
+    private mutating func takeTrailing() -> UInt16? {
+        guard trailing != 0 else { return nil }
+        defer { trailing = 0 }
+        return trailing
+    }
+
+    private mutating func wide(_ first: UInt8) -> UInt16 {
+        let width = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2
+        var value = UInt32(first & (0x7F >> UInt8(width)))
+        for i in 1..<width where offset + i < bytes.count { value = value << 6 | UInt32(bytes[offset + i] & 0x3F) }
+        offset = min(offset + width, bytes.count)
+        guard value >= 0x10000 else { return UInt16(truncatingIfNeeded: value) }
+        trailing = UInt16(0xDC00 | (value - 0x10000) & 0x3FF)
+        return UInt16(truncatingIfNeeded: 0xD800 | (value - 0x10000) >> 10)
+    }
+}

@@ -1,0 +1,32 @@
+/// One fault of a rules file. Line and column are 1-based and point into the JSON text, at the start of the offending
+/// sub-expression; columns count UTF-16 code units (rules contract §2).
+public struct RuleError: Error, Sendable, Hashable, CustomStringConvertible {
+    public let line: Int
+    public let column: Int
+    public let message: String
+
+    public var description: String { "\(line):\(column): \(message)" }
+}
+
+/// Everything that is wrong with a rules file, in the order of the text; never empty, at most `limit` faults.
+public struct RulesErrors: Error, Sendable, Hashable, CustomStringConvertible {
+    public let errors: [RuleError]
+
+    /// More faults than this are not reported: the first ones are what a person repairs.
+    static let limit = 500
+
+    /// One `line:column: message` line per fault, the `error` text of the upload protocol (rules contract §2).
+    public var description: String { errors.map { $0.description + "\n" }.joined() }
+}
+
+/// A fault at a byte of the rules text, before it is turned into line and column.
+struct LocatedError: Error {
+    let offset: Int
+    let message: String
+}
+
+/// A fault inside one expression; the offset counts UTF-8 bytes of the expression.
+struct ExpressionError: Error {
+    let offset: Int
+    let message: String
+}
