@@ -22,7 +22,7 @@ struct Fanout: ParsableCommand {
     @Option(help: "The subject: vigla or dispatchnet.") var server = Server.vigla
     @Option(help: "The C server: fanout (a send per delivery) or corked.") var baseline = Baseline.fanout
     @Option(help: "Numbers of observers, separated by commas.") var observers = "1000"
-    @Option(help: "Messages per run, after a warm-up; 0 chooses about 400,000 deliveries, ten times that in bursts.")
+    @Option(help: "Messages per run, after a warm-up; 0 chooses about 400,000 deliveries, in bursts 1,000,000.")
     var messages = 0
     @Option(help: "Messages published together; 1 waits for each.") var burst = 1
     @Option(help: "Bytes of the value written.") var size = 64
@@ -47,7 +47,7 @@ struct Fanout: ParsableCommand {
     }
 
     private func compare(observers: Int) throws {
-        let chosen = messages > 0 ? messages : max(burst, (burst > 1 ? 4_000_000 : 400_000) / observers)
+        let chosen = messages > 0 ? messages : max(burst, (burst > 1 ? 1_000_000 : 400_000) / observers)
         func load(_ speech: FanoutLoad.Speech, textBytes: Int) -> FanoutLoad {
             FanoutLoad(
                 observers: observers, messages: chosen, burst: burst, textBytes: textBytes, speech: speech)

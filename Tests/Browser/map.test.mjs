@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { MapCamera } from '../../web/map-camera.js';
 import { MapPoints, labelOf, shownAt } from '../../web/map-points.js';
 import { distanceMetres, metresPerUnit, project, roundStep, scaleLength, stepDecimals, unproject } from '../../web/map-projection.js';
 import { LiveTrees } from '../../web/live-trees.js';
@@ -71,4 +72,39 @@ test('steps_areRound', () => {
   assert.deepEqual(scaleLength(260), { metres: 200, text: '200 m' });
   assert.equal(stepDecimals(0.02), 2);
   assert.equal(stepDecimals(10), 0);
+});
+
+test('camera_fitsOnceAndThenRests_whileThePointsStayInside', () => {
+  const camera = new MapCamera();
+  const at = (latitude, longitude) => ({ to: project(latitude, longitude) });
+  const points = new Map([[1, at(37.96, 23.72)], [2, at(37.98, 23.75)]]);
+  camera.resize(800, 600);
+  camera.follow(points, true, 0);
+  const shown = [...points.values()].map(({ to }) => camera.pixel(to));
+  for (const [x, y] of shown) assert.ok(x > 40 && x < 760 && y > 40 && y < 560, `${x} ${y}`);
+  const aim = { ...camera.aim };
+  points.set(1, at(37.9602, 23.7203));
+  assert.equal(camera.follow(points, true, 100), true, 'too soon: the fit is still to come');
+  camera.follow(points, false, 1000);
+  assert.deepEqual(camera.aim, aim);
+  points.set(3, at(38.2, 23.72));
+  camera.follow(points, true, 2000);
+  assert.notDeepEqual(camera.aim, aim);
+  for (let i = 0; i < 300 && camera.glide(1 / 60); i++);
+  assert.deepEqual(camera.view, camera.aim);
+  const [x, y] = camera.pixel(points.get(3).to);
+  assert.ok(x > 0 && x < 800 && y > 0 && y < 600);
+});
+
+test('camera_keepsThePixelUnderTheHand_whenItZooms', () => {
+  const camera = new MapCamera();
+  camera.resize(800, 600);
+  camera.goTo(project(37.97, 23.73), 37.97, 1000);
+  camera.glide(0, true);
+  const place = project(37.971, 23.732);
+  const [x, y] = camera.pixel(place);
+  camera.zoomBy(1, x, y);
+  camera.glide(0, true);
+  const [x2, y2] = camera.pixel(place);
+  assert.ok(Math.abs(x - x2) < 1e-6 && Math.abs(y - y2) < 1e-6);
 });

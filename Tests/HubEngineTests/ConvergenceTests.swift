@@ -71,11 +71,11 @@ import Testing
                 let one = listening.remove(at: Int.random(in: 0..<listening.count, using: &random))
                 _ = hub.ask(one.client, .end)
             case 2...4:
-                var writes: [Write] = []
+                var writes: [TreeWrite] = []
                 for _ in 0..<Int.random(in: 1...4, using: &random) {
                     let path = randomPath(4)
                     if !path.isRoot, !writes.contains(where: { $0.path.contains(path) || path.contains($0.path) }) {
-                        writes.append(Write(path, WriteValue(randomValue())))
+                        writes.append(TreeWrite(path, WriteValue(randomValue())))
                     }
                 }
                 _ = hub.ask(admin, .write(writes))

@@ -92,7 +92,7 @@ import Testing
 
     @Test func transaction_comparesTheHashOfTheStoredNode() {
         let hub = EngineHarness(root: ["n": 1])
-        func put(_ value: Node, _ hash: String) -> Request { .write([Write("n", WriteValue(value))], expectedHash: hash) }
+        func put(_ value: Node, _ hash: String) -> Request { .write([TreeWrite("n", WriteValue(value))], expectedHash: hash) }
         #expect(hub.ask(.make(), put(2, ""), put(2, Node.int(1).hash), put(3, Node.int(1).hash), .get("n"))
             == ["error 0 datastale", "ok 1", "error 2 datastale", "value 3 2"])
     }
@@ -100,7 +100,7 @@ import Testing
     @Test func rules_refuseWithoutEffect() {
         let hub = EngineHarness(rules: .denyAll, root: ["a": 1])
         let (client, admin) = (Client.make(), Client.make())
-        #expect(hub.ask(client, .listen("a"), .get("a"), .put("a", 2), .onDisconnect([Write("a", WriteValue(3))])).allSatisfy { $0.hasSuffix("permission_denied") })
+        #expect(hub.ask(client, .listen("a"), .get("a"), .put("a", 2), .onDisconnect([TreeWrite("a", WriteValue(3))])).allSatisfy { $0.hasSuffix("permission_denied") })
         #expect(hub.ask(admin, .identify(.admin), .put("a", 2), .get("a")) == ["identified 0 null", "ok 1", "value 2 2"])
     }
 
@@ -130,9 +130,9 @@ import Testing
             var json = JSONReader(bytes)
             reader = (try? json.writeValue()) ?? reader
         }
-        _ = hub.ask(.make(), .write([Write("a", reader)]))
+        _ = hub.ask(.make(), .write([TreeWrite("a", reader)]))
         #expect(hub.take(watcher) == ["d a {\"x\":42,\"y\":5}"])
-        _ = hub.ask(.make(), .write([Write("a", reader)]))
+        _ = hub.ask(.make(), .write([TreeWrite("a", reader)]))
         #expect(hub.take(watcher) == ["d a {\"x\":42,\"y\":10}"])
     }
 
@@ -140,7 +140,7 @@ import Testing
         let hub = EngineHarness(root: ["a": ["b": 1]])
         let watcher = Client.make()
         _ = hub.ask(watcher, .listen("a"))
-        _ = hub.ask(.make(), .write([Write("a/b", WriteValue(7), target: .priority)]))
+        _ = hub.ask(.make(), .write([TreeWrite("a/b", part: .priority, WriteValue(7))]))
         #expect(hub.take(watcher) == ["d a/b {\".value\":1,\".priority\":7}"])
     }
 
@@ -156,7 +156,7 @@ import Testing
         let hub = EngineHarness(root: ["p": ["online": true, "here": true]])
         let (gone, watcher) = (Client.make(), Client.make(lane: 1))
         _ = hub.ask(watcher, .listen("p"))
-        _ = hub.ask(gone, .onDisconnect([Write("p/online", WriteValue(false))]), .onDisconnect([Write("p/here", WriteValue(.null))]))
+        _ = hub.ask(gone, .onDisconnect([TreeWrite("p/online", WriteValue(false))]), .onDisconnect([TreeWrite("p/here", WriteValue(.null))]))
         #expect(hub.take(watcher) == [])
         _ = hub.ask(gone, .end)
         #expect(hub.take(watcher) == ["m p {\"online\":false,\"here\":null}"])
@@ -167,24 +167,24 @@ import Testing
     @Test func cancel_keepsSiblings_andParentPutReplacesChildren() {
         let hub = EngineHarness()
         let gone = Client.make()
-        _ = hub.ask(gone, .onDisconnect([Write("a/x", WriteValue(1)), Write("a/y", WriteValue(2))]), .cancelOnDisconnect("a/x"), .end)
+        _ = hub.ask(gone, .onDisconnect([TreeWrite("a/x", WriteValue(1)), TreeWrite("a/y", WriteValue(2))]), .cancelOnDisconnect("a/x"), .end)
         #expect(hub.ask(.make(), .get("a")) == ["value 0 {\"y\":2}"])
         let second = Client.make()
-        _ = hub.ask(second, .onDisconnect([Write("b/x", WriteValue(1))]), .onDisconnect([Write("b", WriteValue(["z": 1]))]), .end)
+        _ = hub.ask(second, .onDisconnect([TreeWrite("b/x", WriteValue(1))]), .onDisconnect([TreeWrite("b", WriteValue(["z": 1]))]), .end)
         #expect(hub.ask(.make(), .get("b")) == ["value 0 {\"z\":1}"])
     }
 
     @Test func pendingBelowAPendingAncestor_isAppliedOnTop() {
         let hub = EngineHarness()
         let gone = Client.make()
-        _ = hub.ask(gone, .onDisconnect([Write("a", WriteValue(["x": 1, "y": 1]))]), .onDisconnect([Write("a/x", WriteValue(2))]), .end)
+        _ = hub.ask(gone, .onDisconnect([TreeWrite("a", WriteValue(["x": 1, "y": 1]))]), .onDisconnect([TreeWrite("a/x", WriteValue(2))]), .end)
         #expect(hub.ask(.make(), .get("a")) == ["value 0 {\"x\":2,\"y\":1}"])
     }
 
     @Test func newSession_endsTheOneItReplaces() {
         let hub = EngineHarness()
         let (old, new) = (Client.make(), Client.make())
-        _ = hub.ask(old, .begin(sessionID: "s1", replacing: nil), .listen("a"), .onDisconnect([Write("gone", WriteValue(true))]))
+        _ = hub.ask(old, .begin(sessionID: "s1", replacing: nil), .listen("a"), .onDisconnect([TreeWrite("gone", WriteValue(true))]))
         _ = hub.ask(new, .begin(sessionID: "s2", replacing: "s1"))
         #expect(hub.take(old) == ["close"])
         #expect(hub.ask(new, .get("gone"), .put("a", 1)) == ["value 0 true", "ok 1"])

@@ -112,9 +112,9 @@ extension Client {
 }
 
 extension Request {
-    static func put(_ path: Path, _ value: Node) -> Request { .write([Write(path, WriteValue(value))]) }
+    static func put(_ path: Path, _ value: Node) -> Request { .write([TreeWrite(path, WriteValue(value))]) }
     static func merge(_ writes: KeyValuePairs<String, Node>) -> Request {
-        .write(writes.map { Write(Path($0.key.split(separator: "/").map { Key(String($0)) }), WriteValue($0.value)) })
+        .write(writes.map { TreeWrite(Path($0.key.split(separator: "/").map { Key(String($0)) }), WriteValue($0.value)) })
     }
     static func listen(_ path: Path, hash: String = "") -> Request { .observe(path, style: .patches(tag: nil), hash: hash) }
     static func unlisten(_ path: Path) -> Request { .unobserve(path, style: .patches(tag: nil)) }

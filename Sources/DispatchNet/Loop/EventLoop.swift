@@ -5,15 +5,17 @@ internal import Synchronization
 /// A serial queue with one epoll descriptor, which **one** DispatchSource watches.
 ///
 /// ```
-///                     ┌────────────────────── turn (on `queue`) ──────────────────────┐
-/// epoll readable ───► │ 1 work handed over by `execute`                               │
-/// execute ──────────► │ 2 a batch of events: reads, room to write, accepts, timers    │ again while there
-///                     │ 3 settle: one writev per dirty connection, then `ended` calls │ was something to do
-///                     └───────────────────────────────────────────────────────────────┘
+///                  ┌───────────────────── visit (on `queue`) ──────────────────────┐
+///                  │  a turn:                                                      │
+/// DispatchSource ► │ 1 work handed over by `execute`                               │ ◄ doorbell, while it waits
+/// queue.async ───► │ 2 a batch of events: reads, room to write, accepts, timers    │
+///                  │ 3 settle: one writev per dirty connection, then `ended` calls │ again, until a short wait
+///                  └───────────────────────────────────────────────────────────────┘ in 2 brings nothing
 /// ```
 ///
 /// Whatever the source of the work, a connection is written to once per turn ("corked"). A source per connection would
-/// cost libdispatch one re-arming `epoll_ctl` and one thread hand-over per event; here it is one per batch.
+/// cost libdispatch one re-arming `epoll_ctl` and one thread hand-over per event; here it is one per visit, and a visit
+/// lasts as long as the loop is busy (``NetSettings/stayAwakeMs``).
 public final class EventLoop: @unchecked Sendable {
     // because everything mutable is used on `queue` only, except the inbox and the published counters (each a Mutex).
 
@@ -32,8 +34,8 @@ public final class EventLoop: @unchecked Sendable {
     public let settings: NetSettings
 
     static let vectorCapacity = 1024
-    /// A turn hands over to the queue's other work after this many rounds.
-    private static let roundsPerTurn = 16
+    /// After this many turns a visit ends, so that work which came by `queue.async` has its chance.
+    private static let turnsPerVisit = 1000
     /// Above this, frames of a round are sent before more work is taken on.
     private static let settleAboveBytes = 8 << 20
 
@@ -54,6 +56,8 @@ public final class EventLoop: @unchecked Sendable {
     let vectors: UnsafeMutablePointer<iovec>
     var timers = TimerQueue()
     let timerDescriptor: Int32
+    /// Nil once closed.
+    private let doorbell: Mutex<Int32?>
     private var timerArmedNs: UInt64?
 
     private var inTurn = false
@@ -65,18 +69,30 @@ public final class EventLoop: @unchecked Sendable {
 
     private struct Inbox {
         var work: [@Sendable () -> Void] = []
-        /// A turn is running or has been asked for: it will look here.
-        var isAwake = false
+        var attention = Attention.asleep
+    }
+
+    /// What it takes to make the loop look into its inbox.
+    private enum Attention {
+        /// In Dispatch's hands: a `queue.async`.
+        case asleep
+        /// At work, or asked to begin: nothing, it will look.
+        case awake
+        /// Waiting for events: its doorbell.
+        case waiting
     }
 
     init(index: Int, settings: NetSettings) throws(NetError) {
         let poller = try EpollPoller()
         let timer = vigla_timerfd_create()
+        let doorbell = vigla_eventfd_create()
         do throws(NetError) {
             guard timer >= 0 else { throw NetError.system(call: "timerfd_create", errno: -timer) }
+            guard doorbell >= 0 else { throw NetError.system(call: "eventfd", errno: -doorbell) }
             try poller.add(timer, tag: SlotTable.timerTag, for: .read)
+            try poller.add(doorbell, tag: SlotTable.doorbellTag, for: .read)
         } catch {
-            if timer >= 0 { _ = vigla_close(timer) }
+            for fd in [timer, doorbell] where fd >= 0 { _ = vigla_close(fd) }
             poller.close()
             throw error
         }
@@ -84,13 +100,14 @@ public final class EventLoop: @unchecked Sendable {
         self.settings = settings
         self.poller = poller
         timerDescriptor = timer
+        self.doorbell = Mutex(doorbell)
         queue = DispatchQueue(label: "vigla.net.\(index)", qos: .userInitiated)
         source = DispatchSource.makeReadSource(fileDescriptor: poller.descriptor, queue: queue)
         readBuffer = .allocate(byteCount: settings.readBufferBytes, alignment: 16)
         vectors = .allocate(capacity: Self.vectorCapacity)
         vectors.initialize(repeating: iovec(), count: Self.vectorCapacity)
         queue.setSpecific(key: onQueue, value: true)
-        source.setEventHandler { self.turn() }  // held by the source until `shutdown` cancels it
+        source.setEventHandler { self.visit() }  // held by the source until `shutdown` cancels it
         source.setCancelHandler {
             _ = vigla_close(timer)
             poller.close()
@@ -108,12 +125,16 @@ public final class EventLoop: @unchecked Sendable {
     /// Runs work on the loop, in the order of the calls of each thread. Callable from any thread; never runs inside the
     /// call. Work handed over before the loop wakes costs one hop together; to a busy loop it costs none.
     public func execute(_ work: @escaping @Sendable () -> Void) {
-        let mustWake = inbox.withLock { inbox in
+        let attention = inbox.withLock { inbox in
             inbox.work.append(work)
-            defer { inbox.isAwake = true }
-            return !inbox.isAwake
+            defer { inbox.attention = .awake }
+            return inbox.attention
         }
-        if mustWake { queue.async { self.turn() } }
+        switch attention {
+        case .awake: break
+        case .asleep: queue.async { self.visit() }
+        case .waiting: doorbell.withLock { if let doorbell = $0 { _ = vigla_eventfd_signal(doorbell) } }
+        }
     }
 
     /// Work handed over and not begun: the depth of the hop. From any thread.
@@ -135,25 +156,45 @@ public final class EventLoop: @unchecked Sendable {
 
     // MARK: a turn
 
-    private func turn() {
+    /// As many turns as there is work for. Begun by the source or by `execute`.
+    private func visit() {
         assertOnLoop()
         inTurn = true
-        inbox.withLock { $0.isAwake = true }
-        for _ in 0..<Self.roundsPerTurn {
+        inbox.withLock { $0.attention = .awake }
+        var wait: Int32 = 0
+        for _ in 0..<Self.turnsPerVisit {
             let worked = runInbox()
-            let events = phase == .closed ? 0 : runEvents()
+            let events = phase == .closed ? 0 : runEvents(withinMs: worked ? 0 : wait)
             settle()
             counting.turns += 1
-            if !worked, events == 0 { break }
+            if phase == .closing, slots.occupied == 0 { finishClosing() }
+            published.withLock { $0 = counting }
+            // The first empty-handed wait ends the visit; one that did not wait does not count.
+            if !worked, events == 0, wait == stayAwakeMs || phase == .closed { break }
+            wait = stayAwakeMs
         }
-        if phase == .closing, slots.occupied == 0 { finishClosing() }
-        published.withLock { $0 = counting }
         inTurn = false
         let mustReturn = inbox.withLock { inbox in
-            inbox.isAwake = !inbox.work.isEmpty
-            return inbox.isAwake
+            inbox.attention = inbox.work.isEmpty ? .asleep : .awake
+            return inbox.attention == .awake
         }
-        if mustReturn { queue.async { self.turn() } }
+        if mustReturn { queue.async { self.visit() } }
+    }
+
+    private var stayAwakeMs: Int32 { Int32(settings.stayAwakeMs) }
+
+    /// Waits only while the inbox is empty, and with the doorbell live.
+    private func collect(withinMs: Int32) -> Int {
+        guard withinMs > 0 else { return poller.collect(withinMs: 0) }
+        let mayWait = inbox.withLock { inbox in
+            guard inbox.work.isEmpty else { return false }
+            inbox.attention = .waiting
+            return true
+        }
+        guard mayWait else { return poller.collect(withinMs: 0) }
+        let count = poller.collect(withinMs: withinMs)
+        inbox.withLock { $0.attention = .awake }
+        return count
     }
 
     private func runInbox() -> Bool {
@@ -170,23 +211,27 @@ public final class EventLoop: @unchecked Sendable {
         return true
     }
 
-    private func runEvents() -> Int {
-        let count = poller.collect()
+    private func runEvents(withinMs: Int32) -> Int {
+        let count = collect(withinMs: withinMs)
         for i in 0..<count {
             let event = poller.event(i)
-            if event.tag == SlotTable.timerTag {
-                fireTimers()
-            } else {
-                switch slots[event.tag] {
-                case .connection(let connection): connection.ready(event.readiness)
-                case .listener(let listener): listener.acceptBatch()
-                case .connector(let connector): connector.ready()
-                case nil: counting.staleEvents += 1
-                }
+            switch slots[event.tag] {
+            case .connection(let connection): connection.ready(event.readiness)
+            case .listener(let listener): listener.acceptBatch()
+            case .connector(let connector): connector.ready()
+            case nil: runOwnEvent(event.tag)
             }
             settleIfLarge()
         }
         return count
+    }
+
+    private func runOwnEvent(_ tag: UInt64) {
+        switch tag {
+        case SlotTable.timerTag: fireTimers()
+        case SlotTable.doorbellTag: doorbell.withLock { if let doorbell = $0 { _ = vigla_eventfd_clear(doorbell) } }
+        default: counting.staleEvents += 1
+        }
     }
 
     private func settleIfLarge() {
@@ -312,6 +357,10 @@ public final class EventLoop: @unchecked Sendable {
     private func finishClosing() {
         phase = .closed
         timers.removeAll()
+        doorbell.withLock { doorbell in
+            if let open = doorbell { _ = vigla_close(open) }
+            doorbell = nil
+        }
         source.cancel()
         for done in whenClosed { queue.async(execute: done) }
         whenClosed = []

@@ -27,8 +27,8 @@ struct EpollPoller: Poller {
         _ = vigla_epoll_control(descriptor, vigla_epoll_del, fd, 0, 0)
     }
 
-    func collect() -> Int {
-        max(0, Int(vigla_epoll_wait(descriptor, batch, Int32(capacity), 0)))
+    func collect(withinMs: Int32) -> Int {
+        max(0, Int(vigla_epoll_wait(descriptor, batch, Int32(capacity), withinMs)))
     }
 
     @inline(__always)

@@ -24,8 +24,8 @@ protocol Poller {
     func add(_ fd: Int32, tag: UInt64, for interest: Interest) throws(NetError)
     func change(_ fd: Int32, tag: UInt64, to interest: Interest)
     func remove(_ fd: Int32)
-    /// Fetches a batch without waiting and says how many events it has.
-    func collect() -> Int
+    /// Fetches a batch, waiting at most `withinMs` for its first event, and says how many events it has.
+    func collect(withinMs: Int32) -> Int
     /// The `i`th event of the last batch.
     func event(_ i: Int) -> (tag: UInt64, readiness: Readiness)
     func close()

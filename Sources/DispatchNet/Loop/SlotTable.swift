@@ -9,8 +9,9 @@ enum Occupant {
 /// freeing a slot raises the generation, so an event that was fetched in the same batch as the end of its connection
 /// finds nobody, also when the slot, or the descriptor number, already belongs to another.
 struct SlotTable {
-    /// The loop's timer has no slot.
+    /// The loop's timer and its doorbell have no slot.
     static let timerTag = UInt64.max
+    static let doorbellTag = UInt64.max - 1
 
     private struct Slot {
         var generation: UInt32 = 0

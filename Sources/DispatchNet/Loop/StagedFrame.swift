@@ -4,6 +4,8 @@ public struct StagedFrame: Sendable {
     let segment: Segment
     /// Which filling of the loop's frames the segment belongs to.
     let filling: UInt32
+    /// The loop, by number: frames do not cross.
+    let loop: Int
 }
 
 extension EventLoop {
@@ -11,7 +13,7 @@ extension EventLoop {
     /// the connection's own: all of a turn leaves together, in order.
     public func stage(_ bytes: UnsafeRawBufferPointer) -> StagedFrame {
         debugAssertOnLoop()
-        return StagedFrame(segment: frames.store(bytes), filling: filling)
+        return StagedFrame(segment: frames.store(bytes), filling: filling, loop: index)
     }
 
     public func stage(_ bytes: [UInt8]) -> StagedFrame {
@@ -20,8 +22,13 @@ extension EventLoop {
 
     /// Sends the same bytes to many connections of this loop. The bytes are copied once per call, not per connection.
     public func broadcast(_ bytes: [UInt8], to connections: [Connection]) {
-        let frame = stage(bytes)
-        for connection in connections { connection.send(frame) }
+        let segment = stage(bytes).segment
+        connections.withUnsafeBufferPointer { connections in
+            for i in connections.indices {
+                precondition(connections[i].loop === self, "a broadcast reaches only connections of its loop")
+                connections[i].enqueue(segment)
+            }
+        }
     }
 
     /// The same for any collection of things that have a connection; those without one are passed over.
@@ -35,6 +42,9 @@ extension EventLoop {
 
     @inline(__always)
     func checkValid(_ frame: StagedFrame) {
-        precondition(frame.filling == filling, "a staged frame was sent after the callback that staged it")
+        debugAssertOnLoop()
+        precondition(
+            frame.filling == filling && frame.loop == index,
+            "a staged frame was sent on another loop, or after the callback that staged it")
     }
 }

@@ -2,10 +2,10 @@ import JSONTree
 
 /// The writes that fire when a client is gone: an ordered sparse set (contract §6.2).
 struct PendingWrites {
-    private(set) var writes: [Write] = []
+    private(set) var writes: [TreeWrite] = []
 
     /// Replaces whatever was pending at or below the write's place; something pending above it stays and is applied first.
-    mutating func add(_ write: Write) {
+    mutating func add(_ write: TreeWrite) {
         forget(at: write.path, keepingAncestors: true)
         writes.append(write)
     }
@@ -23,7 +23,7 @@ struct PendingWrites {
         }
     }
 
-    mutating func takeAll() -> [Write] {
+    mutating func takeAll() -> [TreeWrite] {
         defer { writes = [] }
         return writes
     }

@@ -14,28 +14,14 @@ public enum Request: Sendable {
     case unobserveID(Int64)
     case get(Path)
     /// All or nothing. `expectedHash` makes a single write conditional on the stored content (contract §4.6).
-    case write([Write], expectedHash: String? = nil)
+    case write([TreeWrite], expectedHash: String? = nil)
     /// Adds a child under a key that the server makes.
     case push(Path, WriteValue)
     /// Keeps writes for the moment the client is gone (contract §6.2).
-    case onDisconnect([Write])
+    case onDisconnect([TreeWrite])
     case cancelOnDisconnect(Path)
     /// An answer that the session could write without the database; it only keeps its place in the order.
     case answer([UInt8])
-}
-
-/// One write: replace what is at a place, or only its priority.
-public struct Write: Sendable {
-    public enum Target: Sendable { case value, priority }
-    public var path: Path
-    public var value: WriteValue
-    public var target: Target
-
-    public init(_ path: Path, _ value: WriteValue, target: Target = .value) {
-        self.path = path
-        self.value = value
-        self.target = target
-    }
 }
 
 /// What a request is answered with.

@@ -33,7 +33,7 @@ extension Core {
             answer(result(of: writes, expectedHash: expectedHash, client) { .written(sequence: $0) }, item)
         case .push(let path, let value):
             let key = pushIDs.next(now: clock())
-            answer(result(of: [Write(path.appending(key), value)], expectedHash: nil, client) { .pushed(key, sequence: $0) }, item)
+            answer(result(of: [TreeWrite(path.appending(key), value)], expectedHash: nil, client) { .pushed(key, sequence: $0) }, item)
         case .onDisconnect(let writes):
             answer(keep(writes, client), item)
         case .cancelOnDisconnect(let path):
@@ -52,7 +52,7 @@ extension Core {
         client.identity.isAdmin || rules.allowsRead(path, root: root, auth: client.identity.auth, now: clock(), query: .none)
     }
 
-    private func result(of writes: [Write], expectedHash: String?, _ client: Client, _ success: (UInt64) -> Reply) -> Reply {
+    private func result(of writes: [TreeWrite], expectedHash: String?, _ client: Client, _ success: (UInt64) -> Reply) -> Reply {
         do throws(Failure) { return success(try commit(writes, expectedHash: expectedHash, by: client.identity)) } catch { return .failed(error) }
     }
 
@@ -83,7 +83,7 @@ extension Core {
         }
     }
 
-    private func keep(_ writes: [Write], _ client: Client) -> Reply {
+    private func keep(_ writes: [TreeWrite], _ client: Client) -> Reply {
         guard mayWrite(writes, client.identity) else { return .failed(.permissionDenied) }
         for write in writes { client.pending.add(write) }
         return .done

@@ -86,7 +86,7 @@ public protocol CommitLog: Sendable {
 /// What one commit wrote, with server values filled in; applying it again gives the same tree.
 public struct Commit: Sendable {
     public let sequence: UInt64
-    public let operations: [(path: Path, target: Write.Target, value: Node)]
+    public let operations: [(path: Path, part: TreeWrite.Part, value: Node)]
 }
 
 /// For databases that live in memory only.

@@ -1,6 +1,5 @@
 import HubEngine
 import JSONTree
-import WireProtocols
 
 /// Turns a credential into an identity (contract §8.1).
 ///

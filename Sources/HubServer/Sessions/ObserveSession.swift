@@ -37,8 +37,8 @@ final class ObserveSession: WebSocketSession, @unchecked Sendable {
             ask(.observe(path, style: .events(id: id, kinds: EventKinds(rawValue: events.rawValue)), hash: ""), id)
         case .unobserve(let sub): ask(.unobserveID(sub), id)
         case .get(let path): ask(.get(path), id)
-        case .set(let one), .remove(let one): write { .write([Write(one)]) }
-        case .update(let base, let writes): write { .write(writes.map { Write($0, below: base) }) }
+        case .set(let one), .remove(let one): write { .write([one]) }
+        case .update(let base, let writes): write { .write(writes.map { $0.below(base) }) }
         case .push(let path, let value): write { .push(path, value) }
         case .ping: answer(.done, id)
         case .invalid(let fault): ask(.answer(WebSocketFrame.text(ObserveReply.failed(id, fault))), id)

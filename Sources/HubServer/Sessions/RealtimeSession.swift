@@ -56,13 +56,13 @@ final class RealtimeSession: WebSocketSession, @unchecked Sendable {
         case .get(let path, let query):
             if let refusal = Self.unsupported(query) { return answer(.failed(refusal), number) }
             ask(.get(path), number)
-        case .put(let write, let hash): ask(.write([Write(write)], expectedHash: hash), number)
+        case .put(let write, let hash): ask(.write([write], expectedHash: hash), number)
         case .merge(let base, let writes, let hash):
             // An update is conditional on the place it is made at, not on the places it names.
             if hash != nil { return answer(.failed(Failure(.failure, "A hash is possible with put only.")), number) }
-            ask(.write(writes.map { Write($0, below: base) }), number)
-        case .onDisconnectPut(let write): ask(.onDisconnect([Write(write)]), number)
-        case .onDisconnectMerge(let base, let writes): ask(.onDisconnect(writes.map { Write($0, below: base) }), number)
+            ask(.write(writes.map { $0.below(base) }), number)
+        case .onDisconnectPut(let write): ask(.onDisconnect([write]), number)
+        case .onDisconnectMerge(let base, let writes): ask(.onDisconnect(writes.map { $0.below(base) }), number)
         case .onDisconnectCancel(let path): ask(.cancelOnDisconnect(path), number)
         case .auth(let credential), .gauth(let credential): identify(credential, number)
         case .unauth: ask(.identify(.anonymous), number)
@@ -87,13 +87,6 @@ final class RealtimeSession: WebSocketSession, @unchecked Sendable {
     private static func unsupported(_ query: RealtimeQuery?) -> Failure? {
         guard let query, !query.isDefault else { return nil }
         return Failure(.failure, "Filtered queries (ranges and limits) are not supported by this version of the server.")
-    }
-}
-
-extension Write {
-    /// A write of the wire, its path below the place of an update.
-    init(_ write: TreeWrite, below base: Path = .root) {
-        self.init(base.appending(write.path), write.value, target: write.part == .priority ? .priority : .value)
     }
 }
 

@@ -135,9 +135,9 @@ private struct ObserveRequestParser {
         switch op {
         case "set":
             guard let value = members.value else { return invalid(.member("value")) }
-            return .set(TreeWrite(path: place.path, part: place.part, value: value))
+            return .set(TreeWrite(place.path, part: place.part, value))
         case "remove":
-            return .remove(TreeWrite(path: place.path, part: place.part, value: WriteValue(.null)))
+            return .remove(TreeWrite(place.path, part: place.part, WriteValue(.null)))
         default: break
         }
         guard place.part == .node else { return invalid(.path(.invalidKey(".priority"))) }

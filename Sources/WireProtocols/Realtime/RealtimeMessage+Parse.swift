@@ -181,7 +181,7 @@ private struct RealtimeParser {
         func put(_ action: (TreeWrite) -> RealtimeAction) -> RealtimeAction {
             guard body.fault == nil, let place = body.place else { return invalid(.member("p")) }
             guard let value = body.value else { return invalid(.member("d")) }
-            return action(TreeWrite(path: place.path, part: place.part, value: value))
+            return action(TreeWrite(place.path, part: place.part, value))
         }
         func credential(_ action: (RealtimeCredential) -> RealtimeAction) -> RealtimeAction {
             guard body.fault == nil, let text = body.credential else { return invalid(.member("cred")) }

@@ -1,4 +1,4 @@
-public import JSONTree
+import JSONTree
 
 /// Why a well-formed request is refused on its own, without harm to the connection. Each protocol says it in its words.
 enum RequestFault: Equatable {
@@ -89,30 +89,6 @@ extension JSONReader {
         do throws(PathError) { return try TreePlace(parsing: text) } catch {
             fault = fault ?? .path(error)
             return nil
-        }
-    }
-
-    /// Any JSON as a node whose names need not be legal keys, such as the claims of a token. Arrays become objects.
-    public mutating func claims(nesting: Int = 0) throws(JSONError) -> Node {
-        let start = offset
-        guard nesting <= Path.maxDepth else { throw .tooDeep(offset: start) }
-        switch try peek() {
-        case .object:
-            var children: [(Key, Node)] = []
-            try beginObject()
-            while let name = try nextName() { children.append((Key(name), try claims(nesting: nesting + 1))) }
-            return .object(children)
-        case .array:
-            var children: [(Key, Node)] = []
-            try beginArray()
-            while try nextElement() { children.append((Key(index: children.count), try claims(nesting: nesting + 1))) }
-            return .object(children)
-        case .string: return .string(try string())
-        case .number: return try number()
-        case .bool: return .bool(try bool())
-        case .null:
-            try null()
-            return .null
         }
     }
 }

@@ -1,27 +1,5 @@
 public import JSONTree
 
-/// One place that a request writes, and what it writes there.
-public struct TreeWrite: Sendable, Equatable {
-    public enum Part: Sendable {
-        /// The node itself, with its priority.
-        case node
-        /// The priority alone (contract §4.2, `x/.priority`).
-        case priority
-    }
-
-    /// Absolute in a put; relative to the update's path in an update, and never empty there.
-    public var path: Path
-    public var part: Part
-    /// For `part == .priority` this is the priority: null, a number, a string or a server value.
-    public var value: WriteValue
-
-    public init(path: Path, part: Part = .node, value: WriteValue) {
-        self.path = path
-        self.part = part
-        self.value = value
-    }
-}
-
 /// Where a write goes, as its text says.
 struct TreePlace {
     var path: Path
@@ -90,7 +68,7 @@ extension TreeWrite {
             }
             let depth = base.depth + place.path.depth
             guard let value = try value(&reader, at: place, depth: depth, limits, &fault) else { continue }
-            writes.append(TreeWrite(path: place.path, part: place.part, value: value))
+            writes.append(TreeWrite(place.path, part: place.part, value))
         }
         if fault == nil, let (ancestor, descendant) = overlap(writes) { fault = .overlap(ancestor, descendant) }
         return writes

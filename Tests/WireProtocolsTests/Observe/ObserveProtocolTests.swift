@@ -16,7 +16,7 @@ import Testing
     }
 
     static func write(_ path: Path, _ value: Node, _ part: TreeWrite.Part = .node) -> TreeWrite {
-        TreeWrite(path: path, part: part, value: WriteValue(value))
+        TreeWrite(path, part: part, WriteValue(value))
     }
 
     static let requests: [(String, ObserveOperation)] = [

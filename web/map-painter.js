@@ -1,0 +1,278 @@
+// The strokes of the map on its canvas: ground, graticule, destinations, trails, diamonds, dots, labels, rings, scale bar.
+// It keeps nothing but colours and the number of the frame; what is drawn comes in with each call.
+
+import { metresPerUnit, project, roundStep, scaleLength, stepDecimals, unproject } from './map-projection.js';
+
+const hues = 6;
+const trailFadeMs = 240000;
+export const pulseMs = 900;
+
+export class MapPainter {
+  /** Without movement: no pulses. */
+  still = false;
+  frame = 0;
+
+  constructor(canvas, camera) {
+    this.canvas = canvas;
+    this.pen = canvas.getContext('2d');
+    this.camera = camera;
+    this.forgetColours();
+  }
+
+  /** The colour scheme may be another one now. */
+  forgetColours() { this.colours = null; }
+
+  begin(still) {
+    this.frame += 1;
+    this.still = still;
+    this.colours ??= readColours(this.canvas);
+    this.pen.fillStyle = this.colours.ground;
+    this.pen.fillRect(0, 0, this.camera.width, this.camera.height);
+  }
+
+  graticule() {
+    const { pen, colours } = this;
+    const { scale } = this.camera;
+    const { centre } = this.camera;
+    const step = Math.max(roundStep((110 / scale) * 360), 1e-5);
+    const decimals = stepDecimals(step);
+    const west = unproject(this.camera.view.x - this.camera.width / 2 / scale, 0.5).longitude;
+    const east = unproject(this.camera.view.x + this.camera.width / 2 / scale, 0.5).longitude;
+    const north = unproject(0.5, this.camera.view.y - this.camera.height / 2 / scale).latitude;
+    const south = unproject(0.5, this.camera.view.y + this.camera.height / 2 / scale).latitude;
+    const lngs = multiples(Math.max(west, -180), Math.min(east, 180), step);
+    const stepLat = Math.max(roundStep(step * Math.cos(centre.latitude * Math.PI / 180) * 0.8), 1e-5);
+    const lats = multiples(Math.max(south, -85), Math.min(north, 85), stepLat);
+    pen.strokeStyle = colours.grid;
+    pen.lineWidth = 1;
+    pen.beginPath();
+    for (const lng of lngs) {
+      const x = Math.round(this.camera.pixel(project(0, lng))[0]) + 0.5;
+      pen.moveTo(x, 0); pen.lineTo(x, this.camera.height);
+    }
+    for (const lat of lats) {
+      const y = Math.round(this.camera.pixel(project(lat, 0))[1]) + 0.5;
+      pen.moveTo(0, y); pen.lineTo(this.camera.width, y);
+    }
+    pen.stroke();
+    pen.font = `11px ${colours.font}`;
+    pen.fillStyle = colours.quiet;
+    pen.textAlign = 'center';
+    pen.textBaseline = 'top';
+    for (const lng of lngs) {
+      const [x] = this.camera.pixel(project(0, lng));
+      if (x > 90 && x < this.camera.width - 90) pen.fillText(`${Math.abs(lng).toFixed(decimals)}° ${lng < 0 ? 'W' : 'E'}`, x, 8);
+    }
+    pen.textAlign = 'left';
+    pen.textBaseline = 'bottom';
+    const latDecimals = stepDecimals(stepLat);
+    for (const lat of lats) {
+      const y = this.camera.pixel(project(lat, 0))[1];
+      if (y > 40 && y < this.camera.height - 60) pen.fillText(`${Math.abs(lat).toFixed(latDecimals)}° ${lat < 0 ? 'S' : 'N'}`, 10, y - 2);
+    }
+  }
+
+  /** `lit` is the point under the pointer; its line stands out. */
+  destinations(drawn, fixes, lit) {
+    const { pen, colours } = this;
+    pen.lineWidth = 1.25;
+    for (const point of drawn) {
+      if (point.kind !== 'destination') continue;
+      const partner = fixes.partner(point);
+      const colour = colours.points[hueOf(point.label)];
+      const strong = lit && (lit === point || lit === partner);
+      pen.strokeStyle = colour;
+      if (partner) {
+        pen.globalAlpha = strong ? 0.8 : 0.28;
+        pen.setLineDash([2, 5]);
+        pen.beginPath();
+        pen.moveTo(partner.px, partner.py);
+        pen.lineTo(point.px, point.py);
+        pen.stroke();
+        pen.setLineDash([]);
+      }
+      pen.globalAlpha = strong ? 1 : 0.75;
+      pen.beginPath();
+      pen.arc(point.px, point.py, 5, 0, 7);
+      pen.stroke();
+      pen.fillStyle = colour;
+      pen.beginPath();
+      pen.arc(point.px, point.py, 1.6, 0, 7);
+      pen.fill();
+    }
+    pen.globalAlpha = 1;
+  }
+
+  trails(drawn, now) {
+    const { pen, colours } = this;
+    pen.lineCap = pen.lineJoin = 'round';
+    pen.lineWidth = 2;
+    // One path per colour and age band: a few strokes per frame, however many points there are.
+    const bands = 4;
+    const paths = Array.from({ length: hues * bands }, () => null);
+    for (const point of drawn) {
+      if (!point.trail.length) continue;
+      const hue = hueOf(point.label);
+      const count = point.trail.length;
+      let [x, y] = this.camera.pixel(point.trail[0]);
+      for (let i = 1; i <= count; i++) {
+        const [nx, ny] = i === count ? [point.px, point.py] : this.camera.pixel(point.trail[i]);
+        if (i < count && Math.abs(nx - x) + Math.abs(ny - y) < 2.5) continue; // too short to see
+        const age = (now - point.trail[i - 1].at) / trailFadeMs;
+        const band = Math.max(0, bands - 1 - Math.floor(age * bands));
+        const path = paths[hue * bands + band] ??= new Path2D();
+        path.moveTo(x, y);
+        path.lineTo(nx, ny);
+        [x, y] = [nx, ny];
+      }
+    }
+    paths.forEach((path, index) => {
+      if (!path) return;
+      pen.strokeStyle = colours.points[Math.floor(index / bands)];
+      pen.globalAlpha = [0.14, 0.26, 0.4, 0.6][index % bands];
+      pen.stroke(path);
+    });
+    pen.globalAlpha = 1;
+  }
+
+  diamonds(points) {
+    const { pen, colours } = this;
+    for (const point of points.values()) {
+      const [x, y] = this.camera.pixel(point.to);
+      point.px = x;
+      point.py = y;
+      if (x < -20 || y < -20 || x > this.camera.width + 20 || y > this.camera.height + 20) continue;
+      pen.beginPath();
+      pen.moveTo(x, y - 7); pen.lineTo(x + 7, y); pen.lineTo(x, y + 7); pen.lineTo(x - 7, y); pen.closePath();
+      pen.fillStyle = colours.alarm;
+      pen.strokeStyle = colours.ground;
+      pen.lineWidth = 2;
+      pen.fill();
+      pen.stroke();
+      pen.fillStyle = colours.ground;
+      pen.fillRect(x - 0.75, y - 3.5, 1.5, 4);
+      pen.fillRect(x - 0.75, y + 1.8, 1.5, 1.6);
+    }
+  }
+
+  dots(drawn, now) {
+    const { pen, colours } = this;
+    const radius = drawn.length > 150 ? 3.5 : drawn.length > 60 ? 4.25 : 5;
+    for (const point of drawn) {
+      if (point.kind === 'destination') continue;
+      const colour = colours.points[hueOf(point.label)];
+      const since = now - point.movedAt;
+      if (point.moves && since < pulseMs && !this.still) {
+        pen.globalAlpha = 0.22 * (1 - since / pulseMs);
+        pen.fillStyle = colour;
+        pen.beginPath();
+        pen.arc(point.px, point.py, radius + 9 * (since / pulseMs), 0, 7);
+        pen.fill();
+        pen.globalAlpha = 1;
+      }
+      pen.beginPath();
+      pen.arc(point.px, point.py, radius + 1.5, 0, 7);
+      pen.fillStyle = colours.ground;
+      pen.fill();
+      pen.beginPath();
+      pen.arc(point.px, point.py, radius, 0, 7);
+      pen.fillStyle = colour;
+      pen.fill();
+    }
+  }
+
+  labels(drawn) {
+    const { pen, colours } = this;
+    pen.font = `600 11.5px ${colours.font}`;
+    pen.textAlign = 'left';
+    pen.textBaseline = 'middle';
+    pen.lineWidth = 3.5;
+    pen.lineJoin = 'round';
+    pen.strokeStyle = colours.ground;
+    pen.fillStyle = colours.ink;
+    const taken = new Set();
+    const cellX = 24, cellY = 15;
+    for (const point of drawn) if (point.kind !== 'destination') taken.add(`${Math.floor(point.px / cellX)},${Math.floor(point.py / cellY)}`);
+    // Labels that are there already go first, so that they do not flicker where points crowd.
+    for (const pass of [true, false]) {
+      for (const point of drawn) {
+        if (point.kind === 'destination' || Boolean(point.labelled) !== pass || point.passed === this.frame) continue;
+        point.passed = this.frame;
+        point.labelWidth ??= pen.measureText(point.label).width;
+        const flips = point.px + 14 + point.labelWidth > this.camera.width; // at the right edge it stands on the left
+        const x = flips ? point.px - 10 - point.labelWidth : point.px + 10;
+        const own = `${Math.floor(point.px / cellX)},${Math.floor(point.py / cellY)}`;
+        const cells = [];
+        let free = true;
+        for (const row of new Set([Math.floor((point.py - 6) / cellY), Math.floor((point.py + 6) / cellY)])) {
+          for (let column = Math.floor(x / cellX); column <= Math.floor((x + point.labelWidth) / cellX) && free; column++) {
+            const cell = `${column},${row}`;
+            if (cell !== own && taken.has(cell)) free = false;
+            cells.push(cell);
+          }
+        }
+        point.labelled = free;
+        if (!free) continue;
+        for (const cell of cells) taken.add(cell);
+        pen.strokeText(point.label, x, point.py);
+        pen.fillText(point.label, x, point.py);
+      }
+    }
+  }
+
+  rings(points) {
+    const { pen, colours } = this;
+    for (const point of points) {
+      if (!point || point.px === undefined) continue;
+      pen.strokeStyle = colours.ink;
+      pen.lineWidth = 1.5;
+      pen.beginPath();
+      pen.arc(point.px, point.py, 11, 0, 7);
+      pen.stroke();
+    }
+  }
+
+  scale() {
+    const { pen, colours } = this;
+    const { latitude } = this.camera.centre;
+    const metresPerPixel = metresPerUnit(latitude) / this.camera.scale;
+    const { metres, text } = scaleLength(metresPerPixel * 140);
+    const length = metres / metresPerPixel;
+    const x = 16.5, y = Math.round(this.camera.height) - 18.5;
+    pen.strokeStyle = colours.ink;
+    pen.lineWidth = 1;
+    pen.globalAlpha = 0.7;
+    pen.beginPath();
+    pen.moveTo(x, y - 5); pen.lineTo(x, y); pen.lineTo(x + Math.round(length), y); pen.lineTo(x + Math.round(length), y - 5);
+    pen.stroke();
+    pen.globalAlpha = 1;
+    pen.font = `11px ${colours.font}`;
+    pen.fillStyle = colours.ink;
+    pen.textAlign = 'left';
+    pen.textBaseline = 'bottom';
+    pen.fillText(text, x + 6, y - 3);
+  }
+}
+
+function multiples(from, to, step) {
+  const found = [];
+  for (let i = Math.ceil(from / step); i * step <= to && found.length < 400; i++) found.push(i * step);
+  return found;
+}
+
+
+function hueOf(label) {
+  let hash = 7;
+  for (let i = 0; i < label.length; i++) hash = (hash * 31 + label.charCodeAt(i)) | 0;
+  return Math.abs(hash) % hues;
+}
+
+
+function readColours(canvas) {
+  const style = getComputedStyle(canvas);
+  const of = (name) => style.getPropertyValue(name).trim();
+  return {
+    ground: of('--map-ground'), grid: of('--map-grid'), quiet: of('--quiet'), ink: of('--ink'), alarm: of('--alarm'),
+    points: Array.from({ length: hues }, (_, i) => of(`--map-${i + 1}`)), font: style.fontFamily,
+  };
+}
