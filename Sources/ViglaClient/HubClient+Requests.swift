@@ -12,12 +12,12 @@ extension HubClient {
 
     /// Replaces what is at the place.
     public func set(_ path: Path, _ value: WriteValue, _ done: WriteDone? = nil) {
-        perform(.set(TreeWrite(path: path, value: value)), Self.sequence(done))
+        perform(.set(TreeWrite(path, value)), Self.sequence(done))
     }
 
     /// Writes several places below `path` in one commit, or none of them.
     public func update(_ path: Path, _ writes: [(Path, WriteValue)], _ done: WriteDone? = nil) {
-        perform(.update(path: path, writes.map { TreeWrite(path: $0.0, value: $0.1) }), Self.sequence(done))
+        perform(.update(path: path, writes.map { TreeWrite($0.0, $0.1) }), Self.sequence(done))
     }
 
     /// Adds a child whose key the hub chooses, so that children sort by time. The answer is the key.
@@ -29,7 +29,7 @@ extension HubClient {
 
     /// Removes what is at the place.
     public func remove(_ path: Path, _ done: WriteDone? = nil) {
-        perform(.remove(TreeWrite(path: path, value: WriteValue(.null))), Self.sequence(done))
+        perform(.remove(TreeWrite(path, WriteValue(.null))), Self.sequence(done))
     }
 
     private static func sequence(_ done: WriteDone?) -> (@Sendable (Result<ObserveSuccess, ClientError>) -> Void)? {

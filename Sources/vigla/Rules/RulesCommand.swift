@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import SecurityRules
 
 /// `vigla rules …`: work on rules files, without a hub.
 struct Rules: ParsableCommand {
