@@ -20,6 +20,7 @@ let package = Package(
     name: "vigla",
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
         .package(url: "https://github.com/groue/GRDB.swift.git", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
@@ -62,6 +63,29 @@ let package = Package(
         .testTarget(name: "HubServerTests", dependencies: [
             "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
+
+        // a client of the observe protocol, for servers, tools and tests
+        .target(name: "ViglaClient", dependencies: [
+            "DispatchNet", "JSONTree", "WireProtocols", .product(name: "HTTPTypes", package: "swift-http-types"),
+        ], swiftSettings: shared),
+        .testTarget(name: "ViglaClientTests", dependencies: [
+            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+        // the command line
+        .executableTarget(name: "vigla", dependencies: [
+            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            .product(name: "Configuration", package: "swift-configuration"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+        .testTarget(name: "ViglaCommandTests", dependencies: ["vigla"], swiftSettings: shared),
+        // the walkers and followers of Examples/watchme
+        .executableTarget(name: "watchme-simulation", dependencies: [
+            "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            .product(name: "Histogram", package: "hdrhistogram-swift"),
+        ], path: "Examples/watchme/Simulation", swiftSettings: shared),
 
         // the bare C servers that measurements are compared with
         .target(name: "CBaseline"),
