@@ -56,7 +56,7 @@ let package = Package(
 
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
-            "DispatchNet", "HubEngine", "JSONTree", "SecurityRules", "WireProtocols",
+            "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
@@ -73,7 +73,7 @@ let package = Package(
         ], swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols",
+            "DispatchNet", "HubServer", "JSONTree", "Journal", "SecurityRules", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

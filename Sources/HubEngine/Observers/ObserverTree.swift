@@ -64,6 +64,15 @@ struct ObserverTree {
         for (key, child) in place.children { visitBelow(child, old.child(key), new.child(key), touch) }
     }
 
+    /// Brings all windows in line with a tree that was replaced as a whole.
+    func rebuild(over node: Node) {
+        func visit(_ place: ObservedPlace, _ node: Node) {
+            place.rebuild(over: node)
+            for (key, child) in place.children { visit(child, node.child(key)) }
+        }
+        visit(root, node)
+    }
+
     /// Every client that observes anything.
     func clients() -> [Client] {
         var seen: Set<ObjectIdentifier> = []

@@ -44,10 +44,10 @@ public final class Server: Sendable {
         hub = Hub { name in
             guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }
             do {
-                let start = try store?.recover(name) ?? (.null, 0)
+                let stored = try store?.open(name)
                 return Database(
-                    name: name, rules: settings.rules, start: start, log: store?.log(for: name) ?? NoCommitLog(), lanes: loopCount,
-                    format: HubFormat(), outlet: outlet, clock: { Clock.nowMs() })
+                    name: name, rules: settings.rules, start: stored.map { ($0.root, $0.sequence) } ?? (.null, 0),
+                    log: stored?.log ?? NoCommitLog(), lanes: loopCount, format: HubFormat(), outlet: outlet, clock: { Clock.nowMs() })
             } catch {
                 logger.error("namespace could not be opened", metadata: ["namespace": "\(name)", "reason": "\(error)"])
                 return nil
@@ -74,13 +74,15 @@ public final class Server: Sendable {
             // The sessions' ends were submitted while the loops closed; a snapshot behind them sees their writes.
             let databases = hub.all
             let countdown = Countdown(databases.count) { [self] in
-                store?.close()
-                done()
+                if let store { store.close(done) } else { done() }
             }
             for database in databases {
-                database.snapshot { [self] root, sequence in
-                    store?.writeSnapshot(database.name, root: root, sequence: sequence)
-                    countdown.arrive()
+                database.snapshot { root, sequence in
+                    if let journal = database.log as? CommitJournal {
+                        journal.close(root, sequence) { countdown.arrive() }
+                    } else {
+                        countdown.arrive()
+                    }
                 }
             }
         }

@@ -1,4 +1,5 @@
 public import DispatchNet
+public import Journal
 public import SecurityRules
 public import WireProtocols
 
@@ -23,14 +24,6 @@ public struct ServerSettings: Sendable {
     public var limits = ServerLimits()
 
     public init() {}
-}
-
-/// When a commit counts as durable.
-public enum Durability: String, Sendable, CaseIterable {
-    /// On disk before it is acknowledged.
-    case full
-    /// In the operating system's hands; a power loss may take the last moments.
-    case normal
 }
 
 /// Every limit of a server with its unit and default. Each is met by a test from both sides.
