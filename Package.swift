@@ -20,7 +20,9 @@ let package = Package(
     name: "vigla",
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
+        .package(url: "https://github.com/groue/GRDB.swift.git", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift.git", from: "0.2.0"),
@@ -39,6 +41,9 @@ let package = Package(
         // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared),
         .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], swiftSettings: shared),
+        // durable log of commits, snapshots, recovery
+        .target(name: "Journal", dependencies: ["JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
+        .testTarget(name: "JournalTests", dependencies: ["Journal", "JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: ["JSONTree", "SecurityRules"], swiftSettings: shared),
         .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules"], swiftSettings: shared),
@@ -58,6 +63,29 @@ let package = Package(
         .testTarget(name: "HubServerTests", dependencies: [
             "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
+
+        // a client of the observe protocol, for servers, tools and tests
+        .target(name: "ViglaClient", dependencies: [
+            "DispatchNet", "JSONTree", "WireProtocols", .product(name: "HTTPTypes", package: "swift-http-types"),
+        ], swiftSettings: shared),
+        .testTarget(name: "ViglaClientTests", dependencies: [
+            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+        // the command line
+        .executableTarget(name: "vigla", dependencies: [
+            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            .product(name: "Configuration", package: "swift-configuration"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+        .testTarget(name: "ViglaCommandTests", dependencies: ["vigla"], swiftSettings: shared),
+        // the walkers and followers of Examples/watchme
+        .executableTarget(name: "watchme-simulation", dependencies: [
+            "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            .product(name: "Histogram", package: "hdrhistogram-swift"),
+        ], path: "Examples/watchme/Simulation", swiftSettings: shared),
 
         // the bare C servers that measurements are compared with
         .target(name: "CBaseline"),

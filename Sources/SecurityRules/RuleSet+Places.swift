@@ -5,7 +5,7 @@ extension RuleSet {
     private func details(at path: Path) -> PlaceDetails? {
         var place: Int32 = 0
         for key in path.keys {
-            place = program.child(of: place, key)
+            place = program.tables.child(of: place, key)
             if place < 0 { return nil }
         }
         return program.details[Int(place)]

@@ -42,12 +42,10 @@ final class RealtimeSession: Session, @unchecked Sendable {
         switch request.action {
         case .stats, .appCheck, .unappCheck: answer(.done, number)
         case .listen(let path, let query, let tag, let hash):
-            if let refusal = Self.unsupported(query) { return answer(.failed(refusal), number) }
-            ask(.observe(path, style: .patches(tag: tag), hash: hash ?? ""), number)
+            ask(.observe(path, query: Self.filter(query), style: .patches(tag: tag), hash: hash ?? ""), number)
         case .unlisten(let path, _, let tag): ask(.unobserve(path, style: .patches(tag: tag)), number)
         case .get(let path, let query):
-            if let refusal = Self.unsupported(query) { return answer(.failed(refusal), number) }
-            ask(.get(path), number)
+            ask(.get(path, query: Self.filter(query)), number)
         case .put(let write, let hash): ask(.write([write], expectedHash: hash), number)
         case .merge(let base, let writes, let hash):
             // An update is conditional on the place it is made at, not on the places it names.
@@ -75,10 +73,10 @@ final class RealtimeSession: Session, @unchecked Sendable {
         } catch { answer(.failed(error), number) }
     }
 
-    /// Queries that filter come with a later version; those that load everything are plain listens.
-    private static func unsupported(_ query: RealtimeQuery?) -> Failure? {
+    /// The query if it selects; one that loads everything is a plain listen, whatever its order (contract §2.2).
+    private static func filter(_ query: TreeQuery?) -> TreeQuery? {
         guard let query, !query.isDefault else { return nil }
-        return Failure(.failure, "Filtered queries (ranges and limits) are not supported by this version of the server.")
+        return query
     }
 }
 

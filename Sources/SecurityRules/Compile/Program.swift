@@ -2,29 +2,62 @@ import JSONTree
 
 /// The compiled rules: expressions as flat instructions, the tree of rule nodes as flat places. Immutable.
 final class Program: Sendable {
-    let code: ContiguousArray<Instruction>
-    /// Where each instruction stands in its rule's text.
-    let offsets: ContiguousArray<Int32>
-    let constants: ContiguousArray<Node>
-    let keys: ContiguousArray<Key>
-    let steps: ContiguousArray<Step>
-    let regexes: ContiguousArray<Regex>
-
-    let places: ContiguousArray<Place>
-    /// Literal children of all places, each place's range ascending by fingerprint.
-    let literals: ContiguousArray<Literal>
+    let tables: ProgramTables
     let details: ContiguousArray<PlaceDetails>
 
-    init(_ code: consuming ProgramBuilder) {
-        self.code = code.code
-        offsets = code.offsets
-        constants = code.constants
-        keys = code.keys
-        steps = code.steps
-        regexes = code.regexes
-        places = code.places
-        literals = code.literals
-        details = code.details
+    init(_ builder: consuming ProgramBuilder) {
+        tables = ProgramTables(builder)
+        details = builder.details
+    }
+
+    deinit { tables.deallocate() }
+}
+
+/// Everything an evaluation reads, at fixed addresses: a running rule counts no references to its own code. Valid while the
+/// program lives.
+struct ProgramTables: @unchecked Sendable {
+    // Sendable: written once before the program is shared, only read afterwards.
+    let code: UnsafeMutableBufferPointer<Instruction>
+    /// Where each instruction stands in its rule's text.
+    let offsets: UnsafeMutableBufferPointer<Int32>
+    let constants: UnsafeMutableBufferPointer<Node>
+    let keys: UnsafeMutableBufferPointer<Key>
+    let steps: UnsafeMutableBufferPointer<Step>
+    let regexes: UnsafeMutableBufferPointer<Regex>
+
+    let places: UnsafeMutableBufferPointer<Place>
+    /// Literal children of all places, each place's range ascending by fingerprint.
+    let literals: UnsafeMutableBufferPointer<Literal>
+
+    init(_ builder: borrowing ProgramBuilder) {
+        func table<Element>(_ elements: ContiguousArray<Element>) -> UnsafeMutableBufferPointer<Element> {
+            let table = UnsafeMutableBufferPointer<Element>.allocate(capacity: elements.count)
+            _ = table.initialize(from: elements)
+            return table
+        }
+        code = table(builder.code)
+        offsets = table(builder.offsets)
+        constants = table(builder.constants)
+        keys = table(builder.keys)
+        steps = table(builder.steps)
+        regexes = table(builder.regexes)
+        places = table(builder.places)
+        literals = table(builder.literals)
+    }
+
+    func deallocate() {
+        func free<Element>(_ table: UnsafeMutableBufferPointer<Element>) {
+            table.deinitialize()
+            table.deallocate()
+        }
+        free(code)
+        free(offsets)
+        free(constants)
+        free(keys)
+        free(steps)
+        free(regexes)
+        free(places)
+        free(literals)
     }
 }
 
@@ -96,7 +129,7 @@ func fingerprint(_ key: Key) -> UInt64 {
     return hash
 }
 
-extension Program {
+extension ProgramTables {
     /// The rule node for a child: a literal hides the wildcard completely (rules contract §1.2). -1 for none. O(log literals)
     @inline(__always)
     func child(of place: Int32, _ key: Key) -> Int32 {

@@ -5,7 +5,7 @@ extension Evaluator {
     mutating func boolean(_ start: Int32) throws(Fault) -> Bool {
         var i = start
         while true {
-            let instruction = program.code[Int(i)]
+            let instruction = tables.code[Int(i)]
             switch instruction.operation {
             case .yes: return true
             case .no: return false
@@ -19,10 +19,10 @@ extension Evaluator {
             case .conditional: i = try boolean(instruction.a) ? instruction.b : instruction.c
             case .equalConstant:
                 let value = try value(instruction.a)
-                return Operations.equal(value, program.constants[Int(instruction.b)])
+                return Operations.equal(value, tables.constants[Int(instruction.b)])
             case .notEqualConstant:
                 let value = try value(instruction.a)
-                return !Operations.equal(value, program.constants[Int(instruction.b)])
+                return !Operations.equal(value, tables.constants[Int(instruction.b)])
             case .compare:
                 let (a, b) = (try value(instruction.a), try value(instruction.b))
                 do { return try Operations.compare(Comparison.byNumber[Int(instruction.detail)], a, b) } catch { throw fault(error, i) }
@@ -36,7 +36,7 @@ extension Evaluator {
                 do { return try Operations.test(test, a, b) } catch { throw fault(error, i) }
             case .matches:
                 let text = try value(instruction.a)
-                do { return try Operations.matches(text, program.regexes[Int(instruction.b)]) } catch { throw fault(error, i) }
+                do { return try Operations.matches(text, tables.regexes[Int(instruction.b)]) } catch { throw fault(error, i) }
             case .queryFlag:
                 guard case .bool(let flag) = query.pointee.value(QueryField.allCases[Int(instruction.detail)]) else { return false }
                 return flag
@@ -46,7 +46,7 @@ extension Evaluator {
     }
 
     func fault(_ reason: FaultReason, _ instruction: Int32) -> Fault {
-        Fault(reason: reason, offset: program.offsets[Int(instruction)])
+        Fault(reason: reason, offset: tables.offsets[Int(instruction)])
     }
 
     @inline(__always)
@@ -64,7 +64,7 @@ extension Evaluator {
         let base = try node(instruction.a)
         var all = true
         for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
-            let test = program.code[Int(program.steps[i].index)]
+            let test = tables.code[Int(tables.steps[i].index)]
             if !(try walk(base, test).exists) { all = false }
         }
         return all

@@ -3,7 +3,7 @@ import JSONTree
 extension Evaluator {
     /// The node of a snapshot instruction.
     mutating func node(_ i: Int32) throws(Fault) -> Node {
-        let instruction = program.code[Int(i)]
+        let instruction = tables.code[Int(i)]
         switch instruction.operation {
         case .place:
             let base = node(Tree(rawValue: instruction.detail) ?? .old, at: Int(instruction.a))
@@ -21,9 +21,9 @@ extension Evaluator {
     mutating func walk(_ base: Node, _ instruction: Instruction) throws(Fault) -> Node {
         var node = base
         for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
-            let step = program.steps[i]
+            let step = tables.steps[i]
             switch step.kind {
-            case .key: node = node.child(program.keys[Int(step.index)])
+            case .key: node = node.child(tables.keys[Int(step.index)])
             case .capture: node = node.child(key(Int(step.index)))
             case .value, .part:
                 let text = try segments(step)
@@ -61,7 +61,7 @@ extension Evaluator {
 
     /// The tree and the keys from its root: what `parent()` after a computed path needs. Allocates.
     private mutating func location(_ i: Int32) throws(Fault) -> (Tree, ContiguousArray<Key>) {
-        let instruction = program.code[Int(i)]
+        let instruction = tables.code[Int(i)]
         switch instruction.operation {
         case .place:
             let keys = ContiguousArray(path(Int(instruction.a)))
@@ -80,9 +80,9 @@ extension Evaluator {
     private mutating func append(_ instruction: Instruction, to base: ContiguousArray<Key>) throws(Fault) -> ContiguousArray<Key> {
         var keys = base
         for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
-            let step = program.steps[i]
+            let step = tables.steps[i]
             switch step.kind {
-            case .key: keys.append(program.keys[Int(step.index)])
+            case .key: keys.append(tables.keys[Int(step.index)])
             case .capture: keys.append(key(Int(step.index)))
             case .value, .part: keys.append(contentsOf: Self.split(try segments(step), step))
             }

@@ -3,9 +3,9 @@ import JSONTree
 extension Evaluator {
     /// The value of any instruction that yields one: a leaf, null, or an object as the opaque token.
     mutating func value(_ i: Int32) throws(Fault) -> Node {
-        let instruction = program.code[Int(i)]
+        let instruction = tables.code[Int(i)]
         switch instruction.operation {
-        case .constant: return program.constants[Int(instruction.a)]
+        case .constant: return tables.constants[Int(instruction.a)]
         case .capture: return .string(key(Int(instruction.a)).text)
         case .now: return now
         case .uid: return authUID()
@@ -13,7 +13,7 @@ extension Evaluator {
         case .auth: return auth
         case .property:
             let target = try value(instruction.a)
-            return Self.unprioritized(target.child(program.keys[Int(instruction.b)]))
+            return Self.unprioritized(target.child(tables.keys[Int(instruction.b)]))
         case .propertyIndex: return try property(instruction, i)
         case .queryField: return query.pointee.value(QueryField.allCases[Int(instruction.detail)])
         case .conditional: return try value(try boolean(instruction.a) ? instruction.b : instruction.c)

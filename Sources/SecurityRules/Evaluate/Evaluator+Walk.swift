@@ -24,10 +24,10 @@ extension Evaluator {
     mutating func grantsRead(_ path: Path) -> Bool {
         var place: Int32 = 0
         for level in 0...path.keys.count {
-            let rule = program.places[Int(place)].read
+            let rule = tables.places[Int(place)].read
             if rule >= 0, holds(.read, place, rule, at: level) { return true }
             if level == path.keys.count { break }
-            place = program.child(of: place, path.keys[level])
+            place = tables.child(of: place, path.keys[level])
             if place < 0 { break }
             push(path.keys[level])
         }
@@ -38,11 +38,11 @@ extension Evaluator {
     mutating func expireTime(_ path: Path) -> Node {
         var place: Int32 = 0
         for key in path.keys {
-            place = program.child(of: place, key)
+            place = tables.child(of: place, key)
             if place < 0 { return .null }
             push(key)
         }
-        let rule = program.places[Int(place)].expire
+        let rule = tables.places[Int(place)].expire
         guard rule >= 0 else { return .null }
         do { return try value(rule) } catch { return .null }
     }
@@ -66,8 +66,8 @@ extension Evaluator {
 
     /// What is known along the path of one location.
     private struct WriteChain {
-        /// Rule nodes met, from the root down.
-        var places: ContiguousArray<Int32> = [0]
+        /// Rule nodes met from the root down, in the evaluator's `places`; the root at least.
+        var count = 1
         /// Depth at which a `.write` granted.
         var grant: Int?
         /// Depths of the chain whose `.write` have been asked, and whose `.validate` hold.
@@ -78,17 +78,19 @@ extension Evaluator {
     /// - Parameter shared: keys in common with the location before; nil for the first.
     private mutating func allowsWrite(_ path: Path, _ chain: inout WriteChain, shared: Int?) -> Bool {
         if let shared {
-            let kept = min(shared + 1, chain.places.count)
-            chain.places.removeLast(chain.places.count - kept)
+            let kept = min(shared + 1, chain.count)
+            chain.count = kept
             chain.asked = min(chain.asked, kept)
             chain.validated = min(chain.validated, kept)
             if let grant = chain.grant, grant > shared { chain.grant = nil }
             pop(to: kept - 1)
         }
-        for key in path.keys[(chain.places.count - 1)...] {
-            let place = program.child(of: chain.places[chain.places.count - 1], key)
+        while chain.count <= path.keys.count {
+            let key = path.keys[chain.count - 1]
+            let place = tables.child(of: places[chain.count - 1], key)
             if place < 0 { break }
-            chain.places.append(place)
+            places[chain.count] = place
+            chain.count += 1
             push(key)
         }
         return isGranted(&chain) && isValid(path, &chain)
@@ -96,11 +98,11 @@ extension Evaluator {
 
     private mutating func isGranted(_ chain: inout WriteChain) -> Bool {
         if chain.grant != nil { return true }
-        while chain.asked < chain.places.count {
+        while chain.asked < chain.count {
             let level = chain.asked
-            let place = chain.places[level]
+            let place = places[level]
             chain.asked += 1
-            let rule = program.places[Int(place)].write
+            let rule = tables.places[Int(place)].write
             if rule >= 0, holds(.write, place, rule, at: level) {
                 chain.grant = level
                 return true
@@ -110,41 +112,41 @@ extension Evaluator {
     }
 
     private mutating func isValid(_ path: Path, _ chain: inout WriteChain) -> Bool {
-        let last = chain.places.count - 1
-        for level in chain.validated...max(chain.validated, last) where level <= last {
+        while chain.validated < chain.count {
+            let level = chain.validated
             if case .null = node(.new, at: level) { return true }
-            let place = chain.places[level]
-            let rule = program.places[Int(place)].validate
+            let place = places[level]
+            let rule = tables.places[Int(place)].validate
             if rule >= 0, !holds(.validate, place, rule, at: level) { return false }
-            chain.validated = level + 1
+            chain.validated += 1
         }
-        guard path.keys.count == last else { return true }
-        return areChildrenValid(chain.places[last])
+        guard path.keys.count == chain.count - 1 else { return true }
+        return areChildrenValid(places[chain.count - 1])
     }
 
     /// Whether everything below the place where the walk stands is valid: where it exists and a rule applies.
     private mutating func areChildrenValid(_ place: Int32) -> Bool {
-        let rules = program.places[Int(place)]
+        let rules = tables.places[Int(place)]
         guard rules.validates, case .object(let object) = node(.new, at: depth) else { return true }
-        if rules.wildcard >= 0, program.places[Int(rules.wildcard)].validates {
+        if rules.wildcard >= 0, tables.places[Int(rules.wildcard)].validates {
             for (key, child) in object.children {
-                guard isChildValid(program.child(of: place, key), key, child) else { return false }
+                guard isChildValid(tables.child(of: place, key), key, child) else { return false }
             }
             return true
         }
         for i in Int(rules.firstLiteral)..<Int(rules.firstLiteral &+ rules.literalCount) {
-            let key = program.literals[i].key
+            let key = tables.literals[i].key
             guard let child = object.children[key] else { continue }
-            guard isChildValid(program.literals[i].place, key, child) else { return false }
+            guard isChildValid(tables.literals[i].place, key, child) else { return false }
         }
         return true
     }
 
     private mutating func isChildValid(_ place: Int32, _ key: Key, _ node: Node) -> Bool {
-        guard place >= 0, program.places[Int(place)].validates else { return true }
+        guard place >= 0, tables.places[Int(place)].validates else { return true }
         let level = depth
         push(key, newNode: node)
-        let rule = program.places[Int(place)].validate
+        let rule = tables.places[Int(place)].validate
         let isValid = (rule < 0 || holds(.validate, place, rule, at: depth)) && areChildrenValid(place)
         pop(to: level)
         return isValid

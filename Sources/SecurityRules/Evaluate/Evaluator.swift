@@ -11,6 +11,7 @@ import JSONTree
 /// Lives on the stack of one call, in buffers of fixed size: no allocation on the usual path.
 struct Evaluator: ~Copyable {
     let program: Program
+    let tables: ProgramTables
     let auth: Node
     let now: Node
     let query: UnsafePointer<QueryVariables>
@@ -18,6 +19,8 @@ struct Evaluator: ~Copyable {
     private let keys: UnsafeMutablePointer<Key>
     private let oldNodes: UnsafeMutablePointer<Node>
     private let newNodes: UnsafeMutablePointer<Node>
+    /// Rule nodes by depth, for the walk of writes.
+    let places: UnsafeMutablePointer<Int32>
     /// Keys pushed; the depth of the place being looked at.
     private(set) var depth = 0
     private var oldDepth = 0
@@ -40,15 +43,20 @@ struct Evaluator: ~Copyable {
         withUnsafePointer(to: query) { query in
             withUnsafeTemporaryAllocation(of: Node.self, capacity: capacity * 2) { nodes in
                 withUnsafeTemporaryAllocation(of: Key.self, capacity: capacity) { keys in
-                    guard let nodes = nodes.baseAddress, let keys = keys.baseAddress else { preconditionFailure("empty stack buffers") }
-                    var evaluator = Evaluator(
-                        program: program, auth: auth, now: .int(now), query: query, keys: keys, oldNodes: nodes,
-                        newNodes: nodes + capacity, recorder: recorder)
-                    evaluator.oldNodes.initialize(to: old)
-                    evaluator.newNodes.initialize(to: new)
-                    let result = body(&evaluator)
-                    evaluator.release()
-                    return result
+                    withUnsafeTemporaryAllocation(of: Int32.self, capacity: capacity) { places in
+                        guard let nodes = nodes.baseAddress, let keys = keys.baseAddress, let places = places.baseAddress else {
+                            preconditionFailure("empty stack buffers")
+                        }
+                        var evaluator = Evaluator(
+                            program: program, auth: auth, now: .int(now), query: query, keys: keys, oldNodes: nodes,
+                            newNodes: nodes + capacity, places: places, recorder: recorder)
+                        evaluator.oldNodes.initialize(to: old)
+                        evaluator.newNodes.initialize(to: new)
+                        places.initialize(repeating: 0, count: capacity)
+                        let result = body(&evaluator)
+                        evaluator.release()
+                        return result
+                    }
                 }
             }
         }
@@ -56,15 +64,17 @@ struct Evaluator: ~Copyable {
 
     private init(
         program: Program, auth: Node, now: Node, query: UnsafePointer<QueryVariables>, keys: UnsafeMutablePointer<Key>,
-        oldNodes: UnsafeMutablePointer<Node>, newNodes: UnsafeMutablePointer<Node>, recorder: TraceRecorder?
+        oldNodes: UnsafeMutablePointer<Node>, newNodes: UnsafeMutablePointer<Node>, places: UnsafeMutablePointer<Int32>, recorder: TraceRecorder?
     ) {
         self.program = program
+        tables = program.tables
         self.auth = auth
         self.now = now
         self.query = query
         self.keys = keys
         self.oldNodes = oldNodes
         self.newNodes = newNodes
+        self.places = places
         self.recorder = recorder
     }
 

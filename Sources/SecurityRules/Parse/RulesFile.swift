@@ -171,4 +171,9 @@ struct RulesFileReader {
 public struct GeoIndexRule: Sendable, Hashable {
     public let latitude: Path
     public let longitude: Path
+
+    public init(latitude: Path, longitude: Path) {
+        self.latitude = latitude
+        self.longitude = longitude
+    }
 }

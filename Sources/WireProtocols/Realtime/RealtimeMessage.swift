@@ -44,11 +44,11 @@ public enum RealtimeAction: Sendable {
     case stats
     /// `q`. A query is present when the client sent one, even if `isDefault`. `hash` is what the client already holds;
     /// nil when it did not say. `ch` (contract §4.7) is ignored: a full answer is always right.
-    case listen(path: Path, query: RealtimeQuery?, tag: Int64?, hash: String?)
+    case listen(path: Path, query: TreeQuery?, tag: Int64?, hash: String?)
     /// `n`
-    case unlisten(path: Path, query: RealtimeQuery?, tag: Int64?)
+    case unlisten(path: Path, query: TreeQuery?, tag: Int64?)
     /// `g`
-    case get(path: Path, query: RealtimeQuery?)
+    case get(path: Path, query: TreeQuery?)
     /// `p`. A hash makes it compare-and-set (contract §4.6).
     case put(TreeWrite, hash: String?)
     /// `m`: paths of the writes are relative to `path` and do not overlap.

@@ -1,0 +1,125 @@
+public import JSONTree
+internal import WireProtocols
+
+/// Where a hub is, and which of its namespaces is meant.
+public struct HubAddress: Sendable, Hashable, CustomStringConvertible {
+    /// A name or a numeric address; IPv6 without brackets.
+    public var host: String
+    public var port: UInt16
+    /// Nil takes the hub's default.
+    public var namespace: String?
+
+    public init(host: String = "127.0.0.1", port: UInt16 = 9000, namespace: String? = nil) {
+        self.host = host
+        self.port = port
+        self.namespace = namespace
+    }
+
+    /// `127.0.0.1:9000`, `[::1]:9000`.
+    public var description: String { "\(hostText):\(port)" }
+
+    private var hostText: String { host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host }
+
+    /// The Host field of requests (RFC 9110 §7.2).
+    var hostField: String { description }
+
+    /// The endpoint of the observe protocol.
+    var target: String { namespace.map { "/.observe?ns=\(PercentText.encode($0))" } ?? "/.observe" }
+}
+
+/// A place in a hub as people write it: `http://127.0.0.1:9000/users/ana?ns=demo`.
+public struct HubURL: Sendable, Hashable, CustomStringConvertible {
+    public var address: HubAddress
+    public var path: Path
+
+    public init(_ address: HubAddress, path: Path = .root) {
+        self.address = address
+        self.path = path
+    }
+
+    /// Takes `http` and `ws`, or no scheme at all; the port is 80 if not given, as in every URL.
+    /// - Throws: `HubURLError`.
+    public init(_ text: String) throws(HubURLError) {
+        var rest = text[...]
+        if let mark = text.firstRange(of: "://") {
+            switch text[..<mark.lowerBound].lowercased() {
+            case "http", "ws": break
+            case "https", "wss": throw .encrypted
+            case let scheme: throw .scheme(scheme)
+            }
+            rest = text[mark.upperBound...]
+        }
+        let target: HTTPTarget
+        do throws(HTTPFailure) { target = try HTTPTarget("http://" + PercentText.encodeUnwritten(rest)) } catch { throw .unreadable(text) }
+        guard let authority = target.authority, let (host, port) = Self.split(authority) else { throw .host(text) }
+        var keys = ContiguousArray<Key>()
+        for segment in target.segments {
+            // A segment with an escaped slash would name another place than the one written.
+            guard let path = try? Path(parsing: segment), path.depth == 1 else { throw .path(segment) }
+            keys += path.keys
+        }
+        guard keys.count <= Path.maxDepth else { throw .path(target.path) }
+        address = HubAddress(host: host, port: port, namespace: target.value("ns").flatMap { $0.isEmpty ? nil : $0 })
+        path = Path(keys)
+    }
+
+    public var description: String {
+        "http://\(address)\(path.keys.map { "/" + PercentText.encode($0.string) }.joined())\(address.namespace.map { "?ns=" + PercentText.encode($0) } ?? "")"
+    }
+
+    private static func split(_ authority: String) -> (String, UInt16)? {
+        var host = authority[...]
+        var port: UInt16 = 80
+        if let colon = authority.lastIndex(of: ":"), authority.last != "]" {
+            guard let number = UInt16(authority[authority.index(after: colon)...]), number > 0 else { return nil }
+            (host, port) = (authority[..<colon], number)
+        }
+        if host.first == "[", host.last == "]" { host = host.dropFirst().dropLast() }
+        return host.isEmpty ? nil : (String(host), port)
+    }
+}
+
+/// Why a text is no place in a hub.
+public enum HubURLError: Error, Sendable, Equatable, CustomStringConvertible {
+    case scheme(String)
+    case encrypted
+    case host(String)
+    case path(String)
+    case unreadable(String)
+
+    public var description: String {
+        switch self {
+        case .scheme(let scheme): "\"\(scheme)\" is not a scheme of a hub; write http://HOST:PORT/path?ns=NAME"
+        case .encrypted: "https and wss are not supported yet; write http://HOST:PORT/path?ns=NAME"
+        case .host(let text): "no host and port in \"\(text)\"; write http://HOST:PORT/path?ns=NAME"
+        case .path(let segment): "\"\(segment)\" cannot be part of a path (32 levels; 768 bytes without . $ # [ ] / each)"
+        case .unreadable(let text): "\"\(text)\" is not a URL; write http://HOST:PORT/path?ns=NAME"
+        }
+    }
+}
+
+/// Percent-encoding (RFC 3986 §2.1).
+enum PercentText {
+    /// Everything but unreserved characters.
+    static func encode(_ text: String) -> String { encode(text.utf8, keeping: isUnreserved) }
+
+    /// Only what may not stand in a URL at all, so that people can write spaces and letters of any alphabet.
+    static func encodeUnwritten(_ text: Substring) -> String { encode(text.utf8) { $0 > 0x20 && $0 < 0x7F } }
+
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"): true
+        default: false
+        }
+    }
+
+    private static func encode(_ bytes: some Sequence<UInt8>, keeping isKept: (UInt8) -> Bool) -> String {
+        let hex = Array("0123456789ABCDEF".utf8)
+        var out: [UInt8] = []
+        for byte in bytes {
+            if isKept(byte) { out.append(byte) } else { out += [UInt8(ascii: "%"), hex[Int(byte >> 4)], hex[Int(byte & 15)]] }
+        }
+        return String(decoding: out, as: UTF8.self)
+    }
+}

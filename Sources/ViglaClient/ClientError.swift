@@ -1,0 +1,54 @@
+internal import DispatchNet
+internal import Glibc
+public import WireProtocols
+
+/// Why a request was not answered as hoped, or a client is not connected.
+public enum ClientError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The hub refuses the request.
+    case refused(ObserveFailure)
+    /// The connection ended before the answer; the request may have been carried out.
+    case connectionLost
+    /// No connection could be made.
+    case unreachable(String)
+    /// There is an HTTP server, but it does not let this client in (unknown namespace, no hub).
+    case notAccepted(status: Int, text: String)
+    /// The hub closed the connection with an RFC 6455 code and its reason.
+    case dismissed(code: UInt16, reason: String)
+    /// The hub said something that the protocol does not have.
+    case badAnswer(String)
+    /// A newer `authenticate` came before this one could be sent.
+    case superseded
+    /// The client was closed.
+    case closed
+
+    public var description: String {
+        switch self {
+        case .refused(let failure): "\(failure.message) (\(failure.code))"
+        case .connectionLost: "The connection was lost before the answer came; the request may have been carried out."
+        case .unreachable(let reason): "No connection: \(reason)"
+        case .notAccepted(let status, let text):
+            "The server did not accept the connection (HTTP \(status))\(text.isEmpty ? "" : ": \(Self.message(of: text))")"
+        case .dismissed(let code, let reason): "The hub closed the connection (\(code))\(reason.isEmpty ? "" : ": \(reason)")"
+        case .badAnswer(let reason): "The server does not speak the observe protocol: \(reason)"
+        case .superseded: "A newer credential took the place of this one."
+        case .closed: "The client was closed."
+        }
+    }
+
+    /// The sentence in `{"error":"…"}`, or the text as it is.
+    private static func message(of text: String) -> String {
+        let line = text.split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
+        guard line.hasPrefix("{\"error\":\""), let end = line.lastIndex(of: "\"") else { return line }
+        return String(line[line.index(line.startIndex, offsetBy: 10)..<end])
+    }
+
+    /// A failure to connect in words for people.
+    static func text(_ error: NetError) -> String {
+        switch error {
+        case .connectFailed(let address, ECONNREFUSED): "nobody listens on \(address)"
+        case .connectFailed(let address, let errno): "\(address): \(String(cString: strerror(errno)))"
+        case .unresolved(let host, _): "there is no host named \(host)"
+        default: "\(error)"
+        }
+    }
+}

@@ -1,0 +1,73 @@
+internal import DispatchNet
+internal import WireProtocols
+
+/// Making, losing and making again of the connection. Everything here runs on the loop.
+extension HubClient {
+    func attempt() {
+        phase = .connecting
+        onState?(.connecting)
+        DispatchNet.connect(to: address.host, port: address.port, on: loop) { [self] connection in
+            Link(connection, self)
+        } failed: { [self] error in
+            lost(.unreachable(ClientError.text(error)))
+        }
+    }
+
+    /// The hub speaks the observe protocol now.
+    func opened(_ link: Link) {
+        guard case .connecting = phase else { return link.leave() }
+        phase = .open(link)
+        onState?(.connected)
+        carryOut(dialogue.opened())
+    }
+
+    func received(_ message: ObserveMessage) {
+        backoff.reset()
+        if let action = dialogue.received(message) { carryOut(action) }
+    }
+
+    /// The connection could not be made, or has ended.
+    func lost(_ error: ClientError) {
+        switch phase {
+        case .idle, .waiting, .closed: return
+        case .connecting, .open: break
+        }
+        guard settings.reconnects else { return finish(error) }
+        let retryMs = backoff.nextMs()
+        phase = .waiting(loop.schedule(afterMs: retryMs, everyMs: nil) { [self] in
+            if case .waiting = phase { attempt() }
+        })
+        // Told before the failures: what a handler asks now waits for the next connection.
+        let actions = dialogue.lost()
+        onState?(.waiting(error, retryMs: retryMs))
+        carryOut(actions)
+    }
+
+    func finish(_ error: ClientError) {
+        switch phase {
+        case .closed: return
+        case .open(let link): link.leave()
+        case .waiting(let timer): timer.cancel()
+        case .idle, .connecting: break
+        }
+        phase = .closed
+        carryOut(dialogue.close(error))
+        onState?(.closed)
+    }
+
+    // MARK: actions
+
+    func carryOut(_ actions: [Dialogue.Action]) {
+        for action in actions { carryOut(action) }
+    }
+
+    func carryOut(_ action: Dialogue.Action) {
+        switch action {
+        case .send(let request): if case .open(let link) = phase { link.send(request) }
+        case .answer(let done, let result): done(result)
+        case .tell(let handler, let observation): handler(observation)
+        case .credentialRefused(let failure): onState?(.credentialRefused(failure))
+        case .giveUp(let reason): if case .open(let link) = phase { link.fail(.badAnswer(reason)) }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+internal import JSONTree
+internal import WireProtocols
+
+/// Who is owed what by the hub, over any number of connections. Pure: no sockets, no clock, no queue.
+///
+/// ```
+///            up: sent at once, unanswered in `asked`        down: in `waiting`, in the order of the calls
+/// opened ──► credential ─► observers that had been sent (told `.restarted`) ─► `waiting`
+/// lost   ──► `asked` fails with `.connectionLost`; credential and observers stay
+/// ```
+/// The number of an observe request is the observer's for good: a new connection begins with no numbers in use.
+struct Dialogue {
+    typealias Done = @Sendable (Result<ObserveSuccess, ClientError>) -> Void
+    typealias Handler = @Sendable (Observation) -> Void
+
+    enum Action {
+        case send(ObserveRequest)
+        case answer(Done, Result<ObserveSuccess, ClientError>)
+        case tell(Handler, Observation)
+        case credentialRefused(ObserveFailure)
+        /// The hub does not keep to the protocol: end the connection.
+        case giveUp(String)
+    }
+
+    private enum Asked {
+        case request(Done?)
+        case credential(String, Done?)
+        case observe
+    }
+
+    private enum Waiting {
+        case request(ObserveRequest, Done?)
+        case observe(Int64)
+    }
+
+    private struct Observer {
+        let path: Path
+        let events: ObserveEvents
+        let handler: Handler
+        /// The hub has answered once: the next beginning is a restart.
+        var hasStarted = false
+    }
+
+    private struct Credential {
+        let token: String
+        /// Who still waits for the uid.
+        var done: Done?
+    }
+
+    private var isUp = false
+    private var closedWith: ClientError?
+    private var credential: Credential?
+    private var observers: [Int64: Observer] = [:]
+    /// Observers of the connection before, in the order of the calls; empty while up.
+    private var restoring: [Int64] = []
+    private var asked: [Int64: Asked] = [:]
+    private var waiting: [Waiting] = []
+
+    // MARK: what the program wants
+
+    mutating func ask(_ request: ObserveRequest, _ done: Done?) -> [Action] {
+        if let closedWith { return done.map { [.answer($0, .failure(closedWith))] } ?? [] }
+        guard isUp else {
+            waiting.append(.request(request, done))
+            return []
+        }
+        asked[request.id] = .request(done)
+        return [.send(request)]
+    }
+
+    mutating func authenticate(_ id: Int64, _ token: String, _ done: Done?) -> [Action] {
+        if let closedWith { return done.map { [.answer($0, .failure(closedWith))] } ?? [] }
+        let superseded = credential?.done
+        credential = Credential(token: token, done: isUp ? nil : done)
+        if isUp {
+            asked[id] = .credential(token, done)
+            return [.send(ObserveRequest(id: id, .auth(token: token)))]
+        }
+        return superseded.map { [.answer($0, .failure(.superseded))] } ?? []
+    }
+
+    mutating func observe(_ id: Int64, _ path: Path, _ events: ObserveEvents, _ handler: @escaping Handler) -> [Action] {
+        if let closedWith { return [.tell(handler, .ended(closedWith))] }
+        let observer = Observer(path: path, events: events, handler: handler)
+        observers[id] = observer
+        guard isUp else {
+            waiting.append(.observe(id))
+            return []
+        }
+        return [begin(id, observer)]
+    }
+
+    mutating func unobserve(_ id: Int64, _ observer: Int64) -> [Action] {
+        guard observers.removeValue(forKey: observer) != nil, isUp else { return [] }
+        asked[id] = .request(nil)
+        return [.send(ObserveRequest(id: id, .unobserve(sub: observer)))]
+    }
+
+    private mutating func begin(_ id: Int64, _ observer: Observer) -> Action {
+        asked[id] = .observe
+        return .send(ObserveRequest(id: id, .observe(path: observer.path, events: observer.events)))
+    }
+
+    // MARK: what the connection does
+
+    mutating func opened() -> [Action] {
+        isUp = true
+        var actions: [Action] = []
+        if let credential {
+            // 0 is no call's number.
+            asked[0] = .credential(credential.token, credential.done)
+            self.credential?.done = nil
+            actions.append(.send(ObserveRequest(id: 0, .auth(token: credential.token))))
+        }
+        for id in restoring {
+            guard let observer = observers[id] else { continue }
+            if observer.hasStarted { actions.append(.tell(observer.handler, .restarted)) }
+            actions.append(begin(id, observer))
+        }
+        for item in waiting {
+            switch item {
+            case .request(let request, let done):
+                asked[request.id] = .request(done)
+                actions.append(.send(request))
+            case .observe(let id): if let observer = observers[id] { actions.append(begin(id, observer)) }
+            }
+        }
+        restoring = []
+        waiting = []
+        return actions
+    }
+
+    mutating func received(_ message: ObserveMessage) -> Action? {
+        switch message {
+        case .event(let sub, let seq, let event):
+            guard let index = observers.index(forKey: sub) else { return nil }
+            if !observers.values[index].hasStarted { observers.values[index].hasStarted = true }
+            return .tell(observers.values[index].handler, .event(event, seq: seq))
+        case .ok(let id, let success):
+            switch asked.removeValue(forKey: id) {
+            case .request(let done), .credential(_, let done): return done.map { .answer($0, .success(success)) }
+            case .observe:
+                observers[id]?.hasStarted = true
+                return nil
+            case nil: return .giveUp("an answer to a request that was not made")
+            }
+        case .failed(let id, let failure):
+            guard let id else { return .giveUp(failure.message) }
+            switch asked.removeValue(forKey: id) {
+            case .request(let done): return done.map { .answer($0, .failure(.refused(failure))) }
+            case .credential(let token, let done):
+                if credential?.token == token { credential = nil }
+                return done.map { .answer($0, .failure(.refused(failure))) } ?? .credentialRefused(failure)
+            case .observe: return end(id, failure)
+            case nil: return .giveUp("an answer to a request that was not made")
+            }
+        case .ended(let sub, let failure): return end(sub, failure)
+        }
+    }
+
+    private mutating func end(_ sub: Int64, _ failure: ObserveFailure) -> Action? {
+        observers.removeValue(forKey: sub).map { .tell($0.handler, .ended(.refused(failure))) }
+    }
+
+    mutating func lost() -> [Action] {
+        isUp = false
+        var actions: [Action] = []
+        for (_, item) in asked.sorted(by: { $0.key < $1.key }) {
+            switch item {
+            case .request(let done): if let done { actions.append(.answer(done, .failure(.connectionLost))) }
+            case .credential(let token, let done):
+                // It is sent again, so its answer is still to come.
+                if credential?.token == token { credential?.done = done } else if let done { actions.append(.answer(done, .failure(.superseded))) }
+            case .observe: break
+            }
+        }
+        asked = [:]
+        let unsent = Set(waiting.compactMap { if case .observe(let id) = $0 { id } else { nil } })
+        restoring = observers.keys.filter { !unsent.contains($0) }.sorted()
+        return actions
+    }
+
+    /// Nothing is sent any more; everybody is told why.
+    mutating func close(_ error: ClientError) -> [Action] {
+        guard closedWith == nil else { return [] }
+        closedWith = error
+        var actions = lost()
+        if let done = credential?.done { actions.append(.answer(done, .failure(error))) }
+        for case .request(_, let done?) in waiting { actions.append(.answer(done, .failure(error))) }
+        for (_, observer) in observers.sorted(by: { $0.key < $1.key }) { actions.append(.tell(observer.handler, .ended(error))) }
+        (credential, observers, restoring, waiting) = (nil, [:], [], [])
+        return actions
+    }
+}

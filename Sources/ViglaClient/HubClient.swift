@@ -1,0 +1,133 @@
+public import DispatchNet
+public import JSONTree
+internal import Synchronization
+public import WireProtocols
+
+/// One user of a hub, over the observe protocol (`docs/observe-protocol.md`).
+///
+///     let client = HubClient(address, on: loop)
+///     client.connect()
+///     client.authenticate(token)
+///     let feed = client.observe("/timeline/ana", .children) { print($0) }
+///     client.set("/users/ana/name", WriteValue("Ana")) { result in … }
+///
+/// Every method may be called from any thread, at any time, also before `connect`: what cannot be sent yet waits its turn.
+/// Calls of one thread keep their order. All closures are called on the client's loop and must not block.
+///
+/// ```
+/// calls ─► Dialogue (who is owed what) ─► Link (HTTP upgrade, frames) ─► socket
+///              ▲  after a loss: credential and observers are restored      │
+///              └────────────── waits, with back-off and jitter ◄───────────┘
+/// ```
+/// The loop keeps a connected client alive until `close`. A client costs a few hundred bytes beside its connection, so one
+/// loop carries thousands.
+public final class HubClient: @unchecked Sendable {
+    // because everything below `loop` that changes is used on the loop's queue only; `nextID` is atomic.
+
+    public let address: HubAddress
+    public let settings: HubClientSettings
+    /// Where everything happens and every closure is called.
+    public let loop: EventLoop
+    let onState: (@Sendable (State) -> Void)?
+
+    private let nextID = Atomic<Int64>(1)
+    var dialogue = Dialogue()
+    var phase = Phase.idle
+    var backoff: Backoff
+
+    enum Phase {
+        /// `connect` has not been called.
+        case idle
+        /// A connection is being made.
+        case connecting
+        /// The hub has accepted the upgrade.
+        case open(Link)
+        /// Between two attempts; the timer makes the next one.
+        case waiting(LoopTimer)
+        /// `close` was called, or the first failure came with `reconnects` off.
+        case closed
+    }
+
+    /// What the client is doing, for those who show it.
+    public enum State: Sendable {
+        case connecting
+        case connected
+        /// Not connected for this reason; the next attempt comes after the time.
+        case waiting(ClientError, retryMs: Int)
+        /// The restored credential was refused: the client is anonymous now.
+        case credentialRefused(ObserveFailure)
+        case closed
+    }
+
+    /// - Parameter onState: called on the loop at every change.
+    public init(
+        _ address: HubAddress, on loop: EventLoop, settings: HubClientSettings = HubClientSettings(),
+        onState: (@Sendable (State) -> Void)? = nil
+    ) {
+        self.address = address
+        self.loop = loop
+        self.settings = settings
+        self.onState = onState
+        backoff = Backoff(settings.firstRetryMs, settings.lastRetryMs)
+    }
+
+    // MARK: lifetime
+
+    /// Connects, and stays connected until `close`.
+    public func connect() {
+        onLoop { if case .idle = self.phase { self.attempt() } }
+    }
+
+    /// Ends everything: open requests and observers are told `.closed`.
+    public func close() {
+        onLoop { self.finish(.closed) }
+    }
+
+    // MARK: identity
+
+    /// Acts as the token's user from now on, on this connection and all later ones. The answer is the uid.
+    public func authenticate(_ token: String, _ done: (@Sendable (Result<String, ClientError>) -> Void)? = nil) {
+        let id = makeID()
+        let owed: Dialogue.Done? = if let done { { result in done(result.map { $0.uid ?? "" }) } } else { nil }
+        onLoop { self.carryOut(self.dialogue.authenticate(id, token, owed)) }
+    }
+
+    // MARK: observing
+
+    /// Watches a place: first what is there, then every change.
+    /// - Parameter handler: called in the order of commits.
+    public func observe(
+        _ path: Path, _ events: ObserveEvents = .value, _ handler: @escaping @Sendable (Observation) -> Void
+    ) -> ObserverID {
+        let id = makeID()
+        onLoop { self.carryOut(self.dialogue.observe(id, path, events, handler)) }
+        return ObserverID(rawValue: id)
+    }
+
+    /// Ends an observer. On the loop its handler is not called after this.
+    public func unobserve(_ observer: ObserverID) {
+        let id = makeID()
+        onLoop { self.carryOut(self.dialogue.unobserve(id, observer.rawValue)) }
+    }
+
+    // MARK: requests
+
+    /// Sends one request. If the connection is lost before the answer, it fails with `.connectionLost`: it may have been
+    /// carried out. A request that was never sent waits for the next connection.
+    /// - Parameter operation: neither `auth`, `observe` nor `unobserve`, which have methods of their own.
+    public func perform(_ operation: ObserveOperation, _ done: (@Sendable (Result<ObserveSuccess, ClientError>) -> Void)? = nil) {
+        let id = makeID()
+        onLoop { self.carryOut(self.dialogue.ask(ObserveRequest(id: id, operation), done)) }
+    }
+
+    private func makeID() -> Int64 { nextID.wrappingAdd(1, ordering: .relaxed).oldValue }
+
+    func onLoop(_ work: @escaping @Sendable () -> Void) {
+        if loop.isOnLoop { work() } else { loop.execute(work) }
+    }
+}
+
+/// Names one observer of one client.
+public struct ObserverID: Hashable, Sendable {
+    let rawValue: Int64
+}

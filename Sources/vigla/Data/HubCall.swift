@@ -1,0 +1,100 @@
+import ArgumentParser
+import Dispatch
+import DispatchNet
+import Glibc
+import JSONTree
+import ViglaClient
+import WireProtocols
+
+/// The place that a data command works on, and as whom.
+struct Target: ParsableArguments {
+    @Argument(
+        help: "Place in a hub, such as http://127.0.0.1:9000/users/ana?ns=demo (ns: namespace, if not the hub's default).",
+        transform: HubURL.init(argument:))
+    var url: HubURL
+    @Option(help: ArgumentHelp("Token to act with. A hub with --dev also takes \"owner\", whom no rule stops.", valueName: "token")) var auth: String?
+}
+
+extension HubURL {
+    /// For the argument parser, whose closures throw anything.
+    init(argument: String) throws { try self.init(argument) }
+}
+
+/// One conversation with a hub, at whose end the program ends.
+enum HubCall {
+    /// Connects and runs the closure, which must end the program.
+    static func run(_ target: Target, reconnects: Bool = false, _ body: (HubClient) -> Void) -> Never {
+        signal(SIGPIPE, SIG_IGN)
+        let group: EventLoopGroup
+        do throws(NetError) { group = try EventLoopGroup(count: 1) } catch { fail("\(error)") }
+        var settings = HubClientSettings()
+        settings.reconnects = reconnects
+        let progress = Progress()
+        let address = target.url.address
+        let client = HubClient(address, on: group.next(), settings: settings) { state in
+            switch state {
+            case .connected:
+                if progress.hasConnected { StandardStream.error.line("vigla: connected again") }
+                progress.hasConnected = true
+            case .waiting(let error, _):
+                guard progress.hasConnected else { stop(error, address) }
+                if !progress.isWaiting { StandardStream.error.line("vigla: \(error) Trying again.") }
+            case .credentialRefused(let failure): fail("the token is no longer accepted: \(failure.message)")
+            default: break
+            }
+        }
+        if let token = target.auth {
+            client.authenticate(token) { if case .failure(let error) = $0 { stop(error, address, doing: "--auth") } }
+        }
+        body(client)
+        client.connect()
+        dispatchMain()
+    }
+
+    /// Says why it did not work, and what to do about it.
+    static func stop(_ error: ClientError, _ address: HubAddress, doing: String? = nil) -> Never {
+        var text = (doing.map { "\($0): " } ?? "") + error.description
+        switch error {
+        case .unreachable where text.contains("nobody listens"):
+            text += "\nIs the hub running? Start one with: vigla serve --port \(address.port)   (add --dev to try things out)"
+        case .refused(let failure) where failure.known == .permissionDenied:
+            text += "\nThe hub's rules do not allow this. Act as a user with --auth TOKEN."
+        default: break
+        }
+        fail(text)
+    }
+
+    /// A request from JSON that a person wrote, judged as the hub would judge it.
+    static func operation(_ name: String, _ path: Path, json: String) -> ObserveOperation {
+        let text = Array(json.utf8)
+        let isValue = text.withUnsafeBytes { buffer in
+            do throws(JSONError) {
+                var reader = JSONReader(buffer)
+                try reader.skipValue()
+                try reader.expectEnd()
+                return nil as Int?
+            } catch { return error.offset }
+        }
+        if let offset = isValue { fail("the value is not JSON at byte \(offset + 1); a text needs its quotes: '\"hello\"'") }
+        var writer = JSONWriter()
+        writer.raw("{\"id\":0,\"op\":")
+        writer.string(name)
+        writer.raw(",\"path\":")
+        writer.path(path.keys)
+        writer.raw(",\"value\":")
+        writer.raw(text)
+        writer.raw("}")
+        let request = writer.bytes.withUnsafeBytes { bytes in try? ObserveRequest.parse(bytes) }
+        switch request?.operation {
+        case .invalid(let fault): fail(fault.message)
+        case .some(let operation): return operation
+        case nil: fail("the value cannot be sent")
+        }
+    }
+
+    private final class Progress: @unchecked Sendable {
+        // because it is used on the client's loop only.
+        var hasConnected = false
+        var isWaiting = false
+    }
+}

@@ -1,0 +1,93 @@
+import ArgumentParser
+import Glibc
+import JSONTree
+import ViglaClient
+import WireProtocols
+
+/// `vigla get URL`
+struct Get: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Print what is at a place, as one line of JSON.", discussion: "A place without data prints null.")
+
+    @OptionGroup var target: Target
+
+    func run() {
+        let url = target.url
+        HubCall.run(target) { client in
+            client.get(url.path) { result in
+                switch result {
+                case .success(let value):
+                    StandardStream.output.line(value.json)
+                    end()
+                case .failure(let error): HubCall.stop(error, url.address)
+                }
+            }
+        }
+    }
+}
+
+/// `vigla watch URL`
+struct Watch: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Print what is at a place and then every change, one JSON object a line.",
+        discussion: """
+            {"seq":8,"event":"value","value":{"name":"Ana"}}
+            {"seq":9,"event":"added","key":"ana","value":{"name":"Ana"},"prev":null}
+
+            After a lost connection it connects again, prints {"event":"restarted"} and begins anew.
+            """)
+
+    @OptionGroup var target: Target
+    @Option(help: ArgumentHelp("What to hear of, with commas: value (the whole place), added, changed, removed (its children).", valueName: "list"))
+    var events = "value"
+    @Option(help: ArgumentHelp("Stop after so many events.", valueName: "number")) var count: Int?
+
+    private static let names: [String: ObserveEvents] = ["value": .value, "added": .added, "changed": .changed, "removed": .removed]
+
+    private var wanted: ObserveEvents? {
+        var wanted: ObserveEvents = []
+        for name in events.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let event = Self.names[name.trimmingSpaces] else { return nil }
+            wanted.insert(event)
+        }
+        return wanted
+    }
+
+    func validate() throws {
+        if wanted == nil { throw ValidationError("--events takes value, added, changed, removed, with commas between them.") }
+        if let count, count < 1 { throw ValidationError("--count must be 1 or more.") }
+    }
+
+    func run() {
+        guard let wanted else { return }
+        let url = target.url
+        let left = Left(count)
+        HubCall.run(target, reconnects: true) { client in
+            _ = client.observe(url.path, wanted) { observation in
+                switch observation {
+                case .event(let event, let seq):
+                    StandardStream.output.write([UInt8(ascii: "{")] + ObservePush(event, seq: seq).rest + [UInt8(ascii: "\n")])
+                    if left.take() { end() }
+                case .restarted: StandardStream.output.line("{\"event\":\"restarted\"}")
+                case .ended(let error): HubCall.stop(error, url.address)
+                }
+            }
+        }
+    }
+
+    private final class Left: @unchecked Sendable {
+        // because it is used on the client's loop only.
+        private var count: Int?
+        init(_ count: Int?) { self.count = count }
+
+        /// Whether that was the last one.
+        func take() -> Bool {
+            count = count.map { $0 - 1 }
+            return count == 0
+        }
+    }
+}
+
+extension Substring {
+    fileprivate var trimmingSpaces: String { String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed()) }
+}

@@ -1,0 +1,53 @@
+import ArgumentParser
+import Dispatch
+import DispatchNet
+import Glibc
+import HTTPTypes
+import ViglaClient
+import WireProtocols
+
+/// `vigla health [URL]`
+struct Health: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Ask a hub whether it is well: exit code 0 if so, else 1.",
+        discussion: "Without a URL: http://127.0.0.1 with the port in VIGLA_PORT, or 9000. Gives up after 3 seconds.")
+
+    @Argument(help: "Address of the hub, such as http://127.0.0.1:9000.", transform: HubURL.init(argument:)) var url: HubURL?
+
+    func run() {
+        let port = getenv("VIGLA_PORT").flatMap { UInt16(String(cString: $0)) } ?? 9000
+        let address = url?.address ?? HubAddress(port: port)
+        signal(SIGPIPE, SIG_IGN)
+        let group: EventLoopGroup
+        do throws(NetError) { group = try EventLoopGroup(count: 1) } catch { fail("\(error)") }
+        let loop = group.next()
+        loop.schedule(afterMs: 3_000, everyMs: nil) { fail("no answer from \(address) within 3 seconds") }
+        connect(to: address.host, port: address.port, on: loop) { connection in
+            connection.send(Array("GET /.health HTTP/1.1\r\nHost: \(address)\r\nConnection: close\r\n\r\n".utf8))
+            return Probe(address)
+        } failed: { error in
+            fail("\(error)")
+        }
+        dispatchMain()
+    }
+
+    /// Reads one answer and ends the program with it.
+    private final class Probe: ConnectionHandler {
+        private let address: HubAddress
+        private var parser = HTTPResponseParser()
+
+        init(_ address: HubAddress) { self.address = address }
+
+        func received(_ bytes: UnsafeMutableRawBufferPointer) {
+            switch parser.receive(UnsafeRawBufferPointer(bytes)).event {
+            case .incomplete: break
+            case .response(let response):
+                if response.status.code == 200 { end() }
+                fail("\(address) answers \(response.status.code)")
+            case .failure: fail("\(address) does not answer in HTTP/1.1")
+            }
+        }
+
+        func ended(_ reason: CloseReason) { fail("\(address) closed the connection (\(reason.name))") }
+    }
+}

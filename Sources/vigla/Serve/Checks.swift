@@ -1,0 +1,72 @@
+import Glibc
+
+/// What can be known about a value before it is used.
+enum Checks {
+    static func flag(_ text: String) -> Bool? {
+        switch text.lowercased() {
+        case "true", "1", "yes", "on": true
+        case "false", "0", "no", "off": false
+        default: nil
+        }
+    }
+
+    static func isNamespace(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "_"): true
+                default: false
+                }
+            }
+    }
+
+    /// Whether listening there can be reached from this machine only. Of names only `localhost` is known to be.
+    static func isLoopback(_ host: String) -> Bool {
+        if host.lowercased() == "localhost" { return true }
+        var four = in_addr()
+        if inet_pton(AF_INET, host, &four) == 1 { return UInt32(bigEndian: four.s_addr) >> 24 == 127 }
+        var six = in6_addr()
+        guard inet_pton(AF_INET6, host, &six) == 1 else { return false }
+        return withUnsafeBytes(of: &six) { bytes in bytes.dropLast().allSatisfy { $0 == 0 } && bytes.last == 1 }
+    }
+
+    static func isFile(_ path: String) -> Bool {
+        var info = stat()
+        return stat(path, &info) == 0 && info.st_mode & S_IFMT == S_IFREG
+    }
+
+    private static func isFolder(_ path: String) -> Bool {
+        var info = stat()
+        return stat(path, &info) == 0 && info.st_mode & S_IFMT == S_IFDIR
+    }
+
+    /// Why data cannot be kept in a folder that exists or is to be made; nil when it can.
+    static func unusableFolder(_ path: String) -> String? {
+        if path.isEmpty { return "an empty name is no folder" }
+        var nearest = path
+        while access(nearest, F_OK) != 0 {
+            let parent = nearest.lastIndex(of: "/").map { String(nearest[..<$0]) }
+            guard let parent, parent != nearest else { nearest = path.hasPrefix("/") ? "/" : "."; break }
+            nearest = parent.isEmpty ? "/" : parent
+        }
+        guard isFolder(nearest) else { return "\(nearest) is not a folder" }
+        guard access(nearest, W_OK | X_OK) == 0 else { return "\(nearest) may not be written by this user" }
+        return nil
+    }
+
+    /// `web/` of the source tree, else the files installed with the program, else nothing.
+    static func defaultWebFolder() -> String? {
+        var candidates = ["web"]
+        if let program = try? readLink("/proc/self/exe"), let slash = program.lastIndex(of: "/") {
+            candidates.append(program[..<slash] + "/../share/vigla/web")
+        }
+        return candidates.first { isFile($0 + "/index.html") }
+    }
+
+    private static func readLink(_ path: String) throws(FileFault) -> String {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink(path, &buffer, buffer.count)
+        guard count > 0 else { throw FileFault(errno) }
+        return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}

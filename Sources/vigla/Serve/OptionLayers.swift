@@ -1,0 +1,113 @@
+import Configuration
+import JSONTree
+
+/// Where options come from, strongest first: command line, environment, file.
+struct OptionLayers {
+    /// The text of an option and how its writer wrote the option, for messages.
+    struct Found {
+        let text: String
+        /// `--port`, `VIGLA_PORT`, `hub.json: "port"`.
+        let source: String
+        /// 0 is the command line.
+        let layer: Int
+    }
+
+    private struct Layer {
+        let snapshot: any ConfigSnapshot
+        let key: (ServeOption) -> AbsoluteConfigKey
+        let source: (ServeOption) -> String
+    }
+
+    private var layers: [Layer]
+    private(set) var faults: [String] = []
+
+    init(_ arguments: [ServeOption: String], environment: [String: String]) {
+        var values: [AbsoluteConfigKey: ConfigValue] = [:]
+        for (option, text) in arguments { values[AbsoluteConfigKey([option.rawValue])] = ConfigValue(.string(text), isSecret: false) }
+        layers = [
+            Layer(
+                snapshot: InMemoryProvider(name: "command line", values: values).snapshot(), key: { AbsoluteConfigKey([$0.rawValue]) },
+                source: \.flag),
+            Layer(
+                // An empty variable is as good as none, so that a compose file can pass through what is not set.
+                snapshot: EnvironmentVariablesProvider(environmentVariables: environment.filter { !$0.value.isEmpty }).snapshot(),
+                key: { AbsoluteConfigKey(["vigla", $0.rawValue]) }, source: \.variable),
+        ]
+    }
+
+    /// Adds the file as the weakest layer; notes what is wrong with it.
+    mutating func addFile(_ path: String, source: String) {
+        switch WholeFile.read(path) {
+        case .failure(let fault): faults.append("\(source): cannot read \(path): \(fault)")
+        case .success(let bytes):
+            guard let names = Self.memberNames(bytes), let snapshot = try? JSONSnapshot(data: bytes.span.bytes, providerName: path, parsingOptions: .default)
+            else { return faults.append("\(source): \(path) is not a JSON object of options") }
+            for name in names where ServeOption(rawValue: name) == nil || name == ServeOption.config.rawValue {
+                faults.append("\(path): there is no option \"\(name)\"")
+            }
+            layers.append(Layer(snapshot: snapshot, key: { AbsoluteConfigKey([$0.rawValue]) }, source: { "\(path): \"\($0.rawValue)\"" }))
+        }
+    }
+
+    private static func memberNames(_ bytes: [UInt8]) -> [String]? {
+        bytes.withUnsafeBytes { buffer in
+            do throws(JSONError) {
+                var reader = JSONReader(buffer)
+                var names: [String] = []
+                try reader.beginObject()
+                while let name = try reader.nextName() {
+                    names.append(name)
+                    try reader.skipValue()
+                }
+                try reader.expectEnd()
+                return names
+            } catch { return nil }
+        }
+    }
+
+    /// The strongest layer's word on an option.
+    mutating func find(_ option: ServeOption) -> Found? {
+        for (index, layer) in layers.enumerated() {
+            let key = layer.key(option)
+            var isReadable = false
+            for type in option.kind.types {
+                guard let result = try? layer.snapshot.value(forKey: key, type: type) else { continue }
+                isReadable = true
+                guard let text = result.value?.content.text else { continue }
+                return Found(text: text, source: layer.source(option), layer: index)
+            }
+            if !isReadable { faults.append("\(layer.source(option)): expected \(option.kind.words)") }
+        }
+        return nil
+    }
+}
+
+extension ServeOption.Kind {
+    /// How a value may be written; text last, to be able to say what was written instead.
+    fileprivate var types: [ConfigType] {
+        switch self {
+        case .text: [.string]
+        case .number: [.int, .string]
+        case .flag: [.bool, .string]
+        }
+    }
+
+    fileprivate var words: String {
+        switch self {
+        case .text: "a text"
+        case .number: "a number"
+        case .flag: "true or false"
+        }
+    }
+}
+
+extension ConfigContent {
+    fileprivate var text: String? {
+        switch self {
+        case .string(let text): text
+        case .int(let number): String(number)
+        case .bool(let flag): String(flag)
+        default: nil
+        }
+    }
+}

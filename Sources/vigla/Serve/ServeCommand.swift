@@ -1,0 +1,92 @@
+import ArgumentParser
+import Dispatch
+import Glibc
+import HubServer
+import Logging
+
+/// `vigla serve`: the hub itself.
+struct Serve: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run a hub.",
+        discussion: """
+            Prints one line when it is ready, and stops on SIGTERM or Ctrl-C. Everything is on one port: the page at /.console/, \
+            the stock SDKs' socket at /.ws, the observe protocol at /.observe, /.health.
+
+            Every option can also be set in the environment (--log-level as VIGLA_LOG_LEVEL, and so on) and in a JSON file \
+            ({"log-level":"debug"}) named by --config. The command line wins over the environment, the environment over the file. \
+            All faults are reported together before the port is opened, and the exit code is then 78.
+
+            Without --rules everything is denied, unless --dev is given. --dev is for your own machine only: unsigned tokens and \
+            the token "owner" are trusted, and without --rules everybody may read and write everything.
+            """)
+
+    @Option(help: ArgumentHelp("Address to listen on. Default: 127.0.0.1, this machine only.", valueName: "address")) var host: String?
+    @Option(help: ArgumentHelp("Port to listen on; 0 lets the system choose. Default: 9000.", valueName: "number")) var port: String?
+    @Option(help: ArgumentHelp("Folder that keeps the data; it is made if missing. Default: ./data.", valueName: "folder")) var data: String?
+    @Flag(help: "Keep nothing on disk: all data is gone when the hub stops.") var memory = false
+    @Option(help: ArgumentHelp("Security rules (see 'vigla rules check').", valueName: "file")) var rules: String?
+    @Option(help: ArgumentHelp("Namespace of clients that name none. Default: default.", valueName: "name")) var namespace: String?
+    @Option(help: ArgumentHelp("Folder of the console page. Default: ./web, else ../share/vigla/web beside the program.", valueName: "folder"))
+    var web: String?
+    @Option(help: ArgumentHelp("JSON file of options.", valueName: "file")) var config: String?
+    @Option(help: ArgumentHelp("When a write is acknowledged: full (on disk) or normal (with the system). Default: full.", valueName: "full|normal"))
+    var durability: String?
+    @Option(help: ArgumentHelp("Network loops. Default: one per core.", valueName: "number")) var loops: String?
+    @Option(help: ArgumentHelp("trace, debug, info, notice, warning, error or critical. Default: info.", valueName: "level")) var logLevel: String?
+    @Option(help: ArgumentHelp("Form of the log on standard error: text, or json for one object a line. Default: text.", valueName: "text|json"))
+    var logFormat: String?
+    @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
+
+    func run() throws {
+        let faults: [String]
+        switch ServeConfiguration.resolve(given, environment: Self.environment) {
+        case .success(let configuration): start(configuration)
+        case .failure(let found): faults = found.faults
+        }
+        let count = faults.count == 1 ? "a fault" : "\(faults.count) faults"
+        StandardStream.error.line("vigla: the configuration has \(count):\n" + faults.map { "  " + $0 }.joined(separator: "\n"))
+        throw ExitCode(78)
+    }
+
+    /// What the command line says.
+    private var given: [ServeOption: String] {
+        var given: [ServeOption: String] = [
+            .host: host, .port: port, .data: data, .rules: rules, .namespace: namespace, .web: web, .config: config, .durability: durability,
+            .loops: loops, .logLevel: logLevel, .logFormat: logFormat,
+        ].compactMapValues { $0 }
+        if memory { given[.memory] = "true" }
+        if dev { given[.dev] = "true" }
+        return given
+    }
+
+    private static var environment: [String: String] {
+        var found: [String: String] = [:]
+        var next = environ
+        while let entry = next.pointee {
+            let text = String(cString: entry)
+            if text.hasPrefix("VIGLA_"), let equals = text.firstIndex(of: "=") {
+                found[String(text[..<equals])] = String(text[text.index(after: equals)...])
+            }
+            next += 1
+        }
+        return found
+    }
+
+    private func start(_ configuration: ServeConfiguration) -> Never {
+        signal(SIGPIPE, SIG_IGN)
+        OpenFiles.raiseLimit()
+        let (level, format) = (configuration.logLevel, configuration.logFormat)
+        LoggingSystem.bootstrap { label in LogLines(label: label, format: format, level: level) }
+        for warning in configuration.warnings { StandardStream.error.line(warning) }
+        let stop = StopSignals()
+        let server: Server
+        do throws(ServerError) {
+            server = try Server(configuration.settings, logger: Logger(label: "vigla"))
+        } catch {
+            fail("\(error)")
+        }
+        StandardStream.output.line(configuration.readyLine(port: server.port))
+        stop.begin { server.stop { end() } }
+        dispatchMain()
+    }
+}

@@ -1,0 +1,123 @@
+import HubServer
+import Logging
+import SecurityRules
+
+/// All that `serve` needs to know, checked. Everything that is wrong is found before anything is started.
+struct ServeConfiguration {
+    var settings = ServerSettings()
+    var logLevel = Logger.Level.info
+    var logFormat = LogLines.Format.text
+    /// Said on standard error at start.
+    var warnings: [String] = []
+    private var rulesText = "none (everything denied)"
+
+    struct Faults: Error { let faults: [String] }
+
+    static func resolve(_ arguments: [ServeOption: String], environment: [String: String]) -> Result<ServeConfiguration, Faults> {
+        var resolver = Resolver(layers: OptionLayers(arguments, environment: environment))
+        resolver.resolve(mayLeaveMachine: environment["VIGLA_DEV_ANY_HOST"] == "1")
+        let faults = resolver.layers.faults + resolver.faults
+        return faults.isEmpty ? .success(resolver.made) : .failure(Faults(faults: faults))
+    }
+
+    /// `vigla ready on http://127.0.0.1:9000 (namespace default, data ./data, rules FILE)`: scripts wait for this line.
+    func readyLine(port: UInt16) -> String {
+        let host = settings.host.utf8.contains(UInt8(ascii: ":")) ? "[\(settings.host)]" : settings.host
+        return "vigla ready on http://\(host):\(port) (namespace \(settings.namespace), data \(settings.dataFolder ?? "memory"), rules \(rulesText))"
+    }
+
+    /// Goes through the options and notes what is wrong with each.
+    private struct Resolver {
+        var layers: OptionLayers
+        var made = ServeConfiguration()
+        var faults: [String] = []
+
+        mutating func resolve(mayLeaveMachine: Bool) {
+            if let file = layers.find(.config) { layers.addFile(file.text, source: file.source) }
+            if let namespace = value(.namespace, "1–64 letters, digits, - and _", { Checks.isNamespace($0) ? $0 : nil }) { made.settings.namespace = namespace }
+            if let port = value(.port, "a port (0…65535)", UInt16.init) { made.settings.port = port }
+            if let loops = value(.loops, "a number of loops (1…256)", { Int($0).flatMap { (1...256).contains($0) ? $0 : nil } }) { made.settings.loops = loops }
+            if let durability = value(.durability, "full or normal", Durability.init(rawValue:)) { made.settings.durability = durability }
+            if let level = value(.logLevel, "one of " + Logger.Level.allCases.map(\.rawValue).joined(separator: ", "), Logger.Level.init(rawValue:)) {
+                made.logLevel = level
+            }
+            if let format = value(.logFormat, "text or json", LogLines.Format.init(rawValue:)) { made.logFormat = format }
+            made.settings.isDev = value(.dev, "true or false", Checks.flag) ?? false
+            resolveHost(mayLeaveMachine: mayLeaveMachine)
+            resolveData()
+            resolveRules()
+            resolveWeb()
+        }
+
+        private mutating func value<Value>(_ option: ServeOption, _ expected: String, _ parse: (String) -> Value?) -> Value? {
+            guard let found = layers.find(option) else { return nil }
+            if let value = parse(found.text) { return value }
+            faults.append("\(found.source): \"\(found.text)\" is not \(expected)")
+            return nil
+        }
+
+        private mutating func resolveHost(mayLeaveMachine: Bool) {
+            let found = layers.find(.host)
+            if let found { made.settings.host = found.text }
+            guard made.settings.isDev, !Checks.isLoopback(made.settings.host), !mayLeaveMachine else { return }
+            faults.append(
+                "\(found?.source ?? "--host"): --dev trusts everybody, so it listens on this machine only, not on \(made.settings.host); leave out --dev, or set VIGLA_DEV_ANY_HOST=1 if every machine that can reach this port may do everything")
+        }
+
+        /// `--data` and `--memory` exclude each other where they are written; between layers the stronger one decides.
+        private mutating func resolveData() {
+            let memory = layers.find(.memory)
+            let data = layers.find(.data)
+            var inMemory = false
+            if let memory {
+                if let flag = Checks.flag(memory.text) { inMemory = flag } else { faults.append("\(memory.source): \"\(memory.text)\" is not true or false") }
+            }
+            if inMemory, let memory, let data {
+                if memory.layer == data.layer { faults.append("\(memory.source) and \(data.source) contradict each other: data is kept in memory or in a folder") }
+                if data.layer < memory.layer { inMemory = false }
+            }
+            guard !inMemory else { return }
+            let folder = data?.text ?? "./data"
+            made.settings.dataFolder = folder
+            if let fault = Checks.unusableFolder(folder) { faults.append("\(data?.source ?? "--data"): \(fault)") }
+        }
+
+        private mutating func resolveRules() {
+            guard let found = layers.find(.rules) else {
+                if made.settings.isDev {
+                    made.settings.rules = .allowAll
+                    made.rulesText = "none (dev: everything open)"
+                } else {
+                    made.warnings.append("vigla: no rules, so every read and write is denied. Name a rules file with --rules FILE, or try things out with --dev.")
+                }
+                warnOfDev()
+                return
+            }
+            made.rulesText = found.text
+            warnOfDev()
+            switch RulesSource.read(found.text) {
+            case .success(let rules): made.settings.rules = rules
+            case .failure(let fault): faults += fault.lines.map { "\(found.source): \($0)" }
+            }
+        }
+
+        private mutating func warnOfDev() {
+            guard made.settings.isDev else { return }
+            let open = made.rulesText.hasPrefix("none") ? " There are no rules: every program that reaches this port may read and write everything." : ""
+            made.warnings.append(
+                "\n*** WARNING: --dev is on. Unsigned tokens and the token \"owner\" are trusted.\(open)\n*** Never run a hub that others can reach this way.\n")
+        }
+
+        private mutating func resolveWeb() {
+            guard let found = layers.find(.web) else {
+                made.settings.webFolder = Checks.defaultWebFolder()
+                return
+            }
+            if Checks.isFile(found.text + "/index.html") {
+                made.settings.webFolder = found.text
+            } else {
+                faults.append("\(found.source): there is no index.html in \(found.text)")
+            }
+        }
+    }
+}

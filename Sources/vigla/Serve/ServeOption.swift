@@ -1,0 +1,23 @@
+/// The options of `vigla serve`: one name, three forms.
+///
+///     --log-level debug     VIGLA_LOG_LEVEL=debug     { "log-level": "debug" }
+enum ServeOption: String, CaseIterable {
+    case host, port, data, memory, rules, namespace, web, durability, loops, dev, config
+    case logLevel = "log-level"
+    case logFormat = "log-format"
+
+    enum Kind { case text, number, flag }
+
+    var kind: Kind {
+        switch self {
+        case .port, .loops: .number
+        case .memory, .dev: .flag
+        default: .text
+        }
+    }
+
+    /// As written on the command line.
+    var flag: String { "--\(rawValue)" }
+    /// As written in the environment.
+    var variable: String { "VIGLA_" + rawValue.uppercased().replacing("-", with: "_") }
+}

@@ -1,0 +1,27 @@
+import ArgumentParser
+
+/// The command line (design: stable, scripts rely on it). Each command is a file.
+@main
+struct Vigla: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "vigla",
+        abstract: "A self-hosted realtime hub: a JSON tree that tells everyone who watches what has changed.",
+        discussion: """
+            Start a hub on this machine, open to every program on it:
+
+              vigla serve --dev --memory
+
+            Then, in other terminals:
+
+              vigla watch http://127.0.0.1:9000/greeting
+              vigla set   http://127.0.0.1:9000/greeting '"hello"'
+
+            Exit codes: 0 done, 1 failed, 64 wrong usage, 78 faults in the configuration.
+            """,
+        version: "vigla \(version)",
+        subcommands: [
+            Serve.self, Get.self, Watch.self, Set.self, Update.self, Push.self, Remove.self, Rules.self, Token.self, Health.self,
+        ])
+
+    static let version = "0.1.0"
+}

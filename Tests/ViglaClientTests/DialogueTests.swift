@@ -1,0 +1,187 @@
+import JSONTree
+import Testing
+import WireProtocols
+
+@testable import ViglaClient
+
+/// What a client asks for and is told, without a connection.
+@Suite struct DialogueTests {
+    private var dialogue = Dialogue()
+    private let told = Told()
+
+    @Test mutating func request_waitsUntilOpened_andIsThenSentOnce() {
+        #expect(sent(dialogue.ask(ObserveRequest(id: 5, .ping), nil)) == [])
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 5, .ping)])
+        #expect(sent(dialogue.lost()) == [])
+        #expect(sent(dialogue.opened()) == [])
+    }
+
+    @Test mutating func sentRequest_failsWhenTheConnectionIsLost() {
+        _ = dialogue.opened()
+        _ = dialogue.ask(ObserveRequest(id: 1, .get(path: "a")), told.done("get"))
+        #expect(run(dialogue.lost()) == ["get failed connectionLost"])
+    }
+
+    @Test mutating func unsentRequest_survivesALoss() {
+        _ = dialogue.opened()
+        _ = dialogue.lost()
+        _ = dialogue.ask(ObserveRequest(id: 1, .get(path: "a")), told.done("get"))
+        #expect(run(dialogue.lost()) == [])
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 1, .get(path: "a"))])
+        #expect(run(dialogue.received(.ok(id: 1, ObserveSuccess(seq: 3)))) == ["get ok 3"])
+    }
+
+    @Test mutating func observer_isRestoredWithItsNumber_andToldOfTheRestart() {
+        _ = dialogue.opened()
+        _ = dialogue.observe(7, "a", .value, told.handler("a"))
+        _ = dialogue.received(.ok(id: 7, ObserveSuccess(seq: 1)))
+        #expect(run(dialogue.received(.event(sub: 7, seq: 1, .value(1)))) == ["a value 1"])
+        #expect(run(dialogue.lost()) == [])
+        let actions = dialogue.opened()
+        #expect(sent(actions) == [ObserveRequest(id: 7, .observe(path: "a", events: .value))])
+        #expect(run(actions) == ["a restarted"])
+        #expect(run(dialogue.received(.event(sub: 7, seq: 2, .value(2)))) == ["a value 2"])
+    }
+
+    @Test mutating func observerThatNeverStarted_isNotToldOfARestart() {
+        _ = dialogue.observe(7, "a", .value, told.handler("a"))
+        #expect(run(dialogue.opened()) == [])
+        _ = dialogue.lost()
+        let actions = dialogue.opened()
+        #expect(sent(actions).count == 1)
+        #expect(run(actions) == [])
+    }
+
+    @Test mutating func opening_sendsCredentialThenOldObserversThenWhatWaited() {
+        _ = dialogue.opened()
+        _ = dialogue.authenticate(1, "token", nil)
+        _ = dialogue.received(.ok(id: 1, ObserveSuccess(uid: "ana")))
+        _ = dialogue.observe(3, "b", .children, told.handler("b"))
+        _ = dialogue.observe(2, "a", .value, told.handler("a"))
+        _ = dialogue.lost()
+        _ = dialogue.ask(ObserveRequest(id: 4, .get(path: "x")), nil)
+        _ = dialogue.observe(5, "c", .value, told.handler("c"))
+        #expect(
+            sent(dialogue.opened()) == [
+                ObserveRequest(id: 0, .auth(token: "token")), ObserveRequest(id: 2, .observe(path: "a", events: .value)),
+                ObserveRequest(id: 3, .observe(path: "b", events: .children)), ObserveRequest(id: 4, .get(path: "x")),
+                ObserveRequest(id: 5, .observe(path: "c", events: .value)),
+            ])
+    }
+
+    @Test mutating func credentialUnansweredAtALoss_isAnsweredAfterTheNextOpening() {
+        _ = dialogue.opened()
+        _ = dialogue.authenticate(1, "token", told.done("auth"))
+        #expect(run(dialogue.lost()) == [])
+        _ = dialogue.opened()
+        #expect(run(dialogue.received(.ok(id: 0, ObserveSuccess(seq: 9, uid: "ana")))) == ["auth ok 9"])
+    }
+
+    @Test mutating func refusedCredential_isNotSentAgain() {
+        _ = dialogue.authenticate(1, "token", told.done("auth"))
+        _ = dialogue.opened()
+        let refusal = ObserveFailure(code: "invalid_token", message: "no")
+        #expect(run(dialogue.received(.failed(id: 0, refusal))) == ["auth failed refused(\(refusal))"])
+        _ = dialogue.lost()
+        #expect(sent(dialogue.opened()) == [])
+    }
+
+    @Test mutating func laterCredential_supersedesTheOneThatWaits() {
+        _ = dialogue.authenticate(1, "old", told.done("old"))
+        #expect(run(dialogue.authenticate(2, "new", told.done("new"))) == ["old failed superseded"])
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 0, .auth(token: "new"))])
+    }
+
+    @Test mutating func refusedObserver_isToldOnceAndForgotten() {
+        _ = dialogue.opened()
+        _ = dialogue.observe(1, "a", .value, told.handler("a"))
+        let refusal = ObserveFailure(code: "permission_denied", message: "no")
+        #expect(run(dialogue.received(.failed(id: 1, refusal))) == ["a ended refused(\(refusal))"])
+        _ = dialogue.lost()
+        #expect(sent(dialogue.opened()) == [])
+    }
+
+    @Test mutating func unobservedObserver_hearsNothingMore() {
+        _ = dialogue.opened()
+        _ = dialogue.observe(1, "a", .value, told.handler("a"))
+        _ = dialogue.received(.ok(id: 1, ObserveSuccess()))
+        #expect(sent(dialogue.unobserve(2, 1)) == [ObserveRequest(id: 2, .unobserve(sub: 1))])
+        #expect(run(dialogue.received(.event(sub: 1, seq: 4, .value(1)))) == [])
+        #expect(sent(dialogue.unobserve(3, 1)) == [])
+    }
+
+    @Test mutating func close_tellsEverybodyOnce_andRefusesWhatComesLater() {
+        _ = dialogue.opened()
+        _ = dialogue.ask(ObserveRequest(id: 1, .ping), told.done("sent"))
+        _ = dialogue.observe(2, "a", .value, told.handler("a"))
+        #expect(run(dialogue.close(.closed)) == ["sent failed connectionLost", "a ended closed"])
+        #expect(run(dialogue.close(.closed)) == [])
+        #expect(run(dialogue.ask(ObserveRequest(id: 3, .ping), told.done("late"))) == ["late failed closed"])
+        #expect(run(dialogue.observe(4, "b", .value, told.handler("b"))) == ["b ended closed"])
+    }
+
+    @Test mutating func answerToNothing_endsTheConnection() {
+        _ = dialogue.opened()
+        #expect(run(dialogue.received(.ok(id: 99, ObserveSuccess()))) == ["gave up"])
+        #expect(run(dialogue.received(.failed(id: nil, ObserveFailure(code: "bad_request", message: "")))) == ["gave up"])
+    }
+
+    // MARK: reading actions
+
+    private func sent(_ actions: [Dialogue.Action]) -> [ObserveRequest] {
+        actions.compactMap { if case .send(let request) = $0 { request } else { nil } }
+    }
+
+    private func run(_ action: Dialogue.Action?) -> [String] { run(action.map { [$0] } ?? []) }
+
+    /// Carries actions out, and returns what that told the program.
+    private func run(_ actions: [Dialogue.Action]) -> [String] {
+        told.lines.take()
+        for action in actions {
+            switch action {
+            case .send: break
+            case .answer(let done, let result): done(result)
+            case .tell(let handler, let observation): handler(observation)
+            case .credentialRefused: told.lines.add("credential refused")
+            case .giveUp: told.lines.add("gave up")
+            }
+        }
+        return told.lines.take()
+    }
+}
+
+/// Closures that note what they are called with.
+private struct Told {
+    let lines = Notes<String>()
+
+    func done(_ name: String) -> Dialogue.Done {
+        { [lines] result in
+            switch result {
+            case .success(let success): lines.add("\(name) ok \(success.seq ?? -1)")
+            case .failure(.refused(let failure)): lines.add("\(name) failed refused(\(failure))")
+            case .failure(let error): lines.add("\(name) failed \(Self.name(error))")
+            }
+        }
+    }
+
+    func handler(_ name: String) -> Dialogue.Handler {
+        { [lines] observation in
+            switch observation {
+            case .event(.value(let value), _): lines.add("\(name) value \(value.json)")
+            case .event(let event, _): lines.add("\(name) \(event)")
+            case .restarted: lines.add("\(name) restarted")
+            case .ended(.refused(let failure)): lines.add("\(name) ended refused(\(failure))")
+            case .ended(let error): lines.add("\(name) ended \(Self.name(error))")
+            }
+        }
+    }
+
+    private static func name(_ error: ClientError) -> String {
+        switch error {
+        case .connectionLost: "connectionLost"
+        case .superseded: "superseded"
+        case .closed: "closed"
+        default: "\(error)"
+        }
+    }
+}

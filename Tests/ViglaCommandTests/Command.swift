@@ -1,0 +1,135 @@
+import Foundation
+import Testing
+
+/// The built program as a child process.
+struct Command {
+    /// Beside the test bundle, where the package manager puts it.
+    static let folder: URL = {
+        let link = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+        // The test runner may be the toolchain's; the bundle then stands in its arguments.
+        let candidates = [link] + CommandLine.arguments.map { URL(fileURLWithPath: $0) }
+        let folders = candidates.map { $0.deletingLastPathComponent() }
+        return folders.first { FileManager.default.isExecutableFile(atPath: $0.appendingPathComponent("vigla").path) } ?? folders[0]
+    }()
+
+    struct Result {
+        let code: Int32
+        let output: String
+        let error: String
+    }
+
+    /// Runs the program to its end. The environment is only what is given.
+    static func run(
+        _ arguments: String..., environment: [String: String] = [:], input: String? = nil, in directory: URL? = nil, program: String = "vigla"
+    ) throws -> Result {
+        let process = process(arguments, environment, directory, program)
+        let (output, error) = (Pipe(), Pipe())
+        process.standardOutput = output
+        process.standardError = error
+        let source = Pipe()
+        process.standardInput = source
+        try process.run()
+        if let input { try source.fileHandleForWriting.write(contentsOf: Data(input.utf8)) }
+        try source.fileHandleForWriting.close()
+        // Both pipes are emptied while the program runs, so that neither can fill up.
+        let errors = Box<Data>()
+        let reader = Thread { errors.put(error.fileHandleForReading.readDataToEndOfFile()) }
+        reader.start()
+        let text = output.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return Result(code: process.terminationStatus, output: String(decoding: text, as: UTF8.self), error: String(decoding: errors.take(), as: UTF8.self))
+    }
+
+    static func process(_ arguments: [String], _ environment: [String: String], _ directory: URL?, _ program: String = "vigla") -> Process {
+        let process = Process()
+        process.executableURL = folder.appendingPathComponent(program)
+        process.arguments = arguments
+        process.environment = environment
+        if let directory { process.currentDirectoryURL = directory }
+        return process
+    }
+}
+
+/// A value from one thread to another.
+final class Box<Value>: @unchecked Sendable {
+    // because `full` orders the one write before the one read.
+    private var value: Value?
+    private let full = DispatchSemaphore(value: 0)
+
+    func put(_ value: Value) {
+        self.value = value
+        full.signal()
+    }
+
+    func take() -> Value {
+        full.wait()
+        return value!
+    }
+}
+
+/// A temporary folder that goes with the test.
+final class Folder {
+    let url: URL
+
+    init() throws {
+        url = FileManager.default.temporaryDirectory.appendingPathComponent("vigla-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+
+    func file(_ name: String, _ text: String) throws -> String {
+        let file = url.appendingPathComponent(name)
+        try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try Data(text.utf8).write(to: file)
+        return file.path
+    }
+}
+
+/// `vigla serve` on a free port, until the test lets go of it.
+final class RunningHub {
+    let process: Process
+    let readyLine: String
+    let folder: Folder
+    /// `http://127.0.0.1:PORT`
+    let url: String
+    private let output: FileHandle
+    private let errorFile: URL
+
+    struct NotReady: Error { let error: String }
+
+    init(_ arguments: [String], environment: [String: String] = [:], folder: Folder? = nil) throws {
+        let folder = try folder ?? Folder()
+        self.folder = folder
+        process = Command.process(["serve"] + arguments, environment, folder.url)
+        let pipe = Pipe()
+        output = pipe.fileHandleForReading
+        errorFile = folder.url.appendingPathComponent("error-\(UUID().uuidString).log")
+        FileManager.default.createFile(atPath: errorFile.path, contents: nil)
+        process.standardOutput = pipe
+        process.standardError = try FileHandle(forWritingTo: errorFile)
+        try process.run()
+        try pipe.fileHandleForWriting.close()
+        var line = Data()
+        while let byte = try output.read(upToCount: 1), let first = byte.first, first != 0x0A { line.append(byte) }
+        readyLine = String(decoding: line, as: UTF8.self)
+        url = readyLine.split(separator: " ").first { $0.hasPrefix("http://") }.map(String.init) ?? ""
+        if url.isEmpty {
+            process.waitUntilExit()
+            throw NotReady(error: (try? String(contentsOf: errorFile, encoding: .utf8)) ?? "")
+        }
+    }
+
+    var error: String { (try? String(contentsOf: errorFile, encoding: .utf8)) ?? "" }
+
+    /// Sends a signal and waits for the end.
+    func stop(_ number: Int32 = SIGTERM) -> Int32 {
+        kill(process.processIdentifier, number)
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+
+    deinit {
+        if process.isRunning { _ = stop(SIGKILL) }
+    }
+}

@@ -1,0 +1,129 @@
+import Foundation
+import Testing
+
+/// The commands that work on a hub's data, and the small ones.
+@Suite struct DataCommandTests {
+    @Test func setUpdatePushRemove_areSeenByGet() throws {
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        let url = hub.url
+        #expect(try Command.run("set", url + "/a", #"{"x":1}"#).output == "")
+        #expect(try Command.run("update", url + "/", #"{"a/y":2.5,"b":[true,null,"é"]}"#).code == 0)
+        #expect(try Command.run("get", url).output == "{\"a\":{\"x\":1,\"y\":2.5},\"b\":{\"0\":true,\"2\":\"é\"}}\n")
+        let key = try Command.run("push", url + "/list", "-", input: "\"one\"\n").output.dropLast()
+        #expect(key.count == 20)
+        #expect(try Command.run("get", url + "/list/\(key)").output == "\"one\"\n")
+        #expect(try Command.run("remove", url + "/a").code == 0)
+        #expect(try Command.run("get", url + "/a").output == "null\n")
+        #expect(try Command.run("get", url + "/a?ns=another").output == "null\n")
+    }
+
+    @Test func watch_printsOneObjectPerEvent() throws {
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        #expect(try Command.run("set", hub.url + "/t", #"{"a":1,"b":2}"#).code == 0)
+        let value = try Command.run("watch", hub.url + "/t", "--count", "1")
+        #expect(value.output == "{\"seq\":1,\"event\":\"value\",\"value\":{\"a\":1,\"b\":2}}\n")
+        let children = try Command.run("watch", hub.url + "/t", "--events", "added,changed,removed", "--count", "2")
+        let lines = try children.output.split(separator: "\n").map { try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any] }
+        #expect(lines.map { $0?["key"] as? String } == ["a", "b"])
+        #expect(lines.map { $0?["event"] as? String } == ["added", "added"])
+        #expect(value.code == 0 && children.code == 0)
+    }
+
+    @Test func watch_seesWhatOthersWrite() throws {
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        let process = Command.process(["watch", hub.url + "/n", "--count", "3"], [:], nil)
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        try process.run()
+        try pipe.fileHandleForWriting.close()
+        func line() throws -> String {
+            var line = Data()
+            while let byte = try pipe.fileHandleForReading.read(upToCount: 1), byte.first != 0x0A, !byte.isEmpty { line.append(byte) }
+            return String(decoding: line, as: UTF8.self)
+        }
+        #expect(try line() == #"{"seq":0,"event":"value","value":null}"#)
+        #expect(try Command.run("set", hub.url + "/n", "1").code == 0)
+        #expect(try line() == #"{"seq":1,"event":"value","value":1}"#)
+        #expect(try Command.run("set", hub.url + "/n", "2").code == 0)
+        #expect(try line() == #"{"seq":2,"event":"value","value":2}"#)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+    }
+
+    @Test func token_decidesWhatIsAllowed() throws {
+        let folder = try Folder()
+        let rules = try folder.file("rules.json", #"{"rules":{"$uid":{".write":"auth.uid == $uid && auth.token.email_verified == true"}}}"#)
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--rules", rules], folder: folder)
+        let ana = try Command.run("token", "mint", "--uid", "ana", "--claims", #"{"email_verified":true}"#).output.trimmingCharacters(in: .newlines)
+        let eve = try Command.run("token", "mint", "--uid", "ana").output.trimmingCharacters(in: .newlines)
+        #expect(try Command.run("set", hub.url + "/ana", "1", "--auth", ana).code == 0)
+        #expect(try Command.run("set", hub.url + "/eve", "1", "--auth", ana).error.contains("permission_denied"))
+        #expect(try Command.run("set", hub.url + "/ana", "2", "--auth", eve).code == 1)
+        #expect(try Command.run("set", hub.url + "/ana", "2").code == 1)
+        #expect(try Command.run("get", hub.url + "/ana", "--auth", "owner").output == "1\n")
+        #expect(try Command.run("get", hub.url + "/ana", "--auth", "rubbish").error.contains("--auth"))
+    }
+
+    @Test func noHub_saysWhatToDo() throws {
+        let hub = try RunningHub(["--port", "0", "--memory"])
+        _ = hub.stop()
+        for arguments in [["get"], ["watch"], ["remove"]] {
+            let result = try Command.run(arguments[0], hub.url + "/a")
+            #expect(result.code == 1)
+            #expect(result.error.contains("nobody listens") && result.error.contains("vigla serve"))
+        }
+        #expect(try Command.run("health", hub.url).code == 1)
+    }
+
+    @Test func wrongUsage_is64_andNamesTheArgument() throws {
+        let bad = try Command.run("get", "http://127.0.0.1:9/a.b")
+        #expect(bad.code == 64)
+        #expect(bad.error.contains("a.b"))
+        #expect(try Command.run("get", "https://127.0.0.1:9/a").error.contains("https"))
+        #expect(try Command.run("watch", "http://127.0.0.1:9/a", "--events", "moved").code == 64)
+        #expect(try Command.run("dance").code == 64)
+        #expect(try Command.run("token", "mint", "--uid", "a", "--claims", "[]").code == 64)
+    }
+
+    @Test(arguments: ["{", "hello", "{} {}", "1,\"path\":\"/b\""]) func valueThatIsNoJSON_isRefusedWithItsPlace(_ json: String) throws {
+        let result = try Command.run("set", "http://127.0.0.1:9/a", json)
+        #expect(result.code == 1)
+        #expect(result.error.contains("not JSON at byte"))
+    }
+
+    @Test func valueThatCannotBeStored_isRefusedInTheHubsWords() throws {
+        #expect(try Command.run("set", "http://127.0.0.1:9/a", #"{"x#":1}"#).error.contains("x#"))
+        #expect(try Command.run("update", "http://127.0.0.1:9/a", #"{"b":1,"b/c":2}"#).code == 1)
+        #expect(try Command.run("update", "http://127.0.0.1:9/a", "5").code == 1)
+    }
+
+    @Test func health_isZeroWhenTheHubAnswers() throws {
+        let hub = try RunningHub(["--port", "0", "--memory"])
+        #expect(try Command.run("health", hub.url).code == 0)
+        let port = hub.url.split(separator: ":").last.map(String.init) ?? ""
+        #expect(try Command.run("health", environment: ["VIGLA_PORT": port]).code == 0)
+    }
+
+    @Test func rulesCheck_countsRules_orNamesLineAndColumn() throws {
+        let folder = try Folder()
+        let good = try folder.file("good.json", "{ // rules\n \"rules\": { \".read\": true, \"a\": { \".write\": \"auth != null\", \".indexOn\": \"b\" } } }")
+        let fine = try Command.run("rules", "check", good)
+        #expect(fine.code == 0)
+        #expect(fine.output == "\(good): ok (3 rules)\n")
+        let bad = try folder.file("bad.json", "{\"rules\":{\n  \".read\": \"auth.nobody(\"\n}}")
+        let faulty = try Command.run("rules", "check", bad)
+        #expect(faulty.code == 1)
+        #expect(faulty.error.hasPrefix("\(bad):2:"))
+        #expect(try Command.run("rules", "check", "none.json").error == "none.json: no such file or directory\n")
+    }
+
+    @Test func version_isPrinted() throws {
+        #expect(try Command.run("--version").output.hasPrefix("vigla "))
+    }
+
+    @Test func help_namesEveryCommand() throws {
+        let help = try Command.run("--help").output
+        for name in ["serve", "get", "watch", "set", "update", "push", "remove", "rules", "token", "health"] { #expect(help.contains("  \(name) ")) }
+        #expect(try Command.run("token", "mint", "--help").output.contains("--dev"))
+    }
+}

@@ -1,0 +1,129 @@
+import Foundation
+import Testing
+
+/// `vigla serve` from the outside: its ready line, its options in all three forms, its end.
+@Suite struct ServeTests {
+    @Test func readyLine_saysWhereWhatAndHow() throws {
+        let folder = try Folder()
+        let rules = try folder.file("rules.json", #"{"rules":{".read":true}}"#)
+        let hub = try RunningHub(["--port", "0", "--data", "kept", "--rules", rules, "--namespace", "city"], folder: folder)
+        #expect(hub.readyLine == "vigla ready on \(hub.url) (namespace city, data kept, rules \(rules))")
+        #expect(hub.url.hasPrefix("http://127.0.0.1:"))
+        #expect(FileManager.default.fileExists(atPath: folder.url.appendingPathComponent("kept").path))
+    }
+
+    @Test func withoutRules_everythingIsDenied_andSaysSo() throws {
+        let hub = try RunningHub(["--port", "0", "--memory"])
+        #expect(hub.readyLine.hasSuffix("(namespace default, data memory, rules none (everything denied))"))
+        #expect(hub.error.contains("--rules"))
+        let read = try Command.run("get", hub.url + "/a")
+        #expect(read.code == 1)
+        #expect(read.error.contains("permission_denied"))
+    }
+
+    @Test func dev_isOpen_andWarnsLoudly() throws {
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        #expect(hub.readyLine.hasSuffix("rules none (dev: everything open))"))
+        #expect(hub.error.contains("WARNING"))
+        #expect(try Command.run("set", hub.url + "/a", "1").code == 0)
+    }
+
+    @Test func everyOption_hasAnEnvironmentForm() throws {
+        let folder = try Folder()
+        let rules = try folder.file("rules.json", #"{"rules":{}}"#)
+        _ = try folder.file("page/index.html", "<p>Here</p>")
+        let hub = try RunningHub(
+            [],
+            environment: [
+                "VIGLA_HOST": "localhost", "VIGLA_PORT": "0", "VIGLA_MEMORY": "yes", "VIGLA_RULES": rules, "VIGLA_NAMESPACE": "city", "VIGLA_WEB": "page",
+                "VIGLA_DURABILITY": "normal", "VIGLA_LOOPS": "1", "VIGLA_LOG_LEVEL": "debug", "VIGLA_LOG_FORMAT": "json", "VIGLA_DEV": "1", "VIGLA_CONFIG": "",
+            ], folder: folder)
+        #expect(hub.readyLine.hasPrefix("vigla ready on http://localhost:"))
+        #expect(hub.readyLine.hasSuffix("(namespace city, data memory, rules \(rules))"))
+        #expect(hub.error.contains("WARNING"))
+    }
+
+    @Test func everyOption_isAKeyOfTheFile_weakerThanEnvironmentAndCommandLine() throws {
+        let folder = try Folder()
+        let config = try folder.file(
+            "hub.json",
+            #"{"host":"127.0.0.1","port":1,"memory":true,"namespace":"file","durability":"full","loops":1,"log-level":"error","log-format":"json","dev":true}"#)
+        let fromFile = try RunningHub(["--config", config, "--port", "0"], folder: folder)
+        #expect(fromFile.readyLine.hasSuffix("(namespace file, data memory, rules none (dev: everything open))"))
+        let fromEnvironment = try RunningHub(["--port", "0"], environment: ["VIGLA_CONFIG": config, "VIGLA_NAMESPACE": "environment"], folder: folder)
+        #expect(fromEnvironment.readyLine.contains("namespace environment"))
+        let fromArguments = try RunningHub(
+            ["--namespace", "arguments", "--data", "kept"], environment: ["VIGLA_CONFIG": config, "VIGLA_NAMESPACE": "environment", "VIGLA_PORT": "0"],
+            folder: folder)
+        // A folder on the command line is stronger than memory in the file.
+        #expect(fromArguments.readyLine.contains("namespace arguments, data kept"))
+    }
+
+    @Test func allFaults_areReportedTogether_beforeThePortOpens() throws {
+        let folder = try Folder()
+        let rules = try folder.file("rules.json", "{\"rules\":{\n  \".read\": \"auth.nobody(\",\n  \".write\": \"1 +\"\n}}")
+        let config = try folder.file("hub.json", #"{"colour":"blue","loops":"many"}"#)
+        let result = try Command.run(
+            "serve", "--port", "abc", "--data", "x", "--memory", "--rules", rules, "--web", "nowhere", "--config", config, "--log-level", "loud",
+            environment: ["VIGLA_DURABILITY": "never", "VIGLA_NAMESPACE": "a.b"], in: folder.url)
+        #expect(result.code == 78)
+        #expect(result.output == "")
+        for part in [
+            "--port: \"abc\"", "--memory and --data contradict", "--rules: \(rules):2:", "--rules: \(rules):3:", "--web: ", "there is no option \"colour\"",
+            "hub.json: \"loops\"", "--log-level: \"loud\"", "VIGLA_DURABILITY: \"never\"", "VIGLA_NAMESPACE: \"a.b\"",
+        ] { #expect(result.error.contains(part), "\(part) is missing in \(result.error)") }
+    }
+
+    @Test(arguments: ["0.0.0.0", "::", "192.0.2.1", "hub.example"]) func dev_refusesOtherMachines(_ host: String) throws {
+        let folder = try Folder()
+        let result = try Command.run("serve", "--dev", "--memory", "--port", "0", "--host", host, in: folder.url)
+        #expect(result.code == 78)
+        #expect(result.error.contains("VIGLA_DEV_ANY_HOST"))
+    }
+
+    @Test func dev_onAllAddresses_isPossibleWhenAskedForTwice() throws {
+        let hub = try RunningHub(["--dev", "--memory", "--port", "0", "--host", "0.0.0.0"], environment: ["VIGLA_DEV_ANY_HOST": "1"])
+        #expect(hub.readyLine.hasPrefix("vigla ready on http://0.0.0.0:"))
+    }
+
+    @Test func takenPort_isAnErrorInWords() throws {
+        let hub = try RunningHub(["--port", "0", "--memory"])
+        let port = hub.url.split(separator: ":").last.map(String.init) ?? ""
+        let result = try Command.run("serve", "--port", port, "--memory", in: hub.folder.url)
+        #expect(result.code == 1)
+        #expect(result.error.contains(port))
+    }
+
+    @Test func unreadableFiles_areFaults() throws {
+        let folder = try Folder()
+        let result = try Command.run("serve", "--rules", "none.json", "--config", "none.conf", "--data", "file/below", in: folder.url)
+        #expect(result.code == 78)
+        #expect(result.error.contains("none.json: no such file"))
+        #expect(result.error.contains("cannot read none.conf"))
+        _ = try folder.file("file", "")
+        #expect(try Command.run("serve", "--data", "file/below", in: folder.url).error.contains("file is not a folder"))
+    }
+
+    @Test(arguments: [SIGTERM, SIGINT]) func signal_stopsInOrder(_ number: Int32) throws {
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        #expect(hub.stop(number) == 0)
+    }
+
+    @Test func data_isThereAfterARestart() throws {
+        let folder = try Folder()
+        let first = try RunningHub(["--port", "0", "--dev"], folder: folder)
+        #expect(try Command.run("set", first.url + "/a", #"{"kept":true}"#).code == 0)
+        #expect(first.stop() == 0)
+        let second = try RunningHub(["--port", "0", "--dev"], folder: folder)
+        #expect(second.readyLine.contains("data ./data"))
+        #expect(try Command.run("get", second.url + "/a").output == "{\"kept\":true}\n")
+    }
+
+    @Test func page_isTakenFromTheFolderBeside() throws {
+        let folder = try Folder()
+        _ = try folder.file("web/index.html", "<p>The page</p>")
+        let hub = try RunningHub(["--port", "0", "--memory"], folder: folder)
+        let page = try String(contentsOf: URL(string: hub.url + "/.console/")!, encoding: .utf8)
+        #expect(page.contains("The page"))
+    }
+}
