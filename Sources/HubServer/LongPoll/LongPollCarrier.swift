@@ -40,16 +40,18 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
     var socket: JoinedSocket?
     var socketAssembler: RealtimeAssembler
 
-    /// Begin the session with `begin` next.
-    init(lane: Lane, database: Database, server: Server) {
-        key = LongPollKey(id: RandomText.make(16), password: RandomText.make(24))
+    /// Call `begin` next.
+    /// - Parameter callback: see `LongPollRequest.open`.
+    init(callback: String, lane: Lane, database: Database, server: Server) {
+        let key = LongPollKey(id: RandomText.make(16), password: RandomText.make(24))
+        self.key = key
         sessionID = RandomText.make(32)
         self.lane = lane
         self.database = database
         self.server = server
         limits = server.settings.limits.longPoll
         upstream = LongPollUpstream(limits: limits, realtime: server.settings.limits.realtime)
-        downstream = LongPollDownstream(opening: 0, preamble: [])
+        downstream = LongPollDownstream(opening: 0, preamble: LongPollScript.open(callback: callback, key: key))
         transport = TransportSwitch(limits: limits)
         socketAssembler = RealtimeAssembler(limits: server.settings.limits.realtime)
         heardAt = lane.seconds
@@ -57,8 +59,7 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
     }
 
     /// Answers the opening request: the functions, the key, and the session's hello.
-    func begin(_ answer: PendingAnswer, callback: String, host: String, replacing previous: String?) {
-        downstream = LongPollDownstream(opening: 0, preamble: LongPollScript.open(callback: callback, key: key))
+    func begin(_ answer: PendingAnswer, host: String, replacing previous: String?) {
         answers[0] = answer
         lane.join(self)
         session = RealtimeSession(

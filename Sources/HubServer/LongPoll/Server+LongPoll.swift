@@ -15,12 +15,12 @@ extension Server {
         switch asked {
         case .open(let callback):
             guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
-            let carrier = LongPollCarrier(lane: lanes[connection.loop.index], database: database, server: self)
+            let carrier = LongPollCarrier(callback: callback, lane: lanes[connection.loop.index], database: database, server: self)
             guard longPolls.add(carrier) else {
                 return .response(plain(.serviceUnavailable, "{\"error\":\"Too many long-polling sessions.\"}\n", json, request))
             }
             return .pending { [self] answer in
-                carrier.begin(answer, callback: callback, host: dialled(request), replacing: request.target.value("ls"))
+                carrier.begin(answer, host: dialled(request), replacing: request.target.value("ls"))
             }
         case .poll(let key, let serial, let segments):
             guard let carrier = longPolls.find(key) else { return .response(script(LongPollScript.close, request)) }

@@ -37,6 +37,7 @@ public struct LongPollUpstream: Sendable {
     public mutating func receive(
         _ segments: [LongPollSegment], _ handle: (RealtimeInbound) -> Void
     ) throws(LongPollError) {
+        if case .failed = state { return }
         for segment in segments where segment.number >= next && ahead[segment.number] == nil {
             ahead[segment.number] = segment
             bytesAhead += segment.data.count
@@ -44,13 +45,16 @@ public struct LongPollUpstream: Sendable {
         while let segment = ahead.removeValue(forKey: next) {
             next += 1
             bytesAhead -= segment.data.count
-            do throws(LongPollError) { try take(segment, handle) } catch {
-                state = .failed
-                ahead = [:]
-                throw error
-            }
+            do throws(LongPollError) { try take(segment, handle) } catch { throw fail(error) }
         }
-        if ahead.count > limits.segmentsAhead || bytesAhead > limits.bytesAhead { throw .tooFarAhead }
+        if ahead.count > limits.segmentsAhead || bytesAhead > limits.bytesAhead { throw fail(.tooFarAhead) }
+    }
+
+    private mutating func fail(_ error: LongPollError) -> LongPollError {
+        state = .failed
+        ahead = [:]
+        bytesAhead = 0
+        return error
     }
 
     private mutating func take(_ segment: LongPollSegment, _ handle: (RealtimeInbound) -> Void) throws(LongPollError) {
