@@ -52,6 +52,8 @@ import Testing
             let store = try JournalStore.open(folder: folder.path)
             var dropped = Writer(store.journal(for: "main"), seed: 5)
             try await dropped.write(batches: 80)
+            // The last commit holds the store until it has returned, a moment after its completion; this comes behind it.
+            #expect(try store.recover("main").sequence == dropped.sequence)
             writer = Writer(MemoryJournal(), from: Recovered(root: dropped.root, sequence: dropped.sequence, replayed: 0), seed: 0)
         }
         let store = try JournalStore.open(folder: folder.path)
