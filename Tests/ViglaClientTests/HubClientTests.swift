@@ -51,10 +51,10 @@ import WireProtocols
         let results = Notes<ClientError?>()
         let client = hub.client()
         client.set("/a", WriteValue(1)) { if case .failure(let error) = $0 { results.add(error) } else { results.add(nil) } }
-        client.authenticate("owner") { if case .success = $0 { results.add(nil) } }
-        client.set("/a", WriteValue(2)) { if case .failure(let error) = $0 { results.add(error) } else { results.add(nil) } }
         guard case .refused(let failure) = try results.next() else { Issue.record("not refused"); return }
         #expect(failure.known == .permissionDenied)
+        client.authenticate("owner") { if case .success = $0 { results.add(nil) } }
+        client.set("/a", WriteValue(2)) { if case .failure(let error) = $0 { results.add(error) } else { results.add(nil) } }
         #expect(try results.next() == nil)
         #expect(try results.next() == nil)
     }
