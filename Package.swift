@@ -22,6 +22,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
+        .package(url: "https://github.com/groue/GRDB.swift.git", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift.git", from: "0.2.0"),
@@ -40,6 +41,9 @@ let package = Package(
         // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared),
         .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], swiftSettings: shared),
+        // durable log of commits, snapshots, recovery
+        .target(name: "Journal", dependencies: ["JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
+        .testTarget(name: "JournalTests", dependencies: ["Journal", "JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: ["JSONTree", "SecurityRules"], swiftSettings: shared),
         .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules"], swiftSettings: shared),
@@ -52,7 +56,7 @@ let package = Package(
 
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
-            "DispatchNet", "HubEngine", "JSONTree", "SecurityRules", "WireProtocols",
+            "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
@@ -69,7 +73,7 @@ let package = Package(
         ], swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols",
+            "DispatchNet", "HubServer", "JSONTree", "Journal", "SecurityRules", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -15,8 +15,8 @@ public struct NetSettings: Sendable {
     /// How many full read buffers one connection may take before the others have their turn.
     public var readsPerTurn = 4
 
-    /// How long a loop that has just worked waits in its own poller for more, before it goes back to Dispatch. While it
-    /// does, an event costs one wake-up instead of two and no re-arming: a busy loop is then as fast as a bare one.
+    /// A loop goes back to Dispatch when this long, up to twice, has brought nothing; till then it waits in its own
+    /// poller, where an event costs one wake-up instead of two and no re-arming: a busy loop is as fast as a bare one.
     /// 0 goes back at once.
     public var stayAwakeMs = 2
 

@@ -215,13 +215,23 @@ import Testing
         #expect(hub.take(watcher) == ["d a 1", "value 0 1"])
     }
 
-    @Test func failedLog_acknowledgesNothing() {
+    @Test func failedLog_goesBackToWhatIsDurable_andDisconnectsWhoAsked() {
         struct DiskFull: Error {}
         let log = ManualLog()
         let hub = EngineHarness(log: log)
-        let writer = Client.make()
-        #expect(hub.ask(writer, .put("a", 1)) == [])
+        let (writer, watcher, reader) = (Client.make(), Client.make(lane: 1), Client.make())
+        _ = hub.ask(watcher, .listen("a"))
+        _ = hub.ask(writer, .put("a", 1))
+        log.complete()
+        #expect(hub.take(writer) == ["ok 0"] && hub.take(watcher) == ["ok 0", "d a 1"])
+        #expect(hub.ask(writer, .put("a", 2)) == [])
+        #expect(hub.ask(writer, .put("a", 3)) == [])
         log.complete(.failure(DiskFull()))
-        #expect(hub.take(writer) == [])
+        log.complete(.failure(DiskFull()))
+        #expect(hub.take(writer) == ["close"])
+        #expect(hub.ask(reader, .get("a")) == ["value 0 1"])
+        #expect(hub.ask(reader, .put("a", 4)) == [])
+        log.complete()
+        #expect(hub.take(reader) == ["ok 0"])
     }
 }

@@ -70,6 +70,7 @@ struct LineFormat: WireFormat {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
         let line =
             switch reply {
+            case .observing(_, true): "ok \(token) no_index"
             case .done, .observing, .written: "ok \(token)"
             case .value(let node): "value \(token) \(node.json)"
             case .pushed(let key, _): "pushed \(token) \(key)"
@@ -104,7 +105,7 @@ struct LineFormat: WireFormat {
         }
     }
 
-    func cancelled(_ path: Path, style: ObserverStyle) -> [UInt8] { Array("cancelled \(path)".utf8) }
+    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { Array("cancelled \(path)".utf8) }
 }
 
 extension Client {

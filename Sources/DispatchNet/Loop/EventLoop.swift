@@ -60,6 +60,13 @@ public final class EventLoop: @unchecked Sendable {
     private let doorbell: Mutex<Int32?>
     private var timerArmedNs: UInt64?
 
+    /// When the loop's present wakefulness is looked at again; nil while it is not waiting.
+    private var restNs: UInt64?
+    /// Nothing has happened since `restNs` was set.
+    private var isQuiet = true
+    /// `restNs` has passed quietly.
+    private var mayLeave = false
+
     private var inTurn = false
     private var taken: [@Sendable () -> Void] = []
     /// Connections to flush. Unretained: a connection stays in `slots` or in `gone` until the list is empty.
@@ -161,18 +168,22 @@ public final class EventLoop: @unchecked Sendable {
         assertOnLoop()
         inTurn = true
         inbox.withLock { $0.attention = .awake }
-        var wait: Int32 = 0
+        var mayWait = false
         for _ in 0..<Self.turnsPerVisit {
             let worked = runInbox()
-            let events = phase == .closed ? 0 : runEvents(withinMs: worked ? 0 : wait)
+            let events = phase == .closed ? 0 : runEvents(waiting: mayWait && !worked)
             settle()
             counting.turns += 1
             if phase == .closing, slots.occupied == 0 { finishClosing() }
             published.withLock { $0 = counting }
-            // The first empty-handed wait ends the visit; one that did not wait does not count.
-            if !worked, events == 0, wait == stayAwakeMs || phase == .closed { break }
-            wait = stayAwakeMs
+            if worked || events > 0 {
+                isQuiet = false
+            } else if mayLeave || settings.stayAwakeMs <= 0 || phase == .closed {
+                break
+            }
+            mayWait = settings.stayAwakeMs > 0
         }
+        mayLeave = false
         inTurn = false
         let mustReturn = inbox.withLock { inbox in
             inbox.attention = inbox.work.isEmpty ? .asleep : .awake
@@ -181,18 +192,25 @@ public final class EventLoop: @unchecked Sendable {
         if mustReturn { queue.async { self.visit() } }
     }
 
-    private var stayAwakeMs: Int32 { Int32(settings.stayAwakeMs) }
-
     /// Waits only while the inbox is empty, and with the doorbell live.
-    private func collect(withinMs: Int32) -> Int {
-        guard withinMs > 0 else { return poller.collect(withinMs: 0) }
+    ///
+    /// The wait has no time limit of its own: a limit would set and cancel a kernel timer for every wait, which on a
+    /// virtual machine costs as much as the wake-up that is saved. The loop's timer ends it, armed once per
+    /// `stayAwakeMs` however many waits there are.
+    private func collect(waiting: Bool) -> Int {
+        guard waiting else { return poller.collect(withinMs: 0) }
         let mayWait = inbox.withLock { inbox in
             guard inbox.work.isEmpty else { return false }
             inbox.attention = .waiting
             return true
         }
         guard mayWait else { return poller.collect(withinMs: 0) }
-        let count = poller.collect(withinMs: withinMs)
+        if restNs == nil {
+            restNs = vigla_monotonic_ns() + UInt64(settings.stayAwakeMs) * 1_000_000
+            isQuiet = true
+            armTimer()
+        }
+        let count = poller.collect(withinMs: -1)
         inbox.withLock { $0.attention = .awake }
         return count
     }
@@ -211,27 +229,31 @@ public final class EventLoop: @unchecked Sendable {
         return true
     }
 
-    private func runEvents(withinMs: Int32) -> Int {
-        let count = collect(withinMs: withinMs)
+    /// The number of events that were anybody's business.
+    private func runEvents(waiting: Bool) -> Int {
+        let count = collect(waiting: waiting)
+        var idle = 0
         for i in 0..<count {
             let event = poller.event(i)
             switch slots[event.tag] {
             case .connection(let connection): connection.ready(event.readiness)
             case .listener(let listener): listener.acceptBatch()
             case .connector(let connector): connector.ready()
-            case nil: runOwnEvent(event.tag)
+            case nil: if !runOwnEvent(event.tag) { idle += 1 }
             }
             settleIfLarge()
         }
-        return count
+        return count - idle
     }
 
-    private func runOwnEvent(_ tag: UInt64) {
+    /// Whether it had an effect.
+    private func runOwnEvent(_ tag: UInt64) -> Bool {
         switch tag {
-        case SlotTable.timerTag: fireTimers()
+        case SlotTable.timerTag: return fireTimers()
         case SlotTable.doorbellTag: doorbell.withLock { if let doorbell = $0 { _ = vigla_eventfd_clear(doorbell) } }
         default: counting.staleEvents += 1
         }
+        return true
     }
 
     private func settleIfLarge() {
@@ -314,16 +336,24 @@ public final class EventLoop: @unchecked Sendable {
     }
 
     private func armTimer() {
-        guard let earliest = timers.earliestNs, timerArmedNs.map({ earliest < $0 }) ?? true else { return }
+        let earliest = min(timers.earliestNs ?? .max, restNs ?? .max)
+        guard earliest < timerArmedNs ?? .max else { return }
         timerArmedNs = earliest
         _ = vigla_timerfd_arm(timerDescriptor, max(1, earliest))
     }
 
-    private func fireTimers() {
+    /// Whether a timer was due, rather than the loop's own rest.
+    private func fireTimers() -> Bool {
         _ = vigla_timerfd_clear(timerDescriptor)
         timerArmedNs = nil
         let now = vigla_monotonic_ns()
+        if let rest = restNs, rest <= now {
+            restNs = nil
+            mayLeave = isQuiet
+        }
+        var fired = false
         while let (timer, deadlineNs) = timers.takeDue(nowNs: now) {
+            fired = true
             timer.fire()
             if let every = timer.everyNs, !timer.isCancelled {
                 timers.insert(timer, deadlineNs: max(deadlineNs + every, now + 1))
@@ -331,6 +361,7 @@ public final class EventLoop: @unchecked Sendable {
             settleIfLarge()
         }
         armTimer()
+        return fired
     }
 
     // MARK: shutting down

@@ -23,6 +23,11 @@ open class Client: @unchecked Sendable {
         self.dialect = dialect
     }
 
+    /// The observers of a place in a style; realtime clients tell queries of one place apart by their tag.
+    func observations(at path: Path, style: ObserverStyle) -> [Observation] {
+        observations.filter { $0.path == path && $0.style == style }
+    }
+
     /// The observer with a subscription id (observe protocol). O(observers of the client)
     func observation(id: Int64) -> Observation? {
         observations.first { if case .events(id, _) = $0.style { true } else { false } }
@@ -78,5 +83,7 @@ public struct EventKinds: OptionSet, Hashable, Sendable {
 /// One observer of one client.
 struct Observation: Hashable {
     let path: Path
+    /// Nil for the whole place.
+    let query: TreeQuery?
     let style: ObserverStyle
 }

@@ -7,12 +7,14 @@ public enum Request: Sendable {
     /// The connection is gone: observers go, pending writes fire. Not answered.
     case end
     case identify(Identity)
-    /// - Parameter hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
-    case observe(Path, style: ObserverStyle, hash: String)
+    /// - Parameters:
+    ///   - query: which children; nil for the whole place.
+    ///   - hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
+    case observe(Path, query: TreeQuery? = nil, style: ObserverStyle, hash: String)
     case unobserve(Path, style: ObserverStyle)
     /// Ends the observer with this subscription id, wherever it is (observe protocol).
     case unobserveID(Int64)
-    case get(Path)
+    case get(Path, query: TreeQuery? = nil)
     /// All or nothing. `expectedHash` makes a single write conditional on the stored content (contract §4.6).
     case write([TreeWrite], expectedHash: String? = nil)
     /// Adds a child under a key that the server makes.
@@ -28,7 +30,8 @@ public enum Request: Sendable {
 public enum Reply: Sendable {
     /// Done; nothing to report.
     case done
-    case observing(sequence: UInt64)
+    /// - Parameter lacksIndex: the query's order is declared by no `.indexOn` (contract §3.4).
+    case observing(sequence: UInt64, lacksIndex: Bool)
     case value(Node)
     /// Committed as this sequence number.
     case written(sequence: UInt64)

@@ -15,10 +15,10 @@ extension Core {
             client.identity = identity
             answer(.identified(identity), item)
             recheckObservers(of: client)
-        case .observe(let path, let style, let hash):
-            observe(path, style, hash: hash, item)
+        case .observe(let path, let query, let style, let hash):
+            observe(Observation(path: path, query: query, style: style), hash: hash, item)
         case .unobserve(let path, let style):
-            remove(Observation(path: path, style: style), of: client)
+            for observation in client.observations(at: path, style: style) { remove(observation, of: client) }
             answer(.done, item)
         case .unobserveID(let id):
             if let observation = client.observation(id: id) {
@@ -27,8 +27,8 @@ extension Core {
             } else {
                 answer(.failed(Failure(.unknownObserver, "No observer has the id \(id).")), item)
             }
-        case .get(let path):
-            answer(allowsRead(path, client) ? .value(root.node(at: path)) : .failed(.permissionDenied), item)
+        case .get(let path, let query):
+            answer(get(path, query, client), item)
         case .write(let writes, let expectedHash):
             answer(result(of: writes, expectedHash: expectedHash, client) { .written(sequence: $0) }, item)
         case .push(let path, let value):
@@ -48,8 +48,9 @@ extension Core {
         output.send(format.reply(reply, to: item.token, dialect: item.client.dialect), to: item.client)
     }
 
-    func allowsRead(_ path: Path, _ client: Client) -> Bool {
-        client.identity.isAdmin || rules.allowsRead(path, root: root, auth: client.identity.auth, now: clock(), query: .none)
+    func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
+        client.identity.isAdmin
+            || rules.allowsRead(path, root: root, auth: client.identity.auth, now: clock(), query: query.map(QueryVariables.init) ?? .none)
     }
 
     private func result(of writes: [TreeWrite], expectedHash: String?, _ client: Client, _ success: (UInt64) -> Reply) -> Reply {
@@ -89,42 +90,108 @@ extension Core {
         return .done
     }
 
+    // MARK: Reading
+
+    private func get(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Reply {
+        guard allowsRead(path, query, client) else { return .failed(.permissionDenied) }
+        let node = root.node(at: path)
+        guard let query else { return .value(node) }
+        let ordering = query.orderedBy
+        guard !lacksIndex(ordering, path) else { return .failed(.missingIndex(ordering, path)) }
+        if ordering == .key { return .value(TreeQuery.value(of: query.select(from: .byKey(node.object?.children ?? ChildMap())), in: node)) }
+        // A declared index is built once and kept from then on.
+        let place = observers.place(at: path)
+        place.declareIndex(ordering)
+        return .value(TreeQuery.value(of: query.select(from: place.children(of: node, by: ordering)), in: node))
+    }
+
+    /// Whether an order needs an index that no rule declares; key and priority order need none (contract §3.4).
+    private func lacksIndex(_ ordering: TreeQuery.Index, _ path: Path) -> Bool {
+        switch ordering {
+        case .key, .priority: false
+        case .value, .child: !rules.indexes(at: path).contains(ordering.text)
+        }
+    }
+
     // MARK: Observers
 
-    private func observe(_ path: Path, _ style: ObserverStyle, hash: String, _ item: Database.Item) {
+    private func observe(_ observation: Observation, hash: String, _ item: Database.Item) {
         let client = item.client
-        guard allowsRead(path, client) else { return answer(.failed(.permissionDenied), item) }
+        let (path, style) = (observation.path, observation.style)
+        guard allowsRead(path, observation.query, client) else { return answer(.failed(.permissionDenied), item) }
         if case .events(let id, _) = style, client.observation(id: id) != nil {
             return answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
         }
-        observers.view(at: path, lanes: laneCount).add(client, style: style)
-        client.observations.insert(Observation(path: path, style: style))
-        let node = root.node(at: path)
+        let place = observers.place(at: path)
+        var node = root.node(at: path)
+        var unindexed = false
+        if let ordering = observation.query?.orderedBy {
+            unindexed = lacksIndex(ordering, path)
+            if !unindexed, ordering != .key { place.declareIndex(ordering) }
+        }
+        let view = place.view(observation.query, over: node, lanes: laneCount)
+        view.add(client, style: style)
+        client.observations.insert(observation)
+        if let window = view.window {
+            node = TreeQuery.value(of: window.selection(over: place.children(of: node, by: window.query.orderedBy)), in: node)
+        }
+        let reply = Reply.observing(sequence: sequence, lacksIndex: unindexed)
         switch style {
         case .patches:
             // Data first: the ok is what makes the client's view complete (contract §2.5 rule 2).
             if hash.isEmpty ? node.exists : node.hash != hash {
                 output.send(format.initial(node, at: path, style: style, sequence: sequence), to: client)
             }
-            answer(.observing(sequence: sequence), item)
+            answer(reply, item)
         case .events:
-            answer(.observing(sequence: sequence), item)
+            answer(reply, item)
             output.send(format.initial(node, at: path, style: style, sequence: sequence), to: client)
         }
     }
 
     private func remove(_ observation: Observation, of client: Client) {
         client.observations.remove(observation)
-        guard let view = observers.existingView(at: observation.path) else { return }
+        guard let place = observers.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { return }
         view.remove(client, style: observation.style)
-        if view.isEmpty { observers.removeView(at: observation.path) }
+        guard view.isEmpty else { return }
+        place.removeView(observation.query)
+        observers.prune(observation.path)
     }
 
     /// Cancels the observers that the client's identity and the rules no longer permit (contract §8.3).
     func recheckObservers(of client: Client) {
-        for observation in client.observations where !allowsRead(observation.path, client) {
+        for observation in client.observations where !allowsRead(observation.path, observation.query, client) {
             remove(observation, of: client)
-            output.send(format.cancelled(observation.path, style: observation.style), to: client)
+            output.send(format.cancelled(observation.path, query: observation.query, style: observation.style), to: client)
         }
+    }
+}
+
+extension QueryVariables {
+    /// What rules see of a query (rules language §11).
+    init(_ query: TreeQuery) {
+        self.init()
+        switch query.orderedBy {
+        case .key: orderByKey = true
+        case .value: orderByValue = true
+        case .priority: orderByPriority = true
+        case .child(let path): orderByChild = path.relativeText
+        }
+        if let start = query.start, start == query.end {
+            equalTo = start.value
+        } else {
+            startAt = query.start?.value
+            endAt = query.end?.value
+        }
+        switch query.keeps {
+        case .first: limitToFirst = query.limit
+        case .last: limitToLast = query.limit
+        }
+    }
+}
+
+extension Failure {
+    static func missingIndex(_ ordering: TreeQuery.Index, _ path: Path) -> Failure {
+        Failure(.failure, "Index not defined, add \".indexOn\": \"\(ordering.text)\", for path \"\(path)\", to the rules")
     }
 }

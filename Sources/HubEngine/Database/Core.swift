@@ -24,8 +24,19 @@ final class Core: @unchecked Sendable {
     var output: OutputBuffer
     var commits: [Commit] = []
     /// Batches that wait for the log, oldest first. Nothing overtakes them.
-    private var waiting: [(output: OutputBuffer, isDurable: Bool)] = []
+    private var waiting: [WaitingBatch] = []
+    /// Number of the oldest waiting batch.
     private var firstWaiting = 0
+    /// What is known to be durable: where to go back to when the log fails.
+    private var durable: (root: Node, sequence: UInt64)
+
+    private struct WaitingBatch {
+        let output: OutputBuffer
+        /// The content after the batch.
+        let root: Node
+        let sequence: UInt64
+        var isDurable: Bool
+    }
 
     init(
         queue: DispatchQueue, rules: RuleSet, start: (root: Node, sequence: UInt64), log: any CommitLog, lanes: Int,
@@ -35,6 +46,7 @@ final class Core: @unchecked Sendable {
         self.rules = rules
         root = start.root
         sequence = start.sequence
+        durable = start
         self.log = log
         laneCount = lanes
         self.format = format
@@ -66,11 +78,15 @@ final class Core: @unchecked Sendable {
         commits = []
         if written.isEmpty || log.isImmediate {
             if !written.isEmpty { log.append(written) { _ in } }
-            if waiting.isEmpty { batch.release(to: outlet) } else { waiting.append((batch, isDurable: true)) }
+            if waiting.isEmpty {
+                batch.release(to: outlet)
+            } else {
+                waiting.append(WaitingBatch(output: batch, root: root, sequence: sequence, isDurable: true))
+            }
             return
         }
         let index = firstWaiting + waiting.count
-        waiting.append((batch, isDurable: false))
+        waiting.append(WaitingBatch(output: batch, root: root, sequence: sequence, isDurable: false))
         log.append(written) { [self] result in
             queue.async { [self] in becameDurable(index, result) }
         }
@@ -78,15 +94,29 @@ final class Core: @unchecked Sendable {
 
     private func becameDurable(_ index: Int, _ result: Result<Void, any Error>) {
         dispatchPrecondition(condition: .onQueue(queue))
-        // A log that failed has said so and keeps failing: its batches are never acknowledged.
-        guard case .success = result else { return }
+        // Below the first: the batch was given up together with an earlier one.
+        guard index >= firstWaiting else { return }
+        guard case .success = result else { return goBack() }
         waiting[index - firstWaiting].isDurable = true
         var released = 0
         while released < waiting.count, waiting[released].isDurable {
             waiting[released].output.release(to: outlet)
+            durable = (waiting[released].root, waiting[released].sequence)
             released += 1
         }
         waiting.removeFirst(released)
         firstWaiting += released
+    }
+
+    /// The log refused: the content goes back to what is durable, which is all that anybody has been told. Clients with a
+    /// request in the batches that are given up are disconnected, so that they ask again.
+    private func goBack() {
+        let givenUp = waiting
+        waiting = []
+        firstWaiting += givenUp.count
+        (root, sequence) = durable
+        observers.rebuild(over: root)
+        for client in givenUp.flatMap(\.output.recipients) where !client.hasEnded { output.close(client) }
+        finishBatch()
     }
 }

@@ -13,6 +13,8 @@ import Synchronization
 public final class Database: Sendable {
     public let name: String
     public let queue: DispatchQueue
+    /// Where the commits go.
+    public let log: any CommitLog
 
     private let inbox = Mutex(Inbox())
     private let core: Core
@@ -38,6 +40,7 @@ public final class Database: Sendable {
         format: any WireFormat, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
     ) {
         self.name = name
+        self.log = log
         queue = DispatchQueue(label: "vigla.database.\(name)")
         core = Core(
             queue: queue, rules: rules, start: start, log: log, lanes: lanes, format: format, outlet: outlet, clock: clock)
@@ -77,6 +80,9 @@ public final class Database: Sendable {
 }
 
 /// Where commits become durable. `completion` is called once for each append, in order, from any thread.
+///
+/// After a failure nothing of that append is stored, and those made on top of it fail too; the database goes back to its last
+/// durable content and continues from there.
 public protocol CommitLog: Sendable {
     func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, any Error>) -> Void)
     /// Whether appends complete at once, so that nothing needs to wait.

@@ -1,66 +1,55 @@
 import JSONTree
 
-/// All that is observed, as a tree of places; a place without a view stands for places below it that have one.
+/// All that is observed, as a tree of places.
 ///
 /// Confined to the database queue. A write walks its own path and then only into places below it whose value has changed,
-/// so its cost is O(depth + views touched).
+/// so its cost is O(depth + places touched).
 struct ObserverTree {
-    private let root = Place()
+    private let root = ObservedPlace(path: .root)
 
-    /// A place with observers at or below it.
-    private final class Place {
-        var children: [Key: Place] = [:]
-        var view: View?
-        var isEmpty: Bool { view == nil && children.isEmpty }
-    }
-
-    /// The view of a place, made when missing.
-    func view(at path: Path, lanes: Int) -> View {
+    /// The place, made when missing.
+    func place(at path: Path) -> ObservedPlace {
         var place = root
-        for key in path.keys {
+        for (depth, key) in path.keys.enumerated() {
             if let next = place.children[key] {
                 place = next
             } else {
-                let next = Place()
+                let next = ObservedPlace(path: Path(path.keys[...depth]))
                 place.children[key] = next
                 place = next
             }
         }
-        if let view = place.view { return view }
-        let view = View(path: path, lanes: lanes)
-        place.view = view
-        return view
+        return place
     }
 
-    func existingView(at path: Path) -> View? {
+    func existingPlace(at path: Path) -> ObservedPlace? {
         var place = root
         for key in path.keys {
             guard let next = place.children[key] else { return nil }
             place = next
         }
-        return place.view
+        return place
     }
 
-    /// Forgets a place whose view has no observers left, and the places above it that only led there.
-    func removeView(at path: Path) {
+    /// Forgets a place that nothing is observed at any more, and the places above it that only led there.
+    func prune(_ path: Path) {
         var places = [root]
         for key in path.keys {
             guard let next = places[places.count - 1].children[key] else { return }
             places.append(next)
         }
-        places[places.count - 1].view = nil
         for depth in stride(from: path.depth, to: 0, by: -1) where places[depth].isEmpty {
             places[depth - 1].children[path.keys[depth - 1]] = nil
         }
     }
 
-    /// Calls `touch` for each view that a write at `path` concerns: those above, with `isBelow` false; the one at the place
-    /// and the ones below it whose value differs, with `isBelow` true.
-    func visit(touchedBy path: Path, old: Node, new: Node, _ touch: (View, _ isBelow: Bool) -> Void) {
+    /// Calls `touch` for each place that a write at `path` concerns: those above, with `isBelow` false; the place itself and
+    /// the ones below it whose value differs, with `isBelow` true.
+    func visit(touchedBy path: Path, old: Node, new: Node, _ touch: (ObservedPlace, _ isBelow: Bool) -> Void) {
         var place = root
         var (before, after) = (old, new)
         for key in path.keys {
-            if let view = place.view { touch(view, false) }
+            if place.isActive { touch(place, false) }
             guard let next = place.children[key] else { return }
             place = next
             before = before.child(key)
@@ -69,18 +58,27 @@ struct ObserverTree {
         visitBelow(place, before, after, touch)
     }
 
-    private func visitBelow(_ place: Place, _ old: Node, _ new: Node, _ touch: (View, Bool) -> Void) {
+    private func visitBelow(_ place: ObservedPlace, _ old: Node, _ new: Node, _ touch: (ObservedPlace, Bool) -> Void) {
         if old.isIdentical(to: new) { return }
-        if let view = place.view { touch(view, true) }
+        if place.isActive { touch(place, true) }
         for (key, child) in place.children { visitBelow(child, old.child(key), new.child(key), touch) }
+    }
+
+    /// Brings all windows in line with a tree that was replaced as a whole.
+    func rebuild(over node: Node) {
+        func visit(_ place: ObservedPlace, _ node: Node) {
+            place.rebuild(over: node)
+            for (key, child) in place.children { visit(child, node.child(key)) }
+        }
+        visit(root, node)
     }
 
     /// Every client that observes anything.
     func clients() -> [Client] {
         var seen: Set<ObjectIdentifier> = []
         var found: [Client] = []
-        func visit(_ place: Place) {
-            for audience in place.view?.audiences.values ?? [:].values {
+        func visit(_ place: ObservedPlace) {
+            for audience in place.views.values.flatMap({ Array($0.audiences.values) }) {
                 for client in audience.lanes.joined() where seen.insert(ObjectIdentifier(client)).inserted { found.append(client) }
             }
             for child in place.children.values { visit(child) }

@@ -1,18 +1,19 @@
 import JSONTree
 
-/// A place that is observed, shared by all its observers: a change is computed once, and encoded once for each style.
+/// What is observed at a place: all of it, or the window of a query. Shared by all its observers: a change is computed once,
+/// and encoded once for each style of observer.
 ///
 /// Confined to the database queue.
 final class View {
     let path: Path
+    /// The children that the query shows; nil for a view of the whole place.
+    var window: QueryWindow?
     private let laneCount: Int
     private(set) var audiences: [ObserverStyle: Audience] = [:]
-    /// Scratch of the commit being fanned out: indexes of its writes that touch this view, and whether one covers it whole.
-    var touchedBy: [Int] = []
-    var isOverwritten = false
 
-    init(path: Path, lanes: Int) {
+    init(path: Path, window: QueryWindow?, lanes: Int) {
         self.path = path
+        self.window = window
         laneCount = lanes
     }
 

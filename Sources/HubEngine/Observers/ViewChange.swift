@@ -5,10 +5,9 @@ public struct ViewChange: Sendable {
     /// The observed place.
     public let path: Path
     public let sequence: UInt64
-    /// The value at the place before and after.
-    public let old: Node
+    /// The value at the place now, or what a query shows of it; a query sets it only when `patches` is empty.
     public let new: Node
-    /// The writes below the place, as absolute path and resulting value; empty when the place itself was overwritten.
+    /// What changed below the place, as absolute path and resulting value; empty when the place itself was overwritten.
     public let patches: [(path: Path, value: Node)]
     /// Child and value events, computed when an observer asks for events.
     public let events: [ChildEvent]

@@ -30,6 +30,11 @@ struct OutputBuffer {
 
     mutating func close(_ client: Client) { lanes[client.lane].append(.close(client)) }
 
+    /// Who would be answered.
+    var recipients: [Client] {
+        lanes.joined().compactMap { if case .one(let client, _) = $0 { client } else { nil } }
+    }
+
     func release(to outlet: Outlet) {
         for (lane, deliveries) in lanes.enumerated() where !deliveries.isEmpty { outlet(lane, deliveries) }
     }

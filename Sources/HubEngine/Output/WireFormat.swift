@@ -8,5 +8,5 @@ public protocol WireFormat: Sendable {
     func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8]
     func change(_ change: ViewChange, style: ObserverStyle) -> [UInt8]
     /// The observer ends because it is no longer permitted.
-    func cancelled(_ path: Path, style: ObserverStyle) -> [UInt8]
+    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8]
 }

@@ -7,7 +7,7 @@ extension HubFormat {
     func observe(_ reply: Reply, _ id: Int64) -> [UInt8] {
         switch reply {
         case .done: frame(ObserveReply.ok(id))
-        case .observing(let sequence), .written(let sequence): frame(ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))))
+        case .observing(let sequence, _), .written(let sequence): frame(ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))))
         case .value(let node): frame(ObserveReply.ok(id, ObserveSuccess(value: node)))
         case .pushed(let key, let sequence): frame(ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), key: key)))
         case .identified(let identity): frame(ObserveReply.ok(id, ObserveSuccess(uid: identity.uid)))

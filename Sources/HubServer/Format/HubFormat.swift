@@ -25,9 +25,9 @@ struct HubFormat: WireFormat {
         }
     }
 
-    func cancelled(_ path: Path, style: ObserverStyle) -> [UInt8] {
+    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] {
         switch style {
-        case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: nil))
+        case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: query))
         case .events(let id, _): observeCancelled(id)
         }
     }
@@ -37,7 +37,7 @@ struct HubFormat: WireFormat {
     private func realtime(_ reply: Reply, _ number: Int64) -> [UInt8] {
         switch reply {
         case .done, .written, .pushed: RealtimeReply.ok(number)
-        case .observing: RealtimeReply.okListen(number)
+        case .observing(_, let lacksIndex): RealtimeReply.okListen(number, lacksIndex: lacksIndex)
         case .value(let node): RealtimeReply.ok(number, value: node)
         case .identified(let identity): RealtimeReply.okAuth(number, auth: identity.auth, expires: identity.expires)
         case .failed(let failure):

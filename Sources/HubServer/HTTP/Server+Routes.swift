@@ -9,8 +9,10 @@ import WireProtocols
 enum Route {
     case response([UInt8])
     case refusal(HTTPFailure)
-    /// Send the bytes, then hand the connection to the session.
-    case upgrade([UInt8], () -> WebSocketSession)
+    /// The answer comes later: hand over the means to give it.
+    case pending((PendingAnswer) -> Void)
+    /// Send the bytes, then hand the connection to the socket.
+    case upgrade([UInt8], () -> WebSocketCarrier)
 }
 
 extension Server {
@@ -18,8 +20,20 @@ extension Server {
     func route(_ request: HTTPInboundRequest, _ connection: Connection) -> Route {
         switch request.target.segments.first {
         case nil: return .response(redirect("/.console/", request))
-        case ".ws": return webSocket(request, connection) { RealtimeSession($0, database: $1, server: $2, request: request) }
-        case ".observe": return webSocket(request, connection) { ObserveSession($0, database: $1, server: $2) }
+        case ".ws":
+            if let joined = request.target.value("s"), !joined.isEmpty {
+                return webSocket(request, connection) { [unowned self] in join($0, to: joined, in: $1, request) }
+            }
+            return webSocket(request, connection) { [unowned self] carrier, database in
+                RealtimeSession(
+                    carrier, id: RandomText.make(32), host: dialled(request), replacing: request.target.value("ls"), lane: carrier.lane.index,
+                    database: database, server: self)
+            }
+        case ".lp": return longPoll(request, connection)
+        case ".observe":
+            return webSocket(request, connection) { [unowned self] carrier, database in
+                ObserveSession(carrier, lane: carrier.lane.index, database: database, server: self)
+            }
         case ".console": return .response(consoleFile(request))
         case ".health": return .response(plain(.ok, "{\"status\":\"ok\"}\n", "application/json", request))
         default:
@@ -28,27 +42,45 @@ extension Server {
         }
     }
 
+    /// - Parameter listen: makes whoever speaks through the socket; nil when it is being closed already.
     private func webSocket(
-        _ request: HTTPInboundRequest, _ connection: Connection, _ make: @escaping (Connection, Database, Server) -> WebSocketSession
+        _ request: HTTPInboundRequest, _ connection: Connection, _ listen: @escaping (WebSocketCarrier, Database) -> (any SocketListener)?
     ) -> Route {
-        let name = Namespace.name(of: request, default: settings.namespace)
         switch WebSocketHandshake.respond(to: request) {
         case .failure(let failure): return .refusal(failure)
         case .success(let accepted):
-            guard let database = hub.database(name) else {
-                logger.notice("unknown namespace", metadata: ["namespace": "\(name.prefix(64))", "peer": "\(connection.remoteAddress)"])
-                let text = "{\"error\":\"Unknown namespace. This server holds: \(settings.namespace).\"}\n"
-                return .response(plain(.notFound, text, "application/json; charset=utf-8", request))
+            guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
+            return .upgrade(accepted) { [unowned self] in
+                let carrier = WebSocketCarrier(connection, server: self)
+                carrier.listener = listen(carrier, database)
+                return carrier
             }
-            return .upgrade(accepted) { [unowned self] in make(connection, database, self) }
         }
     }
+
+    /// The database that a request means; nil when there is none.
+    func database(for request: HTTPInboundRequest, _ connection: Connection) -> Database? {
+        let name = Namespace.name(of: request, default: settings.namespace)
+        let database = hub.database(name)
+        if database == nil {
+            logger.notice("unknown namespace", metadata: ["namespace": "\(name.prefix(64))", "peer": "\(connection.remoteAddress)"])
+        }
+        return database
+    }
+
+    func unknownNamespace(_ request: HTTPInboundRequest) -> [UInt8] {
+        let text = "{\"error\":\"Unknown namespace. This server holds: \(settings.namespace).\"}\n"
+        return plain(.notFound, text, "application/json; charset=utf-8", request)
+    }
+
+    /// `host[:port]` as the client dialled it (contract §1.3).
+    func dialled(_ request: HTTPInboundRequest) -> String { request.host ?? "\(settings.host):\(port)" }
 
     private func redirect(_ location: String, _ request: HTTPInboundRequest) -> [UInt8] {
         HTTPResponseEncoder.response(.found, fields: [.location: location], keepsAlive: request.keepsAlive, isHead: request.method == .head)
     }
 
-    private func plain(_ status: HTTPResponse.Status, _ text: String, _ type: String, _ request: HTTPInboundRequest) -> [UInt8] {
+    func plain(_ status: HTTPResponse.Status, _ text: String, _ type: String, _ request: HTTPInboundRequest) -> [UInt8] {
         HTTPResponseEncoder.response(
             status, fields: [.contentType: type, .cacheControl: "no-cache"], body: Array(text.utf8), keepsAlive: request.keepsAlive,
             isHead: request.method == .head)

@@ -1,10 +1,73 @@
+import Dispatch
 import HubEngine
+import Journal
 import JSONTree
 import Logging
+
+/// The durable side of a server: one journal for each namespace in one data folder.
 final class DataStore: Sendable {
-    init(folder: String, durability: Durability, logger: Logger) throws(ServerError) { throw .cannotOpen("not yet") }
-    func recover(_ name: String) throws -> (root: Node, sequence: UInt64) { (.null, 0) }
-    func log(for name: String) -> any CommitLog { NoCommitLog() }
-    func writeSnapshot(_ name: String, root: Node, sequence: UInt64) {}
-    func close() {}
+    private let store: JournalStore
+    private let logger: Logger
+
+    init(folder: String, durability: Durability, logger: Logger) throws(ServerError) {
+        self.logger = logger
+        do { store = try JournalStore.open(folder: folder, settings: .init(durability: durability)) } catch { throw .cannotOpen("\(error)") }
+    }
+
+    /// A namespace's content and where its commits go from now on. Blocks while it reads; ask once for each namespace.
+    func open(_ name: String) throws(JournalError) -> (root: Node, sequence: UInt64, log: CommitJournal) {
+        let recovered = try store.recover(name)
+        if recovered.sequence > 0 {
+            logger.info("recovered", metadata: ["namespace": "\(name)", "commits": "\(recovered.sequence)", "replayed": "\(recovered.replayed)"])
+        }
+        return (recovered.root, recovered.sequence, CommitJournal(store.journal(for: name), namespace: name, logger: logger))
+    }
+
+    /// Frees the folder for another process, after everything appended before. Calls back from a queue of its own.
+    func close(_ done: @escaping @Sendable () -> Void) {
+        // Not on the journal queue, which the store waits for.
+        DispatchQueue.global().async { [store, logger] in
+            do { try store.close() } catch { logger.error("the data could not be closed", metadata: ["reason": "\(error)"]) }
+            done()
+        }
+    }
+}
+
+/// Writes a database's commits to its journal: one batch of commits is one row.
+final class CommitJournal: CommitLog {
+    private let journal: SQLiteJournal
+    private let namespace: String
+    private let logger: Logger
+
+    init(_ journal: SQLiteJournal, namespace: String, logger: Logger) {
+        self.journal = journal
+        self.namespace = namespace
+        self.logger = logger
+    }
+
+    var isImmediate: Bool { false }
+
+    func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, any Error>) -> Void) {
+        guard let first = commits.first, let last = commits.last else { return completion(.success(())) }
+        let operations = commits.flatMap(\.operations).map { operation -> JournalOperation in
+            operation.part == .priority ? .priority(operation.path, operation.value) : .set(operation.path, operation.value)
+        }
+        let batch = JournalBatch(sequence: last.sequence, after: first.sequence - 1, operations: operations)
+        journal.append(batch) { [logger, namespace] result in
+            if case .failure(let error) = result {
+                logger.error("commits could not be stored", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+            }
+            completion(result.mapError { $0 })
+        }
+    }
+
+    /// Stores the whole tree, so that the next start replays nothing, and takes no more commits.
+    func close(_ root: Node, _ sequence: UInt64, _ done: @escaping @Sendable () -> Void) {
+        journal.close(snapshot: JournalSnapshot(root: root, sequence: sequence)) { [logger, namespace] result in
+            if case .failure(let error) = result {
+                logger.error("no snapshot at close", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+            }
+            done()
+        }
+    }
 }

@@ -5,6 +5,7 @@ import HubEngine
 final class Lane: @unchecked Sendable {
     // Sendable: mutable state is used on the loop's queue only, which every entry checks.
     let loop: EventLoop
+    var index: Int { loop.index }
     private let limits: ServerLimits
     private var members: [ObjectIdentifier: any LaneMember] = [:]
     /// Seconds since the lane began, counted by its own timer: reading it costs nothing.
@@ -39,11 +40,11 @@ final class Lane: @unchecked Sendable {
         loop.execute { [loop] in
             for delivery in deliveries {
                 switch delivery {
-                case .one(let client, let bytes): session(client).connection.send(bytes)
+                case .one(let client, let bytes): session(client).carrier.send(bytes)
                 case .many(let clients, let bytes):
                     let frame = loop.stage(bytes)
-                    for client in clients { session(client).connection.send(frame) }
-                case .close(let client): session(client).connection.close(.dismissed)
+                    for client in clients { session(client).carrier.send(frame, bytes) }
+                case .close(let client): session(client).carrier.dismiss()
                 }
             }
         }
@@ -57,4 +58,4 @@ protocol LaneMember: AnyObject {
 
 /// Every client that this server gives to an engine is a session.
 @inline(__always)
-private func session(_ client: Client) -> WebSocketSession { unsafeDowncast(client, to: WebSocketSession.self) }
+private func session(_ client: Client) -> Session { unsafeDowncast(client, to: Session.self) }

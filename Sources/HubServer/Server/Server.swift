@@ -7,7 +7,8 @@ import WireProtocols
 
 /// A running hub: loops, listener, databases. Start it once, stop it once.
 ///
-///     accept ─► HTTPConnection ─► (upgrade) ─► RealtimeSession | ObserveSession ─► Database
+///     accept ─► HTTPConnection ─► (upgrade) ─► WebSocketCarrier ─► RealtimeSession | ObserveSession ─► Database
+///                    ├─► polls ─► LongPollCarrier ─► RealtimeSession ─► Database
 ///                    └─► console files, health
 public final class Server: Sendable {
     public let settings: ServerSettings
@@ -15,6 +16,7 @@ public final class Server: Sendable {
     let hub: Hub
     let lanes: [Lane]
     let console: ConsoleFiles?
+    let longPolls: LongPollSessions
     private let group: EventLoopGroup
     private let listener: Listener
     private let store: DataStore?
@@ -31,6 +33,7 @@ public final class Server: Sendable {
         } catch { throw .cannotListen("\(error)") }
         let lanes = group.loops.map { Lane(loop: $0, limits: settings.limits) }
         self.lanes = lanes
+        longPolls = LongPollSessions(limit: settings.limits.longPoll.sessions)
         console = settings.webFolder.map(ConsoleFiles.init)
 
         let store = try settings.dataFolder.map { folder throws(ServerError) in
@@ -41,10 +44,10 @@ public final class Server: Sendable {
         hub = Hub { name in
             guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }
             do {
-                let start = try store?.recover(name) ?? (.null, 0)
+                let stored = try store?.open(name)
                 return Database(
-                    name: name, rules: settings.rules, start: start, log: store?.log(for: name) ?? NoCommitLog(), lanes: loopCount,
-                    format: HubFormat(), outlet: outlet, clock: { Clock.nowMs() })
+                    name: name, rules: settings.rules, start: stored.map { ($0.root, $0.sequence) } ?? (.null, 0),
+                    log: stored?.log ?? NoCommitLog(), lanes: loopCount, format: HubFormat(), outlet: outlet, clock: { Clock.nowMs() })
             } catch {
                 logger.error("namespace could not be opened", metadata: ["namespace": "\(name)", "reason": "\(error)"])
                 return nil
@@ -62,17 +65,24 @@ public final class Server: Sendable {
     /// Closes connections, fires what was left for disconnects, writes a snapshot, then calls back.
     public func stop(_ done: @escaping @Sendable () -> Void) {
         listener.stop()
+        // Sessions without a connection end first, so that the loops still carry the last answers to their polls.
+        longPolls.endAll(lanes) { [self] in closeConnections(done) }
+    }
+
+    private func closeConnections(_ done: @escaping @Sendable () -> Void) {
         group.shutdown { [self] in
             // The sessions' ends were submitted while the loops closed; a snapshot behind them sees their writes.
             let databases = hub.all
             let countdown = Countdown(databases.count) { [self] in
-                store?.close()
-                done()
+                if let store { store.close(done) } else { done() }
             }
             for database in databases {
-                database.snapshot { [self] root, sequence in
-                    store?.writeSnapshot(database.name, root: root, sequence: sequence)
-                    countdown.arrive()
+                database.snapshot { root, sequence in
+                    if let journal = database.log as? CommitJournal {
+                        journal.close(root, sequence) { countdown.arrive() }
+                    } else {
+                        countdown.arrive()
+                    }
                 }
             }
         }

@@ -1,4 +1,5 @@
 public import DispatchNet
+public import Journal
 public import SecurityRules
 public import WireProtocols
 
@@ -25,14 +26,6 @@ public struct ServerSettings: Sendable {
     public init() {}
 }
 
-/// When a commit counts as durable.
-public enum Durability: String, Sendable, CaseIterable {
-    /// On disk before it is acknowledged.
-    case full
-    /// In the operating system's hands; a power loss may take the last moments.
-    case normal
-}
-
 /// Every limit of a server with its unit and default. Each is met by a test from both sides.
 public struct ServerLimits: Sendable {
     public var http = HTTPLimits()
@@ -42,6 +35,8 @@ public struct ServerLimits: Sendable {
     /// Bytes of a realtime message over all its chunks, and of an observe request; more is answered with `too_big`.
     /// Default 16 MiB (contract §4.1). Strings: 10 MiB.
     public var realtime = RealtimeLimits()
+    /// Long polling: how long polls are held, when a client counts as gone, what may wait.
+    public var longPoll = LongPollLimits()
     /// Seconds without any byte from a WebSocket peer before it is asked for a sign of life. Default 25.
     public var pingAfterSeconds = 25
     /// Seconds without any byte from a WebSocket peer before its session ends. Default 75 (contract §1.5).

@@ -1,14 +1,13 @@
-import DispatchNet
 import HubEngine
 import JSONTree
 import WireProtocols
 
 /// A program that speaks the observe protocol: one JSON object per text frame (docs/observe-protocol.md).
-final class ObserveSession: WebSocketSession, @unchecked Sendable {
-    // Sendable: everything declared here is used on the connection's loop only.
+final class ObserveSession: Session, @unchecked Sendable {
+    // Sendable: everything declared here is used on the lane's loop only.
 
-    init(_ connection: Connection, database: Database, server: Server) {
-        super.init(connection, database: database, server: server, dialect: .observe)
+    init(_ carrier: any Carrier, lane: Int, database: Database, server: Server) {
+        super.init(carrier, lane: lane, database: database, server: server, dialect: .observe)
     }
 
     override func received(text: UnsafeRawBufferPointer) {
@@ -16,8 +15,8 @@ final class ObserveSession: WebSocketSession, @unchecked Sendable {
             submit(try ObserveRequest.parse(text), size: text.count)
         } catch {
             // Nobody can be told which request it was: say what is wrong and end.
-            connection.send(WebSocketFrame.text(ObserveReply.failed(nil, error.fault)))
-            close(WebSocketCloseCode.policyViolation, error.fault.message)
+            carrier.send(WebSocketFrame.text(ObserveReply.failed(nil, error.fault)))
+            carrier.close(WebSocketCloseCode.policyViolation, error.fault.message)
         }
     }
 

@@ -7,7 +7,7 @@ extension JSONReader {
     public mutating func writeValue(depth: Int = 0, maxStringBytes: Int = 10_485_760) throws(JSONError) -> WriteValue {
         var context = NodeContext(room: Path.maxDepth - depth, maxStringBytes: maxStringBytes)
         let node = try node(&context)
-        return WriteValue(node: node, deferred: context.deferred)
+        return WriteValue(node: node, deferred: context.remaining())
     }
 
     /// What is known while a value is read.
@@ -17,6 +17,22 @@ extension JSONReader {
         /// Keys from the value's root to the node being read.
         var keys = ContiguousArray<Key>()
         var deferred: [WriteValue.Deferred] = []
+        /// Parts of `deferred` in members that a later duplicate replaced.
+        var overwritten: [Range<Int>] = []
+        var members = MemberStack()
+
+        mutating func deferServerValue(_ value: Special.Value?, as target: WriteValue.Deferred.Target) {
+            guard case .server(let serverValue) = value else { return }
+            deferred.append(WriteValue.Deferred(path: Path(keys), target: target, value: serverValue))
+        }
+
+        /// The server values that stand in the data.
+        func remaining() -> [WriteValue.Deferred] {
+            if overwritten.isEmpty { return deferred }
+            var isOverwritten = [Bool](repeating: false, count: deferred.count)
+            for range in overwritten { for i in range { isOverwritten[i] = true } }
+            return zip(deferred, isOverwritten).compactMap { $1 ? nil : $0 }
+        }
     }
 
     private mutating func node(_ context: inout NodeContext) throws(JSONError) -> Node {
@@ -57,63 +73,53 @@ extension JSONReader {
 
     private mutating func arrayNode(_ context: inout NodeContext) throws(JSONError) -> Node {
         try beginArray()
-        var entries = ContiguousArray<ChildMap.Entry>()
+        let outer = context.members.begin()
         var index = 0
         while try nextElement() {
             let key = Key(index: index)
             let node = try child(key, &context)
-            if node.exists { entries.append(ChildMap.Entry(key: key, node: node)) }
+            context.members.add(key, node)
             index += 1
         }
-        return entries.isEmpty ? .null : .object(ObjectNode(children: ChildMap(sorted: entries)))
+        let children = context.members.end(outer)
+        return children.isEmpty ? .null : .object(ObjectNode(children: children))
     }
 
     private mutating func objectNode(_ context: inout NodeContext) throws(JSONError) -> Node {
         let start = offset
         try beginObject()
-        var entries = ContiguousArray<ChildMap.Entry>()
-        var isAscending = true
+        let outer = context.members.begin()
         var special = Special()
+        var serverValues: [Key: Range<Int>] = [:]
         while let name = try nextName() {
             if name.utf8.first == UInt8(ascii: ".") {
                 try special.read(name, &self, context.maxStringBytes)
                 continue
             }
             let key = Key(name)
-            guard key.isValid else { throw .invalidKey(String(name.prefix(64)), offset: offset) }
+            guard key.isValid else { throw .invalidKey(Self.cut(name), offset: offset) }
+            let known = context.deferred.count
             let node = try child(key, &context)
-            if let last = entries.last, !(last.key < key) { isAscending = false }
-            entries.append(ChildMap.Entry(key: key, node: node))
+            if !serverValues.isEmpty, let overwritten = serverValues.removeValue(forKey: key) { context.overwritten.append(overwritten) }
+            if context.deferred.count > known { serverValues[key] = known..<context.deferred.count }
+            context.members.add(key, node)
         }
-        if !isAscending { entries = Self.ordered(entries) }
-        entries.removeAll { $0.node.isNull }
+        let children = context.members.end(outer)
 
-        let path = Path(context.keys)
         if let value = special.value {
-            guard entries.isEmpty else { throw .invalidValue(offset: start) }
-            if case .server(let serverValue) = value { context.deferred.append(.init(path: path, target: .value, value: serverValue)) }
+            guard children.isEmpty else { throw .invalidValue(offset: start) }
             guard value.placeholder.exists else { return .null }
-            if case .server(let serverValue) = special.priority { context.deferred.append(.init(path: path, target: .priority, value: serverValue)) }
+            context.deferServerValue(value, as: .value)
+            context.deferServerValue(special.priority, as: .priority)
             return value.placeholder.with(priority: special.priority?.placeholder ?? .null)
         }
-        if entries.isEmpty { return .null }
-        if case .server(let serverValue) = special.priority { context.deferred.append(.init(path: path, target: .priority, value: serverValue)) }
-        return .object(ObjectNode(children: ChildMap(sorted: entries), priority: special.priority?.placeholder ?? .null))
+        if children.isEmpty { return .null }
+        context.deferServerValue(special.priority, as: .priority)
+        return .object(ObjectNode(children: children, priority: special.priority?.placeholder ?? .null))
     }
 
-    /// Key order; of several entries with one key the last one wins.
-    private static func ordered(_ entries: ContiguousArray<ChildMap.Entry>) -> ContiguousArray<ChildMap.Entry> {
-        let sorted = entries.enumerated().sorted { a, b in
-            let order = Key.order(a.element.key, b.element.key)
-            return order != 0 ? order < 0 : a.offset < b.offset
-        }
-        var unique = ContiguousArray<ChildMap.Entry>()
-        for (_, entry) in sorted {
-            if unique.last?.key == entry.key { unique.removeLast() }
-            unique.append(entry)
-        }
-        return unique
-    }
+    /// The beginning of a member name, for an error text: 64 bytes.
+    private static func cut(_ name: String) -> String { String(decoding: name.utf8.prefix(64), as: UTF8.self) }
 
     /// The dot-members of one object.
     private struct Special {
@@ -126,19 +132,25 @@ extension JSONReader {
         }
 
         var value: Value?
+        /// Which member the value came from.
+        private var known: String?
         var priority: Value?
 
         mutating func read(_ name: String, _ reader: inout JSONReader, _ maxStringBytes: Int) throws(JSONError) {
             switch name {
-            case ".value": value = try reader.leafOrServerValue(maxStringBytes)
-            case ".sv": value = .server(try reader.serverValue())
+            case ".value", ".sv":
+                let offset = reader.offset
+                // Both in one object would leave two values.
+                if let known, known != name { throw .invalidValue(offset: offset) }
+                known = name
+                value = name == ".sv" ? .server(try reader.serverValue()) : try reader.leafOrServerValue(maxStringBytes)
             case ".priority":
                 let offset = reader.offset
                 let read: Value
                 do { read = try reader.leafOrServerValue(maxStringBytes) } catch .invalidValue { throw .invalidPriority(offset: offset) }
                 if case .leaf(.bool) = read { throw .invalidPriority(offset: offset) }
                 priority = read
-            default: throw .invalidKey(String(name.prefix(64)), offset: reader.offset)
+            default: throw .invalidKey(JSONReader.cut(name), offset: reader.offset)
             }
         }
     }

@@ -138,11 +138,32 @@ public struct JSONReader {
         }
         let digits = offset - digitsStart
         if digits == 0 || (digits > 1 && bytes[digitsStart] == UInt8(ascii: "0")) { throw .malformed(offset: start) }
+        let digitsEnd = offset
         let fraction = try scanFraction(start)
         if !fraction, !overflow { return .int(value) }
+        if !overflow, let exact = exactDecimal(whole: value, digitsEnd, negative) { return .number(exact) }
         guard let double = Double(String(decoding: bytes[start..<offset], as: UTF8.self)), double.isFinite else { throw .malformed(offset: start) }
         return .number(double)
     }
+
+    /// A short decimal without exponent such as `23.735901`: a significand of at most 2^53 divided by a power of ten that is
+    /// a double itself is correctly rounded by one division. Everything else is left to the general conversion.
+    private func exactDecimal(whole: Int64, _ digitsEnd: Int, _ negative: Bool) -> Double? {
+        let decimals = offset - digitsEnd - 1
+        guard bytes[digitsEnd] == UInt8(ascii: "."), decimals < Self.powersOfTen.count, whole.magnitude < 1_000_000_000 else { return nil }
+        var significand = whole.magnitude
+        for i in digitsEnd + 1..<offset {
+            let digit = bytes[i] &- UInt8(ascii: "0")
+            guard digit <= 9 else { return nil }
+            significand = significand &* 10 &+ UInt64(digit)
+        }
+        guard significand <= 1 << 53 else { return nil }
+        let value = Double(significand) / Self.powersOfTen[decimals]
+        return negative ? -value : value
+    }
+
+    /// With nine digits before the point, ten after it stay within 64 bits.
+    private static let powersOfTen: [Double] = [1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10]
 
     private mutating func scanFraction(_ start: Int) throws(JSONError) -> Bool {
         var found = false

@@ -15,6 +15,23 @@ extension Node {
         mutate(at: path.keys[...]) { $0 = $0.with(priority: priority) }
     }
 
+    /// Sets every child of an object below a place in one walk; the place's other children and its priority stay.
+    /// Does nothing unless `children` is an object. O(depth · log n + children · log n)
+    public mutating func merge(_ children: Node, at path: Path) {
+        guard let added = children.object else { return }
+        mutate(at: path.keys[...]) { $0.adopt(added) }
+    }
+
+    private mutating func adopt(_ added: ObjectNode) {
+        guard var object = takeObject() else {
+            self = .object(ObjectNode(children: added.children, priority: priority))
+            return
+        }
+        if !isKnownUniquelyReferenced(&object) || object.isHashed { object = object.copy(priority: object.priority) }
+        for (key, node) in added.children { object.children.set(key, node) }
+        self = .object(object)
+    }
+
     /// Lets `body` change the node at a place, copying only what is shared on the way. The result exists, or the place did.
     private mutating func mutate(at keys: ArraySlice<Key>, _ body: (inout Node) -> Void) {
         guard let key = keys.first else {

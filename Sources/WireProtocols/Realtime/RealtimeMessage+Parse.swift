@@ -101,7 +101,7 @@ private struct RealtimeParser {
         var data: Range<Int>?
         var value: WriteValue?
         var entries: [TreeWrite]?
-        var query: RealtimeQuery?
+        var query: TreeQuery?
         var tag: Int64?
         var hash: String?
         var credential: String?
@@ -140,7 +140,7 @@ private struct RealtimeParser {
                     try readData(action, &reader, &body)
                 }
             case "h": body.hash = try reader.text(of: name, &body.fault)
-            case "q": body.query = try RealtimeQuery.read(&reader, &body.fault)
+            case "q": body.query = try TreeQuery.read(&reader, &body.fault)
             case "t": body.tag = try reader.integer(of: name, &body.fault)
             case "cred", "token": body.credential = try reader.text(of: name, &body.fault)
             case "noauth":

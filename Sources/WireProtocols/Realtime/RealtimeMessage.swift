@@ -6,6 +6,20 @@ public enum RealtimeMessage: Sendable {
     case request(RealtimeRequest)
 }
 
+extension RealtimeInbound {
+    /// What came in as a message, wherever it came from; nil for a sign of life. A request over the limit becomes one that
+    /// can only be refused.
+    /// - Throws: `RealtimeError` when the connection must be closed.
+    public func message(limits: RealtimeLimits) throws(RealtimeError) -> RealtimeMessage? {
+        switch self {
+        case .keepAlive: return nil
+        case .message(let bytes): return try RealtimeMessage.parse(bytes, limits: limits)
+        case .oversized(let number): return .request(RealtimeRequest(number: number, action: .invalid(action: "", .writeTooBig)))
+        case .failure(let error): throw error
+        }
+    }
+}
+
 /// What a client says about the connection itself (contract §1.4).
 public enum RealtimeControl: Sendable, Hashable {
     /// Answer with `RealtimeReply.pong`.
@@ -30,11 +44,11 @@ public enum RealtimeAction: Sendable {
     case stats
     /// `q`. A query is present when the client sent one, even if `isDefault`. `hash` is what the client already holds;
     /// nil when it did not say. `ch` (contract §4.7) is ignored: a full answer is always right.
-    case listen(path: Path, query: RealtimeQuery?, tag: Int64?, hash: String?)
+    case listen(path: Path, query: TreeQuery?, tag: Int64?, hash: String?)
     /// `n`
-    case unlisten(path: Path, query: RealtimeQuery?, tag: Int64?)
+    case unlisten(path: Path, query: TreeQuery?, tag: Int64?)
     /// `g`
-    case get(path: Path, query: RealtimeQuery?)
+    case get(path: Path, query: TreeQuery?)
     /// `p`. A hash makes it compare-and-set (contract §4.6).
     case put(TreeWrite, hash: String?)
     /// `m`: paths of the writes are relative to `path` and do not overlap.

@@ -74,7 +74,7 @@ public struct RealtimePush: Sendable {
     // MARK: Other pushes
 
     /// `c`: a listen is cancelled. `query` must be the one the client sent, nil for a default listen.
-    public static func cancelled(path: Path, query: RealtimeQuery?) -> [UInt8] {
+    public static func cancelled(path: Path, query: TreeQuery?) -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":")
         writer.path(path.keys)

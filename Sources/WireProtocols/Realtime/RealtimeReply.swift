@@ -23,6 +23,12 @@ public enum RealtimeReply {
     /// The answer to `RealtimeControl.ping`.
     public static let pong = Array("{\"t\":\"c\",\"d\":{\"t\":\"o\",\"d\":null}}".utf8)
 
+    /// `a`: the first message on a WebSocket that joins a long-polling session, exactly once (contract §1.8).
+    public static let switchAck = Array("{\"t\":\"c\",\"d\":{\"t\":\"a\",\"d\":{}}}".utf8)
+
+    /// `n`: the last message by long polling, before the session goes on over its WebSocket (contract §1.8).
+    public static let endTransmission = Array("{\"t\":\"c\",\"d\":{\"t\":\"n\",\"d\":{}}}".utf8)
+
     /// Ends the client for the life of its process. Never for a restart: just close (contract §1.4).
     public static func shutdown(reason: String) -> [UInt8] { control("s", reason) }
 

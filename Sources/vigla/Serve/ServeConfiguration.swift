@@ -1,4 +1,5 @@
 import HubServer
+import Journal
 import Logging
 import SecurityRules
 

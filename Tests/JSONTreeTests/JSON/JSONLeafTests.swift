@@ -8,7 +8,7 @@ import Testing
         ("100e-2", .int(1)), ("10", .int(10)), ("9223372036854775807", .int(.max)), ("-9223372036854775808", .int(.min)),
         ("9223372036854775808", .double(0x1p63)), ("-9223372036854775809", .double(-0x1p63)), ("18446744073709551616", .double(0x1p64)),
         ("9007199254740991", .int(9_007_199_254_740_991)), ("9007199254740993", .int(9_007_199_254_740_993)),
-        ("9007199254740992.0", .int(9_007_199_254_740_992)), ("1e17", .double(1e17)), ("0.1", .double(0.1)), ("-1.5e-3", .double(-0.0015)),
+        ("9007199254740992.0", .int(9_007_199_254_740_992)), ("1e17", .double(1e17)), ("0.1", .double(0.1)), ("23.735901", .double(23.735901)), ("-999999999.0000001", .double(-999999999.0000001)), ("0.9007199254740993", .double(0.9007199254740993)), ("2.0000000000", .int(2)), ("-1.5e-3", .double(-0.0015)),
         ("1.7976931348623157e308", .double(.greatestFiniteMagnitude)), ("-1.7976931348623157E308", .double(-.greatestFiniteMagnitude)),
         ("5e-324", .double(.leastNonzeroMagnitude)), ("1e-400", .int(0)), ("0e999", .int(0)), (" \n\t\r7 ", .int(7)),
         ("0.3333333333333333333333333333333333333333333333", .double(1.0 / 3)),
@@ -26,6 +26,17 @@ import Testing
         #expect { try Parsed.number(text) } throws: { ($0 as? JSONError)?.isMalformed == true }
         #expect { try Parsed.write(text) } throws: { ($0 as? JSONError)?.isMalformed == true }
         #expect { try Parsed.skip(Array(text.utf8)) } throws: { ($0 as? JSONError)?.isMalformed == true }
+    }
+
+    @Test func number_shortDecimals_areCorrectlyRounded() throws {
+        var random = SeededRandom(31)
+        for _ in 0..<5000 {
+            let whole = random.below([10, 1000, 1_000_000_000, 10_000_000_000].randomElement(using: &random) ?? 1)
+            let decimals = (0...random.below(13)).map { _ in String(random.below(10)) }.joined()
+            let text = (random.chance(50) ? "-" : "") + "\(whole).\(decimals)"
+            let expected = try #require(Double(text))
+            #expect(try Parsed.number(text) == .number(expected), "\(text)")
+        }
     }
 
     @Test func int_integralOnly_isRead() throws {

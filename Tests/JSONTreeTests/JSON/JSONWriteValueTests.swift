@@ -98,6 +98,38 @@ import Testing
         #expect(try Node(json: #"{".value":1,".value":2}"#) == 2)
     }
 
+    /// Objects within unordered objects, with duplicates and removals, on both sides of the size from which they are kept otherwise.
+    @Test(arguments: [3, 40, 64, 65, 66, 67, 300]) func members_nestedAndUnordered_agreeWithTheModel(size: Int) throws {
+        var random = SeededRandom(UInt64(size))
+        func object(_ depth: Int) -> (json: String, model: NaiveTree?) {
+            var (json, model) = ([String](), NaiveTree())
+            for _ in 0..<(depth == 0 ? size * 2 : 1 + random.below(6)) {
+                let key = "k\(random.below(size * 2))"
+                if random.chance(10) {
+                    json.append("\"\(key)\":null")
+                    model.children[key] = nil
+                } else if depth < 3, random.chance(depth == 1 ? 80 : 25) {
+                    let inner = object(depth + 1)
+                    json.append("\"\(key)\":\(inner.json)")
+                    model.children[key] = inner.model
+                } else {
+                    let number = Int64(random.below(1000))
+                    json.append("\"\(key)\":\(number)")
+                    model.children[key] = NaiveTree(leaf: .int(number))
+                }
+            }
+            return ("{" + json.joined(separator: ",") + "}", model.children.isEmpty ? nil : model)
+        }
+        for _ in 0..<20 {
+            let (json, model) = object(0)
+            let node = try Node(json: json)
+            #expect(NaiveTree(node) == model)
+            let children = node.object?.children ?? ChildMap()
+            let keys = children.map(\.key)
+            #expect(keys == keys.sorted() && keys.count == children.count)
+        }
+    }
+
     @Test func members_unordered_areSorted() throws {
         var random = SeededRandom(21)
         for size in [2, 5, 33, 500] {

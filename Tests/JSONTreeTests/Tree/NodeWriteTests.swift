@@ -131,6 +131,21 @@ import Testing
         #expect(root == before)
     }
 
+    @Test func merge_ofChildren_replacesTheseAndKeepsTheOthersAndThePriority() {
+        var root: Node = ["a": (["x": 1, "y": ["z": 2]] as Node).with(priority: 3), "leaf": Node.int(1).with(priority: 4)]
+        let old = root
+        _ = root.hash
+        root.merge(["y": 5, "w": 6], at: "a")
+        root.merge(["k": 7], at: "leaf")
+        root.merge(["k": 8], at: "new/place")
+        root.merge(9, at: "a")
+        #expect(root == [
+            "a": (["x": 1, "y": 5, "w": 6] as Node).with(priority: 3), "leaf": (["k": 7] as Node).with(priority: 4), "new": ["place": ["k": 8]],
+        ])
+        #expect(root.hash == (try? Node(json: root.json))?.hash)
+        #expect(old == ["a": (["x": 1, "y": ["z": 2]] as Node).with(priority: 3), "leaf": Node.int(1).with(priority: 4)])
+    }
+
     @Test func oldRoot_afterWrites_sharesWhatDidNotChange() throws {
         let old: Node = ["a": ["x": ["deep": 1]], "b": ["y": 2]]
         var new = old

@@ -54,7 +54,7 @@ extension TreeWrite {
     }
 }
 
-extension RealtimeQuery {
+extension TreeQuery {
     var json: String {
         var writer = JSONWriter()
         write(to: &writer)

@@ -3,7 +3,7 @@ import Testing
 @testable import WireProtocols
 
 @Suite struct RealtimeQueryTests {
-    static func query(_ json: String) -> RealtimeQuery? {
+    static func query(_ json: String) -> TreeQuery? {
         guard case .listen(_, let query, _, _) = RealtimeMessage.request("q", "{\"p\":\"/\",\"q\":\(json)}")?.action else { return nil }
         return query
     }
@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test func absence_isNotNull() {
-        #expect(Self.query("{\"sp\":null}")?.start == RealtimeQuery.Bound(value: .null))
+        #expect(Self.query("{\"sp\":null}")?.start == TreeQuery.Bound(value: .null))
         #expect(Self.query("{\"sn\":\"a\",\"sin\":true}")?.start == nil)
         #expect(Self.query("{\"sp\":null}")?.isDefault == false)
     }

@@ -39,7 +39,7 @@ import Testing
 
     @Test func cancels_carryTheQueryInAnArray() {
         #expect(text(RealtimePush.cancelled(path: "a", query: nil)) == "{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":\"a\"}}}")
-        let query = RealtimeQuery(index: .key, limit: 2, viewFrom: .last)
+        let query = TreeQuery(index: .key, limit: 2, viewFrom: .last)
         #expect(text(RealtimePush.cancelled(path: "a", query: query)) ==
             "{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":\"a\",\"q\":[{\"l\":2,\"vf\":\"r\",\"i\":\".key\"}]}}}")
         #expect(text(RealtimePush.authRevoked(RealtimeRefusal(.expiredToken, "Auth token is expired."))) ==

@@ -1,8 +1,6 @@
-public import JSONTree
-
 /// A query as the wire names it (contract §3.1). What was absent stays nil, because a cancel push must repeat the query
 /// exactly as the client sent it (contract §2.3); the computed members give the meaning.
-public struct RealtimeQuery: Sendable, Hashable {
+public struct TreeQuery: Sendable, Hashable {
     /// `i`: what children are ordered by.
     public enum Index: Sendable, Hashable {
         case key

@@ -1,43 +1,40 @@
 import DispatchNet
-import HubEngine
 import WireProtocols
 
-/// A WebSocket connection that speaks one of the hub's protocols: frames in, sign of life, closing handshake.
+/// A WebSocket connection: frames in, sign of life, closing handshake.
 ///
-/// Made and used on the connection's loop, but for what the engine keeps in `Client`.
-class WebSocketSession: Client, LaneMember, @unchecked Sendable {
+/// Made and used on the connection's loop.
+final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     // Sendable: everything declared here is used on the connection's loop only.
     let connection: Connection
-    let database: Database
-    unowned let server: Server
-    let lane_: Lane
+    let lane: Lane
+    /// Whoever speaks through the socket; held until the connection ends.
+    var listener: (any SocketListener)?
     private var decoder: WebSocketDecoder
     /// When the peer was last heard, in the lane's seconds.
     private var heardAt: Int
     private var isAsked = false
     private var isClosing = false
 
-    init(_ connection: Connection, database: Database, server: Server, dialect: Dialect) {
+    init(_ connection: Connection, server: Server) {
         self.connection = connection
-        self.database = database
-        self.server = server
-        lane_ = server.lanes[connection.loop.index]
-        heardAt = lane_.seconds
+        lane = server.lanes[connection.loop.index]
+        heardAt = lane.seconds
         decoder = WebSocketDecoder(role: .server, maxMessageBytes: server.settings.limits.frameBytes)
-        super.init(lane: connection.loop.index, dialect: dialect)
-        lane_.join(self)
+        lane.join(self)
     }
 
-    /// A whole text message; the bytes are valid during the call.
-    func received(text: UnsafeRawBufferPointer) {}
+    func send(_ frames: [UInt8]) { connection.send(frames) }
+
+    func send(_ staged: StagedFrame, _ frames: [UInt8]) { connection.send(staged) }
 
     func received(_ bytes: UnsafeMutableRawBufferPointer) {
-        heardAt = lane_.seconds
+        heardAt = lane.seconds
         isAsked = false
         decoder.receive(bytes) { event in
             guard !isClosing else { return }
             switch event {
-            case .text(let text): received(text: text)
+            case .text(let text): listener?.received(text: text)
             case .binary: close(WebSocketCloseCode.unsupportedData, "Send text frames.")
             case .ping(let payload): connection.send(WebSocketFrame.pong(echoing: payload))
             case .pong: break
@@ -58,9 +55,20 @@ class WebSocketSession: Client, LaneMember, @unchecked Sendable {
         connection.close(code == WebSocketCloseCode.messageTooBig ? .limitExceeded(code) : .protocolError(code))
     }
 
+    func dismiss() { connection.close(.dismissed) }
+
+    /// Says that nothing more will come, with a close frame.
+    func finish() {
+        guard !isClosing else { return }
+        isClosing = true
+        connection.send(WebSocketFrame.close(WebSocketCloseCode.normal))
+        connection.close(.finished)
+    }
+
     func ended(_ reason: CloseReason) {
-        lane_.leave(self)
-        database.submit(.end, from: self)
+        lane.leave(self)
+        listener?.ended()
+        listener = nil
     }
 
     func tick(seconds: Int, limits: ServerLimits) {

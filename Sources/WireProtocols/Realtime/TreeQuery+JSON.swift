@@ -1,14 +1,14 @@
 public import JSONTree
 
-extension RealtimeQuery {
+extension TreeQuery {
     /// Reads a `q` object. Unknown members are ignored; impossible values are noted in `fault`.
-    static func read(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> RealtimeQuery? {
+    static func read(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> TreeQuery? {
         guard try reader.peek() == .object else {
             fault = fault ?? .member("q")
             try reader.skipValue()
             return nil
         }
-        var query = RealtimeQuery()
+        var query = TreeQuery()
         var start = PartialBound()
         var end = PartialBound()
         try reader.beginObject()
@@ -116,7 +116,7 @@ extension RealtimeQuery {
     }
 }
 
-extension RealtimeQuery.Index {
+extension TreeQuery.Index {
     /// `.key`, `.value`, `.priority` or a child path.
     init?(_ text: String, _ fault: inout RequestFault?) {
         switch text {
@@ -129,16 +129,6 @@ extension RealtimeQuery.Index {
                 return nil
             }
             self = .child(path)
-        }
-    }
-
-    /// The form of the wire: `.key`, `.value`, `.priority` or `a/b`.
-    public var text: String {
-        switch self {
-        case .key: ".key"
-        case .value: ".value"
-        case .priority: ".priority"
-        case .child(let path): path.relativeText
         }
     }
 }

@@ -1,0 +1,98 @@
+import JSONTree
+
+extension Core {
+    /// Tells every view that the commit touched: once each, however many writes touched it (contract §2.5 rule 7). A write
+    /// that left its place as it was is told to nobody.
+    func fanOut(_ paths: [Path], old: Node) {
+        var touched: [ObservedPlace] = []
+        for (index, path) in paths.enumerated() where old.node(at: path) != root.node(at: path) {
+            observers.visit(touchedBy: path, old: old, new: root) { place, isBelow in
+                if place.touchedBy.isEmpty, !place.isOverwritten { touched.append(place) }
+                if isBelow { place.isOverwritten = true } else { place.touchedBy.append(index) }
+            }
+        }
+        // A write at depth reads the same for every whole view above it, so its frame is shared among those too.
+        var shared: [UInt8]?
+        for place in touched {
+            let commit = PlaceChange(place, paths, old: old.node(at: place.path), new: root.node(at: place.path), root: root)
+            if place.isOverwritten {
+                place.rebuild(over: commit.new)
+            } else {
+                place.updateIndexes(commit.keys, old: commit.old, new: commit.new)
+            }
+            for (query, view) in place.views {
+                guard let change = query == nil ? whole(view, commit) : windowed(view, place, commit) else { continue }
+                for (style, audience) in view.audiences {
+                    if query == nil, paths.count == 1, !place.isOverwritten, style == .patches(tag: nil) {
+                        let frame = shared ?? format.change(change, style: style)
+                        shared = frame
+                        output.send(frame, to: audience)
+                    } else {
+                        output.send(format.change(change, style: style), to: audience)
+                    }
+                }
+            }
+            place.touchedBy.removeAll(keepingCapacity: true)
+            place.isOverwritten = false
+        }
+    }
+
+    /// What one commit did at one place.
+    private struct PlaceChange {
+        let isOverwritten: Bool
+        let old: Node
+        let new: Node
+        /// Writes below the place; empty when it was overwritten.
+        var patches: [(path: Path, value: Node)] = []
+        /// The children they lie in, in key order.
+        var keys: [Key] = []
+
+        init(_ place: ObservedPlace, _ paths: [Path], old: Node, new: Node, root: Node) {
+            isOverwritten = place.isOverwritten
+            self.old = old
+            self.new = new
+            guard !isOverwritten else { return }
+            for index in place.touchedBy {
+                patches.append((paths[index], root.node(at: paths[index])))
+                keys.append(paths[index].keys[place.path.depth])
+            }
+            if keys.count > 1 { keys = Set(keys).sorted() }
+        }
+    }
+
+    private func whole(_ view: View, _ commit: PlaceChange) -> ViewChange? {
+        let events = view.wantsEvents ? ChildEvent.events(from: commit.old, to: commit.new, keys: commit.isOverwritten ? nil : commit.keys) : []
+        return ViewChange(path: view.path, sequence: sequence, new: commit.new, patches: commit.patches, events: events)
+    }
+
+    /// What a query shows of the commit: children that enter in full, children that leave as null, and of the others what
+    /// was written (contract §3.5). Nil when all of it lies outside the window.
+    private func windowed(_ view: View, _ place: ObservedPlace, _ commit: PlaceChange) -> ViewChange? {
+        guard var window = view.window else { return nil }
+        let ordering = window.query.orderedBy
+        let children = place.children(of: commit.new, by: ordering)
+        if commit.isOverwritten {
+            let value = TreeQuery.value(of: window.selection(over: children), in: commit.new)
+            return ViewChange(path: view.path, sequence: sequence, new: value, patches: [], events: [])
+        }
+        let changes = commit.keys.map { key in
+            let (old, new) = (commit.old.child(key), commit.new.child(key))
+            return QueryWindow.Change(
+                key: key, old: old.exists ? ordering.place(key, old) : nil, new: new.exists ? ordering.place(key, new) : nil)
+        }
+        // Taken out of the view while it changes, so that its entries are not copied.
+        view.window = nil
+        let difference = window.apply(changes, over: children)
+        view.window = window
+
+        var patches: [(path: Path, value: Node)] = []
+        for key in difference.left { patches.append((view.path.appending(key), .null)) }
+        for key in difference.entered { patches.append((view.path.appending(key), commit.new.child(key))) }
+        if !difference.stayed.isEmpty {
+            let depth = view.path.depth
+            for patch in commit.patches where difference.stayed.contains(patch.path.keys[depth]) { patches.append(patch) }
+        }
+        if patches.isEmpty { return nil }
+        return ViewChange(path: view.path, sequence: sequence, new: .null, patches: patches, events: [])
+    }
+}

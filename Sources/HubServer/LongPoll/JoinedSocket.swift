@@ -1,0 +1,82 @@
+import DispatchNet
+import WireProtocols
+
+/// A WebSocket that takes over a long-polling session. The socket belongs to the loop that accepted it, the session to its
+/// lane: what either has for the other hops, in order.
+final class JoinedSocket: SocketListener, @unchecked Sendable {
+    // Sendable: the carrier is touched on its connection's loop only, the session on its lane's.
+    private let carrier: WebSocketCarrier
+    private let session: LongPollCarrier
+
+    init(_ carrier: WebSocketCarrier, session: LongPollCarrier) {
+        self.carrier = carrier
+        self.session = session
+    }
+
+    /// Asks the session to take the socket; it is sent away with `r` otherwise.
+    func join(host: String) {
+        session.lane.loop.execute { [self, session] in
+            if !session.join(self) { onSocket { $0.refuse(host: host) } }
+        }
+    }
+
+    // MARK: On the connection's loop
+
+    func received(text: UnsafeRawBufferPointer) {
+        let bytes = Array(text)
+        session.lane.loop.execute { [self, session] in session.received(bytes, on: self) }
+    }
+
+    func ended() {
+        session.lane.loop.execute { [self, session] in session.lost(self) }
+    }
+
+    // MARK: On the session's lane
+
+    func send(_ frames: [UInt8]) { onSocket { $0.send(frames) } }
+    func close(_ code: UInt16, _ reason: String) { onSocket { $0.close(code, reason) } }
+    func dismiss() { onSocket { $0.dismiss() } }
+
+    private func onSocket(_ body: @escaping @Sendable (WebSocketCarrier) -> Void) {
+        carrier.connection.loop.execute { [carrier] in body(carrier) }
+    }
+}
+
+extension LongPollCarrier {
+    /// False when the session has a socket, or is over.
+    func join(_ joining: JoinedSocket) -> Bool {
+        guard server.longPolls.find(session: sessionID) === self, let actions = transport.join() else { return false }
+        socket = joining
+        socketAssembler = RealtimeAssembler(limits: server.settings.limits.realtime)
+        perform(actions)
+        return true
+    }
+
+    func received(_ text: [UInt8], on joined: JoinedSocket) {
+        guard socket === joined else { return }
+        let realtime = server.settings.limits.realtime
+        var heard: RealtimeMessage?
+        var failure: RealtimeError?
+        text.withUnsafeBytes { bytes in
+            socketAssembler.receive(bytes) { inbound in
+                do throws(RealtimeError) { heard = try inbound.message(limits: realtime) } catch { failure = error }
+            }
+        }
+        if let heard { perform(transport.receiveOnSocket(heard, bytes: text.count)) }
+        if let failure { close(failure.closeCode, failure.reason) }
+    }
+
+    func lost(_ joined: JoinedSocket) {
+        guard socket === joined else { return }
+        socket = nil
+        perform(transport.socketLost())
+    }
+}
+
+extension WebSocketCarrier {
+    /// The session that the client wants to join is not here: it goes on without this socket (contract §1.8).
+    func refuse(host: String) {
+        send(RealtimeFraming.frames(for: RealtimeReply.reset(host: host)))
+        finish()
+    }
+}

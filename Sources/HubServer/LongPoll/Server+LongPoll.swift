@@ -1,0 +1,61 @@
+import DispatchNet
+import HTTPTypes
+import HubEngine
+import WireProtocols
+
+/// The endpoint `/.lp` (contract §1.8).
+extension Server {
+    func longPoll(_ request: HTTPInboundRequest, _ connection: Connection) -> Route {
+        let json = "application/json; charset=utf-8"
+        guard request.method == .get else { return .response(plain(.methodNotAllowed, "{\"error\":\"Only GET.\"}\n", json, request)) }
+        let asked: LongPollRequest
+        do throws(LongPollError) { asked = try LongPollRequest(request.target) } catch {
+            return .response(plain(.badRequest, "{\"error\":\"Malformed long-polling request.\"}\n", json, request))
+        }
+        switch asked {
+        case .open(let callback):
+            guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
+            let carrier = LongPollCarrier(callback: callback, lane: lanes[connection.loop.index], database: database, server: self)
+            guard longPolls.add(carrier) else {
+                return .response(plain(.serviceUnavailable, "{\"error\":\"Too many long-polling sessions.\"}\n", json, request))
+            }
+            return .pending { [self] answer in
+                carrier.begin(answer, host: dialled(request), replacing: request.target.value("ls"))
+            }
+        case .poll(let key, let serial, let segments):
+            guard let carrier = longPolls.find(key) else { return .response(script(LongPollScript.close, request)) }
+            return .pending { answer in
+                carrier.lane.loop.execute { carrier.poll(answer, serial: serial, segments: segments) }
+            }
+        case .disconnectPage(let key):
+            guard longPolls.find(key) != nil else { return .response(refusal(request)) }
+            let fields: HTTPFields = [.contentType: LongPollScript.pageType, .cacheControl: "no-store"]
+            return .response(
+                HTTPResponseEncoder.response(
+                    .ok, fields: fields, body: LongPollScript.disconnectPage(key: key), keepsAlive: request.keepsAlive))
+        case .leave(let key):
+            guard let carrier = longPolls.find(key) else { return .response(refusal(request)) }
+            carrier.lane.loop.execute { carrier.leave() }
+            return .response(script([], request))
+        }
+    }
+
+    /// Gives a WebSocket to the long-polling session it wants to take over; nil when there is none.
+    func join(_ carrier: WebSocketCarrier, to session: String, in database: Database, _ request: HTTPInboundRequest) -> (any SocketListener)? {
+        guard let target = longPolls.find(session: session), target.database === database else {
+            carrier.refuse(host: dialled(request))
+            return nil
+        }
+        let joined = JoinedSocket(carrier, session: target)
+        joined.join(host: dialled(request))
+        return joined
+    }
+
+    private func script(_ body: [UInt8], _ request: HTTPInboundRequest) -> [UInt8] {
+        HTTPResponseEncoder.response(.ok, fields: LongPollCarrier.scriptFields, body: body, keepsAlive: request.keepsAlive)
+    }
+
+    private func refusal(_ request: HTTPInboundRequest) -> [UInt8] {
+        plain(.forbidden, "{\"error\":\"No such session.\"}\n", "application/json; charset=utf-8", request)
+    }
+}

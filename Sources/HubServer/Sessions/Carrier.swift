@@ -1,0 +1,27 @@
+import DispatchNet
+
+/// Brings a session's bytes to its peer: a WebSocket, or long polling until a WebSocket takes over.
+///
+///     engine ─► Lane.deliver ─► session.carrier ─┬─ WebSocketCarrier ─► Connection
+///                                                └─ LongPollCarrier ─┬─► polls on any connections
+///                                                                    └─► JoinedSocket ─► WebSocketCarrier
+///
+/// Used on the loop of the session's lane.
+protocol Carrier: AnyObject {
+    /// Sends whole messages in server-to-client WebSocket frames.
+    func send(_ frames: [UInt8])
+    /// The same for frames that the loop has staged for many sessions; `frames` are their bytes.
+    func send(_ staged: StagedFrame, _ frames: [UInt8])
+    /// The peer broke the protocol: says why and ends the session when all that is queued has been sent.
+    func close(_ code: UInt16, _ reason: String)
+    /// The session was taken over by a newer one.
+    func dismiss()
+}
+
+/// Hears what comes on a WebSocket. Used on the connection's loop.
+protocol SocketListener: AnyObject {
+    /// A whole text message; the bytes are valid during the call.
+    func received(text: UnsafeRawBufferPointer)
+    /// The connection is over. The last call.
+    func ended()
+}

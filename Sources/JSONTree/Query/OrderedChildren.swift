@@ -1,0 +1,75 @@
+/// The children of a place in some order: in key order the tree itself is the index.
+public enum OrderedChildren: Sendable {
+    case byKey(ChildMap)
+    case indexed(OrderedIndex)
+
+    /// Calls `body` from the first child that a start bound admits, in ascending order, until it returns false.
+    public func ascend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
+        switch self {
+        case .indexed(let index): index.ascend(from: bound, body)
+        case .byKey(let children):
+            var start: Key?
+            switch bound?.key {
+            case .highest: return
+            case .key(let key): start = key
+            case .lowest, nil: break
+            }
+            for (key, _) in children.ascending(from: start) {
+                let child = OrderedChild(value: .null, key: key)
+                if let bound, !bound.admitsAsStart(child) { continue }
+                if !body(child) { return }
+            }
+        }
+    }
+
+    /// Calls `body` from the last child that an end bound admits, in descending order, until it returns false.
+    public func descend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
+        switch self {
+        case .indexed(let index): index.descend(from: bound, body)
+        case .byKey(let children):
+            var start: Key?
+            switch bound?.key {
+            case .lowest: return
+            case .key(let key): start = key
+            case .highest, nil: break
+            }
+            for (key, _) in children.descending(from: start) {
+                let child = OrderedChild(value: .null, key: key)
+                if let bound, !bound.admitsAsEnd(child) { continue }
+                if !body(child) { return }
+            }
+        }
+    }
+}
+
+extension TreeQuery {
+    /// The children that the query selects, in ascending order. O(log n + result)
+    public func select(from children: OrderedChildren) -> ContiguousArray<OrderedChild> {
+        var selected = ContiguousArray<OrderedChild>()
+        let most = limit ?? .max
+        if limit == nil || keeps == .first {
+            let upper = upperBound
+            children.ascend(from: lowerBound) { child in
+                if let upper, !upper.admitsAsEnd(child) { return false }
+                selected.append(child)
+                return selected.count < most
+            }
+        } else {
+            let lower = lowerBound
+            children.descend(from: upperBound) { child in
+                if let lower, !lower.admitsAsStart(child) { return false }
+                selected.append(child)
+                return selected.count < most
+            }
+            selected.reverse()
+        }
+        return selected
+    }
+
+    /// The query's result as a value: the selected children without the place's own priority; null for a leaf, a missing
+    /// place or an empty selection (contract §3.3).
+    public static func value(of selected: some Sequence<OrderedChild>, in node: Node) -> Node {
+        guard let children = node.object?.children else { return .null }
+        return .object(selected.lazy.map { ($0.key, children[$0.key] ?? .null) })
+    }
+}

@@ -1,0 +1,117 @@
+/// The children of one place in the order of an index, kept as they change.
+///
+///     chunks  [ a b c … | d e f … | … ]     each ascending, ≤ 256 entries, all of one before all of the next
+///
+/// Insert, remove and seek cost O(log n) comparisons and move at most a chunk.
+public struct OrderedIndex: Sendable {
+    private var chunks: ContiguousArray<ContiguousArray<OrderedChild>> = []
+    public private(set) var count = 0
+
+    private static let chunkCapacity = 256
+
+    /// Builds the index of an object's children. O(n log n)
+    public init(_ ordering: TreeQuery.Index, of node: Node) {
+        var entries = ContiguousArray<OrderedChild>()
+        for (key, child) in node.object?.children ?? ChildMap() { entries.append(ordering.place(key, child)) }
+        entries.sort { $0.order($1) < 0 }
+        count = entries.count
+        let fill = Self.chunkCapacity * 3 / 4
+        for start in stride(from: 0, to: entries.count, by: fill) {
+            chunks.append(ContiguousArray(entries[start..<min(start + fill, entries.count)]))
+        }
+    }
+
+    /// Precondition: no entry has this place.
+    public mutating func insert(_ child: OrderedChild) {
+        count += 1
+        guard !chunks.isEmpty else {
+            chunks = [[child]]
+            return
+        }
+        let i = chunkIndex(for: child)
+        let at = Self.position(of: child, in: chunks[i])
+        chunks[i].insert(child, at: at)
+        guard chunks[i].count > Self.chunkCapacity else { return }
+        // At the right edge the left chunk stays full, so that rising values fill their chunks.
+        let cut = i == chunks.count - 1 && at == chunks[i].count - 1 ? chunks[i].count - 1 : chunks[i].count / 2
+        chunks.insert(ContiguousArray(chunks[i][cut...]), at: i + 1)
+        chunks[i].removeSubrange(cut...)
+    }
+
+    /// Nothing happens when there is no such entry.
+    public mutating func remove(_ child: OrderedChild) {
+        guard !chunks.isEmpty else { return }
+        let i = chunkIndex(for: child)
+        let at = Self.position(of: child, in: chunks[i])
+        guard at < chunks[i].count, chunks[i][at].order(child) == 0 else { return }
+        count -= 1
+        chunks[i].remove(at: at)
+        if chunks[i].isEmpty { chunks.remove(at: i) }
+    }
+
+    /// The chunk in which an entry is or belongs: the last one that does not begin behind it.
+    private func chunkIndex(for child: OrderedChild) -> Int {
+        max(0, partition { $0[0].order(child) > 0 } - 1)
+    }
+
+    private static func position(of child: OrderedChild, in chunk: ContiguousArray<OrderedChild>) -> Int {
+        partition(chunk) { $0.order(child) >= 0 }
+    }
+
+    private func partition(_ isBehind: (ContiguousArray<OrderedChild>) -> Bool) -> Int {
+        var (low, high) = (0, chunks.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if isBehind(chunks[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+
+    private static func partition(_ chunk: ContiguousArray<OrderedChild>, _ isBehind: (OrderedChild) -> Bool) -> Int {
+        var (low, high) = (0, chunk.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if isBehind(chunk[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+
+    /// Calls `body` in ascending order from the first entry that a start bound admits, until it returns false.
+    func ascend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
+        guard !chunks.isEmpty else { return }
+        var i = 0
+        var at = 0
+        if let bound {
+            i = max(0, partition { bound.admitsAsStart($0[0]) } - 1)
+            at = Self.partition(chunks[i]) { bound.admitsAsStart($0) }
+        }
+        while i < chunks.count {
+            while at < chunks[i].count {
+                if !body(chunks[i][at]) { return }
+                at += 1
+            }
+            i += 1
+            at = 0
+        }
+    }
+
+    /// Calls `body` in descending order from the last entry that an end bound admits, until it returns false.
+    func descend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
+        guard !chunks.isEmpty else { return }
+        var i = chunks.count - 1
+        var at = chunks[i].count
+        if let bound {
+            i = max(0, partition { !bound.admitsAsEnd($0[0]) } - 1)
+            at = Self.partition(chunks[i]) { !bound.admitsAsEnd($0) }
+        }
+        while true {
+            while at > 0 {
+                at -= 1
+                if !body(chunks[i][at]) { return }
+            }
+            if i == 0 { return }
+            i -= 1
+            at = chunks[i].count
+        }
+    }
+}

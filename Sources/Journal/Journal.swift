@@ -1,0 +1,65 @@
+public import JSONTree
+
+/// Where the commits of one namespace become durable.
+///
+///     database queue ── append(batch) ──► waiting ──► one commit for all that waits ──► completions, in order
+///
+/// The seam for other logs: entries are resolved operations, so applying them is deterministic, and every batch names the
+/// one it follows, so a writer that has lost track is refused and never forks the history.
+public protocol Journal: AnyObject, Sendable {
+    /// Makes a batch durable. Batches that wait while a commit is under way share the next one.
+    ///
+    /// After a failure nothing of the batch is stored, and all batches appended on top of it end in `.conflict`: the writer
+    /// goes back to its last durable root and continues from there.
+    /// - Parameter completion: called on the journal's queue, in order of appends; success means that a crash cannot lose it.
+    func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+
+    /// Ends the journal after everything appended before; later appends fail with `.closed`.
+    /// - Parameter snapshot: the whole tree after the last batch, so that the next start replays nothing; nil to skip.
+    func close(snapshot: JournalSnapshot?, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+}
+
+/// The operations of one or more consecutive commits, stored and recovered together or not at all.
+public struct JournalBatch: Sendable, Equatable {
+    /// Number of the last commit in the batch; above `expectedLast`, at most 2^63 − 1.
+    public var sequence: UInt64
+    /// The `sequence` of the batch before, 0 in an empty journal.
+    public var expectedLast: UInt64
+    /// In the order in which they are applied.
+    public var operations: [JournalOperation]
+
+    public init(sequence: UInt64, after expectedLast: UInt64, operations: [JournalOperation]) {
+        self.sequence = sequence
+        self.expectedLast = expectedLast
+        self.operations = operations
+    }
+}
+
+/// One change of the tree with its server values filled in.
+public enum JournalOperation: Sendable, Equatable {
+    /// Replaces what is at the place; `null` removes it.
+    case set(Path, Node)
+    /// Replaces only the priority.
+    case priority(Path, Node)
+}
+
+extension Node {
+    public mutating func apply(_ operation: JournalOperation) {
+        switch operation {
+        case .set(let path, let node): set(node, at: path)
+        case .priority(let path, let priority): setPriority(priority, at: path)
+        }
+    }
+}
+
+/// A whole tree as it stands after a commit.
+public struct JournalSnapshot: Sendable {
+    public var root: Node
+    /// Number of the last commit in it.
+    public var sequence: UInt64
+
+    public init(root: Node, sequence: UInt64) {
+        self.root = root
+        self.sequence = sequence
+    }
+}

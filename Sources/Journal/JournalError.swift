@@ -1,0 +1,44 @@
+/// Why something could not be stored or read back.
+public enum JournalError: Error, Equatable, Sendable {
+    /// The folder or a file in it cannot be made, read or written.
+    case cannotOpen(path: String, reason: String)
+    /// Another process holds the data folder.
+    case inUse(folder: String, process: Int32?)
+    /// The file is no journal of this program.
+    case notAJournal(path: String)
+    /// A newer version of the program wrote the folder.
+    case newerFormat(path: String, found: Int, known: Int)
+    /// What was written is not what is read; `place` says which part.
+    case corrupt(path: String, place: String)
+    /// The disk has no room left.
+    case diskFull(reason: String)
+    /// The disk or the file system refused.
+    case disk(reason: String)
+    /// The batch does not follow the last stored one.
+    case conflict(expected: UInt64, last: UInt64)
+    /// A batch of more than `limit` bytes.
+    case tooLarge(bytes: Int, limit: Int)
+    /// The journal or its store was closed.
+    case closed
+}
+
+extension JournalError: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .cannotOpen(let path, let reason):
+            "Cannot use \(path): \(reason). Check that the folder exists, belongs to this user and is writable."
+        case .inUse(let folder, let process):
+            "The data folder \(folder) is in use\(process.map { " by process \($0)" } ?? ""). Stop that server or choose another folder with --data."
+        case .notAJournal(let path): "\(path) is not a Vigla data file. Choose another folder with --data."
+        case .newerFormat(let path, let found, let known):
+            "\(path) has format \(found); this version reads up to \(known). Use the version that wrote it, or a newer one."
+        case .corrupt(let path, let place):
+            "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore the newest backup with vigla backup --restore."
+        case .diskFull(let reason): "The disk is full (\(reason)). The write was not stored; free some space and try again."
+        case .disk(let reason): "The disk refused the write (\(reason)). It was not stored."
+        case .conflict(let expected, let last): "The batch follows commit \(expected), but commit \(last) is the last one stored."
+        case .tooLarge(let bytes, let limit): "The batch has \(bytes) bytes; the limit is \(limit)."
+        case .closed: "The journal is closed."
+        }
+    }
+}

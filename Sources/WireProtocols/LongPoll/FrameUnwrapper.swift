@@ -1,0 +1,27 @@
+/// Takes the messages of the server out of their WebSocket frames again, for a client that is not on a WebSocket: what is
+/// encoded for many is encoded once.
+public struct FrameUnwrapper: Sendable {
+    private var decoder = WebSocketDecoder(role: .client, maxMessageBytes: .max)
+    private var assembler: RealtimeAssembler
+
+    public init() {
+        var limits = RealtimeLimits()
+        limits.messageBytes = .max
+        assembler = RealtimeAssembler(limits: limits)
+    }
+
+    /// The messages that `frames` complete, chunks joined. O(n), one copy.
+    public mutating func messages(in frames: [UInt8]) -> [[UInt8]] {
+        var frames = frames
+        var messages: [[UInt8]] = []
+        frames.withUnsafeMutableBytes { bytes in
+            decoder.receive(bytes) { event in
+                guard case .text(let text) = event else { return }
+                assembler.receive(text) { inbound in
+                    if case .message(let message) = inbound { messages.append(Array(message)) }
+                }
+            }
+        }
+        return messages
+    }
+}

@@ -1,0 +1,125 @@
+/// A GET of `/.lp` (contract §1.8). Each is the address of a script tag, but for the last two.
+public enum LongPollRequest: Sendable, Hashable {
+    /// Begins a session. `callback` is the number at the end of the page's function names, digits or nothing: it is
+    /// repeated inside a script.
+    case open(callback: String)
+    /// Asks for messages and may bring some.
+    case poll(LongPollKey, serial: Int64?, segments: [LongPollSegment])
+    /// The page inside an iframe that says goodbye when it is left.
+    case disconnectPage(LongPollKey)
+    /// The goodbye.
+    case leave(LongPollKey)
+
+    /// - Throws: `LongPollError.malformedRequest` for anything else.
+    public init(_ target: HTTPTarget) throws(LongPollError) {
+        var values: [String: String] = [:]
+        for item in target.query where values[item.name] == nil { values[item.name] = item.value }
+        if values["start"] == "t" {
+            let callback = values["cb"] ?? ""
+            guard callback.utf8.count <= 20, callback.utf8.allSatisfy(\.isDigit) else { throw .malformedRequest }
+            self = .open(callback: callback)
+            return
+        }
+        guard let id = values["id"], let password = values["pw"] else { throw .malformedRequest }
+        let key = LongPollKey(id: id, password: password)
+        if values["disconn"] == "t" {
+            self = .leave(key)
+        } else if values["dframe"] == "t" {
+            self = .disconnectPage(key)
+        } else {
+            self = .poll(key, serial: values["ser"].flatMap { Int64($0) }, segments: try Self.segments(values))
+        }
+    }
+
+    /// `seg0, ts0, d0, seg1, …` without a gap in the indices.
+    private static func segments(_ values: [String: String]) throws(LongPollError) -> [LongPollSegment] {
+        var segments: [LongPollSegment] = []
+        while let number = values["seg\(segments.count)"] {
+            let index = segments.count
+            guard let number = Int(number), number >= 0, let pieces = values["ts\(index)"].flatMap({ Int($0) }), pieces > 0,
+                let data = values["d\(index)"]
+            else { throw .malformedRequest }
+            segments.append(LongPollSegment(number: number, pieces: pieces, data: Array(data.utf8)))
+        }
+        return segments
+    }
+}
+
+/// What a client proves its session with.
+public struct LongPollKey: Sendable, Hashable {
+    public var id: String
+    public var password: String
+
+    public init(id: String, password: String) {
+        self.id = id
+        self.password = password
+    }
+
+    /// Whether the password is the one given, in a time that tells nothing about where they differ.
+    public func opens(_ secret: LongPollKey) -> Bool {
+        let (given, expected) = (Array(password.utf8), Array(secret.password.utf8))
+        var difference = given.count ^ expected.count
+        for (index, byte) in expected.enumerated() { difference |= Int(byte ^ (index < given.count ? given[index] : 0)) }
+        return id == secret.id && difference == 0
+    }
+}
+
+/// One piece of a client's message (contract §1.8, upstream).
+public struct LongPollSegment: Sendable, Hashable {
+    /// Position among all segments of the session, from 0.
+    public var number: Int
+    /// How many segments its message has.
+    public var pieces: Int
+    /// Base64 text.
+    public var data: [UInt8]
+
+    public init(number: Int, pieces: Int, data: [UInt8]) {
+        self.number = number
+        self.pieces = pieces
+        self.data = data
+    }
+}
+
+/// Why a long-polling session ends.
+public enum LongPollError: Error, Sendable, Hashable {
+    /// Neither open, poll, page nor goodbye, or a parameter that is no number.
+    case malformedRequest
+    /// Too many segments arrived before one that is still due.
+    case tooFarAhead
+    /// The segments of one message disagree about how many they are, or are more than 999,999.
+    case pieceCount
+    /// A segment is not base64 in the alphabet of URLs.
+    case notBase64
+    /// More was queued for the client than it may be owed.
+    case tooMuchQueued
+
+    /// A plain sentence for the log.
+    public var reason: String {
+        switch self {
+        case .malformedRequest: "malformed long-polling request"
+        case .tooFarAhead: "segments too far ahead of one that is missing"
+        case .pieceCount: "impossible number of segments in a message"
+        case .notBase64: "segment is not base64"
+        case .tooMuchQueued: "too much queued for a client that does not poll"
+        }
+    }
+}
+
+/// What long polling may cost.
+public struct LongPollLimits: Sendable, Hashable {
+    /// Seconds after which a poll is answered although there is nothing to say; clients ask again after 25. Default 20.
+    public var holdSeconds = 20
+    /// Seconds without a poll after which the client counts as gone. Default 60 (contract §1.8).
+    public var silenceSeconds = 60
+    /// Sessions of a server at a time; one more is answered with 503. Default 10,000.
+    public var sessions = 10_000
+    /// Segments, and bytes of them, that may wait for an earlier one; more ends the session. Default 256 and 512 KiB.
+    public var segmentsAhead = 256
+    public var bytesAhead = 512 << 10
+    /// Bytes that may wait for the client's next poll; more ends the session. Default 64 MiB.
+    public var queuedBytes = 64 << 20
+    /// Bytes of requests that may wait on a WebSocket for the end of what the client sent by polls. Default 32 MiB.
+    public var joiningBytes = 32 << 20
+
+    public init() {}
+}

@@ -1,0 +1,327 @@
+import Dispatch
+import HubServer
+import JSONTree
+import Testing
+import WireProtocols
+
+/// The contract's checks about `/.lp`, over real sockets on two loops (protocol-rtdb §9, 19–30).
+@Suite struct LongPollTests {
+    private static func put(_ number: Int, _ path: String, _ json: String) -> String {
+        #"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"\#(path)","d":\#(json)}}}"#
+    }
+    private static func listen(_ number: Int, _ path: String) -> String {
+        #"{"t":"d","d":{"r":\#(number),"a":"q","b":{"p":"\#(path)","h":""}}}"#
+    }
+    private static func onDisconnect(_ number: Int, _ path: String, _ json: String) -> String {
+        #"{"t":"d","d":{"r":\#(number),"a":"o","b":{"p":"\#(path)","d":\#(json)}}}"#
+    }
+    private static func control(_ type: String) -> String { #"{"t":"c","d":{"t":"\#(type)","d":{}}}"# }
+
+    /// A client on a WebSocket that listens at a place and has had the answer.
+    private static func watcher(_ server: TestServer, _ path: String) throws -> TestSocket {
+        let (socket, _) = try server.realtime()
+        try socket.sendText(listen(1, path))
+        try #require(try socket.text().contains("\"r\":1"))
+        return socket
+    }
+
+    // MARK: A conversation
+
+    @Test func check19_20_conversation_isAnsweredInOrder() throws {
+        let server = try TestServer()
+        let peer = try LongPollPeer(server)
+        #expect(peer.hello.node(at: "d/t") == "h" && peer.hello.node(at: "d/d/h") == "localhost:9000" && peer.session.utf8.count == 32)
+        try peer.poll(Self.listen(1, "/a"))
+        #expect(try peer.messages(1)[0].node(at: "d/b/s") == "ok")
+        try peer.poll(Self.put(2, "/a/x", "\"</script>\u{2028}ä\""), Self.put(3, "/a/y", "2"))
+        let heard = try peer.messages(5)
+        #expect(heard[1].node(at: "d/b") == ["p": "a/x", "d": "</script>\u{2028}ä"])
+        #expect(heard[2].node(at: "d/r") == 2)
+        #expect(heard[3].node(at: "d/b") == ["p": "a/y", "d": 2])
+        #expect(heard[4].node(at: "d/r") == 3 && heard.count == 5)
+        // And what others write.
+        let (other, _) = try server.realtime()
+        try other.sendText(Self.put(1, "/a/z", "3"))
+        #expect(try peer.messages(6)[5].node(at: "d/b") == ["p": "a/z", "d": 3])
+    }
+
+    @Test func messageOverManyChunks_comesWhole() throws {
+        let peer = try LongPollPeer(TestServer())
+        let text = String(repeating: "ä\u{1F600}", count: 5000)
+        let segments = peer.segments(Self.put(1, "/big", "\"\(text)\""))
+        try #require(segments.count > 15)
+        for segment in segments { try peer.poll(segments: [segment]) }
+        try peer.poll(#"{"t":"d","d":{"r":2,"a":"g","b":{"p":"/big","q":{}}}}"#)
+        #expect(try peer.messages(2)[1].node(at: "d/b/d") == Node.string(Text(text)))
+    }
+
+    @Test func check21_newerPoll_releasesTheOlder() throws {
+        let peer = try LongPollPeer(TestServer())
+        try peer.poll()
+        // Returns when the first poll was answered; nothing else could have answered it.
+        try peer.poll()
+        #expect(peer.heard.isEmpty && peer.closed == nil)
+    }
+
+    @Test func check22_heldPoll_isAnsweredAfterItsTime() throws {
+        let server = try TestServer {
+            $0.limits.longPoll.holdSeconds = 2
+            $0.limits.requestSeconds = 1
+        }
+        let peer = try LongPollPeer(server)
+        // The deadline for requests does not close a connection that waits for its answer.
+        try peer.wait()
+        #expect(peer.heard.isEmpty && peer.closed == nil)
+        try peer.poll(Self.put(1, "/a", "1"))
+        #expect(try peer.messages(1)[0].node(at: "d/r") == 1)
+    }
+
+    @Test func check23_segmentsInTheWrongOrder_areReassembled() throws {
+        let server = try TestServer()
+        let watcher = try Self.watcher(server, "/a")
+        let peer = try LongPollPeer(server)
+        let text = String(repeating: "0123456789", count: 1000)
+        let segments = peer.segments(Self.put(1, "/a", "\"\(text)\"")) + peer.segments(Self.put(2, "/a", "2"))
+        for segment in segments.reversed() { try peer.poll(segments: [segment]) }
+        #expect(try peer.messages(2).map { $0.node(at: "d/r") } == [1, 2])
+        #expect(try watcher.text() == #"{"t":"d","d":{"a":"d","b":{"p":"a","d":"\#(text)"}}}"#)
+        #expect(try watcher.text() == #"{"t":"d","d":{"a":"d","b":{"p":"a","d":2}}}"#)
+    }
+
+    @Test func heldPoll_holdsTheLaterAnswersOfItsConnection() throws {
+        let server = try TestServer()
+        let peer = try LongPollPeer(server)
+        let socket = try TestSocket(port: server.port)
+        let get = { (target: String) in "GET \(target) HTTP/1.1\r\nHost: localhost:9000\r\n\r\n" }
+        try socket.send(get("/.lp?\(peer.key)&ser=5") + get("/.health") + get("/.lp?\(peer.key)&ser=6") + get("/.health"))
+        let (other, _) = try server.realtime()
+        try other.sendText(Self.listen(1, "/x"))
+        try #require(try other.text().contains("ok"))
+        // Answers the first poll; the connection goes on to the second one.
+        try peer.poll()
+        #expect(try socket.response().body.hasPrefix("pRTLPCB(1,"))
+        #expect(try socket.response().body.contains("status"))
+        // Of serials 6 and 1001 the older came later: both are answered.
+        #expect(try socket.response().body.hasPrefix("pRTLPCB("))
+        #expect(try socket.response().body.contains("status"))
+    }
+
+    // MARK: Keys and ends
+
+    @Test func check30_wrongPassword_isRefusedAndChangesNothing() throws {
+        let server = try TestServer()
+        let peer = try LongPollPeer(server)
+        let stranger = try TestSocket(port: server.port)
+        let wrong = String(peer.key.dropLast()) + (peer.key.hasSuffix("A") ? "B" : "A")
+        #expect(try stranger.get("/.lp?\(wrong)&ser=9").body == "pLPCommand('close');")
+        #expect(try stranger.get("/.lp?id=1&pw=2&ser=9").body == "pLPCommand('close');")
+        #expect(try stranger.get("/.lp?disconn=t&\(wrong)").status == 403)
+        #expect(try stranger.get("/.lp?dframe=t&\(wrong)").status == 403)
+        #expect(try stranger.get("/.lp?\(peer.key)&seg0=x&ts0=1&d0=e30.").status == 400)
+        try peer.poll(Self.put(1, "/a", "1"))
+        #expect(try peer.messages(1)[0].node(at: "d/r") == 1)
+    }
+
+    @Test func check25_26_leaving_firesOnDisconnectAtOnce() throws {
+        let server = try TestServer()
+        let watcher = try Self.watcher(server, "/bye")
+        let peer = try LongPollPeer(server)
+        try peer.poll(Self.onDisconnect(1, "/bye", "true"))
+        _ = try peer.messages(1)
+        try peer.poll()
+        let page = try TestSocket(port: server.port)
+        let frame = try page.get("/.lp?dframe=t&\(peer.key)&ns=test")
+        #expect(frame.status == 200 && frame.head.contains("text/html") && frame.body.contains("/.lp?disconn=t&\(peer.key)"))
+        #expect(try page.get("/.lp?disconn=t&\(peer.key)").status == 200)
+        #expect(try watcher.text() == #"{"t":"d","d":{"a":"d","b":{"p":"bye","d":true}}}"#)
+        try peer.wait()
+        #expect(peer.closed == .some(nil))
+    }
+
+    @Test func silentClient_isGoneAfterItsTime() throws {
+        let server = try TestServer { $0.limits.longPoll.silenceSeconds = 1 }
+        let watcher = try Self.watcher(server, "/bye")
+        let peer = try LongPollPeer(server)
+        try peer.poll(Self.onDisconnect(1, "/bye", "true"))
+        _ = try peer.messages(1)
+        #expect(try watcher.text() == #"{"t":"d","d":{"a":"d","b":{"p":"bye","d":true}}}"#)
+        try peer.wait()
+        #expect(peer.closed == .some(nil))
+    }
+
+    @Test func malformedMessage_endsTheSession() throws {
+        let peer = try LongPollPeer(TestServer())
+        try peer.poll("{\"t\":")
+        try peer.wait()
+        #expect(peer.closed == .some(nil))
+    }
+
+    @Test func check15_newSession_replacesTheOld() throws {
+        let server = try TestServer()
+        let watcher = try Self.watcher(server, "/bye")
+        let old = try LongPollPeer(server)
+        try old.poll(Self.onDisconnect(1, "/bye", "true"))
+        _ = try old.messages(1)
+        try old.poll()
+        let new = try LongPollPeer(server, query: "&ls=\(old.session)")
+        #expect(try watcher.text().contains("\"bye\""))
+        try old.wait()
+        #expect(old.closed == .some(nil) && new.closed == nil)
+    }
+
+    @Test func sessions_haveALimit() throws {
+        let server = try TestServer { $0.limits.longPoll.sessions = 1 }
+        let first = try LongPollPeer(server)
+        let socket = try TestSocket(port: server.port)
+        #expect(try socket.get("/.lp?start=t&ser=1&v=5&ns=test").status == 503)
+        #expect(try socket.get("/.lp?disconn=t&\(first.key)").status == 200)
+        try first.wait()
+        #expect(try socket.get("/.lp?start=t&ser=1&v=5&ns=test").status == 200)
+    }
+
+    @Test func stoppingServer_tellsHeldPolls() throws {
+        let server = try TestServer()
+        let peer = try LongPollPeer(server)
+        try peer.poll(Self.put(1, "/a", "1"))
+        _ = try peer.messages(1)
+        try peer.hold()
+        let stopped = DispatchSemaphore(value: 0)
+        server.server.stop { stopped.signal() }
+        try peer.wait()
+        #expect(peer.closed == .some(nil))
+        stopped.wait()
+    }
+
+    // MARK: The move to a WebSocket
+
+    @Test(arguments: 0..<4) func check28_upgrade_losesAndDoublesNothing(_ round: Int) throws {
+        let server = try TestServer()
+        let peer = try LongPollPeer(server)
+        try peer.poll(Self.listen(1, "/feed"), Self.listen(2, "/mine"))
+        _ = try peer.messages(2)
+        // Sockets are spread over the loops in turn: shift which of them get the session and the WebSocket.
+        let spacers = try (0..<round).map { _ in try TestSocket(port: server.port) }
+        let (writer, _) = try server.realtime()
+        var fed = 0
+        func feed(_ count: Int) throws {
+            for _ in 0..<count {
+                try writer.sendText(Self.put(fed, "/feed", "\(fed)"))
+                fed += 1
+            }
+        }
+        try feed(40)
+        try peer.poll(Self.put(10, "/mine", "10"))
+        let socket = try TestSocket(port: server.port)
+        try socket.upgrade("/.ws?v=5&ns=test&s=\(peer.session)")
+        #expect(try socket.text() == Self.control("a"))
+        try feed(40)
+        for _ in 0..<2 {
+            try socket.sendText(Self.control("p"))
+            #expect(try socket.text() == #"{"t":"c","d":{"t":"o","d":null}}"#)
+        }
+        // The last segments by poll are under way while `n`, and what the client sends after it, are there already.
+        let late = peer.segments(Self.put(11, "/mine", "\"\(String(repeating: "x", count: 4000))\""))
+        let end = peer.segments(Self.control("n"))
+        try socket.sendText(Self.control("a"))
+        try socket.sendText(Self.put(12, "/mine", "12"))
+        let chunked = Self.put(13, "/mine", "13")
+        try socket.sendText("2")
+        try socket.sendText(String(chunked.prefix(20)))
+        try socket.sendText(String(chunked.dropFirst(20)))
+        try feed(40)
+        try peer.poll(segments: end)
+        try feed(40)
+        for segment in late { try peer.poll(segments: [segment]) }
+        try feed(40)
+        while peer.closed == nil { try peer.wait() }
+        #expect(peer.heard.last?.node(at: "d/t") == "n" && peer.closed! != nil)
+        try socket.sendText(Self.put(14, "/mine", "14"))
+        var heard = peer.heard.dropLast()
+        while !heard.contains(where: { $0.node(at: "d/r") == 14 }) || heard.filter({ $0.node(at: "d/b/p") == "feed" }).count < fed {
+            heard.append(try Node(json: socket.text()))
+        }
+        let feedHeard = heard.filter { $0.node(at: "d/b/p") == "feed" }.map { $0.node(at: "d/b/d") }
+        #expect(feedHeard == (0..<fed).map { .int(Int64($0)) })
+        let mine = heard.filter { $0.node(at: "d/b/p") == "mine" }.map { $0.node(at: "d/b/d") }
+        #expect(mine == [10, .string(Text(String(repeating: "x", count: 4000))), 12, 13, 14])
+        #expect(heard.filter { $0.node(at: "d/r").exists }.map { $0.node(at: "d/r") } == [1, 2, 10, 11, 12, 13, 14])
+        withExtendedLifetime(spacers) {}
+    }
+
+    /// A session that has moved to the returned socket.
+    private static func moved(_ peer: LongPollPeer, _ server: TestServer) throws -> TestSocket {
+        let socket = try TestSocket(port: server.port)
+        try socket.upgrade("/.ws?v=5&ns=test&s=\(peer.session)")
+        try #require(try socket.text() == control("a"))
+        try socket.sendText(control("a"))
+        try peer.poll(control("n"))
+        while peer.closed == nil { try peer.wait() }
+        return socket
+    }
+
+    @Test func check27_leavingAfterTheMove_isIgnored() throws {
+        let server = try TestServer()
+        let watcher = try Self.watcher(server, "/bye")
+        let peer = try LongPollPeer(server)
+        try peer.poll(Self.onDisconnect(1, "/bye", "true"))
+        _ = try peer.messages(1)
+        var socket: TestSocket? = try Self.moved(peer, server)
+        #expect(try TestSocket(port: server.port).get("/.lp?disconn=t&\(peer.key)").status == 200)
+        try socket?.sendText(Self.put(2, "/a", "1"))
+        #expect(try socket?.text() == #"{"t":"d","d":{"r":2,"b":{"s":"ok","d":""}}}"#)
+        socket = nil
+        #expect(try watcher.text() == #"{"t":"d","d":{"a":"d","b":{"p":"bye","d":true}}}"#)
+    }
+
+    @Test func movedSession_needsNoPolls() throws {
+        let server = try TestServer { $0.limits.longPoll.silenceSeconds = 1 }
+        let peer = try LongPollPeer(server)
+        let socket = try Self.moved(peer, server)
+        // Gone by the same limit: a session that stays on polls and says nothing. By then this one would be, too.
+        let watcher = try Self.watcher(server, "/bye")
+        let silent = try LongPollPeer(server)
+        try silent.poll(Self.onDisconnect(1, "/bye", "true"))
+        _ = try silent.messages(1)
+        #expect(try watcher.text().contains("bye"))
+        try socket.sendText(Self.put(2, "/a", "1"))
+        #expect(try socket.text() == #"{"t":"d","d":{"r":2,"b":{"s":"ok","d":""}}}"#)
+    }
+
+    @Test func check29_upgradeOfAnUnknownSession_isSentAwayAndPollingGoesOn() throws {
+        let server = try TestServer()
+        let peer = try LongPollPeer(server)
+        for target in ["/.ws?v=5&ns=test&s=nobody", "/.ws?v=5&ns=other&s=\(peer.session)"] {
+            let socket = try TestSocket(port: server.port)
+            try socket.upgrade(target)
+            #expect(try socket.text() == #"{"t":"c","d":{"t":"r","d":"localhost:9000"}}"#)
+            #expect(try socket.closeCode() == 1000)
+        }
+        try peer.poll(Self.put(1, "/a", "1"))
+        #expect(try peer.messages(1)[0].node(at: "d/r") == 1)
+    }
+
+    @Test func secondUpgrade_isSentAwayAndTheFirstGoesOn() throws {
+        let server = try TestServer()
+        let peer = try LongPollPeer(server)
+        let first = try TestSocket(port: server.port)
+        try first.upgrade("/.ws?v=5&ns=test&s=\(peer.session)")
+        #expect(try first.text() == Self.control("a"))
+        let second = try TestSocket(port: server.port)
+        try second.upgrade("/.ws?v=5&ns=test&s=\(peer.session)")
+        #expect(try second.text().contains("\"r\""))
+        try first.sendText(Self.control("p"))
+        #expect(try first.text().contains("\"o\""))
+    }
+
+    @Test func socketLostBeforeTheMove_leavesPolling() throws {
+        let server = try TestServer()
+        let peer = try LongPollPeer(server)
+        do {
+            let socket = try TestSocket(port: server.port)
+            try socket.upgrade("/.ws?v=5&ns=test&s=\(peer.session)")
+            #expect(try socket.text() == Self.control("a"))
+        }
+        try peer.poll(Self.put(1, "/a", "1"))
+        #expect(try peer.messages(1)[0].node(at: "d/r") == 1)
+    }
+}

@@ -1,0 +1,187 @@
+import Dispatch
+import GRDB
+import JSONTree
+import Synchronization
+import Testing
+
+@testable import Journal
+
+@Suite struct CommitTests {
+    private func batch(_ sequence: UInt64) -> JournalBatch {
+        JournalBatch(sequence: sequence, after: sequence - 1, operations: [.set("n", .int(Int64(sequence)))])
+    }
+
+    /// Holds the journal queue until the gate opens, so that everything appended meanwhile waits together.
+    private func holding(_ store: JournalStore, _ body: () -> Void) {
+        let gate = DispatchSemaphore(value: 0)
+        store.queue.async { gate.wait() }
+        body()
+        gate.signal()
+    }
+
+    /// A database that may not grow is to SQLite what a full disk is.
+    private func limitPages(of store: JournalStore, to limit: Int? = nil) throws {
+        try store.database.writeWithoutTransaction { db in
+            let pages = try limit ?? Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
+            try db.execute(sql: "PRAGMA max_page_count = \(pages)")
+        }
+    }
+
+    @Test func completions_ofWaitingAppends_comeInOrderOnTheJournalQueue() async throws {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path)
+        let journal = store.journal(for: "main")
+        let completions = Completions()
+        let queue = store.queue
+        await withCheckedContinuation { continuation in
+            holding(store) {
+                for i in 1...200 {
+                    let record = completions.record(i)
+                    journal.append(batch(UInt64(i))) { result in
+                        dispatchPrecondition(condition: .onQueue(queue))
+                        record(result)
+                        if i == 200 { continuation.resume() }
+                    }
+                }
+            }
+        }
+        #expect(completions.labels == Array(1...200))
+        #expect(completions.results.allSatisfy { (try? $0.get()) != nil })
+        #expect(try store.recover("main").root == ["n": 200])
+        try store.close()
+    }
+
+    @Test func waitingAppends_ofAllNamespaces_shareOneCommit() async throws {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path)
+        let commits = CommitCounter()
+        store.database.add(transactionObserver: commits, extent: .databaseLifetime)
+        let journals = [store.journal(for: "a"), store.journal(for: "b")]
+        await withCheckedContinuation { continuation in
+            holding(store) {
+                for i in 1...100 {
+                    for (n, journal) in journals.enumerated() {
+                        journal.append(batch(UInt64(i))) { _ in if i == 100, n == 1 { continuation.resume() } }
+                    }
+                }
+            }
+        }
+        #expect(commits.count == 1)
+        try await journals[0].store(batch(101))
+        #expect(commits.count == 2)
+        try store.close()
+    }
+
+    @Test func batch_thatDoesNotFollow_isRefusedAloneAndTakesItsFollowersAlong() async throws {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path)
+        let journal = store.journal(for: "main")
+        let completions = Completions()
+        await withCheckedContinuation { continuation in
+            holding(store) {
+                journal.append(batch(1), completion: completions.record(0))
+                journal.append(batch(3), completion: completions.record(1))
+                journal.append(batch(4), completion: completions.record(2))
+                journal.append(JournalBatch(sequence: 1, after: 1, operations: []), completion: completions.record(3))
+                journal.append(JournalBatch(sequence: .max, after: 1, operations: []), completion: completions.record(4))
+                journal.append(batch(2)) { result in
+                    completions.record(5)(result)
+                    continuation.resume()
+                }
+            }
+        }
+        let failures = completions.results.map { result -> JournalError? in if case .failure(let error) = result { error } else { nil } }
+        #expect(failures == [nil, .conflict(expected: 2, last: 1), .conflict(expected: 3, last: 1), .conflict(expected: 1, last: 1), .conflict(expected: 1, last: 1), nil])
+        #expect(try store.recover("main").sequence == 2)
+        try store.close()
+    }
+
+    @Test func commit_thatTheDiskRefuses_isReportedAndLaterOnesGoOn() async throws {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path)
+        let journal = store.journal(for: "main")
+        try await journal.store(batch(1))
+        try limitPages(of: store)
+        let large = JournalBatch(sequence: 2, after: 1, operations: [.set("big", .string(String(repeating: "x", count: 1 << 20)))])
+        await #expect { try await journal.store(large) } throws: { if case JournalError.diskFull = $0 { true } else { false } }
+        await #expect(throws: JournalError.conflict(expected: 2, last: 1)) { try await journal.store(batch(3)) }
+        #expect(try store.recover("main").root == ["n": 1])
+        try limitPages(of: store, to: 1_073_741_823)
+        try await journal.store(large)
+        #expect(try store.recover("main").sequence == 2)
+        try store.close()
+    }
+
+    @Test func snapshotThatTheDiskRefuses_atClose_takesNoBatchWithIt() async throws {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path)
+        let journal = store.journal(for: "main")
+        let root: Node = ["n": 1, "big": .string(String(repeating: "x", count: 1 << 20))]
+        try await journal.store(JournalBatch(sequence: 1, after: 0, operations: [.set(.root, root)]))
+        try limitPages(of: store)
+        let completions = Completions()
+        await withCheckedContinuation { continuation in
+            holding(store) {
+                journal.append(JournalBatch(sequence: 2, after: 1, operations: []), completion: completions.record(0))
+                journal.close(snapshot: JournalSnapshot(root: root, sequence: 2)) { result in
+                    completions.record(1)(result)
+                    continuation.resume()
+                }
+            }
+        }
+        #expect((try? completions.results[0].get()) != nil)
+        #expect { try completions.results[1].get() } throws: { if case JournalError.diskFull = $0 { true } else { false } }
+        let recovered = try store.recover("main")
+        #expect(recovered.root == root && recovered.sequence == 2)
+        try store.close()
+    }
+
+    @Test func journal_afterClose_refuses() async throws {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path)
+        let (main, other) = (store.journal(for: "main"), store.journal(for: "other"))
+        try await main.store(batch(1))
+        await #expect(throws: JournalError.conflict(expected: 9, last: 1)) { try await main.finish(JournalSnapshot(root: 1, sequence: 9)) }
+        await #expect(throws: JournalError.closed) { try await main.store(batch(2)) }
+        await #expect(throws: JournalError.closed) { try await main.finish() }
+        try await other.store(batch(1))
+        try store.close()
+        try store.close()
+        await #expect(throws: JournalError.closed) { try await other.store(batch(2)) }
+        #expect(throws: JournalError.closed) { try store.recover("main") }
+    }
+
+    @Test func store_closedWhileAppendsWait_storesThemFirst() async throws {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path)
+        let journal = store.journal(for: "main")
+        let completions = Completions()
+        holding(store) { for i in 1...50 { journal.append(batch(UInt64(i)), completion: completions.record(i)) } }
+        try store.close()
+        #expect(completions.labels == Array(1...50) && completions.results.allSatisfy { (try? $0.get()) != nil })
+        let again = try JournalStore.open(folder: folder.path)
+        #expect(try again.recover("main").sequence == 50)
+        try again.close()
+    }
+
+    @Test func memoryJournal_anyUse_completesAtOnceUnderTheSameRules() throws {
+        let journal = MemoryJournal()
+        let completions = Completions()
+        journal.append(batch(1), completion: completions.record(1))
+        journal.append(batch(3), completion: completions.record(2))
+        journal.close(snapshot: nil, completion: completions.record(3))
+        journal.append(batch(2), completion: completions.record(4))
+        let failures = completions.results.map { result -> JournalError? in if case .failure(let error) = result { error } else { nil } }
+        #expect(failures == [nil, .conflict(expected: 2, last: 1), nil, .closed])
+    }
+}
+
+/// Counts committed transactions.
+final class CommitCounter: TransactionObserver, Sendable {
+    private let commits = Mutex(0)
+    var count: Int { commits.withLock { $0 } }
+    func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { false }
+    func databaseDidChange(with event: DatabaseEvent) {}
+    func databaseDidCommit(_ db: Database) { commits.withLock { $0 += 1 } }
+    func databaseDidRollback(_ db: Database) {}
+}

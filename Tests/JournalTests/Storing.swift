@@ -1,0 +1,96 @@
+import JSONTree
+import Synchronization
+import Testing
+
+@testable import Journal
+
+extension Journal {
+    /// Appends and waits for the completion.
+    func store(_ batch: JournalBatch) async throws {
+        try await withCheckedContinuation { continuation in append(batch) { continuation.resume(returning: $0) } }.get()
+    }
+
+    func finish(_ snapshot: JournalSnapshot? = nil) async throws {
+        try await withCheckedContinuation { continuation in close(snapshot: snapshot) { continuation.resume(returning: $0) } }.get()
+    }
+}
+
+/// Results in the order in which completions came.
+final class Completions: Sendable {
+    private let entries = Mutex<[(label: Int, result: Result<Void, JournalError>)]>([])
+
+    func record(_ label: Int) -> @Sendable (Result<Void, JournalError>) -> Void {
+        { result in self.entries.withLock { $0.append((label, result)) } }
+    }
+
+    var labels: [Int] { entries.withLock { $0.map(\.label) } }
+    var results: [Result<Void, JournalError>] { entries.withLock { $0.map(\.result) } }
+}
+
+/// A writer that keeps its tree beside the journal.
+struct Writer {
+    let journal: any Journal
+    var root: Node
+    var sequence: UInt64
+    private var random: SplitMix
+    /// Batches of up to so many operations.
+    var widest = 4
+
+    init(_ journal: any Journal, from recovered: Recovered = Recovered(root: .null, sequence: 0, replayed: 0), seed: UInt64) {
+        self.journal = journal
+        root = recovered.root
+        sequence = recovered.sequence
+        random = SplitMix(state: seed)
+    }
+
+    /// The next batch of random operations; the tree has them already.
+    mutating func batch() -> JournalBatch {
+        let operations = (0..<Int.random(in: 0...widest, using: &random)).map { _ in operation() }
+        for operation in operations { root.apply(operation) }
+        let last = sequence
+        sequence += UInt64.random(in: 1...3, using: &random)
+        return JournalBatch(sequence: sequence, after: last, operations: operations)
+    }
+
+    mutating func write(batches: Int) async throws {
+        for _ in 0..<batches { try await journal.store(batch()) }
+    }
+
+    private mutating func operation() -> JournalOperation {
+        let keys = ["a", "b", "10", "9", "é \"q\" \\", "😀", "-Nx0123456789abcdefg"]
+        let path = Path((0..<Int.random(in: 0...4, using: &random)).map { _ in Key(keys.randomElement(using: &random) ?? "a") })
+        switch Int.random(in: 0..<10, using: &random) {
+        case 0: return .priority(path, leaf())
+        case 1: return .priority(path, .null)
+        case 2, 3: return .set(path, .null)
+        case 4, 5: return .set(path, ["x": leaf(), "y": ["z": leaf().with(priority: 7)]])
+        default: return .set(path, leaf().with(priority: Bool.random(using: &random) ? .null : "p"))
+        }
+    }
+
+    private mutating func leaf() -> Node {
+        switch Int.random(in: 0..<5, using: &random) {
+        case 0: .int(Int64.random(in: .min ... .max, using: &random))
+        case 1: .number(Double.random(in: -1e30...1e30, using: &random))
+        case 2: .string("line\nbreak \u{0} \u{1F} \u{7F} é😀 \"\\")
+        case 3: .double(.greatestFiniteMagnitude)
+        default: .string("")
+        }
+    }
+}
+
+/// The same numbers for the same seed.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+}
+
+func isCorrupt(_ error: any Error) -> Bool { if case JournalError.corrupt = error { true } else { false } }
+func isCannotOpen(_ error: any Error) -> Bool { if case JournalError.cannotOpen = error { true } else { false } }
