@@ -77,10 +77,10 @@ import WireProtocols
         #expect(run(dialogue.received(.ok(id: 0, ObserveSuccess(seq: 9, uid: "ana")))) == ["auth ok 9"])
     }
 
-    @Test mutating func refusedCredential_isNotSentAgain() {
+    @Test mutating func refusedCredential_isNotSentAgain() throws {
         _ = dialogue.authenticate(1, "token", told.done("auth"))
         _ = dialogue.opened()
-        let refusal = ObserveFailure(code: "invalid_token", message: "no")
+        let refusal = try refusal("invalid_token")
         #expect(run(dialogue.received(.failed(id: 0, refusal))) == ["auth failed refused(\(refusal))"])
         _ = dialogue.lost()
         #expect(sent(dialogue.opened()) == [])
@@ -92,10 +92,10 @@ import WireProtocols
         #expect(sent(dialogue.opened()) == [ObserveRequest(id: 0, .auth(token: "new"))])
     }
 
-    @Test mutating func refusedObserver_isToldOnceAndForgotten() {
+    @Test mutating func refusedObserver_isToldOnceAndForgotten() throws {
         _ = dialogue.opened()
         _ = dialogue.observe(1, "a", .value, told.handler("a"))
-        let refusal = ObserveFailure(code: "permission_denied", message: "no")
+        let refusal = try refusal("permission_denied")
         #expect(run(dialogue.received(.failed(id: 1, refusal))) == ["a ended refused(\(refusal))"])
         _ = dialogue.lost()
         #expect(sent(dialogue.opened()) == [])
@@ -120,10 +120,19 @@ import WireProtocols
         #expect(run(dialogue.observe(4, "b", .value, told.handler("b"))) == ["b ended closed"])
     }
 
-    @Test mutating func answerToNothing_endsTheConnection() {
+    @Test mutating func answerToNothing_endsTheConnection() throws {
         _ = dialogue.opened()
         #expect(run(dialogue.received(.ok(id: 99, ObserveSuccess()))) == ["gave up"])
-        #expect(run(dialogue.received(.failed(id: nil, ObserveFailure(code: "bad_request", message: "")))) == ["gave up"])
+        let bad = try refusal("bad_request")
+        #expect(run(dialogue.received(.failed(id: nil, bad))) == ["gave up"])
+    }
+
+    /// A refusal as the hub writes it.
+    private func refusal(_ code: String) throws -> ObserveFailure {
+        let text = Array(#"{"id":1,"error":{"code":"\#(code)","message":"no"}}"#.utf8)
+        let message = try text.withUnsafeBytes { bytes throws(ObserveError) in try ObserveMessage.parse(bytes) }
+        guard case .failed(_, let failure) = message else { throw ObserveError.notAMessage }
+        return failure
     }
 
     // MARK: reading actions

@@ -122,6 +122,22 @@ final class RunningHub {
 
     var error: String { (try? String(contentsOf: errorFile, encoding: .utf8)) ?? "" }
 
+    /// All that the hub answers to a GET, head included.
+    func page(_ target: String) throws -> String {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let connection = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = (url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let connected = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+        }
+        guard connected == 0 else { throw NotReady(error: "nobody listens") }
+        try connection.write(contentsOf: Data("GET \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8))
+        return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
+    }
+
     /// Sends a signal and waits for the end.
     func stop(_ number: Int32 = SIGTERM) -> Int32 {
         kill(process.processIdentifier, number)

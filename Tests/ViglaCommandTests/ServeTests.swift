@@ -123,7 +123,6 @@ import Testing
         let folder = try Folder()
         _ = try folder.file("web/index.html", "<p>The page</p>")
         let hub = try RunningHub(["--port", "0", "--memory"], folder: folder)
-        let page = try String(contentsOf: URL(string: hub.url + "/.console/")!, encoding: .utf8)
-        #expect(page.contains("The page"))
+        #expect(try hub.page("/.console/").contains("The page"))
     }
 }

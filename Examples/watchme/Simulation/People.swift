@@ -2,7 +2,8 @@ import JSONTree
 import ViglaClient
 
 /// Someone who walks and lets friends watch.
-final class Walker {
+final class Walker: @unchecked Sendable {
+    // because it is used on the loop of its simulation only.
     let uid: String
     let client: HubClient
     /// Those who follow, all of them friends.
@@ -18,7 +19,8 @@ final class Walker {
 }
 
 /// Someone who watches friends walk.
-final class Follower {
+final class Follower: @unchecked Sendable {
+    // because it is used on the loop of its simulation only.
     let uid: String
     let client: HubClient
     /// Followed walkers, by index, with what has been seen of each.

@@ -17,11 +17,11 @@ extension Simulation {
         for follower in walker.followers {
             let place = Path(["users-follow", Key(follower), Key(walker.uid)])
             if isFirst {
-                writes.append((place.appending("startedAt"), Self.json(#"{".sv":"timestamp"}"#)))
-                writes.append((place.appending("status"), WriteValue("active")))
-                writes.append((place.appending("online"), WriteValue(true)))
+                writes.append((place.appending(Key("startedAt")), Self.json(#"{".sv":"timestamp"}"#)))
+                writes.append((place.appending(Key("status")), WriteValue("active")))
+                writes.append((place.appending(Key("online")), WriteValue(true)))
             }
-            writes.append((place.appending("current"), position))
+            writes.append((place.appending(Key("current")), position))
         }
         walker.history.add(fix, sentNs: Self.nowNs())
         tally.written += 1

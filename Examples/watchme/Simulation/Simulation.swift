@@ -24,6 +24,7 @@ final class Simulation: @unchecked Sendable {
     var earlyAnnouncements: [Key: Int] = [:]
     var pushIDs = PushIDGenerator()
     var random: SeededGenerator
+    private var updatesLeft = 0
     private var notReady = 0
     private var timers: [LoopTimer] = []
     private var startedNs: UInt64 = 0
@@ -76,7 +77,7 @@ final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Profiles and friendships, a hundred people per update; what an earlier run left is removed.
+    /// Profiles and friendships, a few hundred places per update; what an earlier run left is removed.
     private func befriend() {
         var writes: [(Path, WriteValue)] = []
         for walker in walkers {
@@ -91,12 +92,12 @@ final class Simulation: @unchecked Sendable {
             writes.append((Path(["users-follow", Key(follower.uid)]), WriteValue(.null)))
             writes.append((Path(["timeline", Key(follower.uid)]), WriteValue(.null)))
         }
-        var left = (writes.count + 299) / 300
+        updatesLeft = (writes.count + 299) / 300
         for start in stride(from: 0, to: writes.count, by: 300) {
             operatorClient.update(.root, Array(writes[start..<min(start + 300, writes.count)])) { [self] result in
                 guard mustSucceed(result, "The operator could not prepare the people") else { return }
-                left -= 1
-                if left == 0 { connectPeople() }
+                updatesLeft -= 1
+                if updatesLeft == 0 { connectPeople() }
             }
         }
     }
@@ -166,7 +167,8 @@ final class Simulation: @unchecked Sendable {
 
     /// Nobody walks any more; what is under way may still arrive.
     func wind() {
-        guard phase == .walking else { return phase == .preparing ? stop("Interrupted before the walk began.") : () }
+        if phase == .preparing { stop("Interrupted before the walk began.") }
+        guard phase == .walking else { return }
         phase = .settling
         for timer in timers { timer.cancel() }
         loop.schedule(afterMs: 10_000, everyMs: nil) { [self] in report() }
