@@ -179,6 +179,25 @@ import WireProtocols
         #expect(try socket.get("/.lp?start=t&ser=1&v=5&ns=test").status == 200)
     }
 
+    @Test(arguments: [(1000, true), (1200, false)])
+    func messagesForTheNextPoll_haveALimit(_ length: Int, _ fits: Bool) throws {
+        let text = String(repeating: "x", count: length)
+        let server = try TestServer { $0.limits.longPoll.queuedBytes = 1150 }
+        let watcher = try Self.watcher(server, "/bye")
+        let peer = try LongPollPeer(server)
+        try peer.poll(Self.listen(1, "/a"), Self.onDisconnect(2, "/bye", "true"))
+        _ = try peer.messages(2)
+        let (other, _) = try server.realtime()
+        try other.sendText(Self.put(1, "/a", "\"\(text)\""))
+        if fits {
+            #expect(try peer.messages(3)[2].node(at: "d/b/d") == Node.string(Text(text)))
+        } else {
+            #expect(try watcher.text().contains("bye"))
+            try peer.wait()
+            #expect(peer.closed == .some(nil))
+        }
+    }
+
     @Test func stoppingServer_tellsHeldPolls() throws {
         let server = try TestServer()
         let peer = try LongPollPeer(server)
