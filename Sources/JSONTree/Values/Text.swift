@@ -63,6 +63,11 @@ private func memoryEqual(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPoint
 func utf16Order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
     let n = min(x.count, y.count)
     var i = 0
+    if n >= 8, let p = UnsafeRawPointer(x.baseAddress), let q = UnsafeRawPointer(y.baseAddress) {
+        while i &+ 8 <= n, p.loadUnaligned(fromByteOffset: i, as: UInt64.self) == q.loadUnaligned(fromByteOffset: i, as: UInt64.self) {
+            i &+= 8
+        }
+    }
     while i < n {
         let (a, b) = (x[i], y[i])
         if a != b {
