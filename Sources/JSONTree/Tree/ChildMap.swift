@@ -34,13 +34,11 @@ public struct ChildMap: Sendable {
 
     /// The child, or nil. O(log n)
     public subscript(key: Key) -> Node? {
-        guard var page = root else {
-            let (i, found) = flat.position(of: key)
-            return found ? flat[i].node : nil
+        key.text.withBytes { bytes in
+            let probe = Key.Probe(bytes)
+            guard let root else { return flat.node(probe) }
+            return root.node(probe)
         }
-        while !page.isLeaf { page = page.pages[page.pageIndex(for: key)] }
-        let (i, found) = page.entries.position(of: key)
-        return found ? page.entries[i].node : nil
     }
 
     /// Sets or, with `null`, removes a child. O(log n)
@@ -91,6 +89,21 @@ public struct ChildMap: Sendable {
 }
 
 extension ContiguousArray<ChildMap.Entry> {
+    /// The node of a key, or nil.
+    @inline(__always)
+    func node(_ probe: Key.Probe) -> Node? {
+        withUnsafeBufferPointer { entries in
+            var (low, high) = (0, entries.count)
+            while low < high {
+                let middle = (low &+ high) / 2
+                let order = probe.order(entries[middle].key)
+                if order == 0 { return entries[middle].node }
+                if order < 0 { low = middle &+ 1 } else { high = middle }
+            }
+            return nil
+        }
+    }
+
     /// Where the key is, or where it belongs.
     @inline(__always)
     func position(of key: Key) -> (index: Int, found: Bool) {

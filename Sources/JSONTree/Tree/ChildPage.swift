@@ -1,15 +1,16 @@
 /// A page of a large child map: entries at the bottom, pages above. Changed in place only by its single owner.
 final class ChildPage: @unchecked Sendable {
     // Sendable: changed only after isKnownUniquelyReferenced said that one owner holds it; immutable once shared.
+    // Exclusivity is not checked at run time: a change is made by the only owner, so nobody else can be reading.
     typealias Entry = ChildMap.Entry
 
     /// Children at and below this page.
-    var count: Int
+    @exclusivity(unchecked) var count: Int
     /// The entries of a leaf page, ascending.
-    var entries: ContiguousArray<Entry>
+    @exclusivity(unchecked) var entries: ContiguousArray<Entry>
     /// For an inner page: `separators[i]` ≤ every key in `pages[i]` < `separators[i + 1]`; the first one is not looked at.
-    var separators: ContiguousArray<Key>
-    var pages: ContiguousArray<ChildPage>
+    @exclusivity(unchecked) var separators: ContiguousArray<Key>
+    @exclusivity(unchecked) var pages: ContiguousArray<ChildPage>
 
     init(entries: ContiguousArray<Entry>) {
         count = entries.count
@@ -47,13 +48,23 @@ final class ChildPage: @unchecked Sendable {
 
     /// The page in which the key is or belongs.
     @inline(__always)
-    func pageIndex(for key: Key) -> Int {
-        var (low, high) = (1, separators.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if Key.order(separators[middle], key) <= 0 { low = middle + 1 } else { high = middle }
+    func pageIndex(for key: Key) -> Int { key.text.withBytes { pageIndex(for: Key.Probe($0)) } }
+
+    @inline(__always)
+    private func pageIndex(for probe: Key.Probe) -> Int {
+        separators.withUnsafeBufferPointer { separators in
+            var (low, high) = (1, separators.count)
+            while low < high {
+                let middle = (low &+ high) / 2
+                if probe.order(separators[middle]) <= 0 { low = middle &+ 1 } else { high = middle }
+            }
+            return low &- 1
         }
-        return low - 1
+    }
+
+    /// The node of a key at or below this page, or nil.
+    func node(_ probe: Key.Probe) -> Node? {
+        isLeaf ? entries.node(probe) : pages[pageIndex(for: probe)].node(probe)
     }
 
     /// Precondition: this page is uniquely owned. Afterwards it may be overfull by one or empty; the caller repairs that.

@@ -6,7 +6,8 @@ import Synchronization
 /// hash; else they copy it, sharing all untouched children.
 public final class ObjectNode: @unchecked Sendable {
     // Sendable: `children` and `priority` change only while a single owner holds the object (isKnownUniquelyReferenced).
-    public internal(set) var children: ChildMap
+    // Exclusivity is not checked at run time: a change is made by the only owner, so nobody else can be reading.
+    @exclusivity(unchecked) public internal(set) var children: ChildMap
     /// int, double, string or null.
     public internal(set) var priority: Node
     let cachedHash = AtomicLazyReference<HashText>()

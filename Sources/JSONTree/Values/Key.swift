@@ -67,9 +67,32 @@ extension Key: Comparable {
         a.text.withBytes { x in b.text.withBytes { y in order(x, y) } }
     }
 
+    /// A key that is looked for among many: what depends on it alone is computed once.
+    struct Probe {
+        let bytes: UnsafeBufferPointer<UInt8>
+        let integer: Int32?
+
+        @inline(__always)
+        init(_ bytes: UnsafeBufferPointer<UInt8>) {
+            self.bytes = bytes
+            integer = Key.integer(bytes)
+        }
+
+        /// Negative, zero or positive as `key` comes before, is, or comes after the one looked for.
+        @inline(__always)
+        func order(_ key: Key) -> Int {
+            key.text.withBytes { x in Key.order(x, Key.integer(x), bytes, integer) }
+        }
+    }
+
     @inline(__always)
     private static func order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
-        switch (integer(x), integer(y)) {
+        order(x, integer(x), y, integer(y))
+    }
+
+    @inline(__always)
+    private static func order(_ x: UnsafeBufferPointer<UInt8>, _ m: Int32?, _ y: UnsafeBufferPointer<UInt8>, _ n: Int32?) -> Int {
+        switch (m, n) {
         case (nil, nil): return utf16Order(x, y)
         case (_, nil): return -1
         case (nil, _): return 1

@@ -81,7 +81,10 @@ extension Node {
     /// Number of direct children.
     public var childCount: Int { object?.children.count ?? 0 }
 
-    public func child(_ key: Key) -> Node { object?.children[key] ?? .null }
+    public func child(_ key: Key) -> Node {
+        guard case .object(let object) = self else { return .null }
+        return object.children[key] ?? .null
+    }
 
     /// The node at a place below this one. O(depth · log children)
     public func node(at path: Path) -> Node { node(at: path.keys[...]) }

@@ -28,7 +28,8 @@ final class Regex: Sendable {
     /// Most states of the graph; of a table; of a graph that is simulated; and most visits while a table is built.
     static let (maxStates, maxTableStates, maxSimulatedStates, maxWork) = (5_000, 2_048, 256, 4_000_000)
 
-    init(_ pattern: String, ignoresCase: Bool) throws(RegexError) {
+    /// - Parameter maxTableStates: smaller than usual to have the pattern simulated.
+    init(_ pattern: String, ignoresCase: Bool, maxTableStates: Int = Regex.maxTableStates) throws(RegexError) {
         var units = Array(pattern.utf16)[...]
         anchoredStart = units.first == UInt16(UInt8(ascii: "^"))
         if anchoredStart { units.removeFirst() }
@@ -38,7 +39,7 @@ final class Regex: Sendable {
         guard syntax.size <= Self.maxStates else { throw RegexError(reason: "too large") }
         let graph = StateGraph(syntax)
         let sets = StateSets(graph, isFloating: !anchoredStart)
-        if let table = Self.table(sets) {
+        if let table = Self.table(sets, maxStates: maxTableStates) {
             matcher = .table(table)
         } else if graph.states.count <= Self.maxSimulatedStates {
             matcher = .sets(sets)
@@ -55,7 +56,7 @@ final class Regex: Sendable {
     }
 
     /// The deterministic table, or nil when it would be too large.
-    private static func table(_ source: StateSets) -> Table? {
+    private static func table(_ source: StateSets, maxStates: Int) -> Table? {
         var sets = source
         let width = sets.classes.count
         var numbers: [[Int32]: Int32] = [:]
@@ -83,7 +84,7 @@ final class Regex: Sendable {
                 next.append(number(reached))
             }
             current += 1
-            guard pending.count <= maxTableStates, sets.work <= maxWork else { return nil }
+            guard pending.count <= maxStates, sets.work <= maxWork else { return nil }
         }
         return Table(classes: sets.classes, next: next, accepting: accepting)
     }

@@ -1,0 +1,18 @@
+/// A generator that repeats itself (SplitMix64), so that a failure names the seed that shows it.
+struct SeededRandom: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(_ seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+
+    mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
+    mutating func pick<C: RandomAccessCollection>(_ items: C) -> C.Element { items[items.index(items.startIndex, offsetBy: below(items.count))] }
+    mutating func chance(_ percent: Int) -> Bool { below(100) < percent }
+}

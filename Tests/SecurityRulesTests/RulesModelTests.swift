@@ -1,0 +1,53 @@
+import Foundation
+import JSONTree
+import SecurityRules
+import Testing
+
+/// The compiled rules against the plain interpreter, over random rules, trees and operations.
+@Suite struct RulesModelTests {
+    /// Rounds per seed; raised by `VIGLA_MODEL_ROUNDS` for long runs.
+    private static let rounds = ProcessInfo.processInfo.environment["VIGLA_MODEL_ROUNDS"].flatMap(Int.init) ?? 60
+
+    private static func randomNode(_ random: inout SeededRandom, depth: Int) -> Node {
+        guard depth > 0, random.chance(65) else {
+            let leaf: Node = random.pick([.null, true, false, 0, 1, 2.5, "a", "b", "ab", "a/b", "é", "u1"])
+            return random.chance(10) ? leaf.with(priority: random.pick([1, "p"])) : leaf
+        }
+        return .object(["a", "b", "0", "c", "1"].filter { _ in random.chance(50) }.map { (Key($0), randomNode(&random, depth: depth - 1)) })
+    }
+
+    private static func randomPath(_ random: inout SeededRandom) -> [String] {
+        (0..<random.below(5)).map { _ in random.pick(["a", "b", "0", "c", "1"]) }
+    }
+
+    @Test(arguments: 0..<6) func rules_agreeWithTheInterpreter_onRandomOperations(_ seed: Int) throws {
+        var random = SeededRandom(UInt64(seed) &* 104_729 &+ 1)
+        for _ in 0..<Self.rounds {
+            let model = ModelRules(&random, depth: 3)
+            let text = "{\"rules\":" + model.json + "}"
+            let rules: RuleSet
+            do throws(RulesErrors) { rules = try RuleSet(parsing: text) } catch {
+                Issue.record("refused: \(error)\(text)")
+                continue
+            }
+            for _ in 0..<20 {
+                let old = Self.randomNode(&random, depth: 4)
+                var new = old
+                let paths = (0..<random.below(4)).map { _ in Self.randomPath(&random) }
+                for path in paths { new.set(Self.randomNode(&random, depth: 2), at: Path(path.map { Key($0) })) }
+                let auth: Node = random.chance(30) ? .null : ["uid": "a", "token": ["n": 2, "b": true, "x": ["y": "b"]]]
+                let context = ModelInterpreter(old: old, new: new, auth: auth, now: 1000)
+
+                let locations = paths.map { Path($0.map { Key($0) }) }
+                let writes = rules.allowsWrite(locations, old: old, new: new, auth: auth, now: 1000)
+                #expect(writes == model.allowsWrite(paths, context), "\(text)\n\(old.json)\n\(new.json)\n\(locations)\n\(auth.json)")
+
+                let place = Self.randomPath(&random)
+                var reading = context
+                reading = ModelInterpreter(old: old, new: old, auth: auth, now: 1000)
+                let reads = rules.allowsRead(Path(place.map { Key($0) }), root: old, auth: auth, now: 1000)
+                #expect(reads == model.allowsRead(place, reading), "\(text)\n\(old.json)\n\(place)\n\(auth.json)")
+            }
+        }
+    }
+}
