@@ -1,4 +1,4 @@
-public import JSONTree
+import JSONTree
 
 /// Where a write goes, as its text says.
 struct TreePlace {
