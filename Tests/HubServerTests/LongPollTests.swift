@@ -253,7 +253,7 @@ import WireProtocols
         for segment in late { try peer.poll(segments: [segment]) }
         try feed(40)
         while peer.closed == nil { try peer.wait() }
-        #expect(peer.heard.last?.node(at: "d/t") == "n" && peer.closed! != nil)
+        #expect(peer.heard.last?.node(at: "d/t") == "n" && peer.closed.flatMap { $0 } != nil)
         try socket.sendText(Self.put(14, "/mine", "14"))
         var heard = peer.heard.dropLast()
         while !heard.contains(where: { $0.node(at: "d/r") == 14 }) || heard.filter({ $0.node(at: "d/b/p") == "feed" }).count < fed {
