@@ -247,6 +247,9 @@ import WireProtocols
         try socket.sendText("2")
         try socket.sendText(String(chunked.prefix(20)))
         try socket.sendText(String(chunked.dropFirst(20)))
+        // The answer says that the session has all of this now.
+        try socket.sendText(Self.control("p"))
+        #expect(try socket.text() == #"{"t":"c","d":{"t":"o","d":null}}"#)
         try feed(40)
         try peer.poll(segments: end)
         try feed(40)
