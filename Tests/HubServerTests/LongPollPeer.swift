@@ -74,6 +74,7 @@ final class LongPollPeer {
     /// Waits until `count` messages were heard, and hands over all.
     func messages(_ count: Int) throws -> [Node] {
         while heard.count < count, closed == nil { try wait() }
+        try #require(heard.count >= count)
         return heard
     }
 
