@@ -79,7 +79,7 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
-        .testTarget(name: "ViglaCommandTests", dependencies: ["vigla"], swiftSettings: shared),
+        .testTarget(name: "ViglaCommandTests", dependencies: ["vigla", "watchme-simulation"], swiftSettings: shared),
         // the walkers and followers of Examples/watchme
         .executableTarget(name: "watchme-simulation", dependencies: [
             "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
