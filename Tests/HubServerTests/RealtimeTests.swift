@@ -144,11 +144,22 @@ import WireProtocols
         }
     }
 
-    @Test func filteredQuery_isRefusedClearly() throws {
-        let (socket, _) = try TestServer().realtime()
-        try socket.sendText(#"{"t":"d","d":{"r":1,"a":"q","b":{"p":"/x","q":{"l":2,"vf":"r"},"t":1,"h":""}}}"#)
-        let answer = try Node(json: socket.text())
-        #expect(answer.node(at: "d/b/s") == "failure")
+    @Test func check53_61_filteredListen_isTagged_andCancelRepeatsItsQuery() throws {
+        let server = try TestServer { $0.rules = .denyAll }
+        let (socket, _) = try server.realtime()
+        try socket.sendText(#"{"t":"d","d":{"r":1,"a":"gauth","b":{"cred":"owner"}}}"#)
+        _ = try socket.text()
+        try socket.sendText(#"{"t":"d","d":{"r":2,"a":"p","b":{"p":"/x","d":{"a":1,"b":2,"c":3}}}}"#)
+        _ = try socket.text()
+        try socket.sendText(#"{"t":"d","d":{"r":3,"a":"q","b":{"p":"/x","q":{"l":2,"vf":"r","i":".key"},"t":5,"h":""}}}"#)
+        #expect(try socket.text() == #"{"t":"d","d":{"a":"d","b":{"t":5,"p":"x","d":{"b":2,"c":3}}}}"#)
+        #expect(try socket.text() == #"{"t":"d","d":{"r":3,"b":{"s":"ok","d":{}}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":4,"a":"p","b":{"p":"/x/d","d":4}}}"#)
+        #expect(try socket.text() == #"{"t":"d","d":{"a":"m","b":{"t":5,"p":"x","d":{"b":null,"d":4}}}}"#)
+        _ = try socket.text()
+        try socket.sendText(#"{"t":"d","d":{"r":5,"a":"unauth","b":{}}}"#)
+        _ = try socket.text()
+        #expect(try socket.text() == #"{"t":"d","d":{"a":"c","b":{"p":"x","q":[{"l":2,"vf":"r","i":".key"}]}}}"#)
     }
 
     @Test func frameOverTheLimit_closesOnlyThatConnectionWith1009() throws {
