@@ -11,7 +11,7 @@ import Testing
         "data.child('o').val() != data.child('o').val()", "data.child('o').val() != null", "(true ? data : 1) != null",
         "'\u{1F600}'.length == 2", "'\u{1F600}' < '\u{E000}'", "auth.token.list[1] == 'y'", "auth.none[auth.none] == null",
         "!query.orderByKey", "data.child('//o///p/').val() == 1", "!data.child('').exists()", "!data.child('/').exists()",
-        "data.child('').parent().child('o/p').val() == 1", "data.child(data.child('k').val()).parent().parent().child('s').val() == 1",
+        "data.child('').parent().child('o/p').val() == 1", "data.child(data.child('k').val()).parent().parent().parent().child('s').val() == 1",
         "!data.hasChild('')", "root.child('none').hasChildren([])", "'abc'.endsWith('')", "'ab'.replace('', '-') == '-a-b-'",
         "'aaa'.replace('aa', 'b') == 'ba'", "'ß'.toUpperCase() == 'SS'", "'e\u{301}' != 'é'", "data.child('o').hasChildren(['p', 'q/r'])",
         "(query.limitToFirst == null ? data : root).child('k').val() == 'o/p'", "root.child('t/' + 'k').val() == 'o/p'",

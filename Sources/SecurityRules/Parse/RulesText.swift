@@ -9,21 +9,37 @@ struct LocatedString {
 /// The bytes of a rules file and the way from a byte back to line and column.
 struct RulesText {
     let bytes: [UInt8]
+    /// Line and column at every `stride`-th byte, so that a position costs the same in a file of one long line.
+    private let marks: [(line: Int, column: Int)]
 
-    init(_ text: String) { bytes = Array(text.utf8) }
+    private static let stride = 1024
+
+    init(_ text: String) {
+        bytes = Array(text.utf8)
+        var marks: [(line: Int, column: Int)] = []
+        var position = (line: 1, column: 1)
+        for (i, byte) in bytes.enumerated() {
+            if i % Self.stride == 0 { marks.append(position) }
+            Self.advance(&position, over: byte)
+        }
+        self.marks = marks
+    }
+
+    private static func advance(_ position: inout (line: Int, column: Int), over byte: UInt8) {
+        if byte == UInt8(ascii: "\n") {
+            position = (position.line + 1, 1)
+        } else if byte & 0xC0 != 0x80 {
+            position.column += byte >= 0xF0 ? 2 : 1
+        }
+    }
 
     /// 1-based line, and column in UTF-16 code units.
     func position(at offset: Int) -> (line: Int, column: Int) {
-        var (line, column) = (1, 1)
-        for byte in bytes.prefix(offset) {
-            if byte == UInt8(ascii: "\n") {
-                line += 1
-                column = 1
-            } else if byte & 0xC0 != 0x80 {
-                column += byte >= 0xF0 ? 2 : 1
-            }
-        }
-        return (line, column)
+        guard !marks.isEmpty else { return (1, 1) }
+        let mark = min(offset / Self.stride, marks.count - 1)
+        var position = marks[mark]
+        for byte in bytes[mark * Self.stride..<max(mark * Self.stride, min(offset, bytes.count))] { Self.advance(&position, over: byte) }
+        return position
     }
 
     /// Byte of the text at which byte `offset` of a string's decoded content is written.
