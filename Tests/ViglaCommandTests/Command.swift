@@ -105,7 +105,7 @@ final class RunningHub {
         let pipe = Pipe()
         output = pipe.fileHandleForReading
         errorFile = folder.url.appendingPathComponent("error-\(UUID().uuidString).log")
-        FileManager.default.createFile(atPath: errorFile.path, contents: nil)
+        _ = FileManager.default.createFile(atPath: errorFile.path, contents: nil)
         process.standardOutput = pipe
         process.standardError = try FileHandle(forWritingTo: errorFile)
         try process.run()
@@ -138,9 +138,11 @@ final class RunningHub {
         return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
     }
 
-    /// Sends a signal and waits for the end.
+    /// Sends a signal and waits for the end; a program that does not end within 20 s is killed, which shows in the result.
     func stop(_ number: Int32 = SIGTERM) -> Int32 {
+        let process = process
         kill(process.processIdentifier, number)
+        DispatchQueue.global().asyncAfter(deadline: .now() + 20) { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
         process.waitUntilExit()
         return process.terminationStatus
     }
