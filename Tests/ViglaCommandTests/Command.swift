@@ -105,7 +105,7 @@ final class RunningHub {
         let pipe = Pipe()
         output = pipe.fileHandleForReading
         errorFile = folder.url.appendingPathComponent("error-\(UUID().uuidString).log")
-        FileManager.default.createFile(atPath: errorFile.path, contents: nil)
+        _ = FileManager.default.createFile(atPath: errorFile.path, contents: nil)
         process.standardOutput = pipe
         process.standardError = try FileHandle(forWritingTo: errorFile)
         try process.run()
