@@ -79,6 +79,7 @@ byId('connect').addEventListener('submit', (event) => {
   showFields();
   openPlace();
   connect();
+  document.activeElement?.blur();
   byId('connect').classList.remove('open');
   byId('status').setAttribute('aria-expanded', 'false');
 });

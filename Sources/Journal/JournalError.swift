@@ -33,7 +33,7 @@ extension JournalError: CustomStringConvertible {
         case .newerFormat(let path, let found, let known):
             "\(path) has format \(found); this version reads up to \(known). Use the version that wrote it, or a newer one."
         case .corrupt(let path, let place):
-            "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then put back a copy of the folder made before, or start with another folder."
+            "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore one that was made before, or start with another folder."
         case .diskFull(let reason): "The disk is full (\(reason)). The write was not stored; free some space and try again."
         case .disk(let reason): "The disk refused the write (\(reason)). It was not stored."
         case .conflict(let expected, let last): "The batch follows commit \(expected), but commit \(last) is the last one stored."

@@ -1,5 +1,6 @@
 import HubServer
 import JSONTree
+import SecurityRules
 import Testing
 import WireProtocols
 

@@ -65,9 +65,11 @@ extension Simulation {
 
     // MARK: danger
 
-    /// A walker raises the alarm: the post, his own copy and one for each friend's timeline, in one update.
+    /// A walker raises the alarm: the post, his own copy and one for each friend's timeline, in one update. Every other alarm
+    /// comes from the first walker, whose follower is the one that the printed link looks at.
     func raiseDanger() {
-        guard let walker = walkers.filter({ !$0.history.steps.isEmpty }).randomElement(using: &random), let fix = walker.history.steps.last?.fix else { return }
+        let chosen = tally.posts % 2 == 0 ? walkers.first : walkers.randomElement(using: &random)
+        guard let walker = chosen, let fix = walker.history.steps.last?.fix else { return }
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)
         let key = pushIDs.next(now: Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec / 1_000_000))

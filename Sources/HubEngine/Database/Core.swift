@@ -116,7 +116,10 @@ final class Core: @unchecked Sendable {
         firstWaiting += givenUp.count
         (root, sequence) = durable
         observers.rebuild(over: root)
-        for client in givenUp.flatMap(\.output.recipients) where !client.hasEnded { output.close(client) }
+        var told: Set<ObjectIdentifier> = []
+        for client in givenUp.flatMap(\.output.recipients) where !client.hasEnded && told.insert(ObjectIdentifier(client)).inserted {
+            output.close(client)
+        }
         finishBatch()
     }
 }
