@@ -28,6 +28,7 @@ test: build-needs ## build everything and run every test; prints the seconds it 
 	@Scripts/test
 
 watchme: release ## run the WatchMe example with its simulation
+	@swift build -c release --product watchme-simulation
 	@VIGLA_BIN=$(BIN)/vigla Examples/watchme/run $(ARGS)
 
 bench: release ## measure against a bare C loop; BENCH="fanout" chooses, ARGS= adds options
