@@ -21,6 +21,7 @@ RUN swift package resolve
 
 # The manifest names the test targets, so their folders must be here; they are not compiled.
 COPY Sources Sources
+COPY Examples Examples
 COPY Tests Tests
 # The Swift runtime goes into the binary. Debug sections stay out; symbol names stay, for readable crash reports.
 RUN swift build -c release --product vigla --static-swift-stdlib -Xlinker --strip-debug
