@@ -35,7 +35,7 @@ LABEL org.opencontainers.image.title="Vigla" \
 
 # What `ldd vigla` asks for beyond libc, and the certificate authorities for calls the hub makes itself.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libssl3 zlib1g libsqlite3-0 libstdc++6 libgcc-s1 ca-certificates \
+    && apt-get install -y --no-install-recommends libsqlite3-0 libstdc++6 libgcc-s1 ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 
 # A fixed number, so that the owner of a mounted /data is the same on every host and in every version of the image.
