@@ -18,7 +18,7 @@ help: ## list these targets
 
 run: release ## build and serve on this machine, open to everyone on it (--dev); ARGS="--port 9001" adds options
 	@echo
-	@echo "When the hub says it is ready, open the address it prints in a browser: http://127.0.0.1:$${VIGLA_PORT:-9000}/ unless you changed the port."
+	@echo "When the hub says it is ready, open the address it prints in a browser."
 	@echo "Data is kept in ./data. Ctrl-C stops the hub."
 	@echo
 	@exec $(BIN)/vigla serve --dev --web web --data ./data $(ARGS)
@@ -29,7 +29,7 @@ test: build-needs ## build everything and run every test; prints the seconds it 
 
 watchme: release ## run the WatchMe example with its simulation
 	@swift build -c release --product watchme-simulation
-	@VIGLA_BIN=$(BIN)/vigla Examples/watchme/run $(ARGS)
+	@VIGLA_BIN=$(BIN)/vigla Examples/watchme/run --seconds 0 $(ARGS)
 
 bench: release ## measure against a bare C loop; BENCH="fanout" chooses, ARGS= adds options
 	@swift build -c release --product vigla-bench
@@ -43,5 +43,5 @@ build-needs:
 	@Scripts/ensure-packages $(BUILD_PACKAGES)
 
 release: build-needs
-	@echo "Building (release). The first build also fetches the dependencies and takes a few minutes."
+	@echo "Building (release). The first build also fetches the dependencies and takes 5–15 minutes."
 	@swift build -c release --product vigla

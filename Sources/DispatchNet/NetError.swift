@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// What can go wrong before a connection exists. After that, see ``CloseReason``.
 public enum NetError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The kernel refused a descriptor or a registration; `call` names the system call.
@@ -15,12 +17,17 @@ public enum NetError: Error, Sendable, Equatable, CustomStringConvertible {
 
     public var description: String {
         switch self {
-        case .system(let call, let errno): "\(call) failed (errno \(errno))"
+        case .system(let call, let errno): "\(call) failed: \(reason(errno))"
         case .unresolved(let host, let code): "no address for \(host) (getaddrinfo \(code))"
-        case .bindFailed(let address, let errno): "cannot listen on \(address) (errno \(errno))"
-        case .connectFailed(let address, let errno): "cannot connect to \(address) (errno \(errno))"
+        case .bindFailed(let address, let errno): "cannot listen on \(address): \(reason(errno))"
+        case .connectFailed(let address, let errno): "cannot connect to \(address): \(reason(errno))"
         case .connectTimedOut(let address): "no answer from \(address) in time"
         case .loopClosed: "the loop is shut down"
         }
+    }
+
+    /// The system's words for an errno.
+    private func reason(_ errno: Int32) -> String {
+        strerror(errno).map { String(cString: $0) } ?? "errno \(errno)"
     }
 }

@@ -193,6 +193,7 @@ def values_arrive_whenAValueObserverIsAttached(page, hub, client):
 
 
 def write_lands_whenTheFormIsSent(page, hub, client):
+    page.find("#write-kind label:nth-of-type(1)").click()
     page.type("#write-path", "/written")
     page.type("#write-json", '{"name": "Ana", "tags": tru}')
     page.find("#write-button").click()

@@ -58,7 +58,7 @@ enum HubCall {
         case .unreachable where text.contains("nobody listens"):
             text += "\nIs the hub running? Start one with: vigla serve --port \(address.port)   (add --dev to try things out)"
         case .refused(let failure) where failure.known == .permissionDenied:
-            text += "\nThe hub's rules do not allow this. Act as a user with --auth TOKEN."
+            text += "\nThe hub's rules do not allow this. Act as a user with --auth TOKEN; a hub without a rules file denies everything."
         default: break
         }
         fail(text)
