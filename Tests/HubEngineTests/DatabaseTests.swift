@@ -1,3 +1,4 @@
+import Dispatch
 import HubEngine
 import JSONTree
 import SecurityRules
@@ -45,6 +46,17 @@ import Testing
         #expect(got.count == 2)
         #expect(got.contains("m a {\"x\":5,\"z/q\":6}"))
         #expect(got.contains("m  {\"a/x\":5,\"a/z/q\":6,\"b\":7}"))
+    }
+
+    @Test func largeAnswers_leaveBeforeTheWholeInboxIsHandled() {
+        let hub = EngineHarness(root: ["big": .string(String(repeating: "x", count: 3 << 20))])
+        let client = Client.make()
+        // While the queue is held, all requests collect in the inbox and come as one.
+        hub.database.queue.sync {
+            for i in 0..<8 { hub.database.submit(.get("big"), from: client, token: Int64(i)) }
+        }
+        #expect(hub.take(client).map { $0.prefix(8) } == (0..<8).map { "value \($0) " })
+        #expect(hub.largestRelease < 8 << 20)
     }
 
     @Test func overwriteAbove_pushesTheListenPath() {
@@ -152,6 +164,19 @@ import Testing
 }
 
 @Suite struct DisconnectTests {
+    @Test func pendingPriority_replacesOnlyThePriority() {
+        let hub = EngineHarness()
+        let gone = Client.make()
+        func priority(_ path: Path, _ value: Node) -> TreeWrite { TreeWrite(path, part: .priority, WriteValue(value)) }
+        _ = hub.ask(
+            gone, .onDisconnect([TreeWrite("a", WriteValue(["x": 1])), TreeWrite("b/y", WriteValue(2))]), .onDisconnect([priority("a", 3)]),
+            .onDisconnect([priority("b", 4)]), .onDisconnect([priority("a", 5)]), .end)
+        #expect(hub.ask(.make(), .get(.root)) == ["value 0 {\"a\":{\"x\":1,\".priority\":5},\"b\":{\"y\":2,\".priority\":4}}"])
+        let other = Client.make()
+        _ = hub.ask(other, .onDisconnect([priority("a", 6)]), .onDisconnect([TreeWrite("a", WriteValue(7))]), .end)
+        #expect(hub.ask(.make(), .get("a")) == ["value 0 7"], "a value clears the priority")
+    }
+
     @Test func end_firesAllPendingWritesAsOne() {
         let hub = EngineHarness(root: ["p": ["online": true, "here": true]])
         let (gone, watcher) = (Client.make(), Client.make(lane: 1))

@@ -9,6 +9,7 @@ final class EngineHarness: Sendable {
     let database: Database
     private let lines = Mutex<[ObjectIdentifier: [String]]>([:])
     private let frames = Mutex<Int>(0)
+    private let largest = Mutex<Int>(0)
 
     init(rules: RuleSet = .allowAll, root: Node = .null, log: any CommitLog = NoCommitLog(), lanes: Int = 2, now: Int64 = 1_700_000_000_000) {
         let sink = Sink()
@@ -25,6 +26,13 @@ final class EngineHarness: Sendable {
     }
 
     private func record(_ deliveries: [Delivery], _ lane: Int) {
+        let bytes = deliveries.reduce(0) { sum, delivery in
+            switch delivery {
+            case .one(_, let bytes), .many(_, let bytes): sum + bytes.count
+            case .close: sum
+            }
+        }
+        largest.withLock { $0 = max($0, bytes) }
         lines.withLock { lines in
             for delivery in deliveries {
                 switch delivery {
@@ -56,6 +64,12 @@ final class EngineHarness: Sendable {
     var sharedFrames: Int {
         settle()
         return frames.withLock { $0 }
+    }
+
+    /// Bytes of the largest hand-over to a lane so far.
+    var largestRelease: Int {
+        settle()
+        return largest.withLock { $0 }
     }
 
     /// Submits requests and returns all that the client was sent.

@@ -23,6 +23,19 @@ import WireProtocols
         #expect(hello.node(at: "d/d/h") == "hub.example:8443")
     }
 
+    @Test func queryWithoutTag_isRefused_andDoesNotTouchTheDefaultListen() throws {
+        let (socket, _) = try TestServer().realtime()
+        let query = #""p":"/a","q":{"i":".key","l":1}"#
+        try socket.sendText(#"{"t":"d","d":{"r":1,"a":"q","b":{\#(query),"h":""}}}"#)
+        #expect(try socket.text() == #"{"t":"d","d":{"r":1,"b":{"s":"failure","d":"A query needs a tag."}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":2,"a":"q","b":{"p":"/a","h":""}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":3,"a":"n","b":{\#(query)}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":4,"a":"p","b":{"p":"/a/b","d":1}}}"#)
+        for expected in [#"{"r":2,"b":{"s":"ok","d":{}}}"#, #"{"r":3,"b":{"s":"ok","d":""}}"#, #"{"a":"d","b":{"p":"a/b","d":1}}"#] {
+            #expect(try socket.text() == #"{"t":"d","d":\#(expected)}"#)
+        }
+    }
+
     @Test func check06_pingControl_isAnsweredWithPong() throws {
         let (socket, _) = try TestServer().realtime()
         try socket.sendText(#"{"t":"c","d":{"t":"p","d":{}}}"#)

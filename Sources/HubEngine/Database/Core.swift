@@ -55,10 +55,17 @@ final class Core: @unchecked Sendable {
         output = OutputBuffer(lanes: lanes)
     }
 
-    /// Handles a batch of requests in order and sends what they have to say when it is durable.
+    /// Above this a batch ends early: a few bytes of requests can ask for gigabytes, and until the output leaves no limit of
+    /// the connections sees it.
+    private static let outputBytesOfBatch = 4 << 20
+
+    /// Handles requests in order, as a batch or several, and sends what a batch has to say when it is durable.
     func handle(_ items: [Database.Item]) {
         dispatchPrecondition(condition: .onQueue(queue))
-        for item in items { handle(item) }
+        for item in items {
+            handle(item)
+            if output.bytes > Self.outputBytesOfBatch { finishBatch() }
+        }
         finishBatch()
     }
 

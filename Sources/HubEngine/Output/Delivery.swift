@@ -13,16 +13,20 @@ public typealias Outlet = @Sendable (_ lane: Int, _ deliveries: [Delivery]) -> V
 /// What one batch of requests has to say, in order, by lane.
 struct OutputBuffer {
     private(set) var lanes: [[Delivery]]
+    /// What is held; bytes for many clients count once.
+    private(set) var bytes = 0
 
     init(lanes: Int) { self.lanes = Array(repeating: [], count: lanes) }
 
     mutating func send(_ bytes: [UInt8], to client: Client) {
         guard !bytes.isEmpty, !client.hasEnded else { return }
         lanes[client.lane].append(.one(client, bytes))
+        self.bytes += bytes.count
     }
 
     mutating func send(_ bytes: [UInt8], to audience: Audience) {
         guard !bytes.isEmpty else { return }
+        self.bytes += bytes.count
         for lane in lanes.indices where !audience.lanes[lane].isEmpty {
             lanes[lane].append(.many(audience.lanes[lane], bytes))
         }

@@ -42,8 +42,14 @@ final class RealtimeSession: Session, @unchecked Sendable {
         switch request.action {
         case .stats, .appCheck, .unappCheck: answer(.done, number)
         case .listen(let path, let query, let tag, let hash):
-            ask(.observe(path, query: Self.filter(query), style: .patches(tag: tag), hash: hash ?? ""), number)
-        case .unlisten(let path, _, let tag): ask(.unobserve(path, style: .patches(tag: tag)), number)
+            let filter = Self.filter(query)
+            // Without a tag the client would take the part that a query shows for the whole place (contract §2.3).
+            if filter != nil, tag == nil { return answer(.failed(Failure(.failure, "A query needs a tag.")), number) }
+            ask(.observe(path, query: filter, style: .patches(tag: tag), hash: hash ?? ""), number)
+        case .unlisten(let path, let query, let tag):
+            // No such listen was accepted: the one without a query and a tag stays.
+            if tag == nil, Self.filter(query) != nil { return answer(.done, number) }
+            ask(.unobserve(path, style: .patches(tag: tag)), number)
         case .get(let path, let query):
             ask(.get(path, query: Self.filter(query)), number)
         case .put(let write, let hash): ask(.write([write], expectedHash: hash), number)

@@ -42,7 +42,7 @@ private struct ObserveRequestParser {
         var members = Members()
         try reader.beginObject()
         while let name = try reader.nextName() {
-            members.names.insert(name)
+            if !members.names.insert(name).inserted { members.fault = members.fault ?? .repeated(name) }
             switch name {
             case "id": members.id = try reader.int()
             case "op": members.op = try reader.text(of: name, &members.fault)

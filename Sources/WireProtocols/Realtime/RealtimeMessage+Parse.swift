@@ -132,7 +132,9 @@ private struct RealtimeParser {
         try reader.beginObject()
         while let name = try reader.nextName() {
             switch name {
-            case "p": body.place = try reader.place(of: name, &body.fault)
+            case "p":
+                if body.place != nil { body.fault = body.fault ?? .repeated(name) }
+                body.place = try reader.place(of: name, &body.fault)
             case "d":
                 if body.place == nil || Self.data(of: action) == .none {
                     body.data = try reader.skipValue()

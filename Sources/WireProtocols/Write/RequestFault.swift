@@ -8,6 +8,8 @@ enum RequestFault: Equatable {
     case path(PathError)
     /// A member that the operation needs is missing or of the wrong type.
     case member(String)
+    /// A member that decides how others are read stands twice: what was checked would not be what is done.
+    case repeated(String)
     /// The data of an update is not an object.
     case notAnObject
     /// One place of an update contains another.
@@ -24,6 +26,7 @@ enum RequestFault: Equatable {
         case .path(.invalidKey): "Invalid path: Invalid token in path"
         case .path(.tooDeep): "Invalid path: more than \(Path.maxDepth) levels"
         case .member(let name): "Invalid request: \"\(name)\" is missing or of the wrong type"
+        case .repeated(let name): "Invalid request: \"\(name)\" stands twice"
         case .notAnObject:
             "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
         case .overlap(let ancestor, let descendant):

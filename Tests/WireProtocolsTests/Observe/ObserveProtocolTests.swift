@@ -33,6 +33,17 @@ import Testing
         ("{\"id\":1,\"op\":\"auth\",\"token\":\"t\"}", .auth(token: "t")), ("{\"id\":1,\"op\":\"ping\"}", .ping),
     ]
 
+    /// The value is checked for the operation and path before it: others behind it would be carried out unchecked.
+    @Test func aMemberThatStandsTwice_isRefused() throws {
+        for text in [
+            "{\"id\":1,\"op\":\"set\",\"path\":\"a\",\"value\":{\"b\":1},\"path\":\"a/.priority\"}",
+            "{\"id\":1,\"op\":\"set\",\"path\":\"a\",\"value\":1,\"op\":\"push\"}",
+        ] {
+            guard case .invalid(let fault) = try Self.parse(text).get().operation else { Issue.record("\(text)"); continue }
+            #expect(fault.code == .badRequest)
+        }
+    }
+
     @Test func requests_areReadAndWritten() throws {
         for (text, operation) in Self.requests {
             let request = try Self.parse(text).get()

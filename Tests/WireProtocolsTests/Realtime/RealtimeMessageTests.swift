@@ -35,6 +35,15 @@ import Testing
         }
     }
 
+    /// The data is checked against the place that stands before it: another one behind it would be written unchecked.
+    @Test func aPlaceThatStandsTwice_isRefused() {
+        for body in ["\"p\":\"/a\",\"d\":{\"b\":1},\"p\":\"/a/.priority\"", "\"d\":1,\"p\":\"/a\",\"p\":\"/b\""] {
+            for action in ["p", "m", "o", "om"] {
+                #expect(RealtimeMessage.action(action, "{\(body)}").hasPrefix("invalid"), "\(action) \(body)")
+            }
+        }
+    }
+
     @Test func members_mayComeInAnyOrder() {
         for body in ["\"p\":\"/a\",\"d\":{\"b\":1},\"h\":\"x\"", "\"d\":{\"b\":1},\"h\":\"x\",\"p\":\"/a\"", "\"h\":\"x\",\"d\":{\"b\":1},\"p\":\"a\""] {
             #expect(RealtimeMessage.action("p", "{\(body)}") == "put /a={\"b\":1} x")
