@@ -11,10 +11,10 @@ final class EngineHarness: Sendable {
     private let frames = Mutex<Int>(0)
     private let largest = Mutex<Int>(0)
 
-    init(rules: RuleSet = .allowAll, root: Node = .null, log: any CommitLog = NoCommitLog(), lanes: Int = 2, now: Int64 = 1_700_000_000_000) {
+    init(rules: RuleSet = .allowAll, root: Node = .null, log: any CommitLog = NoCommitLog(), lanes: Int = 2, limits: EngineLimits = EngineLimits(), now: Int64 = 1_700_000_000_000) {
         let sink = Sink()
         database = Database(
-            name: "test", rules: rules, start: (root, 0), log: log, lanes: lanes, format: LineFormat(), outlet: { sink.receive($0, $1) },
+            name: "test", rules: rules, start: (root, 0), log: log, lanes: lanes, limits: limits, format: LineFormat(), outlet: { sink.receive($0, $1) },
             clock: { now })
         sink.harness = self
     }

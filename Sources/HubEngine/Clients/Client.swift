@@ -1,4 +1,5 @@
 public import JSONTree
+public import Synchronization
 
 /// One connected program as the engine sees it. HubServer subclasses it with what it needs to send bytes.
 ///
@@ -14,23 +15,15 @@ open class Client: @unchecked Sendable {
     var identity = Identity.anonymous
     var sessionID: String?
     /// What the client observes: place and style.
-    var observations: Set<Observation> = []
+    var observations = Observations()
     var pending = PendingWrites()
     var hasEnded = false
+    /// Set on the net loop as soon as the connection is lost: nobody waits for answers any more. Writes still count.
+    public let isGone = Atomic<Bool>(false)
 
     public init(lane: Int, dialect: Dialect) {
         self.lane = lane
         self.dialect = dialect
-    }
-
-    /// The observers of a place in a style; realtime clients tell queries of one place apart by their tag.
-    func observations(at path: Path, style: ObserverStyle) -> [Observation] {
-        observations.filter { $0.path == path && $0.style == style }
-    }
-
-    /// The observer with a subscription id (observe protocol). O(observers of the client)
-    func observation(id: Int64) -> Observation? {
-        observations.first { if case .events(id, _) = $0.style { true } else { false } }
     }
 }
 

@@ -26,6 +26,16 @@ public enum Request: Sendable {
     case answer([UInt8])
 }
 
+extension Request {
+    /// Whether the request only asks for content.
+    var isRead: Bool {
+        switch self {
+        case .get, .observe: true
+        default: false
+        }
+    }
+}
+
 /// What a request is answered with.
 public enum Reply: Sendable {
     /// Done; nothing to report.

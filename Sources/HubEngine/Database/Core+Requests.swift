@@ -1,11 +1,14 @@
 import JSONTree
 import SecurityRules
+import Synchronization
 
 extension Core {
     /// Carries out one request; all but `end` get exactly one answer.
     func handle(_ item: Database.Item) {
         let client = item.client
         guard !client.hasEnded else { return }
+        // A peer that asked for much and left costs no more: its writes count, its reads are for nobody.
+        if item.request.isRead, client.isGone.load(ordering: .relaxed) { return }
         switch item.request {
         case .begin(let sessionID, let previous):
             begin(client, sessionID, replacing: previous)
@@ -18,10 +21,10 @@ extension Core {
         case .observe(let path, let query, let style, let hash):
             observe(Observation(path: path, query: query, style: style), hash: hash, item)
         case .unobserve(let path, let style):
-            for observation in client.observations(at: path, style: style) { remove(observation, of: client) }
+            for observation in client.observations.at(path, style: style) { remove(observation, of: client) }
             answer(.done, item)
         case .unobserveID(let id):
-            if let observation = client.observation(id: id) {
+            if let observation = client.observations[id] {
                 remove(observation, of: client)
                 answer(.done, item)
             } else {
@@ -45,7 +48,11 @@ extension Core {
     }
 
     private func answer(_ reply: Reply, _ item: Database.Item) {
-        output.send(format.reply(reply, to: item.token, dialect: item.client.dialect), to: item.client)
+        var bytes = format.reply(reply, to: item.token, dialect: item.client.dialect)
+        if case .value = reply, bytes.count > limits.readBytes {
+            bytes = format.reply(.failed(.readTooBig), to: item.token, dialect: item.client.dialect)
+        }
+        output.send(bytes, to: item.client)
     }
 
     func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
@@ -85,6 +92,9 @@ extension Core {
     }
 
     private func keep(_ writes: [TreeWrite], _ client: Client) -> Reply {
+        guard client.pending.writes.count + writes.count <= limits.pendingWrites else {
+            return .failed(Failure(.failure, "At most \(limits.pendingWrites) writes may wait for the disconnect of one client."))
+        }
         guard mayWrite(writes, client.identity) else { return .failed(.permissionDenied) }
         for write in writes { client.pending.add(write) }
         return .done
@@ -99,10 +109,9 @@ extension Core {
         let ordering = query.orderedBy
         guard !lacksIndex(ordering, path) else { return .failed(.missingIndex(ordering, path)) }
         if ordering == .key { return .value(TreeQuery.value(of: query.select(from: .byKey(node.object?.children ?? ChildMap())), in: node)) }
-        // A declared index is built once and kept from then on.
-        let place = observers.place(at: path)
-        place.declareIndex(ordering)
-        return .value(TreeQuery.value(of: query.select(from: place.children(of: node, by: ordering)), in: node))
+        // An index that live queries keep is used; else one is made for this answer.
+        let children = observers.existingPlace(at: path)?.existingIndex(ordering) ?? OrderedIndex(ordering, of: node)
+        return .value(TreeQuery.value(of: query.select(from: .indexed(children)), in: node))
     }
 
     /// Whether an order needs an index that no rule declares; key and priority order need none (contract §3.4).
@@ -119,16 +128,12 @@ extension Core {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
         guard allowsRead(path, observation.query, client) else { return answer(.failed(.permissionDenied), item) }
-        if case .events(let id, _) = style, client.observation(id: id) != nil {
+        if case .events(let id, _) = style, client.observations[id] != nil {
             return answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
         }
         let place = observers.place(at: path)
         var node = root.node(at: path)
-        var unindexed = false
-        if let ordering = observation.query?.orderedBy {
-            unindexed = lacksIndex(ordering, path)
-            if !unindexed, ordering != .key { place.declareIndex(ordering) }
-        }
+        let unindexed = observation.query.map { lacksIndex($0.orderedBy, path) } ?? false
         let view = place.view(observation.query, over: node, lanes: laneCount)
         view.add(client, style: style)
         client.observations.insert(observation)
@@ -136,17 +141,26 @@ extension Core {
             node = TreeQuery.value(of: window.selection(over: place.children(of: node, by: window.query.orderedBy)), in: node)
         }
         let reply = Reply.observing(sequence: sequence, lacksIndex: unindexed)
+        let first = mustSend(node, hash, style) ? format.initial(node, at: path, style: style, sequence: sequence) : []
+        guard first.count <= limits.readBytes else {
+            remove(observation, of: client)
+            return answer(.failed(.readTooBig), item)
+        }
         switch style {
         case .patches:
             // Data first: the ok is what makes the client's view complete (contract §2.5 rule 2).
-            if hash.isEmpty ? node.exists : node.hash != hash {
-                output.send(format.initial(node, at: path, style: style, sequence: sequence), to: client)
-            }
+            output.send(first, to: client)
             answer(reply, item)
         case .events:
             answer(reply, item)
-            output.send(format.initial(node, at: path, style: style, sequence: sequence), to: client)
+            output.send(first, to: client)
         }
+    }
+
+    /// Whether a realtime client lacks the content: one that holds the same already is not sent it again.
+    private func mustSend(_ node: Node, _ hash: String, _ style: ObserverStyle) -> Bool {
+        guard case .patches = style else { return true }
+        return hash.isEmpty ? node.exists : node.hash != hash
     }
 
     private func remove(_ observation: Observation, of client: Client) {
@@ -191,6 +205,9 @@ extension QueryVariables {
 }
 
 extension Failure {
+    /// Contract §7.5.
+    static let readTooBig = Failure(.tooBig, "The specified payload is too large, please request a location with less data.")
+
     static func missingIndex(_ ordering: TreeQuery.Index, _ path: Path) -> Failure {
         Failure(.failure, "Index not defined, add \".indexOn\": \"\(ordering.text)\", for path \"\(path)\", to the rules")
     }

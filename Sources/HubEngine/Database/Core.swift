@@ -11,6 +11,7 @@ final class Core: @unchecked Sendable {
     let outlet: Outlet
     let clock: @Sendable () -> Int64
     let laneCount: Int
+    let limits: EngineLimits
 
     var rules: RuleSet
     var root: Node
@@ -40,7 +41,7 @@ final class Core: @unchecked Sendable {
 
     init(
         queue: DispatchQueue, rules: RuleSet, start: (root: Node, sequence: UInt64), log: any CommitLog, lanes: Int,
-        format: any WireFormat, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
+        limits: EngineLimits, format: any WireFormat, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
     ) {
         self.queue = queue
         self.rules = rules
@@ -49,6 +50,7 @@ final class Core: @unchecked Sendable {
         durable = start
         self.log = log
         laneCount = lanes
+        self.limits = limits
         self.format = format
         self.outlet = outlet
         self.clock = clock
@@ -123,6 +125,7 @@ final class Core: @unchecked Sendable {
         firstWaiting += givenUp.count
         (root, sequence) = durable
         observers.rebuild(over: root)
+        for client in givenUp.flatMap(\.output.dismissed) { output.close(client) }
         var told: Set<ObjectIdentifier> = []
         for client in givenUp.flatMap(\.output.recipients) where !client.hasEnded && told.insert(ObjectIdentifier(client)).inserted {
             output.close(client)

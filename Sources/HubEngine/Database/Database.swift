@@ -37,13 +37,13 @@ public final class Database: Sendable {
     ///   - clock: ms since the epoch.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), log: any CommitLog = NoCommitLog(), lanes: Int,
-        format: any WireFormat, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
+        limits: EngineLimits = EngineLimits(), format: any WireFormat, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
     ) {
         self.name = name
         self.log = log
         queue = DispatchQueue(label: "vigla.database.\(name)")
         core = Core(
-            queue: queue, rules: rules, start: start, log: log, lanes: lanes, format: format, outlet: outlet, clock: clock)
+            queue: queue, rules: rules, start: start, log: log, lanes: lanes, limits: limits, format: format, outlet: outlet, clock: clock)
     }
 
     /// Hands over a request. Callable from any thread; requests of one client must come from one thread at a time.

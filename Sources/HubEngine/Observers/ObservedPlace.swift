@@ -6,9 +6,8 @@ final class ObservedPlace {
     var children: [Key: ObservedPlace] = [:]
     /// Views by query; nil for the view of the whole place.
     private(set) var views: [TreeQuery?: View] = [:]
-    /// Orders of the children other than by key, while a live query needs them or the rules declare them.
+    /// Orders of the children other than by key, while a live query needs them.
     private var indexes: [TreeQuery.Index: OrderedIndex] = [:]
-    private var declaredIndexes: Set<TreeQuery.Index> = []
 
     /// Scratch of the commit being fanned out: indexes of its writes below this place, and whether one covers it whole.
     var touchedBy: [Int] = []
@@ -16,9 +15,9 @@ final class ObservedPlace {
 
     init(path: Path) { self.path = path }
 
-    var isEmpty: Bool { views.isEmpty && indexes.isEmpty && children.isEmpty }
+    var isEmpty: Bool { views.isEmpty && children.isEmpty }
     /// Whether a write must look at this place.
-    var isActive: Bool { !views.isEmpty || !indexes.isEmpty }
+    var isActive: Bool { !views.isEmpty }
 
     // MARK: Views
 
@@ -36,14 +35,14 @@ final class ObservedPlace {
     /// Forgets a view without observers, and the index that only it needed.
     func removeView(_ query: TreeQuery?) {
         views[query] = nil
-        guard let ordering = query?.orderedBy, !declaredIndexes.contains(ordering) else { return }
+        guard let ordering = query?.orderedBy else { return }
         if !views.keys.contains(where: { $0?.orderedBy == ordering }) { indexes[ordering] = nil }
     }
 
     // MARK: Indexes
 
-    /// Keeps the index of an order from now on, even when no live query needs it.
-    func declareIndex(_ ordering: TreeQuery.Index) { declaredIndexes.insert(ordering) }
+    /// The index of an order, if a live query keeps it.
+    func existingIndex(_ ordering: TreeQuery.Index) -> OrderedIndex? { indexes[ordering] }
 
     /// The children in an order; its index is built on first use. O(n log n) then, O(1) later.
     func children(of node: Node, by ordering: TreeQuery.Index) -> OrderedChildren {

@@ -34,6 +34,11 @@ struct OutputBuffer {
 
     mutating func close(_ client: Client) { lanes[client.lane].append(.close(client)) }
 
+    /// Whose connection would be closed.
+    var dismissed: [Client] {
+        lanes.joined().compactMap { if case .close(let client) = $0 { client } else { nil } }
+    }
+
     /// Who would be answered.
     var recipients: [Client] {
         lanes.joined().compactMap { if case .one(let client, _) = $0 { client } else { nil } }

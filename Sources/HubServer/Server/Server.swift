@@ -47,7 +47,8 @@ public final class Server: Sendable {
                 let stored = try store?.open(name)
                 return Database(
                     name: name, rules: settings.rules, start: stored.map { ($0.root, $0.sequence) } ?? (.null, 0),
-                    log: stored?.log ?? NoCommitLog(), lanes: loopCount, format: HubFormat(), outlet: outlet, clock: { Clock.nowMs() })
+                    log: stored?.log ?? NoCommitLog(), lanes: loopCount, limits: settings.limits.engine,
+                    format: HubFormat(), outlet: outlet, clock: { Clock.nowMs() })
             } catch {
                 logger.error("namespace could not be opened", metadata: ["namespace": "\(name)", "reason": "\(error)"])
                 return nil

@@ -1,4 +1,5 @@
 public import DispatchNet
+public import HubEngine
 public import Journal
 public import SecurityRules
 public import WireProtocols
@@ -29,6 +30,7 @@ public struct ServerSettings: Sendable {
 /// Every limit of a server with its unit and default. Each is met by a test from both sides.
 public struct ServerLimits: Sendable {
     public var http = HTTPLimits()
+    public var engine = EngineLimits()
     public var net = NetSettings()
     /// Bytes of one WebSocket message, and so of any frame; more closes the connection with 1009. Default 32 MiB.
     public var frameBytes = 32 << 20

@@ -1,5 +1,6 @@
 import DispatchNet
 import HubEngine
+import Synchronization
 import WireProtocols
 
 /// One connected program: speaks one of the hub's protocols, whatever carries it.
@@ -22,5 +23,8 @@ class Session: Client, SocketListener, @unchecked Sendable {
     func received(text: UnsafeRawBufferPointer) {}
 
     /// The peer is gone.
-    final func ended() { database.submit(.end, from: self) }
+    final func ended() {
+        isGone.store(true, ordering: .relaxed)
+        database.submit(.end, from: self)
+    }
 }

@@ -14,6 +14,8 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     /// When the peer was last heard, in the lane's seconds.
     private var heardAt: Int
     private var isAsked = false
+    /// What waited for the peer at the last look: less than before means that it reads.
+    private var waitingBytes = 0
     private var isClosing = false
 
     init(_ connection: Connection, server: Server) {
@@ -72,6 +74,9 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     }
 
     func tick(seconds: Int, limits: ServerLimits) {
+        let waiting = connection.bufferedBytes
+        if waiting < waitingBytes { heardAt = seconds }
+        waitingBytes = waiting
         let silence = seconds - heardAt
         if silence >= limits.silenceSeconds {
             connection.abort(.idle)

@@ -1,0 +1,28 @@
+import JSONTree
+
+/// What one client observes, found by place or by subscription id in O(1).
+struct Observations: Sequence {
+    private var byPath: [Path: [Observation]] = [:]
+    private var byID: [Int64: Observation] = [:]
+
+    /// Nothing happens when it is there already.
+    mutating func insert(_ observation: Observation) {
+        guard byPath[observation.path]?.contains(observation) != true else { return }
+        byPath[observation.path, default: []].append(observation)
+        if case .events(let id, _) = observation.style { byID[id] = observation }
+    }
+
+    mutating func remove(_ observation: Observation) {
+        byPath[observation.path]?.removeAll { $0 == observation }
+        if byPath[observation.path]?.isEmpty == true { byPath[observation.path] = nil }
+        if case .events(let id, _) = observation.style { byID[id] = nil }
+    }
+
+    /// The observers of a place in a style; realtime clients tell queries of one place apart by their tag.
+    func at(_ path: Path, style: ObserverStyle) -> [Observation] { byPath[path]?.filter { $0.style == style } ?? [] }
+
+    /// The observer with a subscription id (observe protocol).
+    subscript(id: Int64) -> Observation? { byID[id] }
+
+    func makeIterator() -> IndexingIterator<[Observation]> { byPath.values.flatMap { $0 }.makeIterator() }
+}
