@@ -4,13 +4,15 @@
 # Headers the package compiles against, and the C++ compiler and git that Swift builds and resolves with.
 # NAME=COMMAND means: having COMMAND on the PATH is as good as the Debian package.
 BUILD_PACKAGES := libssl-dev zlib1g-dev libsqlite3-dev g++=g++ git=git ca-certificates
-TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node python3=python3 python3-venv
+TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node python3=python3 python3-venv openssl=openssl
 
 BIN   := .build/release
 ARGS  ?=
 BENCH ?= fanout echo
+CASES ?=
+FUZZ_SECONDS ?= 600
 
-.PHONY: help run test watchme bench clean build-needs release
+.PHONY: help run test watchme bench autobahn fuzz clean build-needs release
 
 help: ## list these targets
 	@echo "Vigla: a self-hosted realtime hub"
@@ -34,6 +36,13 @@ watchme: release ## run the WatchMe example with its simulation
 bench: release ## measure against a bare C loop; BENCH="fanout" chooses, ARGS= adds options
 	@swift build -c release --product vigla-bench
 	@set -e; for name in $(BENCH); do $(BIN)/vigla-bench $$name $(ARGS); done
+
+autobahn: build-needs ## the Autobahn WebSocket test suite (needs Python 2.7, or PYTHON27=…); CASES="1.* 6.4.1" chooses
+	@set -f; Tests/Autobahn/run $(CASES)
+
+fuzz: build-needs ## fuzz every parser, FUZZ_SECONDS=600 each, one after the other; FILTER=WebSocketFuzzTests/frames chooses
+	@VIGLA_FUZZ_SECONDS=$(FUZZ_SECONDS) nice swift test -c release -Xswiftc -enable-testing --scratch-path .build/fuzzing \
+		--no-parallel --filter '$(or $(FILTER),(HTTP|WebSocket|Message)FuzzTests)'
 
 clean: ## remove what was built (your ./data stays)
 	rm -rf .build

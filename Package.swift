@@ -31,13 +31,15 @@ let package = Package(
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
         .target(name: "JSONTree", dependencies: [.product(name: "Crypto", package: "swift-crypto")], swiftSettings: shared + hotPath),
         .testTarget(name: "JSONTreeTests", dependencies: ["JSONTree"], swiftSettings: shared),
-        // HTTP/1.1, WebSocket frames, realtime v5, observe: state machines over bytes
+        // the system's zlib
+        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
+        // HTTP/1.1, WebSocket frames, permessage-deflate, realtime v5, observe: state machines over bytes
         .target(name: "WireProtocols", dependencies: [
-            "JSONTree",
+            "CZlib", "JSONTree",
             .product(name: "Crypto", package: "swift-crypto"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared + hotPath),
-        .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols"], swiftSettings: shared),
+        .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols", "CZlib"], exclude: ["Corpora"], swiftSettings: shared),
         // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
         .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], swiftSettings: shared),
@@ -50,9 +52,17 @@ let package = Package(
 
         // epoll, timerfd, accept4: what Glibc's module leaves out
         .target(name: "CLinux"),
-        // loops, listeners, connections, timers
-        .target(name: "DispatchNet", dependencies: ["CLinux"], swiftSettings: shared + hotPath),
-        .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux"], swiftSettings: shared),
+        // TLS: what DispatchNet needs of OpenSSL, which stays out of Swift's sight
+        .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
+        // loops, listeners, connections, TLS, timers
+        .target(name: "DispatchNet", dependencies: ["CLinux", "COpenSSL"], swiftSettings: shared + hotPath),
+        .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux", "TestCertificates"], swiftSettings: shared),
+        // certificates that tests make for themselves
+        .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: shared),
+        // a WebSocket echo server on DispatchNet and WireProtocols alone, for the Autobahn test suite
+        .executableTarget(
+            name: "echo-server", dependencies: ["DispatchNet", "WireProtocols"], path: "Tests/Autobahn", exclude: ["run", "summary.py"],
+            swiftSettings: shared),
 
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
@@ -61,8 +71,13 @@ let package = Package(
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
-            "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
+
+        // the contract's checklist, each check a test of its number, over real sockets
+        .testTarget(name: "ConformanceTests", dependencies: [
+            "HubEngine", "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+        ], path: "Tests/Conformance", swiftSettings: shared),
 
         // a client of the observe protocol, for servers, tools and tests
         .target(name: "ViglaClient", dependencies: [
@@ -79,7 +94,7 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
-        .testTarget(name: "ViglaCommandTests", dependencies: ["vigla", "watchme-simulation"], swiftSettings: shared),
+        .testTarget(name: "ViglaCommandTests", dependencies: ["TestCertificates", "vigla", "watchme-simulation", "WireProtocols"], swiftSettings: shared),
         // the walkers and followers of Examples/watchme
         .executableTarget(name: "watchme-simulation", dependencies: [
             "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
@@ -88,10 +103,10 @@ let package = Package(
         ], path: "Examples/watchme/Simulation", swiftSettings: shared),
 
         // the bare C servers that measurements are compared with
-        .target(name: "CBaseline"),
+        .target(name: "CBaseline", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
-            "CBaseline", "CLinux", "DispatchNet",
+            "CBaseline", "CLinux", "COpenSSL", "DispatchNet", "HubEngine", "JSONTree", "SecurityRules",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Histogram", package: "hdrhistogram-swift"),
         ], swiftSettings: shared),

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,18 +23,20 @@
 
 struct peer {
     int fd;
+    SSL *tls;  // NULL without TLS
     int upgraded;
     size_t held;          // bytes of an unfinished request or frame
     unsigned char *hold;  // only while there are some
 };
 
 struct observers {
-    int *fds;
+    struct peer **peers;
     size_t count, capacity;
 };
 
 struct server {
     int form, epoll;
+    SSL_CTX *tls;
     struct observers observers;
     unsigned char in[READ_BYTES + MAX_FRAME + 16];
     unsigned char *out;
@@ -44,11 +47,35 @@ static const char answer[] =
     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
-static int write_all(int fd, const unsigned char *bytes, size_t count) {
+// Both as the system calls: -1 and EAGAIN when it is not the moment.
+
+static ssize_t peer_send(struct peer *peer, const unsigned char *bytes, size_t count) {
+    if (!peer->tls) return send(peer->fd, bytes, count, MSG_NOSIGNAL);
+    int sent = SSL_write(peer->tls, bytes, (int)count);
+    if (sent > 0) return sent;
+    errno = SSL_get_error(peer->tls, sent) == SSL_ERROR_WANT_WRITE ? EAGAIN : EPIPE;
+    return -1;
+}
+
+static ssize_t peer_receive(struct peer *peer, unsigned char *into, size_t capacity) {
+    if (!peer->tls) return recv(peer->fd, into, capacity, 0);
+    // SSL_read gives a record at a time; the socket is emptied as by `recv`.
+    size_t all = 0;
+    while (all < capacity) {
+        int got = SSL_read(peer->tls, into + all, (int)(capacity - all));
+        if (got > 0) { all += (size_t)got; continue; }
+        if (all > 0) break;
+        errno = SSL_get_error(peer->tls, got) == SSL_ERROR_WANT_READ ? EAGAIN : ECONNRESET;
+        return -1;
+    }
+    return (ssize_t)all;
+}
+
+static int write_all(struct peer *peer, const unsigned char *bytes, size_t count) {
     while (count > 0) {
-        ssize_t sent = send(fd, bytes, count, MSG_NOSIGNAL);
+        ssize_t sent = peer_send(peer, bytes, count);
         if (sent < 0 && errno == EAGAIN) {
-            struct pollfd wait = {.fd = fd, .events = POLLOUT};
+            struct pollfd wait = {.fd = peer->fd, .events = POLLOUT};
             poll(&wait, 1, 1000);
             continue;
         }
@@ -85,16 +112,17 @@ static void frame_out(struct server *server, const unsigned char *payload, size_
 
 static void fan_out(struct server *server) {
     for (size_t i = 0; i < server->observers.count; i++)
-        write_all(server->observers.fds[i], server->out, server->out_used);
+        write_all(server->observers.peers[i], server->out, server->out_used);
     server->out_used = 0;
 }
 
 static void drop(struct server *server, struct peer *peer) {
     for (size_t i = 0; i < server->observers.count; i++)
-        if (server->observers.fds[i] == peer->fd) {
-            server->observers.fds[i] = server->observers.fds[--server->observers.count];
+        if (server->observers.peers[i] == peer) {
+            server->observers.peers[i] = server->observers.peers[--server->observers.count];
             break;
         }
+    SSL_free(peer->tls);
     close(peer->fd);
     free(peer->hold);
     free(peer);
@@ -105,15 +133,15 @@ static ssize_t take(struct server *server, struct peer *peer, unsigned char *byt
     if (!peer->upgraded) {
         unsigned char *end = memmem(bytes, count, "\r\n\r\n", 4);
         if (!end) return count > 8192 ? -1 : 0;
-        if (write_all(peer->fd, (const unsigned char *)answer, sizeof answer - 1) < 0) return -1;
+        if (write_all(peer, (const unsigned char *)answer, sizeof answer - 1) < 0) return -1;
         peer->upgraded = 1;
         if (count > 12 && memcmp(bytes, "GET /observe", 12) == 0) {
             struct observers *list = &server->observers;
             if (list->count == list->capacity) {
                 list->capacity = list->capacity ? list->capacity * 2 : 1024;
-                list->fds = realloc(list->fds, list->capacity * sizeof *list->fds);
+                list->peers = realloc(list->peers, list->capacity * sizeof *list->peers);
             }
-            list->fds[list->count++] = peer->fd;
+            list->peers[list->count++] = peer;
         }
         return end + 4 - bytes;
     }
@@ -137,7 +165,7 @@ static ssize_t take(struct server *server, struct peer *peer, unsigned char *byt
 
 static void readable(struct server *server, struct peer *peer) {
     if (peer->held) memcpy(server->in, peer->hold, peer->held);
-    ssize_t got = recv(peer->fd, server->in + peer->held, READ_BYTES, 0);
+    ssize_t got = peer_receive(peer, server->in + peer->held, READ_BYTES);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) return drop(server, peer);
     size_t count = peer->held + (size_t)got, at = 0;
@@ -156,17 +184,29 @@ static void readable(struct server *server, struct peer *peer) {
         memcpy(peer->hold, server->in + at, peer->held);
     }
     if (server->form == CBASELINE_ECHO && server->out_used) {
-        int failed = write_all(peer->fd, server->out, server->out_used);
+        int failed = write_all(peer, server->out, server->out_used);
         server->out_used = 0;
         if (failed) drop(server, peer);
     }
 }
 
-int cbaseline_serve(int form) {
+static SSL_CTX *make_tls(const char *certificate, const char *key) {
+    SSL_CTX *tls = SSL_CTX_new(TLS_server_method());
+    if (!tls) return NULL;
+    SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_ciphersuites(tls, "TLS_AES_128_GCM_SHA256");
+    if (SSL_CTX_use_certificate_chain_file(tls, certificate) == 1 && SSL_CTX_use_PrivateKey_file(tls, key, SSL_FILETYPE_PEM) == 1)
+        return tls;
+    SSL_CTX_free(tls);
+    return NULL;
+}
+
+int cbaseline_serve(int form, const char *certificate, const char *key) {
     signal(SIGPIPE, SIG_IGN);
     struct server *server = calloc(1, sizeof *server);
     if (!server) return -ENOMEM;
     server->form = form;
+    if (certificate && !(server->tls = make_tls(certificate, key))) return -EINVAL;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
@@ -194,6 +234,11 @@ int cbaseline_serve(int form) {
                 setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
                 struct peer *peer = calloc(1, sizeof *peer);
                 peer->fd = fd;
+                if (server->tls) {
+                    peer->tls = SSL_new(server->tls);
+                    SSL_set_fd(peer->tls, fd);
+                    SSL_set_accept_state(peer->tls);
+                }
                 struct epoll_event added = {.events = EPOLLIN, .data.ptr = peer};
                 epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &added);
             }

@@ -2,6 +2,7 @@
 #include "CLinux.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,11 @@ int vigla_bind_listen(int fd, const struct sockaddr *address, socklen_t length, 
     if (address->sa_family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     if (bind(fd, address, length) < 0) return -errno;
     return listen(fd, backlog) < 0 ? -errno : 0;
+}
+
+int vigla_reserve(void) {
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }
 
 int vigla_accept(int fd, struct sockaddr_storage *peer) {

@@ -1,10 +1,10 @@
-/// Why a connection ended. Each reason has a stable ``code`` and a counter per loop (``LoopCounters``).
+/// Why a connection ended. Each reason has a stable ``code`` and ``name`` and a counter per loop (``LoopCounters``).
 public enum CloseReason: Sendable, Hashable {
     /// The peer sent FIN and nothing more was expected.
     case peerClosed
     /// The peer reset the connection, or the network lost it.
     case peerReset
-    /// More than ``NetSettings/outboundLimitBytes`` waited for a peer that reads too slowly.
+    /// More than ``NetSettings/outboundHardBytes`` waited for a peer that reads too slowly.
     case writeOverflow
     /// The peer broke a protocol; the number is that protocol's own (an RFC 6455 close code, an HTTP status).
     case protocolError(UInt16)
@@ -14,12 +14,24 @@ public enum CloseReason: Sendable, Hashable {
     case idle
     /// Everything was said: the regular end of an exchange.
     case finished
-    /// A limit other than the outbound one was passed (size, rate, connections).
+    /// A limit other than the outbound ones was passed (a message's size, requests without an answer).
     case limitExceeded(UInt16)
     /// The application has ended the session: credentials revoked, replaced by a newer session, asked to leave.
     case dismissed
     /// The kernel reported something else; the number is an errno.
     case systemError(Int32)
+    /// The TLS handshake took longer than ``NetSettings/handshakeTimeoutMs``.
+    case handshakeTimeout
+    /// The TLS handshake was refused by either side, or a record was not as the peer made it.
+    case tlsFailed
+    /// The peer, or someone in between, ended a TLS connection without saying that this was all (RFC 8446 §6.1).
+    case truncated
+    /// More than ``NetSettings/outboundSoftBytes`` waited for ``NetSettings/outboundSoftMs``, and the peer took too little.
+    case writeStalled
+    /// The loop's slow readers together had more than ``NetSettings/outboundLoopBytes`` waiting, and this was one of them.
+    case outputMemory
+    /// A request did not arrive whole in its time, or not fast enough.
+    case requestTimeout
 
     /// Stable: written to logs and metrics. 1… in the order above.
     public var code: Int {
@@ -34,6 +46,12 @@ public enum CloseReason: Sendable, Hashable {
         case .limitExceeded: 8
         case .dismissed: 9
         case .systemError: 10
+        case .handshakeTimeout: 11
+        case .tlsFailed: 12
+        case .truncated: 13
+        case .writeStalled: 14
+        case .outputMemory: 15
+        case .requestTimeout: 16
         }
     }
 
@@ -43,6 +61,18 @@ public enum CloseReason: Sendable, Hashable {
     /// The names by code; index 0 is unused.
     public static let names = [
         "", "peer_closed", "peer_reset", "write_overflow", "protocol_error", "server_shutdown", "idle", "finished",
-        "limit_exceeded", "dismissed", "system_error",
+        "limit_exceeded", "dismissed", "system_error", "handshake_timeout", "tls_failed", "truncated", "write_stalled", "output_memory",
+        "request_timeout",
     ]
+}
+
+extension CloseReason: CustomStringConvertible {
+    /// The name, with the number that the case carries: `protocol_error(1002)`.
+    public var description: String {
+        switch self {
+        case .protocolError(let number), .limitExceeded(let number): "\(name)(\(number))"
+        case .systemError(let number): "\(name)(\(number))"
+        default: name
+        }
+    }
 }

@@ -12,16 +12,19 @@ public enum NetError: Error, Sendable, Equatable, CustomStringConvertible {
     case connectFailed(address: String, errno: Int32)
     /// The peer did not answer within ``NetSettings/connectTimeoutMs``.
     case connectTimedOut(address: String)
+    /// The peer is reached, but there is no trusting it, or no TLS with it.
+    case tlsFailed(peer: String, reason: String)
     /// The loop was shut down.
     case loopClosed
 
     public var description: String {
         switch self {
         case .system(let call, let errno): "\(call) failed: \(reason(errno))"
-        case .unresolved(let host, let code): "no address for \(host) (getaddrinfo \(code))"
+        case .unresolved(let host, let code): "no address for \(host): \(gai_strerror(code).map { String(cString: $0) } ?? "getaddrinfo \(code)")"
         case .bindFailed(let address, let errno): "cannot listen on \(address): \(reason(errno))"
         case .connectFailed(let address, let errno): "cannot connect to \(address): \(reason(errno))"
         case .connectTimedOut(let address): "no answer from \(address) in time"
+        case .tlsFailed(let peer, let reason): "no secure connection to \(peer): \(reason)"
         case .loopClosed: "the loop is shut down"
         }
     }

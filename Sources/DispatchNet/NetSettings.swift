@@ -1,8 +1,27 @@
 /// The limits of a loop's connections. Every field has a unit in its name.
+///
+/// What waits for a peer that reads too slowly, after the kernel took what it could:
+///
+/// ```
+/// 0 ────────── soft ───────────────────────────────── hard
+///    buffered    │ the handler is told; if it lasts, and  │ closed at once:
+///                │ little is taken: `writeStalled`        │ `writeOverflow`
+/// ```
 public struct NetSettings: Sendable {
-    /// The most bytes that may wait for one peer after the kernel took what it could.
-    /// One more and the connection is closed with ``CloseReason/writeOverflow``.
-    public var outboundLimitBytes = 64 << 20
+    /// Above this a connection is *congested* until nothing waits any more: its handler hears ``ConnectionHandler/outboundCongested()`` and produces less.
+    public var outboundSoftBytes = 1 << 20
+    /// How long a connection may be congested without taking at least ``outboundSoftBytes``; then it is closed with
+    /// ``CloseReason/writeStalled``. Together they are the lowest rate at which a large answer may be read: 35 KB/s.
+    public var outboundSoftMs = 30_000
+    /// The most bytes that may wait for one peer. One more and it is closed with ``CloseReason/writeOverflow``.
+    public var outboundHardBytes = 64 << 20
+    /// The most bytes that may wait for all slow peers of one loop. Over it a congested connection that is given more is
+    /// closed with ``CloseReason/outputMemory``. Peers below the soft limit count but are not closed: each may add as much as that.
+    public var outboundLoopBytes = 512 << 20
+
+    /// The size of the system's send buffer of each connection accepted; 0 lets the system grow it with the peer's speed.
+    public var sendBufferBytes = 0
+
     /// How long a closing connection may take to send what is queued.
     public var drainTimeoutMs = 10_000
     /// How long a closing connection waits for the peer's FIN after the last byte. Closing at once instead could
@@ -10,6 +29,9 @@ public struct NetSettings: Sendable {
     public var lingerTimeoutMs = 2_000
     /// How long an outgoing connection may take per address.
     public var connectTimeoutMs = 30_000
+    /// How long a TLS handshake may take, in either role; over it the connection ends with
+    /// ``CloseReason/handshakeTimeout``.
+    public var handshakeTimeoutMs = 10_000
     /// The size of the one read buffer that all connections of a loop share.
     public var readBufferBytes = 128 << 10
     /// How many full read buffers one connection may take before the others have their turn.

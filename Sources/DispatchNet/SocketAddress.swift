@@ -30,6 +30,11 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     /// `127.0.0.1:9000`, `[::1]:9000`.
     public var description: String { isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
+    /// What one customer of a network is given: an IPv4 address, or the 64 bits of an IPv6 network. Without the port.
+    public var network: SocketAddress {
+        SocketAddress(bytes: InlineBytes(high: bytes.high, low: isIPv6 && !isLoopback ? 0 : bytes.low), scope: 0, port: 0, isIPv6: isIPv6)
+    }
+
     /// Whether the address can only be reached from this machine.
     public var isLoopback: Bool {
         withUnsafeBytes(of: bytes) { raw in

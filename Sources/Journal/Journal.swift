@@ -35,12 +35,14 @@ public struct JournalBatch: Sendable, Equatable {
     }
 }
 
-/// One change of the tree with its server values filled in.
+/// One change of the tree with its server values filled in, or of what sessions leave behind.
 public enum JournalOperation: Sendable, Equatable {
     /// Replaces what is at the place; `null` removes it.
     case set(Path, Node)
     /// Replaces only the priority.
     case priority(Path, Node)
+    /// Changes what a session leaves behind for its end; the tree stays as it is.
+    case pending(PendingChange)
 }
 
 extension Node {
@@ -48,6 +50,7 @@ extension Node {
         switch operation {
         case .set(let path, let node): set(node, at: path)
         case .priority(let path, let priority): setPriority(priority, at: path)
+        case .pending: break
         }
     }
 }
@@ -57,9 +60,12 @@ public struct JournalSnapshot: Sendable {
     public var root: Node
     /// Number of the last commit in it.
     public var sequence: UInt64
+    /// What sessions leave behind that have not ended.
+    public var pending: [PendingSession]
 
-    public init(root: Node, sequence: UInt64) {
+    public init(root: Node, sequence: UInt64, pending: [PendingSession] = []) {
         self.root = root
         self.sequence = sequence
+        self.pending = pending
     }
 }

@@ -5,11 +5,14 @@ extension RuleSet {
     private func details(at path: Path) -> PlaceDetails? {
         var place: Int32 = 0
         for key in path.keys {
-            place = program.tables.child(of: place, key)
+            place = withUnsafePointer(to: key) { program.tables.child(of: place, $0) }
             if place < 0 { return nil }
         }
         return program.details[Int(place)]
     }
+
+    /// The rule node of a place, with its wildcards' names; nil where the rules end above it.
+    func pattern(at path: Path) -> Path? { details(at: path)?.pattern }
 
     /// The `.indexOn` names in force for the children of a place: child paths such as `a/b`, `.value`, `.priority`
     /// (rules contract §1.4).
@@ -31,7 +34,7 @@ extension RuleSet {
     /// mean never. In the expression `data` and `newData` are both what is stored.
     public func expireTime(at path: Path, root: Node, now: Int64) -> Int64? {
         Evaluator.run(program, old: root, new: root, auth: .null, now: now, query: .none) { evaluator in
-            Operations.number(evaluator.expireTime(path)).flatMap { Int64(exactly: $0.rounded(.up)) }
+            evaluator.expireTime(path).flatMap { Int64(exactly: $0.rounded(.up)) }
         }
     }
 }

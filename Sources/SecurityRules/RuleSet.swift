@@ -12,7 +12,7 @@ public struct RuleSet: Sendable {
     let program: Program
 
     /// Largest rules file in bytes of UTF-8.
-    public static let maxBytes = 1_048_576
+    public static let maxBytes = RulesLimits.fileBytes
 
     /// Parses and checks a rules file.
     /// - Throws: all its faults, in the order of the text; at most one per expression.
@@ -60,7 +60,7 @@ public struct RuleSet: Sendable {
 
     /// Decides as `allowsRead` and tells how.
     public func explainRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> RuleTrace {
-        let recorder = TraceRecorder()
+        let recorder = TraceRecorder(self)
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, recorder: recorder) {
             $0.grantsRead(path)
         }
@@ -71,7 +71,7 @@ public struct RuleSet: Sendable {
     public func explainWrite(
         _ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables = .none
     ) -> RuleTrace {
-        let recorder = TraceRecorder()
+        let recorder = TraceRecorder(self)
         let isAllowed = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: query, recorder: recorder) {
             $0.allowsWrite(locations)
         }

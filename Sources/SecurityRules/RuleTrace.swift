@@ -1,7 +1,7 @@
 public import JSONTree
 
-/// Why an operation was allowed or refused: every rule that was asked, in order. For logs and explanations; never for
-/// ordinary clients (rules contract §12).
+/// Why an operation was allowed or refused: every rule that was asked, in order, and what each part of it came to. A pure
+/// value, for logs and explanations; never for ordinary clients (rules contract §12).
 public struct RuleTrace: Sendable, CustomStringConvertible {
     public struct Step: Sendable, Hashable {
         /// The place in the data at which the rule was asked.
@@ -11,6 +11,9 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         public let kind: RuleKind
         public let source: RuleSource
         public let outcome: Outcome
+        /// What the rule's sub-expressions came to, outer ones before inner ones; those that `&&`, `||` and `?:` left out are
+        /// missing, and so are literals.
+        public let parts: [Part]
     }
 
     public enum Outcome: Sendable, Hashable {
@@ -20,10 +23,36 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         case failed(FaultReason, offset: Int)
     }
 
+    /// One sub-expression.
+    public struct Part: Sendable, Hashable {
+        /// As it is written.
+        public let text: String
+        /// Where it begins in the rules file; 1-based, columns in UTF-16 code units.
+        public let line: Int
+        public let column: Int
+        /// How many parts it stands in.
+        public let depth: Int
+        public let value: PartValue
+    }
+
+    /// What a sub-expression came to.
+    public enum PartValue: Sendable, Hashable {
+        case null
+        case bool(Bool)
+        case number(Double)
+        case string(String)
+        /// A node with children, which no expression looks into as a value.
+        case object
+        case failed(FaultReason)
+    }
+
     public enum Operation: Sendable, Hashable {
         case read(Path)
         case write([Path])
     }
+
+    /// Most steps of a trace: an operation on a wide node asks more rules than anybody reads. The last one is always told.
+    public static let maxSteps = RulesLimits.traceSteps
 
     public let operation: Operation
     public let isAllowed: Bool
@@ -42,14 +71,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         case .write(let paths):
             (text, verb) = ("Attempt to write \(paths.map(\.description).joined(separator: ", "))\n", "Write")
         }
-        for step in steps {
-            text += "    \(step.path):\(step.kind.rawValue): \"\(step.source.text)\" (\(step.source.line):\(step.source.column))\n"
-            switch step.outcome {
-            case .allowed: text += "      => true\n"
-            case .refused: text += "      => false\n"
-            case .failed(let reason, let offset): text += "      => failed at \(offset): \(reason)\n"
-            }
-        }
+        for step in steps { text += step.description }
         if !isAllowed {
             text += refusal == nil ? "\nNo .\(verb.lowercased()) rule allowed the operation.\n" : "\nValidation failed.\n"
         }
@@ -57,12 +79,64 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     }
 }
 
+extension RuleTrace.Step: CustomStringConvertible {
+    /// The rule's place, text and result, then its parts, one on a line.
+    public var description: String {
+        var text = "    \(path):\(kind.rawValue): \"\(source.text)\" (\(source.line):\(source.column))\n"
+        switch outcome {
+        case .allowed: text += "      => true\n"
+        case .refused: text += "      => false\n"
+        case .failed(let reason, let offset): text += "      => failed at \(offset): \(reason)\n"
+        }
+        for part in parts { text += "        " + String(repeating: "  ", count: part.depth) + part.description + "\n" }
+        return text
+    }
+}
+
+extension RuleTrace.Part: CustomStringConvertible {
+    /// `text = value (line:column)`, on one line.
+    public var description: String {
+        "\(text.split { $0.isWhitespace }.joined(separator: " ")) = \(value) (\(line):\(column))"
+    }
+}
+
+extension RuleTrace.PartValue: CustomStringConvertible {
+    /// Strings are cut at 100 characters.
+    public var description: String {
+        switch self {
+        case .null: return "null"
+        case .bool(let value): return "\(value)"
+        case .number(let value): return NumberText.format(value)
+        case .string(let text):
+            let cut = text.prefix(100)
+            return "\"\(cut)\"" + (cut.endIndex < text.endIndex ? "…" : "")
+        case .object: return "(object)"
+        case .failed(let reason): return "failed: \(reason)"
+        }
+    }
+}
+
 /// Collects the steps of one evaluation.
 final class TraceRecorder {
     private(set) var steps: [RuleTrace.Step] = []
+    /// The rules file, to find lines and columns in.
+    private lazy var text = RulesText(source)
+    private let source: String
 
-    func note(_ kind: RuleKind, _ details: PlaceDetails, _ keys: [Key], _ outcome: RuleTrace.Outcome) {
-        let source = details.sources[kind] ?? RuleSource(text: "true", line: 1, column: 1)
-        steps.append(RuleTrace.Step(path: Path(keys), pattern: details.pattern, kind: kind, source: source, outcome: outcome))
+    init(_ rules: RuleSet) { source = rules.text }
+
+    func note(_ step: RuleTrace.Step) {
+        if steps.count == RuleTrace.maxSteps { steps.removeLast() }
+        steps.append(step)
+    }
+
+    /// The part of a rule's text that a span covers.
+    func part(_ span: Span, of rule: RuleSource, depth: Int, _ value: RuleTrace.PartValue) -> RuleTrace.Part {
+        let bytes = Array(rule.text.utf8)
+        let (start, end) = (max(0, min(Int(span.start), bytes.count)), max(0, min(Int(span.end), bytes.count)))
+        let string = LocatedString(value: rule.text, quote: rule.offset)
+        let (line, column) = text.position(at: text.offset(in: string, at: start))
+        let words = String(decoding: bytes[start..<max(start, end)], as: UTF8.self)
+        return RuleTrace.Part(text: words, line: line, column: column, depth: depth, value: value)
     }
 }

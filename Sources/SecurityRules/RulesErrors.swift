@@ -3,7 +3,10 @@
 public struct RuleError: Error, Sendable, Hashable, CustomStringConvertible {
     public let line: Int
     public let column: Int
+    /// The words of the upload protocol.
     public let message: String
+    /// What was probably meant; for people, never for the wire.
+    public var hint: String?
 
     public var description: String { "\(line):\(column): \(message)" }
 }
@@ -19,14 +22,34 @@ public struct RulesErrors: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String { errors.map { $0.description + "\n" }.joined() }
 }
 
+extension RulesErrors {
+    /// All faults by their place in the text.
+    init(_ errors: [LocatedError], in text: RulesText) {
+        self.errors = errors.sorted { $0.offset < $1.offset }.prefix(Self.limit).map { error in
+            let (line, column) = text.position(at: error.offset)
+            return RuleError(line: line, column: column, message: error.message, hint: error.hint)
+        }
+    }
+}
+
 /// A fault at a byte of the rules text, before it is turned into line and column.
 struct LocatedError: Error {
     let offset: Int
     let message: String
+    var hint: String?
 }
 
 /// A fault inside one expression; the offset counts UTF-8 bytes of the expression.
 struct ExpressionError: Error {
     let offset: Int
     let message: String
+    var hint: String?
+
+    init(offset: Int, message: String) { (self.offset, self.message) = (offset, message) }
+
+    /// - Parameters: `name` is what was not known, `known` what could stand there.
+    init(at span: Span, message: String, unknown name: String = "", among known: [String] = []) {
+        self.init(offset: Int(span.offset), message: message)
+        hint = Spelling.nearest(name, in: known).map { "did you mean '\($0)'?" }
+    }
 }

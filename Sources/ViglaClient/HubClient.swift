@@ -33,6 +33,8 @@ public final class HubClient: @unchecked Sendable {
     private let nextID = Atomic<Int64>(1)
     var dialogue = Dialogue()
     var phase = Phase.idle
+    /// Whom to trust; nil for a hub without TLS.
+    var trust: TLSClient?
     var backoff: Backoff
 
     enum Phase {

@@ -1,3 +1,6 @@
+public import DispatchNet
+public import WireProtocols
+
 /// How a client treats its connection.
 public struct HubClientSettings: Sendable {
     /// Off: the first failure closes the client, and everything open is told the reason.
@@ -10,6 +13,10 @@ public struct HubClientSettings: Sendable {
     public var silenceSeconds = 60
     /// Longest message taken from the hub, in bytes.
     public var messageBytes = 256 << 20
+    /// Whom an `https` hub's certificate must come from; nil: the system's authorities.
+    public var tls: TLSClient?
+    /// How to compress when the hub agrees (RFC 7692); nil does not offer it.
+    public var deflate: DeflateSettings? = DeflateSettings()
 
     public init() {}
 }

@@ -28,6 +28,7 @@ struct Fanout: ParsableCommand {
     @Option(help: "Bytes of the value written.") var size = 64
     @Option(help: "Runs of each server.") var runs = 3
     @Option(help: "Loops of the subject; 0 leaves it to the server. The baseline has one.") var loops = 0
+    @Flag(help: "Over TLS, on both sides; the C server calls SSL_write where it would call send.") var tls = false
     @Option(help: "The vigla program; without it the one beside vigla-bench.") var vigla: String?
 
     func validate() throws {
@@ -43,44 +44,49 @@ struct Fanout: ParsableCommand {
 
     func run() throws {
         raiseDescriptorLimit()
-        for count in counts { try compare(observers: count) }
+        let certificate = tls ? try BenchCertificate() : nil
+        for count in counts { try compare(observers: count, certificate) }
     }
 
-    private func compare(observers: Int) throws {
+    private func compare(observers: Int, _ certificate: BenchCertificate?) throws {
         let chosen = messages > 0 ? messages : max(burst, (burst > 1 ? 1_000_000 : 400_000) / observers)
         func load(_ speech: FanoutLoad.Speech, textBytes: Int) -> FanoutLoad {
             FanoutLoad(
-                observers: observers, messages: chosen, burst: burst, textBytes: textBytes, speech: speech)
+                observers: observers, messages: chosen, burst: burst, textBytes: textBytes, speech: speech, trusting: certificate?.file)
         }
         // The baseline's frames are as long as the hub's pushes, which a short run finds out.
         var pushBytes = size
         if server == .vigla {
-            let probe = FanoutLoad(observers: 1, messages: 1, burst: 1, textBytes: size, speech: .realtime)
-            pushBytes = try probe.run(against: startSubject()).payloadBytes
+            let probe = FanoutLoad(observers: 1, messages: 1, burst: 1, textBytes: size, speech: .realtime, trusting: certificate?.file)
+            pushBytes = try probe.run(against: startSubject(certificate)).payloadBytes
         }
         let rhythm = burst == 1 ? "one at a time" : "bursts of \(burst)"
         let comparison = Comparison(
-            title: "fanout, \(observers) observers, \(chosen) messages, \(rhythm), payload \(pushBytes) bytes",
+            title: "fanout\(tls ? " over TLS" : ""), \(observers) observers, \(chosen) messages, \(rhythm), payload \(pushBytes) bytes",
             baselineName: baseline == .fanout ? "c" : "c corked", subjectName: server.rawValue, runs: runs)
         try comparison.measure {
             try load(.plain, textBytes: pushBytes)
-                .run(against: ServerProcess(["serve-baseline", baseline.rawValue]))
+                .run(against: ServerProcess(["serve-baseline", baseline.rawValue] + options(certificate)))
         } subject: {
-            try load(server == .vigla ? .realtime : .plain, textBytes: size).run(against: startSubject())
+            try load(server == .vigla ? .realtime : .plain, textBytes: size).run(against: startSubject(certificate))
         }
     }
 
-    private func startSubject() throws -> ServerProcess {
+    private func options(_ certificate: BenchCertificate?) -> [String] {
+        certificate.map { ["--tls-cert", $0.file, "--tls-key", $0.keyFile] } ?? []
+    }
+
+    private func startSubject(_ certificate: BenchCertificate?) throws -> ServerProcess {
         switch server {
-        case .dispatchnet: return try ServerProcess(["serve-fanout", "--loops", "\(max(1, loops))"])
+        case .dispatchnet: return try ServerProcess(["serve-fanout", "--loops", "\(max(1, loops))"] + options(certificate))
         case .vigla:
-            let options = ["serve", "--memory", "--dev", "--port", "0"] + (loops > 0 ? ["--loops", "\(loops)"] : [])
+            let options = ["serve", "--memory", "--dev", "--port", "0"] + (loops > 0 ? ["--loops", "\(loops)"] : []) + self.options(certificate)
             return try ServerProcess(vigla ?? besideThisProgram("vigla"), options)
         }
     }
 }
 
-private func besideThisProgram(_ name: String) -> String {
+func besideThisProgram(_ name: String) -> String {
     var path = [UInt8](repeating: 0, count: Int(PATH_MAX))
     let count = path.withUnsafeMutableBytes { bytes in
         guard let start = bytes.baseAddress else { return 0 }

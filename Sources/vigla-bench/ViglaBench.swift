@@ -6,5 +6,7 @@ struct ViglaBench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "vigla-bench",
         abstract: "Measures Vigla and its transport against bare C servers.",
-        subcommands: [Echo.self, Fanout.self, ServeBaseline.self, ServeEcho.self, ServeFanout.self])
+        subcommands: [
+            Echo.self, Fanout.self, Idle.self, Connect.self, Engine.self, RulesBench.self, ServeBaseline.self, ServeEcho.self, ServeFanout.self,
+        ])
 }

@@ -10,25 +10,35 @@ import WireProtocols
 struct Health: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Ask a hub whether it is well: exit code 0 if so, else 1.",
-        discussion: "Without a URL: http://127.0.0.1 with the port in VIGLA_PORT, or 9000. Gives up after 3 seconds.")
+        discussion: """
+            Without a URL: 127.0.0.1 with the port in VIGLA_PORT, or 9000; over TLS when VIGLA_TLS_CERT names a certificate and \
+            there is no VIGLA_TLS_PORT beside the plain one. Gives up after 3 seconds.
+            """)
 
     @Argument(help: "Address of the hub, such as http://127.0.0.1:9000.", transform: HubURL.init(argument:)) var url: HubURL?
+    @OptionGroup var trust: Trust
 
     func run() {
-        let port = getenv("VIGLA_PORT").flatMap { UInt16(String(cString: $0)) } ?? 9000
-        let address = url?.address ?? HubAddress(port: port)
+        let address = url?.address ?? Self.ownHub
+        let tls = trust.client(for: address)
         signal(SIGPIPE, SIG_IGN)
         let group: EventLoopGroup
         do throws(NetError) { group = try EventLoopGroup(count: 1) } catch { fail("\(error)") }
         let loop = group.next()
         loop.schedule(afterMs: 3_000, everyMs: nil) { fail("no answer from \(address) within 3 seconds") }
-        connect(to: address.host, port: address.port, on: loop) { connection in
+        connect(to: address.host, port: address.port, on: loop, tls: tls) { connection in
             connection.send(Array("GET /.health HTTP/1.1\r\nHost: \(address)\r\nConnection: close\r\n\r\n".utf8))
             return Probe(address)
         } failed: { error in
-            fail("\(error)")
+            fail("\(error)" + Trust.advice("\(error)"))
         }
         dispatchMain()
+    }
+
+    /// The hub that was started in the same environment.
+    private static var ownHub: HubAddress {
+        let isSecure = Environment["VIGLA_TLS_CERT"] != nil && Environment["VIGLA_TLS_PORT"] == nil
+        return HubAddress(port: Environment["VIGLA_PORT"].flatMap { UInt16($0) } ?? 9000, isSecure: isSecure)
     }
 
     /// Reads one answer and ends the program with it.

@@ -101,6 +101,7 @@ final class Scripted: ConnectionHandler {
     let connection: Connection
     var onBytes: (Connection, [UInt8]) -> Void = { $0.send($1) }
     var onHalfClose: (Connection) -> HalfClose = { _ in .close }
+    var onCongested: (Connection) -> Void = { _ in }
     var onDrained: (Connection) -> Void = { _ in }
     var onEnd: (CloseReason) -> Void = { _ in }
 
@@ -111,6 +112,7 @@ final class Scripted: ConnectionHandler {
 
     func received(_ bytes: UnsafeMutableRawBufferPointer) { onBytes(connection, Array(bytes)) }
     func peerFinishedSending() -> HalfClose { onHalfClose(connection) }
+    func outboundCongested() { onCongested(connection) }
     func outboundDrained() { onDrained(connection) }
     func ended(_ reason: CloseReason) { onEnd(reason) }
 }
@@ -128,12 +130,12 @@ final class TestServer {
     var loop: EventLoop { group.loops[0] }
 
     init(
-        loops: Int = 1, settings: NetSettings = NetSettings(),
+        loops: Int = 1, settings: NetSettings = NetSettings(), tls: TLSServer? = nil, admission: Admission? = nil, group: EventLoopGroup? = nil,
         _ configure: @escaping @Sendable (Scripted) -> Void = { _ in }
     ) throws {
-        group = try EventLoopGroup(count: loops, settings: settings)
+        self.group = try group ?? EventLoopGroup(count: loops, settings: settings)
         listener = try Listener.bind(host: "127.0.0.1", port: 0)
-        listener.start(on: group) { [ends, connections] connection in
+        listener.start(on: self.group, tls: tls, admission: admission) { [ends, connections] connection in
             Scripted(connection) { handler in
                 handler.onEnd = { ends.append($0) }
                 configure(handler)

@@ -111,7 +111,7 @@ import Testing
 
     @Test func overflow_closesOnlyThatConnection() throws {
         var settings = NetSettings()
-        settings.outboundLimitBytes = 1 << 20
+        settings.outboundHardBytes = 1 << 20
         let server = try TestServer(settings: settings)
         let slow = TestPeer(port: server.port, receiveBuffer: 4096)
         let slowConnection = try #require(server.connections.next())
@@ -136,7 +136,7 @@ import Testing
 
     @Test func limitCountsOnlyWhatRemains_notWhatThePeerTakes() throws {
         var settings = NetSettings()
-        settings.outboundLimitBytes = 1000
+        settings.outboundHardBytes = 1000
         let server = try TestServer(settings: settings)
         let peer = TestPeer(port: server.port)
         let connection = try #require(server.connections.next())

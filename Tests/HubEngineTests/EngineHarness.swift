@@ -7,16 +7,29 @@ import Synchronization
 /// A database with recording clients; every message is a readable line.
 final class EngineHarness: Sendable {
     let database: Database
+    /// ms since the epoch, until the test says otherwise.
+    let time: Time
     private let lines = Mutex<[ObjectIdentifier: [String]]>([:])
     private let frames = Mutex<Int>(0)
     private let largest = Mutex<Int>(0)
 
-    init(rules: RuleSet = .allowAll, root: Node = .null, log: any CommitLog = NoCommitLog(), lanes: Int = 2, limits: EngineLimits = EngineLimits(), now: Int64 = 1_700_000_000_000) {
+    init(rules: RuleSet = .allowAll, root: Node = .null, pending: [PendingSession] = [], log: any CommitLog = NoCommitLog(), lanes: Int = 2, limits: EngineLimits = EngineLimits(), now: Int64 = 1_700_000_000_000) {
         let sink = Sink()
+        let time = Time(now)
+        self.time = time
         database = Database(
-            name: "test", rules: rules, start: (root, 0), log: log, lanes: lanes, limits: limits, format: LineFormat(), outlet: { sink.receive($0, $1) },
-            clock: { now })
+            name: "test", rules: rules, start: (root, 0), pending: pending, log: log, lanes: lanes, limits: limits, format: LineFormat(), outlet: { sink.receive($0, $1) },
+            clock: { time.now })
         sink.harness = self
+    }
+
+    final class Time: Sendable {
+        private let ms: Atomic<Int64>
+        init(_ now: Int64) { ms = Atomic(now) }
+        var now: Int64 {
+            get { ms.load(ordering: .relaxed) }
+            set { ms.store(newValue, ordering: .relaxed) }
+        }
     }
 
     private final class Sink: @unchecked Sendable {
@@ -29,7 +42,7 @@ final class EngineHarness: Sendable {
         let bytes = deliveries.reduce(0) { sum, delivery in
             switch delivery {
             case .one(_, let bytes), .many(_, let bytes): sum + bytes.count
-            case .close: sum
+            case .close, .probe, .marked: sum
             }
         }
         largest.withLock { $0 = max($0, bytes) }
@@ -46,6 +59,8 @@ final class EngineHarness: Sendable {
                         lines[ObjectIdentifier(client), default: []].append(String(decoding: bytes, as: UTF8.self))
                     }
                 case .close(let client): lines[ObjectIdentifier(client), default: []].append("close")
+                case .probe(let client): lines[ObjectIdentifier(client), default: []].append("probe")
+                case .marked(let client, let bytes): lines[ObjectIdentifier(client), default: []].append("marked \(bytes)")
                 }
             }
         }
@@ -101,7 +116,9 @@ struct LineFormat: WireFormat {
         }
     }
 
-    func change(_ change: ViewChange, style: ObserverStyle) -> [UInt8] {
+    func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] { { line(change, style: $0) } }
+
+    private func line(_ change: ViewChange, style: ObserverStyle) -> [UInt8] {
         switch style {
         case .patches:
             if change.patches.isEmpty { return Array("d \(change.path.relativeText) \(change.new.json)".utf8) }

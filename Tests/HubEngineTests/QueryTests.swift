@@ -190,7 +190,7 @@ import Testing
     }
 
     /// The specification, word for word: filter and sort all children, keep one end (contract §3.2, §3.3).
-    private static func scan(_ node: Node, _ query: TreeQuery) -> Node {
+    static func scan(_ node: Node, _ query: TreeQuery) -> Node {
         func value(_ key: Key, _ child: Node) -> Node {
             switch query.orderedBy {
             case .key: .string(key.text)

@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import HubServer
 import JSONTree
@@ -16,6 +17,10 @@ final class TestSocket {
     private var unread: [UInt8] = []
     private var decoder = WebSocketDecoder(role: .client, maxMessageBytes: 1 << 30)
     private var events: [Event] = []
+    /// What the server answered to an offer of extensions.
+    private(set) var extensions: String?
+    /// All bytes that came.
+    private(set) var bytesRead = 0
 
     enum Event: Equatable {
         case text(String)
@@ -23,8 +28,10 @@ final class TestSocket {
         case close(UInt16?)
     }
 
-    init(port: UInt16) throws {
+    /// - Parameter receiveBuffer: bytes that the system takes for a client that does not read.
+    init(port: UInt16, receiveBuffer: Int32? = nil) throws {
         fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        if var size = receiveBuffer { setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size)) }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
@@ -56,6 +63,7 @@ final class TestSocket {
         let count = recv(fd, &buffer, buffer.count, 0)
         if count < 0, errno == EAGAIN { throw TimedOut() }
         guard count > 0 else { throw Closed() }
+        bytesRead += count
         return Array(buffer[..<count])
     }
 
@@ -91,12 +99,18 @@ final class TestSocket {
     // MARK: WebSocket
 
     /// Upgrades; the answer must be 101.
-    func upgrade(_ target: String, host: String = "localhost:9000") throws {
+    /// - Parameter offer: of extensions; the answer is in `extensions` afterwards.
+    func upgrade(_ target: String, host: String = "localhost:9000", offer: String? = nil) throws {
+        let offer = offer.map { "Sec-WebSocket-Extensions: \($0)\r\n" } ?? ""
         try send(
             "GET \(target) HTTP/1.1\r\nHost: \(host)\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-                + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+                + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\(offer)\r\n")
         let answer = try response()
         guard answer.status == 101 else { throw Closed() }
+        extensions = answer.head.split(separator: "\r\n").first { $0.hasPrefix("Sec-WebSocket-Extensions:") }.map { String($0.dropFirst(26)) }
+        guard extensions != nil else { return }
+        let alone = DeflateAgreement.Direction(takesOverContext: false)
+        decoder = WebSocketDecoder(role: .client, maxMessageBytes: 1 << 30, deflate: DeflateAgreement(server: alone, client: alone))
     }
 
     func sendText(_ text: String) throws {
@@ -159,9 +173,32 @@ final class TestServer {
 
     deinit { server.stop {} }
 
+    /// Stops now and waits for the end.
+    func stop() {
+        let stopped = DispatchSemaphore(value: 0)
+        server.stop { stopped.signal() }
+        _ = stopped.wait(timeout: .now() + 20)
+    }
+
+    /// A number of `/.metrics`: the name with its labels, as it stands there.
+    func metric(_ name: String) throws -> Int {
+        let page = try TestSocket(port: port).get("/.metrics")
+        guard page.status == 200, let line = page.body.split(separator: "\n").first(where: { $0.hasPrefix(name + " ") }) else { throw TestSocket.Closed() }
+        return Int(line.split(separator: " ").last ?? "") ?? -1
+    }
+
+    /// Asks until the number is as wanted; false after 20 s.
+    func metric(_ name: String, becomes wanted: (Int) -> Bool) throws -> Bool {
+        for _ in 0..<2000 {
+            if wanted(try metric(name)) { return true }
+            usleep(10_000)
+        }
+        return false
+    }
+
     /// A realtime client after hello, with the session id it was given.
-    func realtime(_ query: String = "v=5&ns=test", host: String = "localhost:9000") throws -> (socket: TestSocket, hello: Node) {
-        let socket = try TestSocket(port: port)
+    func realtime(_ query: String = "v=5&ns=test", host: String = "localhost:9000", receiveBuffer: Int32? = nil) throws -> (socket: TestSocket, hello: Node) {
+        let socket = try TestSocket(port: port, receiveBuffer: receiveBuffer)
         socket.server = self
         try socket.upgrade("/.ws?\(query)", host: host)
         return (socket, try Node(json: socket.text()))

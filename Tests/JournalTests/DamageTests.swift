@@ -66,11 +66,11 @@ import Testing
 
     @Test func entries_thatAreNone_areRefused() {
         for text in ["", "{}", "[1]", "[[]]", "[[\"s\"]]", "[[\"s\",\"a\"]]", "[[\"x\",\"a\",1]]", "[[\"s\",\"a.b\",1]]", "[[\"s\",\"a\",1,2]]", "[[\"s\",1,1]]",
-            "[[\"s\",\"a\",{\".sv\":\"timestamp\"}]]", "[[\"s\",\"a\",1]", "[[\"s\",\"a\",1]]x"]
+            "[[\"s\",\"a\",{\".sv\":\"timestamp\"}]]", "[[\"s\",\"a\",1]", "[[\"s\",\"a\",1]]x", "[[\"o\",\"s\"]]", "[[\"o\",\"s\",\"n\",\"a\",1]]", "[[\"i\",\"s\",null]]", "[[\"f\"]]", "[[\"c\",\"s\"]]"]
         {
             #expect(throws: EntryFault.self) {
-                var node = Node.null
-                try Array(text.utf8).withUnsafeBytes { try node.apply(entries: $0) }
+                var state = DurableState()
+                try Array(text.utf8).withUnsafeBytes { try state.apply(entries: $0) }
             }
         }
     }

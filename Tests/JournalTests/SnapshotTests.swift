@@ -11,9 +11,9 @@ import Testing
     }
 
     private func joined(_ chunks: [[UInt8]]) throws -> Node {
-        var root = Node.null
-        for chunk in chunks { try chunk.withUnsafeBytes { try root.apply(entries: $0) } }
-        return root
+        var state = DurableState()
+        for chunk in chunks { try chunk.withUnsafeBytes { try state.apply(entries: $0) } }
+        return state.root
     }
 
     @Test(arguments: [.null, 1, "x", true, Node.int(1).with(priority: "p"), ["a": 1], (["a": ["b": 2]] as Node).with(priority: 1.5)] as [Node])

@@ -20,8 +20,15 @@ import Testing
         #expect(try HubURL(url.description) == url)
     }
 
+    @Test(arguments: [("https://hub.example/a", 443), ("wss://hub.example/a", 443), ("HTTPS://hub.example:9443/a", 9443)] as [(String, UInt16)])
+    func secureURL_isReadAsWritten(_ text: String, _ port: UInt16) throws {
+        let url = try HubURL(text)
+        #expect(url.address == HubAddress(host: "hub.example", port: port, isSecure: true))
+        #expect(url.description == "https://hub.example:\(port)/a")
+    }
+
     @Test(arguments: [
-        ("https://h:1/a", HubURLError.encrypted), ("wss://h/a", .encrypted), ("ftp://h/a", .scheme("ftp")), ("http:///a", .unreadable("http:///a")),
+        ("ftp://h/a", HubURLError.scheme("ftp")), ("http:///a", .unreadable("http:///a")),
         ("http://h:x/a", .host("http://h:x/a")), ("http://h:0/a", .host("http://h:0/a")), ("http://h:1/a.b", .path("a.b")),
         ("http://h:1/a%2Fb", .path("a/b")), ("http://h:1/a%zz", .unreadable("http://h:1/a%zz")),
     ])

@@ -22,6 +22,12 @@ struct Command {
     static func run(
         _ arguments: String..., environment: [String: String] = [:], input: String? = nil, in directory: URL? = nil, program: String = "vigla"
     ) throws -> Result {
+        try run(arguments, environment: environment, input: input, in: directory, program: program)
+    }
+
+    static func run(
+        _ arguments: [String], environment: [String: String] = [:], input: String? = nil, in directory: URL? = nil, program: String = "vigla"
+    ) throws -> Result {
         let process = process(arguments, environment, directory, program)
         let (output, error) = (Pipe(), Pipe())
         process.standardOutput = output
@@ -91,8 +97,10 @@ final class RunningHub {
     let process: Process
     let readyLine: String
     let folder: Folder
-    /// `http://127.0.0.1:PORT`
+    /// `http://127.0.0.1:PORT`; `https://…` when there is nothing else.
     let url: String
+    /// `https://127.0.0.1:PORT`, empty without TLS.
+    let secureURL: String
     private let output: FileHandle
     private let errorFile: URL
 
@@ -113,7 +121,9 @@ final class RunningHub {
         var line = Data()
         while let byte = try output.read(upToCount: 1), let first = byte.first, first != 0x0A { line.append(byte) }
         readyLine = String(decoding: line, as: UTF8.self)
-        url = readyLine.split(separator: " ").first { $0.hasPrefix("http://") }.map(String.init) ?? ""
+        let words = readyLine.split(separator: " ").map(String.init)
+        secureURL = words.first { $0.hasPrefix("https://") } ?? ""
+        url = words.first { $0.hasPrefix("http://") } ?? secureURL
         if url.isEmpty {
             process.waitUntilExit()
             throw NotReady(error: (try? String(contentsOf: errorFile, encoding: .utf8)) ?? "")
@@ -122,8 +132,8 @@ final class RunningHub {
 
     var error: String { (try? String(contentsOf: errorFile, encoding: .utf8)) ?? "" }
 
-    /// All that the hub answers to a GET, head included.
-    func page(_ target: String) throws -> String {
+    /// A connection to the hub.
+    func connection() throws -> FileHandle {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         let connection = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         var address = sockaddr_in()
@@ -134,6 +144,12 @@ final class RunningHub {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
         }
         guard connected == 0 else { throw NotReady(error: "nobody listens") }
+        return connection
+    }
+
+    /// All that the hub answers to a GET, head included.
+    func page(_ target: String) throws -> String {
+        let connection = try connection()
         try connection.write(contentsOf: Data("GET \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8))
         return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
     }

@@ -14,7 +14,8 @@
 #define CBASELINE_FANOUT_CORKED 2
 
 /// Serves on a free port of 127.0.0.1, prints `ready PORT` and does not return; a negated errno if it cannot begin.
-int cbaseline_serve(int form);
+/// With the files of a certificate and its key (PEM), every `send` is an `SSL_write`; both NULL without TLS.
+int cbaseline_serve(int form, const char *certificate, const char *key);
 
 /// The calling process gets SIGKILL when its parent ends, so that no server outlives a benchmark.
 void cbaseline_end_with_parent(void);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <malloc.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -53,6 +54,8 @@ uint64_t vigla_monotonic_ns(void);
 int vigla_socket(int family);
 /// Bind with SO_REUSEADDR (IPv6 sockets are IPv6 only) and listen.
 int vigla_bind_listen(int fd, const struct sockaddr *address, socklen_t length, int backlog);
+/// A descriptor that only holds a number.
+int vigla_reserve(void);
 int vigla_accept(int fd, struct sockaddr_storage *peer);
 /// 0 when connected, -EINPROGRESS when under way.
 int vigla_connect(int fd, const struct sockaddr *address, socklen_t length);

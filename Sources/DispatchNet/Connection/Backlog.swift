@@ -6,7 +6,8 @@ internal import CLinux
 /// of its own, which all connections that still need it share.
 struct Backlog {
     private struct Piece {
-        let block: Block
+        /// Nil when all of the piece has left: a peer that never takes the last byte makes us hold no more than what waits.
+        var block: Block?
         var offset: Int
         var end: Int
     }
@@ -31,9 +32,14 @@ struct Backlog {
             return
         }
         let source = UnsafeRawBufferPointer(start: block.base + offset, count: count)
-        if let tail, tail.free >= count, let last = pieces.last, last.block === tail {
+        if let tail, tail.free >= count {
+            let offset = tail.used
             tail.append(source)
-            pieces[pieces.count - 1].end = tail.used
+            if let last = pieces.last, last.block === tail {
+                pieces[pieces.count - 1].end = tail.used
+            } else {
+                pieces.append(Piece(block: tail, offset: offset, end: tail.used))
+            }
             return
         }
         let grown = min(Self.largestCopyBlock, max(Self.smallestCopyBlock, (tail?.capacity ?? 0) * 2))
@@ -48,8 +54,9 @@ struct Backlog {
         var count = 0
         var total = 0
         for piece in pieces[head...].prefix(limit) {
+            guard let block = piece.block else { break }
             let length = piece.end - piece.offset
-            vectors[count] = iovec(iov_base: piece.block.base + piece.offset, iov_len: length)
+            vectors[count] = iovec(iov_base: block.base + piece.offset, iov_len: length)
             count += 1
             total += length
         }
@@ -67,6 +74,7 @@ struct Backlog {
                 break
             }
             left -= length
+            pieces[head].block = nil
             head += 1
         }
         if head > 32, head * 2 > pieces.count {

@@ -23,11 +23,14 @@ extension Connection {
             let count = vigla_receive(fd, loop.readBuffer, capacity)
             if count > 0 {
                 loop.counting.bytesReceived += count
-                if state == .open {
+                if let tls {
+                    receivedRecords(UnsafeRawBufferPointer(start: loop.readBuffer, count: count), tls)
+                } else if state == .open {
                     handler?.received(UnsafeMutableRawBufferPointer(start: loop.readBuffer, count: count))
                 }
                 if count < capacity { return }
             } else if count == 0 {
+                if let tls { return finishedWithoutGoodbye(tls) }
                 return finishedByPeer()
             } else {
                 if count != -Int(EAGAIN) { fail(Self.reason(errno: Int32(-count))) }
@@ -36,7 +39,7 @@ extension Connection {
         }
     }
 
-    private func finishedByPeer() {
+    func finishedByPeer() {
         peerFinished = true
         setInterest(.read, false)
         switch state {

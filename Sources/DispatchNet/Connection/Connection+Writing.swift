@@ -30,16 +30,28 @@ extension Connection {
     func flush() {
         isDirty = false
         guard state != .closed else { return }
-        if pendingBytes > 0 {
+        if let tls {
+            flushRecords(tls)
+        } else if pendingBytes > 0 {
             if backlog == nil { sendPending() } else { keepPending(skipping: 0) }
-            if let backlog, backlog.bytes > outboundLimitBytes { fail(.writeOverflow) }
         }
+        if backlog != nil || tls != nil { noteBacklog(backlogBytes) }
         if state == .draining {
-            if backlog == nil { finishWriting() } else { boundClosing(loop.settings.drainTimeoutMs) }
+            if hasLeft { finishWriting() } else { boundClosing(loop.settings.drainTimeoutMs) }
         }
     }
 
+    /// Whether everything is with the kernel.
+    var hasLeft: Bool { backlog == nil && (tls?.unsentBytes ?? 0) == 0 }
+
     private func sendPending() {
+        let sent = transmit(describePending())
+        guard sent >= 0 else { return }
+        if sent == pendingBytes { dropPending() } else { keepPending(skipping: sent) }
+    }
+
+    /// Describes this turn's frames in the loop's vectors, as far as they go, and says how many those are.
+    func describePending() -> Int {
         var count = 1
         let vectors = loop.vectors
         vectors[0] = loop.frames.vector(first)
@@ -47,14 +59,12 @@ extension Connection {
             vectors[count] = loop.frames.vector(segment)
             count += 1
         }
-        let sent = transmit(count)
-        guard sent >= 0 else { return }
-        if sent == pendingBytes { dropPending() } else { keepPending(skipping: sent) }
+        return count
     }
 
     /// One system call with the first `count` of the loop's vectors. The bytes taken, 0 when the kernel has no room,
     /// negative when the connection has failed.
-    private func transmit(_ count: Int) -> Int {
+    func transmit(_ count: Int) -> Int {
         let sent = vigla_send(fd, loop.vectors, count)
         loop.counting.writes &+= 1
         if sent >= 0 {
@@ -68,29 +78,38 @@ extension Connection {
     }
 
     /// Moves this turn's frames, but for the first bytes, to the backlog, and asks to be told when there is room.
-    private func keepPending(skipping sent: Int) {
+    func keepPending(skipping sent: Int) {
         var skip = sent
         var kept = backlog ?? Backlog()
         backlog = nil
         kept.append(first, of: loop.frames, skipping: &skip)
         for segment in more { kept.append(segment, of: loop.frames, skipping: &skip) }
+        loop.counting.backlogBytes += pendingBytes - sent
         backlog = kept
         dropPending()
         setInterest(.write, true)
     }
 
-    private func dropPending() {
+    func dropPending() {
         pendingBytes = 0
         first = .none
         if !more.isEmpty { more.removeAll(keepingCapacity: more.capacity <= 32) }
     }
 
+    func dropBacklog() {
+        loop.counting.backlogBytes -= backlog?.bytes ?? 0
+        backlog = nil
+    }
+
     /// The peer has made room.
     func writable() {
+        if let tls { return writableRecords(tls) }
         guard state != .closed, let filled = backlog?.fill(loop.vectors, limit: 64) else { return }
         let sent = transmit(filled.vectors)
         guard sent >= 0 else { return }
         backlog?.consume(sent)
+        loop.counting.backlogBytes -= sent
+        noteTaken(sent, left: backlog?.bytes ?? 0)
         // More than 64 pieces, or a short write: the level-triggered poller reports again when there is room.
         guard backlog?.isEmpty == true else { return }
         backlog = nil
@@ -101,7 +120,8 @@ extension Connection {
     // MARK: ending
 
     /// Everything has left: say so to the peer, and wait for its FIN.
-    private func finishWriting() {
+    func finishWriting() {
+        if let tls, !sayGoodbye(tls) { return state == .closed ? () : boundClosing(loop.settings.drainTimeoutMs) }
         if peerFinished { return destroy(reset: false) }
         guard vigla_shutdown_write(fd) == 0 else { return destroy(reset: false) }
         state = .lingering
@@ -129,8 +149,14 @@ extension Connection {
         state = .closed
         closingTimer?.cancel()
         closingTimer = nil
+        endCongestion()
         dropPending()
-        backlog = nil
+        dropBacklog()
+        if let tls {
+            tls.deadline?.cancel()
+            loop.counting.backlogBytes -= tls.countedBytes
+        }
+        tls = nil
         _ = reset ? vigla_close_reset(fd) : vigla_close(fd)
         loop.didClose(self)
     }

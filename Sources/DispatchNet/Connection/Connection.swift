@@ -26,24 +26,31 @@ public final class Connection: @unchecked Sendable {
 
     public let loop: EventLoop
     public let remoteAddress: SocketAddress
-    /// See ``NetSettings/outboundLimitBytes``; may be raised for a peer that is known to be owed a lot.
-    public var outboundLimitBytes: Int
+    /// See ``NetSettings/outboundHardBytes``; may be raised for a peer that is known to be owed a lot.
+    public var outboundHardBytes: Int
 
+    // Small fields side by side: an idle connection pays for each gap.
     let fd: Int32
-    let tag: UInt64
     var state = State.open
-    var handler: (any ConnectionHandler)?
     var interest: Interest = .read
     /// The peer's FIN has been read.
     var peerFinished = false
     /// On the loop's list of connections to flush.
     var isDirty = false
+    let tag: UInt64
+    var handler: (any ConnectionHandler)?
     /// This turn's frames: the first one here, so that the usual case allocates nothing.
     var first = Segment.none
     var more: [Segment] = []
     /// The bytes in `first` and `more`.
     var pendingBytes = 0
     var backlog: Backlog?
+    /// Between the frames and the kernel, on a connection that speaks TLS.
+    var tls: TLSChannel?
+    /// Exists while the peer is far behind.
+    var congestion: Congestion?
+    /// Whom to tell when the descriptor is free again.
+    var admission: Admission?
     /// Bounds draining, then lingering.
     var closingTimer: LoopTimer?
 
@@ -52,7 +59,7 @@ public final class Connection: @unchecked Sendable {
         self.fd = fd
         self.tag = tag
         self.remoteAddress = remoteAddress
-        outboundLimitBytes = loop.settings.outboundLimitBytes
+        outboundHardBytes = loop.settings.outboundHardBytes
     }
 
     /// Nil once the connection is closed.
@@ -66,7 +73,10 @@ public final class Connection: @unchecked Sendable {
     public var isOpen: Bool { state == .open }
 
     /// Bytes accepted by `send` that the kernel has not taken yet.
-    public var bufferedBytes: Int { pendingBytes + (backlog?.bytes ?? 0) }
+    public var bufferedBytes: Int { pendingBytes + backlogBytes }
+
+    /// The part of them that did not fit into the kernel's buffer at the last flush.
+    public var backlogBytes: Int { (backlog?.bytes ?? 0) + (tls?.unsentBytes ?? 0) }
 
     /// Queues bytes. Everything queued for a connection in one turn of its loop leaves in one system call at the end
     /// of the turn. No effect once the connection has been closed from either side.

@@ -10,6 +10,10 @@ public protocol ConnectionHandler: AnyObject {
     /// the connection is closed with ``CloseReason/peerClosed`` after what is queued has left.
     func peerFinishedSending() -> HalfClose
 
+    /// More than ``NetSettings/outboundSoftBytes`` waits for the peer: produce less until `outboundDrained`. Told once each
+    /// time that the limit is passed.
+    func outboundCongested()
+
     /// Everything that the peer had been too slow to take has left: a good moment to produce more.
     func outboundDrained()
 
@@ -28,5 +32,6 @@ public enum HalfClose: Sendable {
 
 extension ConnectionHandler {
     public func peerFinishedSending() -> HalfClose { .close }
+    public func outboundCongested() {}
     public func outboundDrained() {}
 }

@@ -5,16 +5,18 @@ internal import Glibc
 /// Opens a connection to a server, trying the addresses of its name one after the other. Callable from any thread;
 /// exactly one of the two closures is called, on the loop.
 /// - Parameters:
+///   - tls: nil for a plain connection; otherwise the server has to prove that it is `host`, and `connected` is called
+///     after that.
 ///   - connected: makes the handler of the new connection, before its first byte is read.
 ///   - failed: gets the failure of the last address tried.
 public func connect(
-    to host: String, port: UInt16, on loop: EventLoop,
+    to host: String, port: UInt16, on loop: EventLoop, tls: TLSClient? = nil,
     connected: @escaping @Sendable (Connection) -> any ConnectionHandler,
     failed: @escaping @Sendable (NetError) -> Void
 ) {
     let begin: @Sendable ([SocketAddress]) -> Void = { addresses in
         loop.execute {
-            Connector(loop: loop, addresses: addresses, connected: connected, failed: failed).tryNext()
+            Connector(loop: loop, addresses: addresses, tls: tls.map { ($0, host) }, connected: connected, failed: failed).tryNext()
         }
     }
     if let numeric = try? SocketAddress.resolve(host, port: port, numericOnly: true) { return begin(numeric) }
@@ -33,6 +35,8 @@ final class Connector: @unchecked Sendable {
     // because it is used on the loop's queue only.
     private let loop: EventLoop
     private var addresses: ArraySlice<SocketAddress>
+    /// Whom to trust, and the host that is meant.
+    private let tls: (client: TLSClient, host: String)?
     private let connected: @Sendable (Connection) -> any ConnectionHandler
     private let failed: @Sendable (NetError) -> Void
     private var lastError = NetError.loopClosed
@@ -46,12 +50,13 @@ final class Connector: @unchecked Sendable {
     }
 
     init(
-        loop: EventLoop, addresses: [SocketAddress],
+        loop: EventLoop, addresses: [SocketAddress], tls: (TLSClient, String)?,
         connected: @escaping @Sendable (Connection) -> any ConnectionHandler,
         failed: @escaping @Sendable (NetError) -> Void
     ) {
         self.loop = loop
         self.addresses = addresses[...]
+        self.tls = tls
         self.connected = connected
         self.failed = failed
     }
@@ -107,7 +112,10 @@ final class Connector: @unchecked Sendable {
         self.attempt = nil
         loop.poller.remove(attempt.fd)
         loop.slots.free(attempt.tag)
-        if !loop.adopt(Listener.Accepted(fd: attempt.fd, peer: attempt.address), connected) { failed(.loopClosed) }
+        let role = tls.map { client, host in
+            TLSRole(context: client.context, host: client.name ?? host, dial: TLSDial(peer: "\(host):\(attempt.address.port)", failed: failed))
+        }
+        if !loop.adopt(Listener.Accepted(fd: attempt.fd, peer: attempt.address), role, nil, connected) { failed(.loopClosed) }
     }
 
     /// The loop is shutting down.

@@ -4,8 +4,8 @@ internal import Synchronization
 
 extension Listener {
     private static let acceptsPerBatch = 256
-    /// How long accepting rests when the system has no descriptor to give: the backlog keeps the peers meanwhile, and
-    /// the level-triggered poller would otherwise report them again at once, for ever.
+    /// How long accepting rests when the system has no descriptor to give: the level-triggered poller would otherwise report
+    /// the waiting peers again at once, for ever.
     private static let restMs = 100
 
     struct Accepted: Sendable {
@@ -13,7 +13,10 @@ extension Listener {
         let peer: SocketAddress
     }
 
-    func join(_ group: EventLoopGroup, _ makeHandler: @escaping @Sendable (Connection) -> any ConnectionHandler) {
+    func join(
+        _ group: EventLoopGroup, _ tls: TLSServer?, _ admission: Admission?,
+        _ makeHandler: @escaping @Sendable (Connection) -> any ConnectionHandler
+    ) {
         let loop = group.loops[0]
         guard loop.phase == .running else { return closeDescriptors() }
         var registered: [(Int32, UInt64)] = []
@@ -28,7 +31,8 @@ extension Listener {
                 loop.counting.acceptFailures += 1
             }
         }
-        serving = Serving(group: group, loop: loop, registered: registered, makeHandler: makeHandler)
+        reserve = vigla_reserve()
+        serving = Serving(group: group, loop: loop, registered: registered, tls: tls, admission: admission, makeHandler: makeHandler)
     }
 
     func leave() {
@@ -49,22 +53,27 @@ extension Listener {
         var dealt: [[Accepted]] = Array(repeating: [], count: loops.count)
         for socket in serving.registered { accept(from: socket.fd, serving, &dealt) }
         for (loop, batch) in zip(loops, dealt) where !batch.isEmpty {
-            let makeHandler = serving.makeHandler
+            let (makeHandler, tls, admission) = (serving.makeHandler, serving.tls, serving.admission)
             if loop === serving.loop {
-                for accepted in batch { loop.adopt(accepted, makeHandler) }
+                for accepted in batch { loop.adopt(accepted, tls?.role, admission, makeHandler) }
             } else {
-                loop.execute { for accepted in batch { loop.adopt(accepted, makeHandler) } }
+                loop.execute { for accepted in batch { loop.adopt(accepted, tls?.role, admission, makeHandler) } }
             }
         }
     }
 
     private func accept(from fd: Int32, _ serving: Serving, _ dealt: inout [[Accepted]]) {
+        let nowNs = serving.admission == nil ? 0 : vigla_monotonic_ns()
         for _ in 0..<Self.acceptsPerBatch {
+            if let waitMs = serving.admission?.waitMs(nowNs: nowNs) { return rest(serving, waitMs) }
             var storage = sockaddr_storage()
             let accepted = vigla_accept(fd, &storage)
             guard accepted >= 0 else {
                 switch -accepted {
-                case EMFILE, ENFILE, ENOBUFS, ENOMEM: rest(serving)
+                case EMFILE, ENFILE:
+                    shed(from: fd, serving)
+                    rest(serving, Self.restMs)
+                case ENOBUFS, ENOMEM: rest(serving, Self.restMs)
                 default: break  // EAGAIN: none waiting. ECONNABORTED and the like: that peer is gone; reported again.
                 }
                 return
@@ -73,15 +82,38 @@ extension Listener {
                 _ = vigla_close(accepted)
                 continue
             }
+            if serving.admission?.admit(peer, nowNs: nowNs) != nil {
+                _ = vigla_close_reset(accepted)
+                continue
+            }
             dealt[serving.group.next().index].append(Accepted(fd: accepted, peer: peer))
         }
     }
 
-    private func rest(_ serving: Serving) {
+    /// Tells the peers that wait for a descriptor that there is none, instead of leaving them without an answer: the
+    /// reserved one takes them, one after the other, and lets them go.
+    private func shed(from fd: Int32, _ serving: Serving) {
+        serving.loop.counting.acceptFailures += 1
+        for _ in 0..<Self.acceptsPerBatch {
+            guard reserve >= 0 else { break }
+            _ = vigla_close(reserve)
+            var storage = sockaddr_storage()
+            let accepted = vigla_accept(fd, &storage)
+            if accepted >= 0 {
+                _ = vigla_close_reset(accepted)
+                serving.admission?.refuse(.descriptors)
+            }
+            reserve = vigla_reserve()
+            if accepted < 0 { break }
+        }
+        if reserve < 0 { reserve = vigla_reserve() }
+    }
+
+    /// Accepts nothing for a while; peers wait in the system's queue.
+    private func rest(_ serving: Serving, _ restMs: Int) {
         let loop = serving.loop
-        loop.counting.acceptFailures += 1
         for socket in serving.registered { loop.poller.change(socket.fd, tag: socket.tag, to: []) }
-        loop.schedule(afterMs: Self.restMs, everyMs: nil) {
+        loop.schedule(afterMs: restMs, everyMs: nil) {
             for socket in self.serving?.registered ?? [] {
                 loop.poller.change(socket.fd, tag: socket.tag, to: .read)
             }
@@ -90,17 +122,20 @@ extension Listener {
 }
 
 extension EventLoop {
-    /// Makes a connection of a connected descriptor, and its handler. Reading begins with the next events.
+    /// Makes a connection of a connected descriptor, and its handler, with TLS after the handshake. Reading begins with the next events.
     /// False, with the descriptor closed, when the loop cannot take it.
     @discardableResult
     func adopt(
-        _ accepted: Listener.Accepted, _ makeHandler: (Connection) -> any ConnectionHandler
+        _ accepted: Listener.Accepted, _ role: TLSRole?, _ admission: Admission?,
+        _ makeHandler: @escaping (Connection) -> any ConnectionHandler
     ) -> Bool {
         guard phase == .running else {
             _ = vigla_close(accepted.fd)
+            admission?.leave(accepted.peer)
             return false
         }
         _ = vigla_set_no_delay(accepted.fd)
+        if settings.sendBufferBytes > 0 { _ = vigla_set_send_buffer(accepted.fd, Int32(clamping: settings.sendBufferBytes)) }
         let tag = slots.reserve()
         do throws(NetError) {
             try poller.add(accepted.fd, tag: tag, for: .read)
@@ -108,12 +143,14 @@ extension EventLoop {
             slots.free(tag)
             counting.acceptFailures += 1
             _ = vigla_close(accepted.fd)
+            admission?.leave(accepted.peer)
             return false
         }
         counting.opened += 1
         let connection = Connection(loop: self, fd: accepted.fd, tag: tag, remoteAddress: accepted.peer)
+        connection.admission = admission
         slots.occupy(tag, .connection(connection))
-        connection.handler = makeHandler(connection)
+        if let role { connection.beginTLS(role, makeHandler) } else { connection.handler = makeHandler(connection) }
         return true
     }
 }

@@ -22,11 +22,15 @@ public final class Listener: @unchecked Sendable {
         let loop: EventLoop
         /// Descriptor and poller tag of each socket.
         let registered: [(fd: Int32, tag: UInt64)]
+        let tls: TLSServer?
+        let admission: Admission?
         let makeHandler: @Sendable (Connection) -> any ConnectionHandler
     }
 
     let sockets: Mutex<Sockets>
     var serving: Serving?
+    /// Given up for a moment when no descriptor is left, to be able to take a waiting peer and close it.
+    var reserve: Int32 = -1
 
     private init(descriptors: [Int32], localAddress: SocketAddress) {
         sockets = Mutex(Sockets(descriptors: descriptors))
@@ -77,16 +81,19 @@ public final class Listener: @unchecked Sendable {
     }
 
     /// Begins to accept. Each connection's handler is made on that connection's loop, before its first byte is read.
+    /// With `tls` that is after the handshake; a connection whose handshake fails has none.
     /// Once per listener.
+    /// - Parameter admission: who may connect; nil lets in everybody that the system has a descriptor for.
     public func start(
-        on group: EventLoopGroup, makeHandler: @escaping @Sendable (Connection) -> any ConnectionHandler
+        on group: EventLoopGroup, tls: TLSServer? = nil, admission: Admission? = nil,
+        makeHandler: @escaping @Sendable (Connection) -> any ConnectionHandler
     ) {
         let loop = group.loops[0]
         let isFirst = sockets.withLock { sockets in
             defer { sockets.home = sockets.home ?? loop }
             return sockets.home == nil && !sockets.descriptors.isEmpty
         }
-        if isFirst { loop.execute { self.join(group, makeHandler) } }
+        if isFirst { loop.execute { self.join(group, tls, admission, makeHandler) } }
     }
 
     /// Stops listening; connections already accepted stay. From any thread; on a started listener it takes effect
@@ -97,6 +104,8 @@ public final class Listener: @unchecked Sendable {
     }
 
     func closeDescriptors() {
+        if reserve >= 0 { _ = vigla_close(reserve) }
+        reserve = -1
         sockets.withLock { sockets in
             for fd in sockets.descriptors { _ = vigla_close(fd) }
             sockets.descriptors = []

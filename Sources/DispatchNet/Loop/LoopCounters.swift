@@ -14,8 +14,16 @@ public struct LoopCounters: Sendable {
     public var turns = 0
     /// Times that the system had no descriptor left for a new connection.
     public var acceptFailures = 0
+    /// Bytes that wait now for peers that read too slowly.
+    public var backlogBytes = 0
+    /// Times that a connection passed ``NetSettings/outboundSoftBytes``.
+    public var congestions = 0
     /// Events for connections that had already gone.
     public var staleEvents = 0
+    /// TLS handshakes completed, in either role.
+    public var handshakes = 0
+    /// Those of them that took up an earlier session.
+    public var resumedHandshakes = 0
     /// Ends by ``CloseReason/code``.
     public internal(set) var endsByCode: [Int] = Array(repeating: 0, count: CloseReason.names.count)
 

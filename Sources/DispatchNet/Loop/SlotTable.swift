@@ -7,12 +7,8 @@ enum Occupant {
 
 /// Finds the owner of an event. The tag given to the kernel is a slot number with the slot's generation above it;
 /// freeing a slot raises the generation, so an event that was fetched in the same batch as the end of its connection
-/// finds nobody, also when the slot, or the descriptor number, already belongs to another.
+/// finds nobody, also when the slot, or the descriptor number, already belongs to another. The poller's own tags have no slot.
 struct SlotTable {
-    /// The loop's timer and its doorbell have no slot.
-    static let timerTag = UInt64.max
-    static let doorbellTag = UInt64.max - 1
-
     private struct Slot {
         var generation: UInt32 = 0
         var occupant: Occupant?

@@ -1,6 +1,6 @@
 /// Bytes that a loop holds for the current callback, ready to be sent to any number of its connections without
 /// another copy. Valid until the handler method, `execute` block or timer that staged it returns.
-public struct StagedFrame: Sendable {
+public struct StagedFrame: Sendable, Equatable {
     let segment: Segment
     /// Which filling of the loop's frames the segment belongs to.
     let filling: UInt32

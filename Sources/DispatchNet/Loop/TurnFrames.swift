@@ -26,7 +26,7 @@ final class Block {
 }
 
 /// A frame, or several that lie next to each other, in the loop's ``TurnFrames``.
-struct Segment {
+struct Segment: Equatable {
     var block: UInt32
     var offset: UInt32
     var length: UInt32

@@ -16,9 +16,18 @@ open class Client: @unchecked Sendable {
     var sessionID: String?
     /// What the client observes: place and style.
     var observations = Observations()
+    /// Those of the observations whose permission rests on data; kept by `ReadDependencies`.
+    var dependents: [Observation: ReadDependencies.Dependent] = [:]
     var pending = PendingWrites()
+    /// Under which the log knows the pending writes; nil while there are none.
+    var pendingID: String?
     var hasEnded = false
-    /// Set on the net loop as soon as the connection is lost: nobody waits for answers any more. Writes still count.
+    /// Set while the client does not keep up with reading.
+    var lag: Lag?
+    /// Bytes sent to this client alone since its lane last said that everything had left.
+    var unprobedBytes = 0
+    /// Set on the net loop as soon as the connection is lost, and before a session that lags is ended: nobody waits for
+    /// answers any more. Writes still count.
     public let isGone = Atomic<Bool>(false)
 
     public init(lane: Int, dialect: Dialect) {
@@ -41,7 +50,7 @@ public struct Identity: Sendable, Equatable {
     public var auth: Node
     /// Administrators bypass rules, not data validity (contract §8.1).
     public var isAdmin: Bool
-    /// When the credential runs out, seconds since the epoch.
+    /// When the credential runs out, seconds since the epoch; nil for never. The session then ends.
     public var expires: Int64?
 
     public init(auth: Node, isAdmin: Bool = false, expires: Int64? = nil) {

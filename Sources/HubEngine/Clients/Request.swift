@@ -7,6 +7,8 @@ public enum Request: Sendable {
     /// The connection is gone: observers go, pending writes fire. Not answered.
     case end
     case identify(Identity)
+    /// From now on the client is anonymous.
+    case signOut
     /// - Parameters:
     ///   - query: which children; nil for the whole place.
     ///   - hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
@@ -15,15 +17,36 @@ public enum Request: Sendable {
     /// Ends the observer with this subscription id, wherever it is (observe protocol).
     case unobserveID(Int64)
     case get(Path, query: TreeQuery? = nil)
-    /// All or nothing. `expectedHash` makes a single write conditional on the stored content (contract §4.6).
-    case write([TreeWrite], expectedHash: String? = nil)
+    /// All or nothing.
+    case write([TreeWrite], condition: Condition? = nil)
     /// Adds a child under a key that the server makes.
     case push(Path, WriteValue)
     /// Keeps writes for the moment the client is gone (contract §6.2).
     case onDisconnect([TreeWrite])
     case cancelOnDisconnect(Path)
+    /// The client's credential has run out: it is told so, then its session ends with the rights it had (contract §8.1).
+    case revoke(notice: [UInt8])
     /// An answer that the session could write without the database; it only keeps its place in the order.
     case answer([UInt8])
+    /// Comes back as `Delivery.marked` when everything before it is carried out and durable: how much of what a client has
+    /// asked is still to be done is known by its marks.
+    case mark(bytes: Int)
+    /// The client's lane has too much waiting for it. Not answered.
+    case congested
+    /// Everything that was sent to the client has left. Not answered.
+    case drained
+}
+
+/// What must be stored for a write to be carried out (contract §4.6).
+public struct Condition: Sendable {
+    public var path: Path
+    /// The hash of what is stored there, priority included; empty for nothing.
+    public var hash: String
+
+    public init(_ path: Path, hash: String) {
+        self.path = path
+        self.hash = hash
+    }
 }
 
 extension Request {

@@ -18,17 +18,19 @@ extension Core {
             if place.isOverwritten {
                 place.rebuild(over: commit.new)
             } else {
-                place.updateIndexes(commit.keys, old: commit.old, new: commit.new)
+                place.updateIndexes(commit.children)
             }
-            for (query, view) in place.views {
-                guard let change = query == nil ? whole(view, commit) : windowed(view, place, commit) else { continue }
+            for view in place.views.values {
+                guard let change = view.query == nil ? whole(view, commit) : windowed(view, place, commit) else { continue }
+                if !view.suspended.isEmpty { conflate(view, patches: commit.isOverwritten ? [] : change.patches) }
+                let frames = format.change(change)
                 for (style, audience) in view.audiences {
-                    if query == nil, paths.count == 1, !place.isOverwritten, style == .patches(tag: nil) {
-                        let frame = shared ?? format.change(change, style: style)
+                    if view.query == nil, paths.count == 1, !place.isOverwritten, style == .patches(tag: nil) {
+                        let frame = shared ?? frames(style)
                         shared = frame
                         output.send(frame, to: audience)
                     } else {
-                        output.send(format.change(change, style: style), to: audience)
+                        output.send(frames(style), to: audience)
                     }
                 }
             }
@@ -45,45 +47,44 @@ extension Core {
         /// Writes below the place; empty when it was overwritten.
         var patches: [(path: Path, value: Node)] = []
         /// The children they lie in, in key order.
-        var keys: [Key] = []
+        var children: [ChildChange] = []
 
         init(_ place: ObservedPlace, _ paths: [Path], old: Node, new: Node, root: Node) {
             isOverwritten = place.isOverwritten
             self.old = old
             self.new = new
             guard !isOverwritten else { return }
+            var keys: [Key] = []
             for index in place.touchedBy {
                 patches.append((paths[index], root.node(at: paths[index])))
                 keys.append(paths[index].keys[place.path.depth])
             }
             if keys.count > 1 { keys = Set(keys).sorted() }
+            children = keys.map { ChildChange(key: $0, old: old.child($0), new: new.child($0)) }
         }
     }
 
     private func whole(_ view: View, _ commit: PlaceChange) -> ViewChange? {
-        let events = view.wantsEvents ? ChildEvent.events(from: commit.old, to: commit.new, keys: commit.isOverwritten ? nil : commit.keys) : []
+        let events = view.wantsEvents ? ChildEvent.events(from: commit.old, to: commit.new, keys: commit.isOverwritten ? nil : commit.children.map(\.key)) : []
         return ViewChange(path: view.path, sequence: sequence, new: commit.new, patches: commit.patches, events: events)
     }
 
     /// What a query shows of the commit: children that enter in full, children that leave as null, and of the others what
     /// was written (contract §3.5). Nil when all of it lies outside the window.
     private func windowed(_ view: View, _ place: ObservedPlace, _ commit: PlaceChange) -> ViewChange? {
-        guard var window = view.window else { return nil }
-        let ordering = window.query.orderedBy
+        guard let ordering = view.query?.orderedBy else { return nil }
         let children = place.children(of: commit.new, by: ordering)
         if commit.isOverwritten {
+            guard let window = view.window else { return nil }
             let value = TreeQuery.value(of: window.selection(over: children), in: commit.new)
             return ViewChange(path: view.path, sequence: sequence, new: value, patches: [], events: [])
         }
-        let changes = commit.keys.map { key in
-            let (old, new) = (commit.old.child(key), commit.new.child(key))
-            return QueryWindow.Change(
-                key: key, old: old.exists ? ordering.place(key, old) : nil, new: new.exists ? ordering.place(key, new) : nil)
+        let changes = commit.children.map { child in
+            QueryWindow.Change(
+                key: child.key, old: child.old.exists ? ordering.place(child.key, child.old) : nil,
+                new: child.new.exists ? ordering.place(child.key, child.new) : nil)
         }
-        // Taken out of the view while it changes, so that its entries are not copied.
-        view.window = nil
-        let difference = window.apply(changes, over: children)
-        view.window = window
+        guard let difference = view.window?.apply(changes, over: children) else { return nil }
 
         var patches: [(path: Path, value: Node)] = []
         for key in difference.left { patches.append((view.path.appending(key), .null)) }

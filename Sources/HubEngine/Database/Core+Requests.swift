@@ -3,10 +3,12 @@ import SecurityRules
 import Synchronization
 
 extension Core {
-    /// Carries out one request; all but `end` get exactly one answer.
+    /// Carries out one request; all but those said to be not answered get exactly one answer.
     func handle(_ item: Database.Item) {
         let client = item.client
-        guard !client.hasEnded else { return }
+        guard !client.hasEnded, !mustHold(item) else { return }
+        counters.requests += 1
+        defer { probeIfNeeded(client) }
         // A peer that asked for much and left costs no more: its writes count, its reads are for nobody.
         if item.request.isRead, client.isGone.load(ordering: .relaxed) { return }
         switch item.request {
@@ -15,8 +17,12 @@ extension Core {
         case .end:
             end(client)
         case .identify(let identity):
-            client.identity = identity
+            identify(client, as: identity)
             answer(.identified(identity), item)
+            recheckObservers(of: client)
+        case .signOut:
+            identify(client, as: .anonymous)
+            answer(.done, item)
             recheckObservers(of: client)
         case .observe(let path, let query, let style, let hash):
             observe(Observation(path: path, query: query, style: style), hash: hash, item)
@@ -32,18 +38,25 @@ extension Core {
             }
         case .get(let path, let query):
             answer(get(path, query, client), item)
-        case .write(let writes, let expectedHash):
-            answer(result(of: writes, expectedHash: expectedHash, client) { .written(sequence: $0) }, item)
+        case .write(let writes, let condition):
+            answer(result(of: writes, if: condition, client) { .written(sequence: $0) }, item)
         case .push(let path, let value):
             let key = pushIDs.next(now: clock())
-            answer(result(of: [TreeWrite(path.appending(key), value)], expectedHash: nil, client) { .pushed(key, sequence: $0) }, item)
+            answer(result(of: [TreeWrite(path.appending(key), value)], if: nil, client) { .pushed(key, sequence: $0) }, item)
         case .onDisconnect(let writes):
             answer(keep(writes, client), item)
         case .cancelOnDisconnect(let path):
-            client.pending.cancel(path)
+            cancelPending(path, of: client)
             answer(.done, item)
+        case .revoke(let notice):
+            output.send(notice, to: client)
+            end(client)
+            output.close(client)
         case .answer(let bytes):
             output.send(bytes, to: client)
+        case .mark(let bytes): output.mark(client, bytes)
+        case .congested: suspend(client)
+        case .drained: catchUp(client)
         }
     }
 
@@ -55,13 +68,13 @@ extension Core {
         output.send(bytes, to: item.client)
     }
 
-    func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
+    private func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
         client.identity.isAdmin
             || rules.allowsRead(path, root: root, auth: client.identity.auth, now: clock(), query: query.map(QueryVariables.init) ?? .none)
     }
 
-    private func result(of writes: [TreeWrite], expectedHash: String?, _ client: Client, _ success: (UInt64) -> Reply) -> Reply {
-        do throws(Failure) { return success(try commit(writes, expectedHash: expectedHash, by: client.identity)) } catch { return .failed(error) }
+    private func result(of writes: [TreeWrite], if condition: Condition?, _ client: Client, _ success: (UInt64) -> Reply) -> Reply {
+        do throws(Failure) { return success(try commit(writes, if: condition, by: client.identity)) } catch { return .failed(error) }
     }
 
     // MARK: Sessions
@@ -78,26 +91,10 @@ extension Core {
     /// Ends a session: no observer of it is left and its pending writes are committed as one (contract §6.2).
     private func end(_ client: Client) {
         client.hasEnded = true
+        stopLagging(client)
         if let id = client.sessionID, sessions[id] === client { sessions[id] = nil }
         for observation in client.observations { remove(observation, of: client) }
-        let writes = client.pending.takeAll()
-        guard !writes.isEmpty else { return }
-        do throws(Failure) {
-            _ = try commit(writes, expectedHash: nil, by: client.identity)
-        } catch {
-            // What the rules refuse by now is dropped path by path; the rest still applies.
-            let permitted = writes.filter { mayWrite([$0], client.identity) }
-            if !permitted.isEmpty { _ = try? commit(permitted, expectedHash: nil, by: client.identity) }
-        }
-    }
-
-    private func keep(_ writes: [TreeWrite], _ client: Client) -> Reply {
-        guard client.pending.writes.count + writes.count <= limits.pendingWrites else {
-            return .failed(Failure(.failure, "At most \(limits.pendingWrites) writes may wait for the disconnect of one client."))
-        }
-        guard mayWrite(writes, client.identity) else { return .failed(.permissionDenied) }
-        for write in writes { client.pending.add(write) }
-        return .done
+        leave(client)
     }
 
     // MARK: Reading
@@ -127,9 +124,13 @@ extension Core {
     private func observe(_ observation: Observation, hash: String, _ item: Database.Item) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
-        guard allowsRead(path, observation.query, client) else { return answer(.failed(.permissionDenied), item) }
         if case .events(let id, _) = style, client.observations[id] != nil {
             return answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
+        }
+        guard permits(observation, of: client) else {
+            // Asked for again: a client that is refused takes it for gone (contract §2.4).
+            remove(observation, of: client)
+            return answer(.failed(.permissionDenied), item)
         }
         let place = observers.place(at: path)
         var node = root.node(at: path)
@@ -163,21 +164,15 @@ extension Core {
         return hash.isEmpty ? node.exists : node.hash != hash
     }
 
-    private func remove(_ observation: Observation, of client: Client) {
+    func remove(_ observation: Observation, of client: Client) {
+        readDependencies.set([], for: observation, of: client)
         client.observations.remove(observation)
+        client.lag?.forget(observation)
         guard let place = observers.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { return }
         view.remove(client, style: observation.style)
         guard view.isEmpty else { return }
         place.removeView(observation.query)
         observers.prune(observation.path)
-    }
-
-    /// Cancels the observers that the client's identity and the rules no longer permit (contract §8.3).
-    func recheckObservers(of client: Client) {
-        for observation in client.observations where !allowsRead(observation.path, observation.query, client) {
-            remove(observation, of: client)
-            output.send(format.cancelled(observation.path, query: observation.query, style: observation.style), to: client)
-        }
     }
 }
 

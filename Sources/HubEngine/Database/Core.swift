@@ -1,6 +1,7 @@
 import Dispatch
 import JSONTree
 import SecurityRules
+import Synchronization
 
 /// The state of a database. Everything here runs on the database queue.
 final class Core: @unchecked Sendable {
@@ -12,18 +13,31 @@ final class Core: @unchecked Sendable {
     let clock: @Sendable () -> Int64
     let laneCount: Int
     let limits: EngineLimits
+    let gauge = Gauge()
 
     var rules: RuleSet
     var root: Node
     /// Number of the last commit.
     var sequence: UInt64
     var observers = ObserverTree()
+    let readDependencies = ReadDependencies()
     var sessions: [String: Client] = [:]
     var pushIDs = PushIDGenerator()
 
     /// Output and commits of the batch that runs.
     var output: OutputBuffer
     var commits: [Commit] = []
+    /// What the running batch wrote for sessions that ended.
+    var fired: [PendingSession] = []
+    /// What ended sessions left and the log refused: it is written with the next requests.
+    private var owed: [PendingSession] = []
+    /// Sessions of which the log refused a change: it is told with the next requests what they leave behind by now.
+    private var untold: Set<String> = []
+    /// Clients that leave something behind, by the id under which the log knows it.
+    var leaving: [String: Client] = [:]
+    var counters = EngineCounters()
+    /// Bytes of the requests of the batch that runs.
+    private var batchBytes = 0
     /// Batches that wait for the log, oldest first. Nothing overtakes them.
     private var waiting: [WaitingBatch] = []
     /// Number of the oldest waiting batch.
@@ -33,9 +47,14 @@ final class Core: @unchecked Sendable {
 
     private struct WaitingBatch {
         let output: OutputBuffer
+        let fired: [PendingSession]
+        /// The sessions of which it says what they leave behind.
+        let told: [String]
         /// The content after the batch.
         let root: Node
         let sequence: UInt64
+        /// Bytes of its requests.
+        let bytes: Int
         var isDurable: Bool
     }
 
@@ -64,38 +83,71 @@ final class Core: @unchecked Sendable {
     /// Handles requests in order, as a batch or several, and sends what a batch has to say when it is durable.
     func handle(_ items: [Database.Item]) {
         dispatchPrecondition(condition: .onQueue(queue))
+        writeOwed()
         for item in items {
+            batchBytes += item.size
             handle(item)
             if output.bytes > Self.outputBytesOfBatch { finishBatch() }
         }
         finishBatch()
+        gauge.publish(counters)
     }
 
-    func setRules(_ rules: RuleSet) {
+    func replace(_ rules: RuleSet) {
         dispatchPrecondition(condition: .onQueue(queue))
         self.rules = rules
-        for client in observers.clients() { recheckObservers(of: client) }
+        recheckAllObservers()
         finishBatch()
+    }
+
+    /// Writes what the sessions of an earlier process left behind.
+    func fireAbandoned(_ sessions: [PendingSession]) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        for session in sessions { fire(session) }
+        finishBatch()
+    }
+
+    /// What the log refused about ended and about running sessions is written again.
+    private func writeOwed() {
+        if owed.isEmpty, untold.isEmpty { return }
+        let (sessions, ids) = (owed, untold)
+        (owed, untold) = ([], [])
+        for session in sessions { fire(session) }
+        for id in ids.subtracting(sessions.map(\.id)).sorted() { retell(id) }
+    }
+
+    /// What sessions leave behind that has not been written.
+    var pendingSessions: [PendingSession] {
+        owed + leaving.sorted { $0.key < $1.key }.map { $1.leftBehind(as: $0) }
     }
 
     // MARK: Output in commit order
 
+    /// Requests have become durable, or were given up.
+    private func finished(_ bytes: Int) {
+        if bytes > 0 { gauge.waitingBytes.subtract(bytes, ordering: .relaxed) }
+    }
+
     private func finishBatch() {
         let batch = output
+        let bytes = batchBytes
         output = OutputBuffer(lanes: laneCount)
-        let written = commits
-        commits = []
+        let (written, ended) = (commits, fired)
+        let told = written.flatMap { $0.pending.map(\.session) }
+        (commits, fired) = ([], [])
+        batchBytes = 0
         if written.isEmpty || log.isImmediate {
             if !written.isEmpty { log.append(written) { _ in } }
             if waiting.isEmpty {
+                finished(bytes)
                 batch.release(to: outlet)
             } else {
-                waiting.append(WaitingBatch(output: batch, root: root, sequence: sequence, isDurable: true))
+                waiting.append(WaitingBatch(output: batch, fired: ended, told: told, root: root, sequence: sequence, bytes: bytes, isDurable: true))
             }
             return
         }
         let index = firstWaiting + waiting.count
-        waiting.append(WaitingBatch(output: batch, root: root, sequence: sequence, isDurable: false))
+        waiting.append(WaitingBatch(output: batch, fired: ended, told: told, root: root, sequence: sequence, bytes: bytes, isDurable: false))
         log.append(written) { [self] result in
             queue.async { [self] in becameDurable(index, result) }
         }
@@ -110,6 +162,7 @@ final class Core: @unchecked Sendable {
         var released = 0
         while released < waiting.count, waiting[released].isDurable {
             waiting[released].output.release(to: outlet)
+            finished(waiting[released].bytes)
             durable = (waiting[released].root, waiting[released].sequence)
             released += 1
         }
@@ -118,13 +171,20 @@ final class Core: @unchecked Sendable {
     }
 
     /// The log refused: the content goes back to what is durable, which is all that anybody has been told. Clients with a
-    /// request in the batches that are given up are disconnected, so that they ask again.
+    /// request in the batches that are given up are disconnected, so that they ask again; what sessions left or leave is owed.
     private func goBack() {
         let givenUp = waiting
         waiting = []
         firstWaiting += givenUp.count
         (root, sequence) = durable
+        owed += givenUp.flatMap(\.fired)
+        untold.formUnion(givenUp.flatMap(\.told))
         observers.rebuild(over: root)
+        for batch in givenUp {
+            finished(batch.bytes)
+            output.takeSignals(of: batch.output)
+        }
+        recheckAllObservers()
         for client in givenUp.flatMap(\.output.dismissed) { output.close(client) }
         var told: Set<ObjectIdentifier> = []
         for client in givenUp.flatMap(\.output.recipients) where !client.hasEnded && told.insert(ObjectIdentifier(client)).inserted {

@@ -18,12 +18,15 @@ public final class Database: Sendable {
 
     private let inbox = Mutex(Inbox())
     private let core: Core
+    private let limits: EngineLimits
 
     /// A request on its way: whose, what, and the number that its answer carries.
     struct Item: Sendable {
         let client: Client
         let request: Request
         let token: Int64
+        /// Bytes that the request holds.
+        let size: Int
     }
 
     private struct Inbox {
@@ -33,27 +36,36 @@ public final class Database: Sendable {
 
     /// - Parameters:
     ///   - start: the recovered content and the sequence number of its last commit.
+    ///   - pending: what the sessions of the process before left behind; it is written before anything is asked for, as one
+    ///     commit for each session (contract §6.2).
     ///   - lanes: number of net loops.
     ///   - clock: ms since the epoch.
     public init(
-        name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), log: any CommitLog = NoCommitLog(), lanes: Int,
-        limits: EngineLimits = EngineLimits(), format: any WireFormat, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
+        name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), pending: [PendingSession] = [],
+        log: any CommitLog = NoCommitLog(), lanes: Int, limits: EngineLimits = EngineLimits(), format: any WireFormat, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
     ) {
         self.name = name
         self.log = log
+        self.limits = limits
         queue = DispatchQueue(label: "vigla.database.\(name)")
         core = Core(
             queue: queue, rules: rules, start: start, log: log, lanes: lanes, limits: limits, format: format, outlet: outlet, clock: clock)
+        if !pending.isEmpty { queue.async { [core] in core.fireAbandoned(pending) } }
     }
 
     /// Hands over a request. Callable from any thread; requests of one client must come from one thread at a time.
-    public func submit(_ request: Request, from client: Client, token: Int64 = 0) {
+    /// - Parameter size: bytes that the request holds.
+    /// - Returns: whether more waits than should: ask no more until a mark has come back.
+    @discardableResult
+    public func submit(_ request: Request, from client: Client, token: Int64 = 0, size: Int = 0) -> Bool {
+        let before = size > 0 ? core.gauge.waitingBytes.add(size, ordering: .relaxed).oldValue : 0
         let mustSchedule = inbox.withLock { inbox in
-            inbox.items.append(Item(client: client, request: request, token: token))
+            inbox.items.append(Item(client: client, request: request, token: token, size: size))
             defer { inbox.isScheduled = true }
             return !inbox.isScheduled
         }
         if mustSchedule { queue.async { [self] in drain() } }
+        return before + size > limits.waitingBytes
     }
 
     private func drain() {
@@ -65,17 +77,26 @@ public final class Database: Sendable {
         core.handle(items)
     }
 
+    /// What the database has done, as of its last batch. From any thread.
+    public var counters: EngineCounters { core.gauge.counters }
+
     /// Requests that wait for the database queue.
     public var inboxDepth: Int { inbox.withLock { $0.items.count } }
 
-    /// Calls back on the database queue with the current content and the sequence number of its last commit.
-    public func snapshot(_ body: @escaping @Sendable (Node, UInt64) -> Void) {
-        queue.async { [core] in body(core.root, core.sequence) }
+    /// Calls back on the database queue with the current content, the sequence number of its last commit, and what sessions
+    /// leave behind that have not ended.
+    public func snapshot(_ body: @escaping @Sendable (Node, UInt64, [PendingSession]) -> Void) {
+        queue.async { [core] in body(core.root, core.sequence, core.pendingSessions) }
     }
 
-    /// Replaces the rules; observers that the new ones refuse are cancelled.
-    public func setRules(_ rules: RuleSet) {
-        queue.async { [core] in core.setRules(rules) }
+    /// Replaces the rules between two batches of requests: what is handled from then on is decided by the new ones, and the
+    /// observers they refuse are cancelled before anything else is pushed to them (contract §8.3).
+    /// - Parameter done: called on the database queue when the new rules hold.
+    public func replace(_ rules: RuleSet, _ done: (@Sendable () -> Void)? = nil) {
+        queue.async { [core] in
+            core.replace(rules)
+            done?()
+        }
     }
 }
 
@@ -93,6 +114,8 @@ public protocol CommitLog: Sendable {
 public struct Commit: Sendable {
     public let sequence: UInt64
     public let operations: [(path: Path, part: TreeWrite.Part, value: Node)]
+    /// How it changed what sessions leave behind; a commit may do this alone.
+    public let pending: [PendingChange]
 }
 
 /// For databases that live in memory only.

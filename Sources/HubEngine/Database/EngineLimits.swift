@@ -5,6 +5,14 @@ public struct EngineLimits: Sendable {
     public var readBytes = 48 << 20
     /// Writes that one client may have waiting for its disconnect. Default 1,000.
     public var pendingWrites = 1_000
+    /// Bytes of answers that may be on their way to one client before its next request is carried out. Default 1 MiB.
+    public var answerBytes = 1 << 20
+    /// Changed places that are remembered for an observer of a client that reads too slowly; beyond it the observer gets its
+    /// whole place again. Default 64.
+    public var stalePlaces = 64
+    /// Bytes of requests that may wait for a database, for its queue or its journal, before those who ask are read no more.
+    /// Default 256 MiB.
+    public var waitingBytes = 256 << 20
 
     public init() {}
 }

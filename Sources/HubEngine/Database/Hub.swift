@@ -1,22 +1,36 @@
+import Dispatch
 import Synchronization
 
 /// The databases of a server, by namespace.
+///
+/// Opening one may read a whole journal, so it happens on a queue of its own, one after the other; finding one that is open
+/// takes no longer than a look into a table.
 public final class Hub: Sendable {
     private let databases = Mutex<[String: Database]>([:])
+    private let opening = DispatchQueue(label: "vigla.hub.opening")
     /// Makes the database of a namespace nobody has asked for yet, or refuses it.
     private let make: @Sendable (String) -> Database?
 
     public init(make: @escaping @Sendable (String) -> Database?) { self.make = make }
 
-    /// The database of a namespace, made on first use; nil when the namespace is unknown. Callable from any thread.
-    public func database(_ name: String) -> Database? {
-        databases.withLock { databases in
-            if let known = databases[name] { return known }
-            guard let made = make(name) else { return nil }
-            databases[name] = made
-            return made
-        }
+    /// The database of a namespace that has been opened. From any thread.
+    public func database(_ name: String) -> Database? { databases.withLock { $0[name] } }
+
+    /// Opens a namespace; nil when it is unknown or cannot be. Calls back on a queue of its own, at once if it is open.
+    public func open(_ name: String, _ done: @escaping @Sendable (Database?) -> Void) {
+        opening.async { [self] in done(openHere(name)) }
     }
 
+    /// The same for a caller that can wait. Never on a net loop.
+    public func openNow(_ name: String) -> Database? { opening.sync { openHere(name) } }
+
+    private func openHere(_ name: String) -> Database? {
+        if let known = database(name) { return known }
+        guard let made = make(name) else { return nil }
+        databases.withLock { $0[name] = made }
+        return made
+    }
+
+    /// All that are open. From any thread.
     public var all: [Database] { databases.withLock { Array($0.values) } }
 }

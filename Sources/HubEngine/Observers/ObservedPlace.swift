@@ -6,8 +6,8 @@ final class ObservedPlace {
     var children: [Key: ObservedPlace] = [:]
     /// Views by query; nil for the view of the whole place.
     private(set) var views: [TreeQuery?: View] = [:]
-    /// Orders of the children other than by key, while a live query needs them.
-    private var indexes: [TreeQuery.Index: OrderedIndex] = [:]
+    /// Orders of the children other than by key, while a live query needs them: few, and changed in place.
+    private var indexes: [(ordering: TreeQuery.Index, index: OrderedIndex)] = []
 
     /// Scratch of the commit being fanned out: indexes of its writes below this place, and whether one covers it whole.
     var touchedBy: [Int] = []
@@ -25,7 +25,7 @@ final class ObservedPlace {
     func view(_ query: TreeQuery?, over node: Node, lanes: Int) -> View {
         if let view = views[query] { return view }
         let window = query.map { QueryWindow($0, over: children(of: node, by: $0.orderedBy)) }
-        let view = View(path: path, window: window, lanes: lanes)
+        let view = View(path: path, query: query, window: window, lanes: lanes)
         views[query] = view
         return view
     }
@@ -36,42 +36,49 @@ final class ObservedPlace {
     func removeView(_ query: TreeQuery?) {
         views[query] = nil
         guard let ordering = query?.orderedBy else { return }
-        if !views.keys.contains(where: { $0?.orderedBy == ordering }) { indexes[ordering] = nil }
+        if !views.keys.contains(where: { $0?.orderedBy == ordering }) { indexes.removeAll { $0.ordering == ordering } }
     }
 
     // MARK: Indexes
 
     /// The index of an order, if a live query keeps it.
-    func existingIndex(_ ordering: TreeQuery.Index) -> OrderedIndex? { indexes[ordering] }
+    func existingIndex(_ ordering: TreeQuery.Index) -> OrderedIndex? { indexes.first { $0.ordering == ordering }?.index }
 
     /// The children in an order; its index is built on first use. O(n log n) then, O(1) later.
     func children(of node: Node, by ordering: TreeQuery.Index) -> OrderedChildren {
         if ordering == .key { return .byKey(node.object?.children ?? ChildMap()) }
-        if let index = indexes[ordering] { return .indexed(index) }
+        if let index = existingIndex(ordering) { return .indexed(index) }
         let index = OrderedIndex(ordering, of: node)
-        indexes[ordering] = index
+        indexes.append((ordering, index))
         return .indexed(index)
     }
 
-    /// Brings every index up to date with changed children. O(indexes · keys · log n)
-    func updateIndexes(_ keys: [Key], old: Node, new: Node) {
-        for ordering in indexes.keys {
-            for key in keys {
-                let (before, after) = (old.child(key), new.child(key))
-                let (was, now) = (ordering.place(key, before), ordering.place(key, after))
-                if before.exists, after.exists, was.order(now) == 0 { continue }
-                if before.exists { indexes[ordering]?.remove(was) }
-                if after.exists { indexes[ordering]?.insert(now) }
+    /// Brings every index up to date with changed children. O(indexes · children · log n)
+    func updateIndexes(_ changes: [ChildChange]) {
+        for i in indexes.indices {
+            let ordering = indexes[i].ordering
+            for change in changes {
+                let (was, now) = (ordering.place(change.key, change.old), ordering.place(change.key, change.new))
+                if change.old.exists, change.new.exists, was.order(now) == 0 { continue }
+                if change.old.exists { indexes[i].index.remove(was) }
+                if change.new.exists { indexes[i].index.insert(now) }
             }
         }
     }
 
     /// After the whole place was written: indexes are built anew when next used, windows now.
     func rebuild(over node: Node) {
-        indexes = [:]
-        for (query, view) in views {
-            guard let query else { continue }
+        indexes = []
+        for view in views.values {
+            guard let query = view.query else { continue }
             view.window = QueryWindow(query, over: children(of: node, by: query.orderedBy))
         }
     }
+}
+
+/// One child of a place before and after a commit; null where it does not exist.
+struct ChildChange {
+    let key: Key
+    let old: Node
+    let new: Node
 }

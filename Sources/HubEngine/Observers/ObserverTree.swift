@@ -78,9 +78,7 @@ struct ObserverTree {
         var seen: Set<ObjectIdentifier> = []
         var found: [Client] = []
         func visit(_ place: ObservedPlace) {
-            for audience in place.views.values.flatMap({ Array($0.audiences.values) }) {
-                for client in audience.lanes.joined() where seen.insert(ObjectIdentifier(client)).inserted { found.append(client) }
-            }
+            for client in place.views.values.flatMap(\.clients) where seen.insert(ObjectIdentifier(client)).inserted { found.append(client) }
             for child in place.children.values { visit(child) }
         }
         visit(root)

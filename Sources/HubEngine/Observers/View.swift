@@ -6,18 +6,25 @@ import JSONTree
 /// Confined to the database queue.
 final class View {
     let path: Path
+    /// Nil for the whole place.
+    let query: TreeQuery?
     /// The children that the query shows; nil for a view of the whole place.
     var window: QueryWindow?
     private let laneCount: Int
     private(set) var audiences: [ObserverStyle: Audience] = [:]
+    /// Observers of clients that read too slowly: they are told nothing until they are caught up with.
+    private(set) var suspended: [ObserverStyle: Audience] = [:]
 
-    init(path: Path, window: QueryWindow?, lanes: Int) {
+    init(path: Path, query: TreeQuery?, window: QueryWindow?, lanes: Int) {
         self.path = path
+        self.query = query
         self.window = window
         laneCount = lanes
     }
 
-    var isEmpty: Bool { audiences.isEmpty }
+    var isEmpty: Bool { audiences.isEmpty && suspended.isEmpty }
+
+    var clients: [Client] { (Array(audiences.values) + suspended.values).flatMap { $0.lanes.joined() } }
 
     /// Whether any observer asks for named events, which need the children compared.
     var wantsEvents: Bool {
@@ -29,6 +36,21 @@ final class View {
     }
 
     func remove(_ client: Client, style: ObserverStyle) {
+        Self.remove(client, style, from: &audiences)
+        Self.remove(client, style, from: &suspended)
+    }
+
+    func suspend(_ client: Client, style: ObserverStyle) {
+        Self.remove(client, style, from: &audiences)
+        suspended[style, default: Audience(lanes: laneCount)].add(client)
+    }
+
+    func resume(_ client: Client, style: ObserverStyle) {
+        Self.remove(client, style, from: &suspended)
+        add(client, style: style)
+    }
+
+    private static func remove(_ client: Client, _ style: ObserverStyle, from audiences: inout [ObserverStyle: Audience]) {
         audiences[style]?.remove(client)
         if audiences[style]?.isEmpty == true { audiences[style] = nil }
     }

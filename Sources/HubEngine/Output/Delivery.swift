@@ -3,8 +3,13 @@ public enum Delivery: Sendable {
     case one(Client, [UInt8])
     /// The same bytes for many clients.
     case many([Client], [UInt8])
-    /// The client's session was taken over by a newer connection; close it.
+    /// The client's session is over: taken over by a newer connection, or its credential has run out. Close it behind what
+    /// was sent before.
     case close(Client)
+    /// Report `drained` when everything that was sent to the client before this has left.
+    case probe(Client)
+    /// All that the client asked before its mark is done.
+    case marked(Client, bytes: Int)
 }
 
 /// Hands deliveries to the net loop of a lane, in order. Called on the database queue.
@@ -21,6 +26,7 @@ struct OutputBuffer {
     mutating func send(_ bytes: [UInt8], to client: Client) {
         guard !bytes.isEmpty, !client.hasEnded else { return }
         lanes[client.lane].append(.one(client, bytes))
+        client.unprobedBytes += bytes.count
         self.bytes += bytes.count
     }
 
@@ -32,11 +38,25 @@ struct OutputBuffer {
         }
     }
 
+    mutating func probe(_ client: Client) { lanes[client.lane].append(.probe(client)) }
+    mutating func mark(_ client: Client, _ bytes: Int) { lanes[client.lane].append(.marked(client, bytes: bytes)) }
     mutating func close(_ client: Client) { lanes[client.lane].append(.close(client)) }
 
     /// Whose connection would be closed.
     var dismissed: [Client] {
         lanes.joined().compactMap { if case .close(let client) = $0 { client } else { nil } }
+    }
+
+    /// Moves what is not said to clients, but about them, from a buffer that is given up.
+    mutating func takeSignals(of other: OutputBuffer) {
+        for (lane, deliveries) in other.lanes.enumerated() {
+            for delivery in deliveries {
+                switch delivery {
+                case .probe, .marked: lanes[lane].append(delivery)
+                case .one, .many, .close: break
+                }
+            }
+        }
     }
 
     /// Who would be answered.

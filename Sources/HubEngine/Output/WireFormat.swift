@@ -6,7 +6,8 @@ public protocol WireFormat: Sendable {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8]
     /// The first content of a new observer.
     func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8]
-    func change(_ change: ViewChange, style: ObserverStyle) -> [UInt8]
+    /// What one commit changed, for every style in which somebody observes it: what they share is written once.
+    func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8]
     /// The observer ends because it is no longer permitted.
     func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8]
 }

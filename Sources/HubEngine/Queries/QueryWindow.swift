@@ -42,6 +42,7 @@ struct QueryWindow {
     /// - Parameter children: the order after the changes.
     mutating func apply(_ changes: [Change], over children: OrderedChildren) -> Difference {
         guard let limit = query.limit else { return applyUnlimited(changes) }
+        if changes.count == 1 { return apply(changes[0], limit, over: children) }
         let keepsFirst = query.keeps == .first
         /// The outermost child of a full window. Unchanged children that are not shown all lie beyond it.
         let edge = entries.count == limit ? (keepsFirst ? entries.last : entries.first) : nil
@@ -63,7 +64,7 @@ struct QueryWindow {
             let outermost = keepsFirst ? entries.removeLast() : entries.removeFirst()
             if isShown.remove(outermost.key) == nil { dropped.append(outermost.key) }
         }
-        if let edge, entries.count < limit { fill(beyond: edge, over: children, &isShown) }
+        if let edge, entries.count < limit { isShown.formUnion(fill(beyond: edge, over: children)) }
 
         var difference = Difference(left: dropped)
         let changed = Set(changes.map(\.key))
@@ -80,7 +81,8 @@ struct QueryWindow {
     }
 
     /// Takes the next children beyond the former edge until the window is full again.
-    private mutating func fill(beyond edge: OrderedChild, over children: OrderedChildren, _ isShown: inout Set<Key>) {
+    /// - Returns: their keys.
+    private mutating func fill(beyond edge: OrderedChild, over children: OrderedChildren) -> [Key] {
         var missing = (query.limit ?? 0) - entries.count
         var found = ContiguousArray<OrderedChild>()
         let take: (OrderedChild) -> Bool = { [query] child in
@@ -96,7 +98,39 @@ struct QueryWindow {
             children.descend(from: OrderBound(excluding: edge), take)
             entries.insert(contentsOf: found.reversed(), at: 0)
         }
-        isShown.formUnion(found.map(\.key))
+        return found.map(\.key)
+    }
+
+    /// The usual commit changes one child: as `apply` does it, without sets.
+    private mutating func apply(_ change: Change, _ limit: Int, over children: OrderedChildren) -> Difference {
+        let keepsFirst = query.keeps == .first
+        let edge = entries.count == limit ? (keepsFirst ? entries.last : entries.first) : nil
+        var difference = Difference()
+        var (wasShown, isShown) = (false, false)
+        if let old = change.old, let at = position(of: old) {
+            entries.remove(at: at)
+            wasShown = true
+        }
+        if let new = change.new, query.admits(new), edge.map({ keepsFirst ? new.order($0) <= 0 : new.order($0) >= 0 }) ?? true {
+            entries.insert(new, at: insertionIndex(of: new))
+            isShown = true
+        }
+        if entries.count > limit {
+            let outermost = keepsFirst ? entries.removeLast() : entries.removeFirst()
+            if outermost.key == change.key { isShown = false } else { difference.left.append(outermost.key) }
+        }
+        if let edge, entries.count < limit {
+            for key in fill(beyond: edge, over: children) {
+                if key == change.key { isShown = true } else { difference.entered.append(key) }
+            }
+        }
+        switch (wasShown, isShown) {
+        case (false, true): difference.entered.insert(change.key, at: 0)
+        case (true, false): difference.left.append(change.key)
+        case (true, true): difference.stayed.append(change.key)
+        case (false, false): break
+        }
+        return difference
     }
 
     private func applyUnlimited(_ changes: [Change]) -> Difference {

@@ -51,7 +51,8 @@ extension HubFormat {
 
 extension ObserveFault {
     init(_ failure: Failure) {
-        self.init(ObserveCode(rawValue: failure.code.rawValue) ?? .badRequest, failure.message)
+        let code = failure.code == .expiredToken ? ObserveCode.invalidToken : ObserveCode(rawValue: failure.code.rawValue)
+        self.init(code ?? .badRequest, failure.message)
     }
 }
 

@@ -18,10 +18,16 @@ struct HubFormat: WireFormat {
         }
     }
 
-    func change(_ change: ViewChange, style: ObserverStyle) -> [UInt8] {
-        switch style {
-        case .patches(let tag): realtime(change).frames(tag: tag)
-        case .events(let id, let kinds): observe(change, id, kinds)
+    func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] {
+        var push: RealtimePush?
+        return { style in
+            switch style {
+            case .patches(let tag):
+                let known = push ?? realtime(change)
+                push = known
+                return known.frames(tag: tag)
+            case .events(let id, let kinds): return observe(change, id, kinds)
+            }
         }
     }
 
@@ -29,6 +35,14 @@ struct HubFormat: WireFormat {
         switch style {
         case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: query))
         case .events(let id, _): observeCancelled(id)
+        }
+    }
+
+    /// The client's credential is no longer good (contract §8.1); its session ends behind this.
+    func revoked(_ failure: Failure, dialect: Dialect) -> [UInt8] {
+        switch dialect {
+        case .realtime: RealtimeFraming.frames(for: RealtimePush.authRevoked(RealtimeRefusal(failure)))
+        case .observe: WebSocketFrame.text(ObserveReply.failed(nil, ObserveFault(failure)))
         }
     }
 
@@ -40,8 +54,7 @@ struct HubFormat: WireFormat {
         case .observing(_, let lacksIndex): RealtimeReply.okListen(number, lacksIndex: lacksIndex)
         case .value(let node): RealtimeReply.ok(number, value: node)
         case .identified(let identity): RealtimeReply.okAuth(number, auth: identity.auth, expires: identity.expires)
-        case .failed(let failure):
-            RealtimeReply.refused(number, RealtimeRefusal(RealtimeStatus(rawValue: failure.code.rawValue) ?? .failure, failure.message))
+        case .failed(let failure): RealtimeReply.refused(number, RealtimeRefusal(failure))
         }
     }
 
@@ -54,4 +67,8 @@ struct HubFormat: WireFormat {
             .merge(path: change.path, change.patches.map { (path: $0.path.dropping(change.path.depth), value: $0.value) })
         }
     }
+}
+
+extension RealtimeRefusal {
+    init(_ failure: Failure) { self.init(RealtimeStatus(rawValue: failure.code.rawValue) ?? .failure, failure.message) }
 }

@@ -1,14 +1,26 @@
 import DispatchNet
 import HTTPTypes
+import HubEngine
 import WireProtocols
 
 /// A connection that was just accepted: HTTP requests, until one turns it into a WebSocket.
+///
+/// ```
+/// http ── request ──► answering ── answer ──► http          one request at a time: what came behind it waits in `unread`
+///   │ ▲                                                     (at most one read) and nothing more is read
+///   │ └── drained ── congested ◄── too much waits for the peer
+///   └── upgrade ──► upgraded
+/// ```
 final class HTTPConnection: ConnectionHandler, LaneMember {
     private enum State {
         /// Requests are read and answered one after the other.
         case http
         /// The last request's answer is still to come; nothing more is read until then.
         case answering(keepsAlive: Bool)
+        /// The last request's namespace is being opened; then it is answered.
+        case opening(HTTPInboundRequest)
+        /// The peer does not take its answers; nothing more is read until it has.
+        case congested
         /// The upgrade was answered; all further bytes are the socket's.
         case upgraded(WebSocketCarrier)
         /// A last answer is on its way; what still comes in is not read.
@@ -22,8 +34,11 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
     private var state = State.http
     /// What came behind a request that is not answered yet: the rest of one read.
     private var unread: [UInt8] = []
-    /// When the request that is being read, or the wait for one, began: in the lane's seconds.
+    /// When the request that is being read, or the wait for one, began, or the peer last took of an answer: in the lane's
+    /// seconds.
     private var since: Int
+    /// What waited for the peer at the last look.
+    private var waitingBytes = 0
 
     init(_ connection: Connection, server: Server) {
         self.connection = connection
@@ -39,9 +54,10 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
         while !rest.isEmpty {
             switch state {
             case .closing: return
-            case .answering: return unread.append(contentsOf: rest)
+            case .answering, .opening, .congested: return unread.append(contentsOf: rest)
             case .upgraded(let socket): return socket.received(UnsafeMutableRawBufferPointer(rebasing: rest))
             case .http:
+                if parser.isIdle { since = lane.seconds }
                 let step = parser.receive(UnsafeRawBufferPointer(rebasing: rest))
                 rest = rest.dropFirst(step.consumed)
                 switch step.event {
@@ -54,20 +70,27 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
         }
     }
 
-    private func respond(to request: HTTPInboundRequest) {
+    private func respond(to request: HTTPInboundRequest, mayOpen: Bool = true) {
         since = lane.seconds
-        switch server.route(request, connection) {
+        switch server.route(request, connection, mayOpen: mayOpen) {
         case .response(let bytes):
-            if request.keepsAlive { connection.send(bytes) } else { finish(bytes, .finished) }
+            guard request.keepsAlive else { return finish(bytes, .finished) }
+            connection.send(bytes)
+            // Pipelined requests are small and their answers need not be.
+            if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { pause(.congested) }
         case .refusal(let failure):
             finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
         case .pending(let begin):
-            state = .answering(keepsAlive: request.keepsAlive)
-            connection.isReading = false
+            pause(.answering(keepsAlive: request.keepsAlive))
             begin(PendingAnswer(self, loop: connection.loop))
+        case .opening(let namespace):
+            pause(.opening(request))
+            let answer = PendingAnswer(self, loop: connection.loop)
+            server.hub.open(namespace) { _ in answer.opened() }
         case .upgrade(let accepted, let makeSocket):
             connection.send(accepted)
             lane.leave(self)
+            parser = HTTPRequestParser()
             state = .upgraded(makeSocket())
         }
     }
@@ -78,13 +101,35 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
         let bytes = HTTPResponseEncoder.response(status, fields: fields, body: body, keepsAlive: keepsAlive)
         guard keepsAlive else { return finish(bytes, .finished) }
         connection.send(bytes)
+        goOn()
+    }
+
+    /// The namespace that the request means has been opened, or refused.
+    func opened() {
+        guard case .opening(let request) = state else { return }
+        state = .http
+        connection.isReading = true
+        respond(to: request, mayOpen: false)
+        takeUnread()
+    }
+
+    private func pause(_ next: State) {
+        state = next
+        connection.isReading = false
+    }
+
+    /// Reads on, first what came before. Whoever that leads to may pause again.
+    private func goOn() {
         state = .http
         since = lane.seconds
+        connection.isReading = true
+        takeUnread()
+    }
+
+    private func takeUnread() {
         var rest = unread
         unread = []
         rest.withUnsafeMutableBytes { received($0) }
-        if case .answering = state { return }
-        connection.isReading = true
     }
 
     private func finish(_ bytes: [UInt8], _ reason: CloseReason) {
@@ -93,12 +138,35 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
         connection.close(reason)
     }
 
+    func outboundCongested() {
+        if case .upgraded(let socket) = state { socket.outboundCongested() }
+    }
+
+    func outboundDrained() {
+        switch state {
+        case .upgraded(let socket): socket.outboundDrained()
+        case .congested: goOn()
+        case .http, .answering, .opening, .closing: break
+        }
+    }
+
     func ended(_ reason: CloseReason) {
+        server.noteEnd(connection, reason)
         if case .upgraded(let socket) = state { socket.ended(reason) } else { lane.leave(self) }
     }
 
+    /// A head must come whole within its time, a body at its rate, and an answer must be taken: whoever is slow on purpose,
+    /// or half open, holds a descriptor for no longer than that.
     func tick(seconds: Int, limits: ServerLimits) {
-        if case .answering = state { return }
-        if seconds - since >= limits.requestSeconds, connection.bufferedBytes == 0 { connection.close(.idle) }
+        let waiting = connection.bufferedBytes
+        if waiting < waitingBytes { since = seconds }
+        waitingBytes = waiting
+        switch state {
+        case .answering, .opening: if waiting == 0 { return }
+        case .http, .congested, .upgraded, .closing: break
+        }
+        let allowed = limits.requestSeconds + parser.bodyBytes / max(1, limits.bodyBytesPerSecond)
+        guard seconds - since >= allowed else { return }
+        if waiting > 0 { connection.abort(.idle) } else { connection.close(parser.isIdle ? .idle : .requestTimeout) }
     }
 }

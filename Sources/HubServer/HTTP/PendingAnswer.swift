@@ -17,4 +17,9 @@ final class PendingAnswer: @unchecked Sendable {
     func send(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: [UInt8]) {
         loop.execute { [self] in connection?.answer(status, fields, body) }
     }
+
+    /// Has the request answered now that its namespace is known. From any thread.
+    func opened() {
+        loop.execute { [self] in connection?.opened() }
+    }
 }

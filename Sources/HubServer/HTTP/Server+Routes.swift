@@ -11,14 +11,23 @@ enum Route {
     case refusal(HTTPFailure)
     /// The answer comes later: hand over the means to give it.
     case pending((PendingAnswer) -> Void)
+    /// The namespace is to be opened first; then ask again.
+    case opening(String)
     /// Send the bytes, then hand the connection to the socket.
     case upgrade([UInt8], () -> WebSocketCarrier)
 }
 
 extension Server {
     /// Finds the endpoint of a request (design: reserved paths begin with a dot and so never collide with data).
-    func route(_ request: HTTPInboundRequest, _ connection: Connection) -> Route {
-        switch request.target.segments.first {
+    /// - Parameter mayOpen: false when its namespace has just been opened, or refused.
+    func route(_ request: HTTPInboundRequest, _ connection: Connection, mayOpen: Bool) -> Route {
+        let first = request.target.segments.first
+        if let first, [".ws", ".lp", ".observe"].contains(first) {
+            guard origins.permits(request, usesReferer: first == ".lp") else { return .response(forbiddenOrigin(request)) }
+            let name = Namespace.name(of: request, default: settings.namespace)
+            if mayOpen, settings.isDev, Namespace.isValid(name), hub.database(name) == nil { return .opening(name) }
+        }
+        switch first {
         case nil: return .response(redirect("/.console/", request))
         case ".ws":
             if let joined = request.target.value("s"), !joined.isEmpty {
@@ -31,27 +40,44 @@ extension Server {
             }
         case ".lp": return longPoll(request, connection)
         case ".observe":
-            return webSocket(request, connection) { [unowned self] carrier, database in
+            return webSocket(request, connection, deflate: settings.limits.deflate) { [unowned self] carrier, database in
                 ObserveSession(carrier, lane: carrier.lane.index, database: database, server: self)
             }
         case ".console": return .response(consoleFile(request))
+        case ".metrics":
+            guard let text = metrics(request, connection) else { return .response(nothingHere(request)) }
+            return .response(plain(.ok, String(decoding: text, as: UTF8.self), "text/plain; version=0.0.4; charset=utf-8", request))
         case ".health": return .response(plain(.ok, "{\"status\":\"ok\"}\n", "application/json", request))
-        default:
-            let text = "Nothing is served at this path. The console is at /.console/, the realtime socket at /.ws, the observe socket at /.observe."
-            return .response(plain(.notFound, "{\"error\":\"\(text)\"}\n", "application/json; charset=utf-8", request))
+        default: return .response(nothingHere(request))
         }
     }
 
-    /// - Parameter listen: makes whoever speaks through the socket; nil when it is being closed already.
+    private func nothingHere(_ request: HTTPInboundRequest) -> [UInt8] {
+        let text = "Nothing is served at this path. The console is at /.console/, the realtime socket at /.ws, the observe socket at /.observe."
+        return plain(.notFound, "{\"error\":\"\(text)\"}\n", "application/json; charset=utf-8", request)
+    }
+
+    private func forbiddenOrigin(_ request: HTTPInboundRequest) -> [UInt8] {
+        let text = "Pages of this origin are not let in. Start the hub with --allow-origin to name those that are."
+        return plain(.forbidden, "{\"error\":\"\(text)\"}\n", "application/json; charset=utf-8", request)
+    }
+
+    /// - Parameters:
+    ///   - deflate: how to compress for clients that offer it; nil for endpoints whose clients must not be answered so.
+    ///   - listen: makes whoever speaks through the socket; nil when it is being closed already.
     private func webSocket(
-        _ request: HTTPInboundRequest, _ connection: Connection, _ listen: @escaping (WebSocketCarrier, Database) -> (any SocketListener)?
+        _ request: HTTPInboundRequest, _ connection: Connection, deflate: DeflateSettings? = nil,
+        _ listen: @escaping (WebSocketCarrier, Database) -> (any SocketListener)?
     ) -> Route {
-        switch WebSocketHandshake.respond(to: request) {
+        // What is sent to many is compressed once: no message may refer to an earlier one.
+        var alone = deflate
+        alone?.takesOverContext = false
+        switch WebSocketHandshake.respond(to: request, deflate: alone) {
         case .failure(let failure): return .refusal(failure)
         case .success(let accepted):
             guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
-            return .upgrade(accepted) { [unowned self] in
-                let carrier = WebSocketCarrier(connection, server: self)
+            return .upgrade(accepted.response) { [unowned self] in
+                let carrier = WebSocketCarrier(connection, server: self, deflate: accepted.deflate)
                 carrier.listener = listen(carrier, database)
                 return carrier
             }

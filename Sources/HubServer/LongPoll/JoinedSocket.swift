@@ -27,6 +27,14 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
         session.lane.loop.execute { [self, session] in session.received(bytes, on: self) }
     }
 
+    func congested() {
+        session.lane.loop.execute { [self, session] in session.congested(self) }
+    }
+
+    func drained() {
+        session.lane.loop.execute { [self, session] in session.drained(self) }
+    }
+
     func ended() {
         session.lane.loop.execute { [self, session] in session.lost(self) }
     }
@@ -35,7 +43,10 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
 
     func send(_ frames: [UInt8]) { onSocket { $0.send(frames) } }
     func close(_ code: UInt16, _ reason: String) { onSocket { $0.close(code, reason) } }
+    func serverStops() { onSocket { $0.serverStops() } }
     func dismiss() { onSocket { $0.dismiss() } }
+    func holdInput(_ isHeld: Bool) { onSocket { $0.holdInput(isHeld) } }
+    func reportDrain() { onSocket { $0.reportDrain() } }
 
     private func onSocket(_ body: @escaping @Sendable (WebSocketCarrier) -> Void) {
         carrier.connection.loop.execute { [carrier] in body(carrier) }

@@ -16,6 +16,8 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
     // Sendable: all that changes is used on the lane's loop only, which entries from elsewhere hop to.
     let key: LongPollKey
     let sessionID: String
+    /// Where the session began from.
+    let network: SocketAddress
     let lane: Lane
     let database: Database
     unowned let server: Server
@@ -27,6 +29,8 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
     private var downstream: LongPollDownstream
     private var unwrapper = FrameUnwrapper()
     private var mustFlush = false
+    /// When more than the soft limit began to wait for a poll, in the lane's seconds; nil while it does not.
+    private var congestedSince: Int?
 
     /// Polls without an answer, by ticket.
     private var answers: [Int: PendingAnswer] = [:]
@@ -42,10 +46,11 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     /// Call `begin` next.
     /// - Parameter callback: see `LongPollRequest.open`.
-    init(callback: String, lane: Lane, database: Database, server: Server) {
+    init(callback: String, from address: SocketAddress, lane: Lane, database: Database, server: Server) {
         let key = LongPollKey(id: RandomText.make(16), password: RandomText.make(24))
         self.key = key
         sessionID = RandomText.make(32)
+        network = address.network
         self.lane = lane
         self.database = database
         self.server = server
@@ -77,6 +82,7 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
         give(downstream.poll(ticket, serial: serial))
         heldSince = lane.seconds
         if downstream.hasClosed { return end() }
+        if let session, session.intake.bytes > limits.askedBytes { return fail(LongPollError.tooMuchAsked.reason) }
         receive(segments)
     }
 
@@ -109,7 +115,10 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
             case .acknowledgeOnSocket: socket?.send(RealtimeFraming.frames(for: RealtimeReply.switchAck))
             case .pongOnSocket: socket?.send(RealtimeFraming.frames(for: RealtimeReply.pong))
             case .pongByPoll: queue(RealtimeReply.pong)
-            case .endPolling: give(downstream.finish(with: RealtimeReply.endTransmission))
+            case .endPolling:
+                give(downstream.finish(with: RealtimeReply.endTransmission))
+                // What could not be held back by polls is from here on.
+                if session?.intake.isHolding == true { socket?.holdInput(true) }
             case .submit(let request): session?.submit(request)
             case .overflow: fail("too much waits for the end of polling")
             case .end: end()
@@ -133,6 +142,10 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
     private func queue(_ message: [UInt8]) {
         downstream.send(message)
         if downstream.queuedBytes > limits.queuedBytes { return fail(LongPollError.tooMuchQueued.reason) }
+        if congestedSince == nil, downstream.queuedBytes > server.settings.limits.net.outboundSoftBytes {
+            congestedSince = lane.seconds
+            session?.congested()
+        }
         guard !mustFlush else { return }
         mustFlush = true
         lane.loop.execute { [self] in
@@ -143,6 +156,30 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     private func give(_ given: [LongPollDownstream.Answer]) {
         for answer in given { answers.removeValue(forKey: answer.ticket)?.send(.ok, Self.scriptFields, answer.script) }
+        guard !given.isEmpty, downstream.queuedBytes == 0 else { return }
+        congestedSince = nil
+        session?.drained()
+    }
+
+    // MARK: Back-pressure
+
+    /// Polls cannot be held back one by one; a client that goes on regardless ends (`tooMuchAsked`).
+    func holdInput(_ isHeld: Bool) { socket?.holdInput(isHeld) }
+
+    func reportDrain() {
+        if let socket, transport.hasMoved { return socket.reportDrain() }
+        // After what is queued in this turn has found its poll.
+        lane.loop.execute { [self] in
+            if downstream.queuedBytes == 0, !transport.hasMoved { session?.drained() }
+        }
+    }
+
+    func congested(_ joined: JoinedSocket) {
+        if socket === joined { session?.congested() }
+    }
+
+    func drained(_ joined: JoinedSocket) {
+        if socket === joined { session?.drained() }
     }
 
     // MARK: The end
@@ -154,6 +191,12 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     func dismiss() { end() }
 
+    /// The server stops: a WebSocket that has joined says 1001 like any other.
+    func stop() {
+        socket?.serverStops()
+        end()
+    }
+
     func fail(_ reason: String) {
         server.logger.debug("long polling ended", metadata: ["reason": "\(reason)", "namespace": "\(database.name)"])
         end()
@@ -164,6 +207,7 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
         lane.loop.assertOnLoop()
         guard !hasEnded else { return }
         hasEnded = true
+        congestedSince = nil
         give(downstream.close())
         socket?.dismiss()
         socket = nil
@@ -176,6 +220,7 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
     func tick(seconds: Int, limits: ServerLimits) {
         // After the move the WebSocket has its own sign of life.
         if transport.hasMoved { return }
+        if let congestedSince, (seconds - congestedSince) * 1000 >= limits.net.outboundSoftMs { return fail("too much waits for a poll") }
         if downstream.isHolding {
             if seconds - heldSince >= limits.longPoll.holdSeconds { give(downstream.release()) }
         } else if seconds - heardAt >= limits.longPoll.silenceSeconds {

@@ -10,29 +10,50 @@ final class LongPollSessions: Sendable {
         var bySession: [String: LongPollCarrier] = [:]
         /// The server is stopping: no session begins any more.
         var isClosed = false
+        /// How many began from each network; loopback is counted only if asked.
+        var byNetwork: [SocketAddress: Int] = [:]
     }
 
     private let state = Mutex(State())
-    private let limit: Int
+    private let limits: LongPollLimits
+    private let countsLoopback: Bool
 
-    init(limit: Int) { self.limit = limit }
+    init(limits: LongPollLimits, countsLoopback: Bool) {
+        self.limits = limits
+        self.countsLoopback = countsLoopback
+    }
+
+    /// Why a session may not begin.
+    enum Refusal {
+        /// There are as many as may be, or the server is stopping.
+        case total
+        /// There are as many of its address as may be.
+        case address
+    }
 
     var count: Int { state.withLock { $0.byID.count } }
 
-    /// False when there are as many as may be; the session must not begin then.
-    func add(_ carrier: LongPollCarrier) -> Bool {
+    /// Nil when the session may begin.
+    func add(_ carrier: LongPollCarrier) -> Refusal? {
         state.withLock { state in
-            guard !state.isClosed, state.byID.count < limit, state.byID[carrier.key.id] == nil else { return false }
+            guard !state.isClosed, state.byID.count < limits.sessions, state.byID[carrier.key.id] == nil else { return .total }
+            if countsLoopback || !carrier.network.isLoopback {
+                let count = state.byNetwork[carrier.network] ?? 0
+                guard count < limits.sessionsPerAddress else { return .address }
+                state.byNetwork[carrier.network] = count + 1
+            }
             state.byID[carrier.key.id] = carrier
             state.bySession[carrier.sessionID] = carrier
-            return true
+            return nil
         }
     }
 
     func remove(_ carrier: LongPollCarrier) {
         state.withLock { state in
-            state.byID[carrier.key.id] = nil
+            guard state.byID.removeValue(forKey: carrier.key.id) != nil else { return }
             state.bySession[carrier.sessionID] = nil
+            guard let count = state.byNetwork[carrier.network] else { return }
+            state.byNetwork[carrier.network] = count > 1 ? count - 1 : nil
         }
     }
 
@@ -55,7 +76,7 @@ final class LongPollSessions: Sendable {
         for lane in lanes {
             let carriers = all.filter { $0.lane === lane }
             lane.loop.execute {
-                for carrier in carriers { carrier.end() }
+                for carrier in carriers { carrier.stop() }
                 countdown.arrive()
             }
         }

@@ -15,9 +15,11 @@ extension Server {
         switch asked {
         case .open(let callback):
             guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
-            let carrier = LongPollCarrier(callback: callback, lane: lanes[connection.loop.index], database: database, server: self)
-            guard longPolls.add(carrier) else {
-                return .response(plain(.serviceUnavailable, "{\"error\":\"Too many long-polling sessions.\"}\n", json, request))
+            let carrier = LongPollCarrier(callback: callback, from: connection.remoteAddress, lane: lanes[connection.loop.index], database: database, server: self)
+            switch longPolls.add(carrier) {
+            case .total: return .response(plain(.serviceUnavailable, "{\"error\":\"Too many long-polling sessions.\"}\n", json, request))
+            case .address: return .response(plain(.tooManyRequests, "{\"error\":\"Too many long-polling sessions of this address.\"}\n", json, request))
+            case nil: break
             }
             return .pending { [self] answer in
                 carrier.begin(answer, host: dialled(request), replacing: request.target.value("ls"))

@@ -15,12 +15,14 @@ final class DataStore: Sendable {
     }
 
     /// A namespace's content and where its commits go from now on. Blocks while it reads; ask once for each namespace.
-    func open(_ name: String) throws(JournalError) -> (root: Node, sequence: UInt64, log: CommitJournal) {
+    func open(_ name: String) throws(JournalError) -> (recovered: Recovered, log: CommitJournal) {
         let recovered = try store.recover(name)
         if recovered.sequence > 0 {
-            logger.info("recovered", metadata: ["namespace": "\(name)", "commits": "\(recovered.sequence)", "replayed": "\(recovered.replayed)"])
+            logger.info("recovered", metadata: [
+                "namespace": "\(name)", "commits": "\(recovered.sequence)", "replayed": "\(recovered.replayed)",
+                "disconnects": "\(recovered.pending.count)"])
         }
-        return (recovered.root, recovered.sequence, CommitJournal(store.journal(for: name), namespace: name, logger: logger))
+        return (recovered, CommitJournal(store.journal(for: name), namespace: name, logger: logger))
     }
 
     /// Frees the folder for another process, after everything appended before. Calls back from a queue of its own.
@@ -49,8 +51,12 @@ final class CommitJournal: CommitLog {
 
     func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, any Error>) -> Void) {
         guard let first = commits.first, let last = commits.last else { return completion(.success(())) }
-        let operations = commits.flatMap(\.operations).map { operation -> JournalOperation in
-            operation.part == .priority ? .priority(operation.path, operation.value) : .set(operation.path, operation.value)
+        var operations: [JournalOperation] = []
+        for commit in commits {
+            for operation in commit.operations {
+                operations.append(operation.part == .priority ? .priority(operation.path, operation.value) : .set(operation.path, operation.value))
+            }
+            for change in commit.pending { operations.append(.pending(change)) }
         }
         let batch = JournalBatch(sequence: last.sequence, after: first.sequence - 1, operations: operations)
         journal.append(batch) { [logger, namespace] result in
@@ -62,8 +68,8 @@ final class CommitJournal: CommitLog {
     }
 
     /// Stores the whole tree, so that the next start replays nothing, and takes no more commits.
-    func close(_ root: Node, _ sequence: UInt64, _ done: @escaping @Sendable () -> Void) {
-        journal.close(snapshot: JournalSnapshot(root: root, sequence: sequence)) { [logger, namespace] result in
+    func close(_ snapshot: JournalSnapshot, _ done: @escaping @Sendable () -> Void) {
+        journal.close(snapshot: snapshot) { [logger, namespace] result in
             if case .failure(let error) = result {
                 logger.error("no snapshot at close", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
             }

@@ -1,5 +1,6 @@
 import DispatchNet
 import HubEngine
+import WireProtocols
 
 /// One net loop with its sessions: sends what databases have for them and notices who has fallen silent.
 final class Lane: @unchecked Sendable {
@@ -7,6 +8,8 @@ final class Lane: @unchecked Sendable {
     let loop: EventLoop
     var index: Int { loop.index }
     private let limits: ServerLimits
+    /// Compresses for those of the lane's sessions that have agreed to it.
+    var compression: LaneCompression
     private var members: [ObjectIdentifier: any LaneMember] = [:]
     /// Seconds since the lane began, counted by its own timer: reading it costs nothing.
     private(set) var seconds = 0
@@ -14,6 +17,7 @@ final class Lane: @unchecked Sendable {
     init(loop: EventLoop, limits: ServerLimits) {
         self.loop = loop
         self.limits = limits
+        compression = LaneCompression(limits.deflate ?? DeflateSettings())
     }
 
     func startTicking() {
@@ -32,7 +36,15 @@ final class Lane: @unchecked Sendable {
 
     private func tick() {
         seconds += 1
+        compression.tick()
         for member in members.values { member.tick(seconds: seconds, limits: limits) }
+    }
+
+    /// Tells the lane's members that the server stops. Callable from any thread; comes before whatever is handed over next.
+    func announceStop() {
+        loop.execute { [self] in
+            for member in members.values { member.serverStops() }
+        }
     }
 
     /// Sends a batch's output, in order. Callable from any thread.
@@ -45,6 +57,8 @@ final class Lane: @unchecked Sendable {
                     let frame = loop.stage(bytes)
                     for client in clients { session(client).carrier.send(frame, bytes) }
                 case .close(let client): session(client).carrier.dismiss()
+                case .probe(let client): session(client).probe()
+                case .marked(let client, let bytes): session(client).marked(bytes)
                 }
             }
         }
@@ -54,6 +68,12 @@ final class Lane: @unchecked Sendable {
 /// What a lane looks after once a second.
 protocol LaneMember: AnyObject {
     func tick(seconds: Int, limits: ServerLimits)
+    /// The server is about to close every connection: a last chance to say so.
+    func serverStops()
+}
+
+extension LaneMember {
+    func serverStops() {}
 }
 
 /// Every client that this server gives to an engine is a session.

@@ -1,6 +1,7 @@
-import DispatchNet
+public import DispatchNet
 import Glibc
 import HubEngine
+import Journal
 import JSONTree
 public import Logging
 import WireProtocols
@@ -17,9 +18,16 @@ public final class Server: Sendable {
     let lanes: [Lane]
     let console: ConsoleFiles?
     let longPolls: LongPollSessions
+    let origins: OriginPolicy
+    let admission: Admission
+    let sessions = SessionCounts()
     private let group: EventLoopGroup
     private let listener: Listener
+    /// Speaks TLS beside the plain one.
+    private let secureListener: Listener?
     private let store: DataStore?
+    /// Descriptors that connections leave to the store, the listeners and the loops.
+    private static let descriptorsKept = 64
 
     /// Opens the store, binds the port and begins to serve.
     /// - Throws: `ServerError` for a port that cannot be bound or a store that cannot be opened.
@@ -27,13 +35,21 @@ public final class Server: Sendable {
         self.settings = settings
         self.logger = logger
         let loopCount = settings.loops > 0 ? settings.loops : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-        do {
+        do throws(NetError) {
             group = try EventLoopGroup(count: loopCount, settings: settings.limits.net)
             listener = try Listener.bind(host: settings.host, port: settings.port)
-        } catch { throw .cannotListen("\(error)") }
+            secureListener = if let port = settings.tls?.port { try Listener.bind(host: settings.host, port: port) } else { nil }
+        } catch { throw .cannotListen(error) }
         let lanes = group.loops.map { Lane(loop: $0, limits: settings.limits) }
         self.lanes = lanes
-        longPolls = LongPollSessions(limit: settings.limits.longPoll.sessions)
+        longPolls = LongPollSessions(
+            limits: settings.limits.longPoll, countsLoopback: settings.limits.admission.countsLoopback)
+        origins = OriginPolicy(allowed: settings.allowedOrigins, isDev: settings.isDev)
+        var admissionLimits = settings.limits.admission
+        let descriptors = Descriptors.raiseLimit()
+        admissionLimits.connections = min(admissionLimits.connections, max(1, descriptors - Self.descriptorsKept))
+        admission = Admission(admissionLimits)
+        logger.info("connections", metadata: ["most": "\(admissionLimits.connections)", "descriptors": "\(descriptors)"])
         console = settings.webFolder.map(ConsoleFiles.init)
 
         let store = try settings.dataFolder.map { folder throws(ServerError) in
@@ -46,8 +62,8 @@ public final class Server: Sendable {
             do {
                 let stored = try store?.open(name)
                 return Database(
-                    name: name, rules: settings.rules, start: stored.map { ($0.root, $0.sequence) } ?? (.null, 0),
-                    log: stored?.log ?? NoCommitLog(), lanes: loopCount, limits: settings.limits.engine,
+                    name: name, rules: settings.rules, start: stored.map { ($0.recovered.root, $0.recovered.sequence) } ?? (.null, 0),
+                    pending: stored?.recovered.pending ?? [], log: stored?.log ?? NoCommitLog(), lanes: loopCount, limits: settings.limits.engine,
                     format: HubFormat(), outlet: outlet, clock: { Clock.nowMs() })
             } catch {
                 logger.error("namespace could not be opened", metadata: ["namespace": "\(name)", "reason": "\(error)"])
@@ -55,22 +71,29 @@ public final class Server: Sendable {
             }
         }
         // The default namespace is recovered before the port answers, so that a broken store shows at start.
-        guard hub.database(settings.namespace) != nil else { throw .cannotOpen("namespace \(settings.namespace)") }
+        guard hub.openNow(settings.namespace) != nil else { throw .cannotOpen("namespace \(settings.namespace)") }
         for lane in lanes { lane.startTicking() }
-        listener.start(on: group) { [self] connection in HTTPConnection(connection, server: self) }
+        warnOfExpiry()
+        let tls = settings.tls?.identity
+        listener.start(on: group, tls: secureListener == nil ? tls : nil, admission: admission) { [self] in HTTPConnection($0, server: self) }
+        secureListener?.start(on: group, tls: tls, admission: admission) { [self] in HTTPConnection($0, server: self) }
     }
 
-    /// The port that is listened on.
+    /// The port that is listened on. It speaks TLS if there is a certificate and no ``securePort``.
     public var port: UInt16 { listener.port }
+    /// The port that speaks TLS beside the plain one.
+    public var securePort: UInt16? { secureListener?.port }
 
     /// Closes connections, fires what was left for disconnects, writes a snapshot, then calls back.
     public func stop(_ done: @escaping @Sendable () -> Void) {
         listener.stop()
+        secureListener?.stop()
         // Sessions without a connection end first, so that the loops still carry the last answers to their polls.
         longPolls.endAll(lanes) { [self] in closeConnections(done) }
     }
 
     private func closeConnections(_ done: @escaping @Sendable () -> Void) {
+        for lane in lanes { lane.announceStop() }
         group.shutdown { [self] in
             // The sessions' ends were submitted while the loops closed; a snapshot behind them sees their writes.
             let databases = hub.all
@@ -78,9 +101,9 @@ public final class Server: Sendable {
                 if let store { store.close(done) } else { done() }
             }
             for database in databases {
-                database.snapshot { root, sequence in
+                database.snapshot { root, sequence, pending in
                     if let journal = database.log as? CommitJournal {
-                        journal.close(root, sequence) { countdown.arrive() }
+                        journal.close(JournalSnapshot(root: root, sequence: sequence, pending: pending)) { countdown.arrive() }
                     } else {
                         countdown.arrive()
                     }
@@ -92,13 +115,22 @@ public final class Server: Sendable {
 
 /// Why a server did not start; the text says what to do.
 public enum ServerError: Error, CustomStringConvertible {
-    case cannotListen(String)
+    case cannotListen(NetError)
     case cannotOpen(String)
 
     public var description: String {
         switch self {
-        case .cannotListen(let reason): "The port could not be opened: \(reason)"
+        case .cannotListen(let error): "The port could not be opened: \(error).\(Self.advice(error))"
         case .cannotOpen(let reason): "The data could not be opened: \(reason)"
+        }
+    }
+
+    private static func advice(_ error: NetError) -> String {
+        switch error {
+        case .bindFailed(_, EADDRINUSE): " Another program has this port: stop that one, or choose another port."
+        case .bindFailed(_, EACCES): " Ports below 1024 need the capability CAP_NET_BIND_SERVICE."
+        case .bindFailed(_, EADDRNOTAVAIL), .unresolved: " --host takes an address of this machine: 127.0.0.1, 0.0.0.0 for all, …"
+        default: ""
         }
     }
 }

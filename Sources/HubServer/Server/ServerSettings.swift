@@ -9,6 +9,8 @@ public struct ServerSettings: Sendable {
     public var host = "127.0.0.1"
     /// 0 lets the system choose; see `Server.port`.
     public var port: UInt16 = 9000
+    /// Nil serves without TLS.
+    public var tls: ServerTLS?
     /// The namespace of clients that name none.
     public var namespace = "default"
     /// Rules of every namespace.
@@ -22,9 +24,26 @@ public struct ServerSettings: Sendable {
     public var loops = 0
     /// Development conveniences: unsigned tokens, the `owner` credential, namespaces made on demand.
     public var isDev = false
+    /// Checks signed tokens; nil treats them as anonymous.
+    public var tokens: (any TokenVerifier)?
     public var limits = ServerLimits()
+    /// Web pages that may open a socket or a long poll, as origins (`https://app.example`), `*` for all. Nil: in development
+    /// pages of this machine only (see `OriginPolicy`), else all: there a token decides.
+    public var allowedOrigins: [String]?
+    /// Who may read `/.metrics`.
+    public var metrics = MetricsAccess.loopback
 
     public init() {}
+}
+
+/// Who may read `/.metrics`.
+public enum MetricsAccess: String, Sendable, CaseIterable {
+    /// Programs on this machine that connect directly; a request that a proxy has passed on is refused.
+    case loopback
+    /// Everybody who can reach the port.
+    case all
+    /// Nobody.
+    case off
 }
 
 /// Every limit of a server with its unit and default. Each is met by a test from both sides.
@@ -32,19 +51,33 @@ public struct ServerLimits: Sendable {
     public var http = HTTPLimits()
     public var engine = EngineLimits()
     public var net = NetSettings()
+    /// Connections: how many, how fast, of one address.
+    public var admission = AdmissionLimits()
+    /// Bytes of requests of one session that are not answered yet; over it the peer is read no more until half of them are.
+    /// Default 1 MiB; a single larger request passes.
+    public var requestBytes = 1 << 20
     /// Bytes of one WebSocket message, and so of any frame; more closes the connection with 1009. Default 32 MiB.
     public var frameBytes = 32 << 20
+    /// Compression of `/.observe` for clients that offer it (RFC 7692); nil takes up no offer. Messages never refer to earlier
+    /// ones there, so `takesOverContext` has no effect. Defaults: see `DeflateSettings`.
+    public var deflate: DeflateSettings? = DeflateSettings()
     /// Bytes of a realtime message over all its chunks, and of an observe request; more is answered with `too_big`.
     /// Default 16 MiB (contract §4.1). Strings: 10 MiB.
     public var realtime = RealtimeLimits()
     /// Long polling: how long polls are held, when a client counts as gone, what may wait.
     public var longPoll = LongPollLimits()
+    /// Seconds that a session goes on after its credential has run out. Default 10 (contract §8.1).
+    public var tokenLeewaySeconds = 10
+    /// Requests of one client that may wait while its credential is checked. Default 1,000.
+    public var requestsBehindAuth = 1_000
     /// Seconds without any byte from a WebSocket peer before it is asked for a sign of life. Default 25.
     public var pingAfterSeconds = 25
     /// Seconds without any byte from a WebSocket peer before its session ends. Default 75 (contract §1.5).
     public var silenceSeconds = 75
     /// Seconds that a plain HTTP connection may take for a request, or wait for the next one. Default 30.
     public var requestSeconds = 30
+    /// Bytes per second that the body of a request must bring on average, after `requestSeconds`. Default 8 KiB.
+    public var bodyBytesPerSecond = 8 << 10
 
     public init() {
         // A body that is read has somewhere to go only below `/.console` and the sockets, so none is large yet.

@@ -16,12 +16,20 @@ protocol Carrier: AnyObject {
     func close(_ code: UInt16, _ reason: String)
     /// The session was taken over by a newer one.
     func dismiss()
+    /// Reads nothing from the peer, or goes on with it: too much of what it asked is not answered yet.
+    func holdInput(_ isHeld: Bool)
+    /// Calls the session's `drained` when nothing that was sent before waits for the peer any more.
+    func reportDrain()
 }
 
-/// Hears what comes on a WebSocket. Used on the connection's loop.
+/// Hears what comes on a WebSocket, and how its peer reads. Used on the connection's loop.
 protocol SocketListener: AnyObject {
     /// A whole text message; the bytes are valid during the call.
     func received(text: UnsafeRawBufferPointer)
+    /// Too much waits for the peer.
+    func congested()
+    /// Nothing waits for the peer any more.
+    func drained()
     /// The connection is over. The last call.
     func ended()
 }

@@ -1,31 +1,47 @@
 import HubEngine
 import JSONTree
 
-/// Turns a credential into an identity (contract §8.1).
-///
-/// Until accounts exist nobody but a development server can check a token: there the constant `owner` is the administrator
-/// and unsigned tokens are trusted, as the SDKs' emulator mode sends them.
+/// Turns a credential into an identity (contract §8.1). The constant `owner` is the administrator of a development server,
+/// which also trusts unsigned tokens as the SDKs' emulator mode sends them, however old they are; signed tokens are somebody
+/// else's to check.
 struct Credentials {
     let isDev: Bool
+    let tokens: (any TokenVerifier)?
+    /// See `ServerLimits.tokenLeewaySeconds`.
+    let leewaySeconds: Int
+
+    init(_ settings: ServerSettings) {
+        isDev = settings.isDev
+        tokens = settings.tokens
+        leewaySeconds = settings.limits.tokenLeewaySeconds
+    }
 
     static let badToken = Failure(.invalidToken, "Could not parse auth token.")
+    static let expiredToken = Failure(.expiredToken, "Auth token is expired.")
 
     /// - Parameters:
-    ///   - override: the identity that an administrator wants rules applied as; `.some(.null)` for nobody.
-    func identity(for credential: String, override: Node? = nil) throws(Failure) -> Identity {
+    ///   - override: the identity that an administrator wants rules applied as; `.some(.null)` for nobody (contract §8.4).
+    ///   - done: called once: at once, or from the verifier's thread.
+    func identify(_ credential: String, override: Node? = nil, _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void) {
         if credential == "owner" {
-            guard isDev else { throw Self.badToken }
-            return override.map { Identity(auth: $0) } ?? .admin
+            return done(isDev ? .success(Identity.admin.acting(as: override)) : .failure(Self.badToken))
         }
         let parts = credential.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 3, let header = Self.json(parts[0]), let claims = Self.json(parts[1]) else { throw Self.badToken }
+        guard parts.count == 3, let header = Self.json(parts[0]), let claims = Self.json(parts[1]) else { return done(.failure(Self.badToken)) }
         if header.child("alg") == "none" || parts[2].isEmpty {
-            guard isDev, parts[2].isEmpty else { throw Self.badToken }
-            return try Self.identity(claims)
+            guard isDev, parts[2].isEmpty else { return done(.failure(Self.badToken)) }
+            return done(Result { () throws(Failure) in try Self.identity(claims) })
         }
         // A signed token of somebody else's service. An error would send the SDK into reconnecting for ever (contract §2.4),
         // trust is out of the question: the client stays anonymous.
-        return .anonymous
+        guard let tokens else { return done(.success(.anonymous)) }
+        tokens.verify(credential) { [leewaySeconds] result in
+            done(
+                result.flatMap { identity in
+                    if let end = identity.end(leewaySeconds), end <= Clock.nowMs() { return .failure(Self.expiredToken) }
+                    return .success(identity.acting(as: override))
+                })
+        }
     }
 
     private static func identity(_ claims: Node) throws(Failure) -> Identity {
@@ -68,5 +84,21 @@ struct Credentials {
             }
         }
         return out
+    }
+}
+
+extension Identity {
+    /// Administrators may act as somebody else, or as nobody; of others the wish is ignored.
+    fileprivate func acting(as override: Node?) -> Identity {
+        guard isAdmin, let override else { return self }
+        return Identity(auth: override, expires: expires)
+    }
+
+    /// When a session with this identity ends, ms since the epoch. A time that no clock reaches is as good as never.
+    func end(_ leewaySeconds: Int) -> Int64? {
+        guard let expires else { return nil }
+        let (seconds, isBeyond) = expires.addingReportingOverflow(Int64(leewaySeconds))
+        let (end, overflows) = seconds.multipliedReportingOverflow(by: 1000)
+        return isBeyond || overflows ? (expires < 0 ? .min : .max) : end
     }
 }

@@ -12,7 +12,8 @@ final class ObserveSession: Session, @unchecked Sendable {
 
     override func received(text: UnsafeRawBufferPointer) {
         do throws(ObserveError) {
-            submit(try ObserveRequest.parse(text), size: text.count)
+            let (request, size) = (try ObserveRequest.parse(text), text.count)
+            if isWaiting { wait { [self] in carryOut(request, size: size) } } else { carryOut(request, size: size) }
         } catch {
             // Nobody can be told which request it was: say what is wrong and end.
             carrier.send(WebSocketFrame.text(ObserveReply.failed(nil, error.fault)))
@@ -20,18 +21,17 @@ final class ObserveSession: Session, @unchecked Sendable {
         }
     }
 
-    private func submit(_ request: ObserveRequest, size: Int) {
+    private func carryOut(_ request: ObserveRequest, size: Int) {
         let id = request.id
+        func ask(_ request: Request, _ id: Int64) { self.ask(request, id, size: size) }
+        func answer(_ reply: Reply, _ id: Int64) { ask(.answer(HubFormat().reply(reply, to: id, dialect: .observe)), id) }
         func write(_ makeRequest: () -> Request) {
             let limit = server.settings.limits.realtime.messageBytes
             if size > limit { return answer(.failed(Failure(.tooBig, "The request is larger than \(limit) bytes.")), id) }
             ask(makeRequest(), id)
         }
         switch request.operation {
-        case .auth(let token):
-            do throws(Failure) {
-                ask(.identify(try Credentials(isDev: server.settings.isDev).identity(for: token)), id)
-            } catch { answer(.failed(error), id) }
+        case .auth(let token): identify(token, token: id)
         case .observe(let path, let events):
             ask(.observe(path, style: .events(id: id, kinds: EventKinds(rawValue: events.rawValue)), hash: ""), id)
         case .unobserve(let sub): ask(.unobserveID(sub), id)
@@ -42,10 +42,5 @@ final class ObserveSession: Session, @unchecked Sendable {
         case .ping: answer(.done, id)
         case .invalid(let fault): ask(.answer(WebSocketFrame.text(ObserveReply.failed(id, fault))), id)
         }
-    }
-
-    private func ask(_ request: Request, _ id: Int64) { database.submit(request, from: self, token: id) }
-    private func answer(_ reply: Reply, _ id: Int64) {
-        ask(.answer(HubFormat().reply(reply, to: id, dialect: .observe)), id)
     }
 }

@@ -38,7 +38,13 @@ final class RealtimeSession: Session, @unchecked Sendable {
 
     /// Hands the request to the database, which answers all of them in order of arrival (contract §2.5 rule 1).
     func submit(_ request: RealtimeRequest) {
-        let number = request.number
+        if isWaiting { wait { [self] in carryOut(request) } } else { carryOut(request) }
+    }
+
+    private func carryOut(_ request: RealtimeRequest) {
+        let (number, size) = (request.number, request.bytes)
+        func ask(_ request: Request, _ number: Int64) { self.ask(request, number, size: size) }
+        func answer(_ reply: Reply, _ number: Int64) { ask(.answer(HubFormat().reply(reply, to: number, dialect: .realtime)), number) }
         switch request.action {
         case .stats, .appCheck, .unappCheck: answer(.done, number)
         case .listen(let path, let query, let tag, let hash):
@@ -52,31 +58,20 @@ final class RealtimeSession: Session, @unchecked Sendable {
             ask(.unobserve(path, style: .patches(tag: tag)), number)
         case .get(let path, let query):
             ask(.get(path, query: Self.filter(query)), number)
-        case .put(let write, let hash): ask(.write([write], expectedHash: hash), number)
+        case .put(let write, let hash): ask(.write([write], condition: hash.map { Condition(write.path, hash: $0) }), number)
         case .merge(let base, let writes, let hash):
-            // An update is conditional on the place it is made at, not on the places it names.
-            if hash != nil { return answer(.failed(Failure(.failure, "A hash is possible with put only.")), number) }
-            ask(.write(writes.map { $0.below(base) }), number)
+            ask(.write(writes.map { $0.below(base) }, condition: hash.map { Condition(base, hash: $0) }), number)
         case .onDisconnectPut(let write): ask(.onDisconnect([write]), number)
         case .onDisconnectMerge(let base, let writes): ask(.onDisconnect(writes.map { $0.below(base) }), number)
         case .onDisconnectCancel(let path): ask(.cancelOnDisconnect(path), number)
-        case .auth(let credential), .gauth(let credential): identify(credential, number)
-        case .unauth: ask(.identify(.anonymous), number)
+        case .auth(let credential), .gauth(let credential):
+            identify(credential.credential, override: credential.noauth ? .null : credential.authvar, token: number)
+        case .unauth:
+            expire(at: nil)
+            ask(.signOut, number)
         case .unknown(let name): answer(.failed(Failure(.failure, "Unknown action \"\(name.prefix(32))\".")), number)
         case .invalid(_, let refusal): answer(.failed(Failure(refusal)), number)
         }
-    }
-
-    private func ask(_ request: Request, _ number: Int64) { database.submit(request, from: self, token: number) }
-    private func answer(_ reply: Reply, _ number: Int64) {
-        ask(.answer(HubFormat().reply(reply, to: number, dialect: .realtime)), number)
-    }
-
-    private func identify(_ credential: RealtimeCredential, _ number: Int64) {
-        do throws(Failure) {
-            let override = credential.noauth ? Node.null : credential.authvar
-            ask(.identify(try Credentials(isDev: server.settings.isDev).identity(for: credential.credential, override: override)), number)
-        } catch { answer(.failed(error), number) }
     }
 
     /// The query if it selects; one that loads everything is a plain listen, whatever its order (contract §2.2).

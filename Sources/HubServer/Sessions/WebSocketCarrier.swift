@@ -11,24 +11,43 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     /// Whoever speaks through the socket; held until the connection ends.
     var listener: (any SocketListener)?
     private var decoder: WebSocketDecoder
+    /// How messages to this peer may be compressed; nil sends them as they are.
+    private let deflate: DeflateAgreement.Direction?
     /// When the peer was last heard, in the lane's seconds.
     private var heardAt: Int
     private var isAsked = false
     /// What waited for the peer at the last look: less than before means that it reads.
     private var waitingBytes = 0
     private var isClosing = false
+    /// Why nothing is read now.
+    private var holds: Holds = []
 
-    init(_ connection: Connection, server: Server) {
+    private struct Holds: OptionSet {
+        let rawValue: UInt8
+        /// Too much of what the peer asked is not answered yet.
+        static let unanswered = Holds(rawValue: 1)
+        /// The peer does not take what it was sent.
+        static let congested = Holds(rawValue: 2)
+    }
+
+    init(_ connection: Connection, server: Server, deflate: DeflateAgreement?) {
         self.connection = connection
         lane = server.lanes[connection.loop.index]
         heardAt = lane.seconds
-        decoder = WebSocketDecoder(role: .server, maxMessageBytes: server.settings.limits.frameBytes)
+        decoder = WebSocketDecoder(role: .server, maxMessageBytes: server.settings.limits.frameBytes, deflate: deflate)
+        self.deflate = deflate?.server
         lane.join(self)
     }
 
-    func send(_ frames: [UInt8]) { connection.send(frames) }
+    func send(_ frames: [UInt8]) {
+        guard let deflate else { return connection.send(frames) }
+        connection.send(lane.compression.compressed(frames, deflate))
+    }
 
-    func send(_ staged: StagedFrame, _ frames: [UInt8]) { connection.send(staged) }
+    func send(_ staged: StagedFrame, _ frames: [UInt8]) {
+        guard let deflate else { return connection.send(staged) }
+        connection.send(lane.compression.compressed(staged, frames, deflate, lane.loop))
+    }
 
     func received(_ bytes: UnsafeMutableRawBufferPointer) {
         heardAt = lane.seconds
@@ -38,16 +57,45 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
             switch event {
             case .text(let text): listener?.received(text: text)
             case .binary: close(WebSocketCloseCode.unsupportedData, "Send text frames.")
-            case .ping(let payload): connection.send(WebSocketFrame.pong(echoing: payload))
-            case .pong: break
-            case .close(let code, _):
+            case .ping, .pong: if let answer = event.answer() { connection.send(answer) }
+            case .close:
                 isClosing = true
-                connection.send(WebSocketFrame.close(code))
+                if let answer = event.answer() { connection.send(answer) }
                 connection.close(.peerClosed)
             case .failure(let error): close(error.closeCode, error.reason)
             }
         }
     }
+
+    // MARK: Back-pressure
+
+    func holdInput(_ isHeld: Bool) { hold(.unanswered, isHeld) }
+
+    private func hold(_ reason: Holds, _ isHeld: Bool) {
+        if isHeld { holds.insert(reason) } else { holds.remove(reason) }
+        connection.isReading = holds.isEmpty
+        // Who is not listened to has not fallen silent.
+        heardAt = lane.seconds
+    }
+
+    func reportDrain() {
+        // After this turn's flush, which says what the kernel has not taken; `outboundDrained` follows then.
+        lane.loop.execute { [self] in
+            if connection.backlogBytes == 0 { listener?.drained() }
+        }
+    }
+
+    func outboundCongested() {
+        hold(.congested, true)
+        listener?.congested()
+    }
+
+    func outboundDrained() {
+        hold(.congested, false)
+        listener?.drained()
+    }
+
+    // MARK: The end
 
     /// Says why with a close frame and ends the connection when all that is queued has been sent.
     func close(_ code: UInt16, _ reason: String) {
@@ -67,6 +115,14 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         connection.close(.finished)
     }
 
+    /// RFC 6455 §7.4.1: 1001, "such as a server going down".
+    func serverStops() {
+        guard !isClosing else { return }
+        isClosing = true
+        connection.send(WebSocketFrame.close(WebSocketCloseCode.goingAway))
+        connection.close(.serverShutdown)
+    }
+
     func ended(_ reason: CloseReason) {
         lane.leave(self)
         listener?.ended()
@@ -75,7 +131,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     func tick(seconds: Int, limits: ServerLimits) {
         let waiting = connection.bufferedBytes
-        if waiting < waitingBytes { heardAt = seconds }
+        if waiting < waitingBytes || holds == .unanswered { heardAt = seconds }
         waitingBytes = waiting
         let silence = seconds - heardAt
         if silence >= limits.silenceSeconds {

@@ -51,7 +51,7 @@ final class ChildPage: @unchecked Sendable {
     func pageIndex(for key: Key) -> Int { key.text.withBytes { pageIndex(for: Key.Probe($0)) } }
 
     @inline(__always)
-    private func pageIndex(for probe: Key.Probe) -> Int {
+    func pageIndex(for probe: Key.Probe) -> Int {
         separators.withUnsafeBufferPointer { separators in
             var (low, high) = (1, separators.count)
             while low < high {

@@ -1,4 +1,5 @@
 import Crypto
+import Glibc
 import Synchronization
 
 extension Node {
@@ -12,30 +13,69 @@ extension Node {
             return object.cachedHash.storeIfNil(HashText(object.computeHash(priority: object.priority))).text
         default:
             var text = [UInt8]()
-            text.appendPriority(priority)
-            text.appendPrimitive(leaf)
+            text.appendPriority(priority, .contract)
+            text.appendPrimitive(leaf, .contract)
+            return sha1Base64(text)
+        }
+    }
+
+    /// Whether a client can mean this value by the hash: some SDKs compute another than the contract's (§4.5), and a
+    /// transaction on such a value would never end. Their mistakes are tolerated in values of up to 10,000 nodes.
+    public func hasHash(_ text: String) -> Bool {
+        if text == hash { return true }
+        var room = 10_000
+        guard !text.isEmpty, hasAtMost(&room) else { return false }
+        return text == hash(.javaScript) || text == hash(.apple)
+    }
+
+    private func hasAtMost(_ room: inout Int) -> Bool {
+        room -= 1
+        guard room >= 0, case .object(let object) = self else { return room >= 0 }
+        for (_, child) in object.children where !child.hasAtMost(&room) { return false }
+        return true
+    }
+
+    /// The hash as somebody computes it, without looking at or keeping any.
+    fileprivate func hash(_ manner: HashManner) -> String {
+        switch self {
+        case .null: return ""
+        case .object(let object): return object.computeHash(priority: object.priority, manner)
+        default:
+            var text = [UInt8]()
+            text.appendPriority(priority, manner)
+            text.appendPrimitive(leaf, manner)
             return sha1Base64(text)
         }
     }
 }
 
+/// Who computes a hash.
+private enum HashManner {
+    case contract
+    /// Takes the exponent of a double from a rounded logarithm, so that 63.99999999999999 counts as 64.
+    case javaScript
+    /// Keeps the key order when all children have a priority.
+    case apple
+}
+
 extension ObjectNode {
-    fileprivate func computeHash(priority: Node) -> String {
+    fileprivate func computeHash(priority: Node, _ manner: HashManner = .contract) -> String {
         var text = [UInt8]()
-        text.appendPriority(priority)
+        text.appendPriority(priority, manner)
         var prioritised = false
-        for (_, node) in children where node.priority.exists {
-            prioritised = true
-            break
+        var all = true
+        for (_, node) in children {
+            if node.priority.exists { prioritised = true } else { all = false }
+            if prioritised, manner != .apple { break }
         }
-        if prioritised {
+        if prioritised, !(all && manner == .apple) {
             let ordered = children.map { $0 }.sorted { a, b in
                 let order = a.node.priority.valueOrder(b.node.priority)
                 return order != 0 ? order < 0 : a.key < b.key
             }
-            for child in ordered { text.appendChild(child.key, child.node) }
+            for child in ordered { text.appendChild(child.key, child.node, manner) }
         } else {
-            for child in children { text.appendChild(child.key, child.node) }
+            for child in children { text.appendChild(child.key, child.node, manner) }
         }
         return sha1Base64(text)
     }
@@ -44,18 +84,18 @@ extension ObjectNode {
 private func sha1Base64(_ text: [UInt8]) -> String { Base64.encode(Insecure.SHA1.hash(data: text)) }
 
 extension [UInt8] {
-    fileprivate mutating func appendPriority(_ priority: Node) {
+    fileprivate mutating func appendPriority(_ priority: Node, _ manner: HashManner) {
         guard priority.exists else { return }
         append(contentsOf: "priority:".utf8)
-        appendPrimitive(priority)
+        appendPrimitive(priority, manner)
         append(UInt8(ascii: ":"))
     }
 
-    fileprivate mutating func appendPrimitive(_ leaf: Node) {
+    fileprivate mutating func appendPrimitive(_ leaf: Node, _ manner: HashManner) {
         switch leaf {
         case .bool(let value): append(contentsOf: value ? "boolean:true".utf8 : "boolean:false".utf8)
-        case .int(let value): appendNumber(Double(value))
-        case .double(let value): appendNumber(value)
+        case .int(let value): appendNumber(Double(value), manner)
+        case .double(let value): appendNumber(value, manner)
         case .string(let text):
             append(contentsOf: "string:".utf8)
             append(contentsOf: text.string.utf8)
@@ -63,17 +103,29 @@ extension [UInt8] {
         }
     }
 
-    private mutating func appendNumber(_ value: Double) {
+    private mutating func appendNumber(_ value: Double, _ manner: HashManner) {
+        let bits = manner == .javaScript ? Self.bitsByLogarithm(value) : value.bitPattern
         append(contentsOf: "number:".utf8)
         let digits = Array<UInt8>("0123456789abcdef".utf8)
-        for shift in stride(from: 60, through: 0, by: -4) { append(digits[Int(value.bitPattern >> UInt64(shift) & 15)]) }
+        for shift in stride(from: 60, through: 0, by: -4) { append(digits[Int(bits >> UInt64(shift) & 15)]) }
     }
 
-    fileprivate mutating func appendChild(_ key: Key, _ node: Node) {
+    /// The double as the JavaScript SDK writes it down.
+    private static func bitsByLogarithm(_ value: Double) -> UInt64 {
+        let size = value.magnitude
+        guard size >= .leastNormalMagnitude, size.isFinite else { return value.bitPattern }
+        let exponent = Swift.min(floor(log(size) / M_LN2), 1023)
+        let fraction = floor(size * pow(2, 52 - exponent) - pow(2, 52) + 0.5)
+        guard fraction.magnitude <= pow(2, 52) else { return value.bitPattern }
+        let low = UInt64(bitPattern: Int64(fraction)) & (1 << 52 - 1)
+        return (value < 0 ? 1 << 63 : 0) | UInt64(Int64(exponent) + 1023) << 52 | low
+    }
+
+    fileprivate mutating func appendChild(_ key: Key, _ node: Node, _ manner: HashManner) {
         append(UInt8(ascii: ":"))
         append(contentsOf: key.string.utf8)
         append(UInt8(ascii: ":"))
-        append(contentsOf: node.hash.utf8)
+        append(contentsOf: (manner == .contract ? node.hash : node.hash(manner)).utf8)
     }
 }
 

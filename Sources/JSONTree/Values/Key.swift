@@ -81,7 +81,13 @@ extension Key: Comparable {
         /// Negative, zero or positive as `key` comes before, is, or comes after the one looked for.
         @inline(__always)
         func order(_ key: Key) -> Int {
-            key.text.withBytes { x in Key.order(x, Key.integer(x), bytes, integer) }
+            key.text.withBytes { x in
+                // Most keys differ in their first letter; integers begin with none, and UTF-16's own order begins at 0xEE.
+                if let a = x.first, let b = bytes.first, a != b, a > UInt8(ascii: "9"), b > UInt8(ascii: "9"), a < 0xEE, b < 0xEE {
+                    return Int(a) &- Int(b)
+                }
+                return Key.order(x, Key.integer(x), bytes, integer)
+            }
         }
     }
 

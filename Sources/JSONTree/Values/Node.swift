@@ -78,6 +78,21 @@ extension Node {
         }
     }
 
+    /// Whether the node may stand so deep: with what is below it, it reaches at most `Path.maxDepth` levels. O(nodes)
+    public func fits(below depth: Int) -> Bool {
+        if depth > Path.maxDepth { return isNull }
+        guard case .object(let object) = self else { return true }
+        return object.children.allSatisfy { $0.node.fits(below: depth + 1) }
+    }
+
+    /// Null, a number or a string (contract §4.2).
+    public var canBePriority: Bool {
+        switch self {
+        case .null, .int, .double, .string: true
+        default: false
+        }
+    }
+
     /// Number of direct children.
     public var childCount: Int { object?.children.count ?? 0 }
 
@@ -102,6 +117,8 @@ extension Node {
     /// An object of these children; nulls vanish, a later entry of a key wins, no children make `null`.
     public static func object(_ children: some Sequence<(Key, Node)>, priority: Node = .null) -> Node {
         var map = ChildMap()
+        // Records are many and small: theirs take no more room than they fill.
+        map.flat.reserveCapacity(min(children.underestimatedCount, ChildMap.pageCapacity))
         for (key, node) in children { map.set(key, node) }
         return map.isEmpty ? .null : .object(ObjectNode(children: map, priority: priority))
     }

@@ -65,7 +65,12 @@ func utf16Order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>
     var i = 0
     if n >= 8, let p = UnsafeRawPointer(x.baseAddress), let q = UnsafeRawPointer(y.baseAddress) {
         // Keys made one after the other share their beginning: step over it in words.
-        while i &+ 8 <= n, p.loadUnaligned(fromByteOffset: i, as: UInt64.self) == q.loadUnaligned(fromByteOffset: i, as: UInt64.self) {
+        while i &+ 8 <= n {
+            let (a, b) = (p.loadUnaligned(fromByteOffset: i, as: UInt64.self), q.loadUnaligned(fromByteOffset: i, as: UInt64.self))
+            if a != b {
+                i &+= UInt64(littleEndian: a ^ b).trailingZeroBitCount / 8
+                break
+            }
             i &+= 8
         }
     }

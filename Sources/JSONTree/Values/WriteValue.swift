@@ -28,6 +28,27 @@ public struct WriteValue: Sendable, Equatable {
         public var path: Path
         public var target: Target
         public var value: ServerValue
+
+        public init(path: Path, target: Target, value: ServerValue) {
+            self.path = path
+            self.target = target
+            self.value = value
+        }
+    }
+
+    /// Takes a later write into the data, at a place in it.
+    mutating func overwrite(_ part: TreeWrite.Part, at place: Path, with value: WriteValue) {
+        switch part {
+        case .node:
+            node.set(value.node, at: place)
+            // What was to be computed there, or above in a leaf that has become an object, has gone.
+            deferred.removeAll { place.contains($0.path) || ($0.target == .value && node.node(at: $0.path).object != nil) }
+            deferred += value.deferred.map { Deferred(path: place.appending($0.path), target: $0.target, value: $0.value) }
+        case .priority:
+            node.setPriority(value.node, at: place)
+            deferred.removeAll { $0.target == .priority && $0.path == place }
+            deferred += value.deferred.map { Deferred(path: place, target: .priority, value: $0.value) }
+        }
     }
 
     /// The data with its server values computed.

@@ -17,14 +17,19 @@ struct ChunkWriter {
     private var run: Path?
     private let emit: ([UInt8]) throws -> Void
 
-    /// Hands the tree's chunks to `emit` in order; a missing tree has none.
-    static func write(_ root: Node, emit: ([UInt8]) throws -> Void) throws {
+    /// Hands the tree's chunks to `emit` in order; a missing tree has none. What sessions leave behind comes last.
+    static func write(_ root: Node, _ pending: [PendingSession] = [], emit: ([UInt8]) throws -> Void) throws {
         try withoutActuallyEscaping(emit) { emit in
             var chunks = ChunkWriter(emit: emit)
             if let object = root.object {
                 try chunks.enter(object, at: .root)
             } else if root.exists {
                 chunks.writer.entry(.set, at: .root, root)
+            }
+            try chunks.flush()
+            for session in pending {
+                chunks.writer.entries([session])
+                if chunks.writer.bytes.count >= fullBytes { try chunks.flush() }
             }
             try chunks.flush()
         }

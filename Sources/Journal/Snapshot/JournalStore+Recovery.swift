@@ -9,6 +9,8 @@ public struct Recovered: Sendable {
     public var sequence: UInt64
     /// How many batches were replayed on top of the snapshot.
     public var replayed: Int
+    /// What sessions left behind that had not ended.
+    public var pending: [PendingSession] = []
 }
 
 extension JournalStore {
@@ -22,7 +24,7 @@ extension JournalStore {
                 let recovered = try read(namespace, known, db)
                 if recovered.replayed > settings.replayedBatchesBeforeSnapshot {
                     try db.inTransaction(.immediate) {
-                        let snapshot = JournalSnapshot(root: recovered.root, sequence: recovered.sequence)
+                        let snapshot = JournalSnapshot(root: recovered.root, sequence: recovered.sequence, pending: recovered.pending)
                         registry[namespace] = try writeSnapshot(snapshot, of: known, db, &logBytes)
                         return .commit
                     }
@@ -34,7 +36,7 @@ extension JournalStore {
 
     private func read(_ namespace: String, _ known: Registered, _ db: Database) throws -> Recovered {
         func corrupt(_ place: String) -> JournalError { .corrupt(path: path, place: "\(place) of namespace \(namespace)") }
-        var root = Node.null
+        var state = DurableState()
         var number = 0
         let chunks = try Row.fetchCursor(db, sql: "SELECT number, checksum, entries FROM chunk WHERE namespace = ? ORDER BY number", arguments: [known.id])
         while let row = try chunks.next() {
@@ -42,7 +44,7 @@ extension JournalStore {
             try row.withBytes(2) { bytes in
                 let checksum = Self.checksum(bytes, chunk: number, sequence: known.snapshotSequence)
                 guard Int64.fromDatabaseValue(row[1]) == Int64(checksum) else { throw corrupt("snapshot part \(number)") }
-                do throws(EntryFault) { try root.apply(entries: bytes) } catch { throw corrupt("snapshot part \(number), byte \(error.offset)") }
+                do throws(EntryFault) { try state.apply(entries: bytes) } catch { throw corrupt("snapshot part \(number), byte \(error.offset)") }
             }
             number += 1
         }
@@ -60,13 +62,13 @@ extension JournalStore {
             try row.withBytes(3) { bytes in
                 let checksum = JournalBatch.checksum(bytes, previous: last, sequence: sequence)
                 guard Int64.fromDatabaseValue(row[2]) == Int64(checksum) else { throw corrupt("batch of commit \(sequence)") }
-                do throws(EntryFault) { try root.apply(entries: bytes) } catch { throw corrupt("batch of commit \(sequence), byte \(error.offset)") }
+                do throws(EntryFault) { try state.apply(entries: bytes) } catch { throw corrupt("batch of commit \(sequence), byte \(error.offset)") }
             }
             last = sequence
             replayed += 1
         }
         guard last == known.last else { throw corrupt("batch of commit \(known.last)") }
-        return Recovered(root: root, sequence: last, replayed: replayed)
+        return Recovered(root: state.root, sequence: last, replayed: replayed, pending: state.pending.sessions)
     }
 }
 

@@ -8,7 +8,7 @@ extension JournalStore {
         try db.execute(sql: "DELETE FROM chunk WHERE namespace = ?", arguments: [known.id])
         let insert = try db.cachedStatement(sql: "INSERT INTO chunk (namespace, number, checksum, entries) VALUES (?, ?, ?, ?)")
         var count = 0
-        try ChunkWriter.write(snapshot.root) { bytes in
+        try ChunkWriter.write(snapshot.root, snapshot.pending) { bytes in
             let checksum = bytes.withUnsafeBytes { Self.checksum($0, chunk: count, sequence: snapshot.sequence) }
             try insert.execute(arguments: [known.id, count, Int64(checksum), Data(bytes)])
             count += 1

@@ -30,6 +30,10 @@ extension JournalStore {
     /// Largest stored batch in bytes, far below SQLite's limit for one value.
     static let maxBatchBytes = 512 << 20
 
+    /// Where appends to a closed store are refused. Not the journal queue: a completion may be the last to know the store, and
+    /// GRDB's connection, when let go, waits for its own queue, which ends in the journal queue.
+    private static let refusals = DispatchQueue(label: "vigla.journal.refusals")
+
     /// Adds to the next commit.
     func enqueue(_ item: Waiting.Item) {
         let verdict: (isClosed: Bool, mustSchedule: Bool) = waiting.withLock { waiting in
@@ -40,7 +44,7 @@ extension JournalStore {
             return (false, !waiting.isScheduled)
         }
         if verdict.isClosed {
-            queue.async { item.completion(.failure(.closed)) }
+            Self.refusals.async { item.completion(.failure(.closed)) }
         } else if verdict.mustSchedule {
             database.asyncWriteWithoutTransaction { db in self.commitWaiting(db) }
         }

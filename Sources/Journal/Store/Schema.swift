@@ -3,7 +3,8 @@ import GRDB
 /// Tables, format version, and what is known of the namespaces at start.
 enum Schema {
     /// In SQLite's `user_version`; a higher one is refused, a lower one is to be upgraded here.
-    static let format = 1
+    /// 2: batches and chunks may hold pending writes of sessions.
+    static let format = 2
     /// In SQLite's `application_id`: "VGLA".
     static let applicationID = 0x5647_4C41
 
@@ -21,6 +22,7 @@ enum Schema {
         }
         guard application == applicationID else { throw JournalError.notAJournal(path: path) }
         guard found <= format else { throw JournalError.newerFormat(path: path, found: found, known: format) }
+        if found < format { try db.execute(sql: "PRAGMA user_version = \(format)") }
     }
 
     private static let tablesSQL = """

@@ -21,19 +21,24 @@ indirect enum Checked {
     }
 
     /// The value it yields; what has none counts as something that is not null.
-    func term(at offset: Int) -> Term {
+    func term(at span: Span) -> Term {
         switch self {
         case .value(let term, _): term
-        case .snapshot(let snapshot): Term(kind: .opaque(snapshot), offset: offset)
-        case .query, .regex, .array, .method: Term(kind: .opaque(nil), offset: offset)
+        case .snapshot(let snapshot): Term(kind: .opaque(snapshot), span: span)
+        case .query, .regex, .array, .method: Term(kind: .opaque(nil), span: span)
         }
     }
 }
 
 /// Methods of snapshots and strings.
-enum Method: String {
+enum Method: String, CaseIterable {
     case val, exists, child, parent, hasChild, hasChildren, getPriority, isNumber, isString, isBoolean
     case contains, beginsWith, endsWith, replace, toLowerCase, toUpperCase, matches
+
+    /// What a snapshot, or a string, can be asked.
+    static func names(ofSnapshot: Bool) -> [String] {
+        allCases.filter { $0.isOfSnapshot == ofSnapshot }.map(\.rawValue) + (ofSnapshot ? [] : ["length"])
+    }
 
     /// Whether snapshots have it; strings have the others.
     var isOfSnapshot: Bool {

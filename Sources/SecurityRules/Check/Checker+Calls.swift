@@ -2,32 +2,32 @@ import JSONTree
 
 /// Calls and their arguments (rules contract §4.2).
 extension Checker {
-    func call(_ callee: Expression, _ arguments: [Expression], _ offset: Int) throws(ExpressionError) -> Checked {
+    func call(_ callee: Expression, _ arguments: [Expression], _ span: Span) throws(ExpressionError) -> Checked {
         guard case .method(let method, let target) = try check(callee) else {
-            throw ExpressionError(offset: offset, message: "Type error: Function call on target that is not a function.")
+            throw ExpressionError(at: span, message: "Type error: Function call on target that is not a function.")
         }
-        if case .snapshot(let snapshot) = target { return try call(method, on: snapshot, arguments, offset) }
-        return try call(method, on: target.term(at: callee.offset), arguments, offset)
+        if case .snapshot(let snapshot) = target { return try call(method, on: snapshot, arguments, span) }
+        return try call(method, on: target.term(at: callee.span), arguments, span)
     }
 
     private func call(
-        _ method: Method, on snapshot: SnapshotTerm, _ arguments: [Expression], _ offset: Int
+        _ method: Method, on snapshot: SnapshotTerm, _ arguments: [Expression], _ span: Span
     ) throws(ExpressionError) -> Checked {
-        func boolean(_ kind: Term.Kind) -> Checked { .value(Term(kind: kind, offset: offset), .boolean) }
+        func boolean(_ kind: Term.Kind) -> Checked { .value(Term(kind: kind, span: span), .boolean) }
 
         switch method {
-        case .child: return .snapshot(.child(snapshot, try oneText(method, arguments, offset)))
-        case .hasChild: return boolean(.exists(.child(snapshot, try oneText(method, arguments, offset))))
-        case .hasChildren where !arguments.isEmpty: return boolean(.hasAll(snapshot, try names(arguments, offset)))
+        case .child: return .snapshot(.child(snapshot, try oneText(method, arguments, span)))
+        case .hasChild: return boolean(.exists(.child(snapshot, try oneText(method, arguments, span))))
+        case .hasChildren where !arguments.isEmpty: return boolean(.hasAll(snapshot, try names(arguments, span)))
         default: break
         }
         guard arguments.isEmpty else {
-            throw ExpressionError(offset: offset, message: "\(method.rawValue)() expects no arguments.")
+            throw ExpressionError(at: span, message: "\(method.rawValue)() expects no arguments.")
         }
         switch method {
-        case .val: return .value(Term(kind: .val(snapshot), offset: offset), .value)
-        case .getPriority: return .value(Term(kind: .priority(snapshot), offset: offset), .value)
-        case .parent: return .snapshot(.parent(snapshot, offset: offset))
+        case .val: return .value(Term(kind: .val(snapshot), span: span), .value)
+        case .getPriority: return .value(Term(kind: .priority(snapshot), span: span), .value)
+        case .parent: return .snapshot(.parent(snapshot, span: span))
         case .exists: return boolean(.exists(snapshot))
         case .hasChildren: return boolean(.hasChildren(snapshot))
         case .isNumber: return boolean(.isKind(snapshot, .number))
@@ -36,29 +36,29 @@ extension Checker {
         }
     }
 
-    private func call(_ method: Method, on text: Term, _ arguments: [Expression], _ offset: Int) throws(ExpressionError) -> Checked {
-        func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, offset: offset), type) }
+    private func call(_ method: Method, on text: Term, _ arguments: [Expression], _ span: Span) throws(ExpressionError) -> Checked {
+        func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, span: span), type) }
 
         switch method {
-        case .contains: return value(.stringTest(.contains, text, try oneText(method, arguments, offset)), .boolean)
-        case .beginsWith: return value(.stringTest(.beginsWith, text, try oneText(method, arguments, offset)), .boolean)
-        case .endsWith: return value(.stringTest(.endsWith, text, try oneText(method, arguments, offset)), .boolean)
+        case .contains: return value(.stringTest(.contains, text, try oneText(method, arguments, span)), .boolean)
+        case .beginsWith: return value(.stringTest(.beginsWith, text, try oneText(method, arguments, span)), .boolean)
+        case .endsWith: return value(.stringTest(.endsWith, text, try oneText(method, arguments, span)), .boolean)
         case .replace:
-            guard arguments.count == 2 else { throw ExpressionError(offset: offset, message: "replace() expects two arguments.") }
+            guard arguments.count == 2 else { throw ExpressionError(at: span, message: "replace() expects two arguments.") }
             let old = try self.text(arguments[0], "Argument 1 of replace() must be a string.")
             let new = try self.text(arguments[1], "Argument 2 of replace() must be a string.")
             return value(.replace(text, old, new), .string)
         case .matches:
             guard arguments.count == 1 else {
-                throw ExpressionError(offset: offset, message: "matches() expects 1 regular expression literal argument.")
+                throw ExpressionError(at: span, message: "matches() expects 1 regular expression literal argument.")
             }
             guard case .regex(let regex) = try check(arguments[0]), case .regex = arguments[0].kind else {
-                throw ExpressionError(offset: arguments[0].offset, message: "matches() expects a regular expression literal argument.")
+                throw ExpressionError(at: arguments[0].span, message: "matches() expects a regular expression literal argument.")
             }
             return value(.matches(text, regex), .boolean)
         default:
             guard arguments.isEmpty else {
-                throw ExpressionError(offset: offset, message: "\(method.rawValue)() expects no arguments.")
+                throw ExpressionError(at: span, message: "\(method.rawValue)() expects no arguments.")
             }
             return value(.recase(text, toUpper: method == .toUpperCase), .string)
         }
@@ -66,26 +66,26 @@ extension Checker {
 
     private func text(_ argument: Expression, _ message: String) throws(ExpressionError) -> Term {
         let checked = try check(argument)
-        guard checked.type.isTextual else { throw ExpressionError(offset: argument.offset, message: message) }
-        return checked.term(at: argument.offset)
+        guard checked.type.isTextual else { throw ExpressionError(at: argument.span, message: message) }
+        return checked.term(at: argument.span)
     }
 
-    private func oneText(_ method: Method, _ arguments: [Expression], _ offset: Int) throws(ExpressionError) -> Term {
+    private func oneText(_ method: Method, _ arguments: [Expression], _ span: Span) throws(ExpressionError) -> Term {
         guard arguments.count == 1 else {
-            throw ExpressionError(offset: offset, message: "\(method.rawValue)() expects 1 argument.")
+            throw ExpressionError(at: span, message: "\(method.rawValue)() expects 1 argument.")
         }
         return try text(arguments[0], "\(method.rawValue)() expects a string argument.")
     }
 
     /// The argument of `hasChildren([…])`.
-    private func names(_ arguments: [Expression], _ offset: Int) throws(ExpressionError) -> [Term] {
+    private func names(_ arguments: [Expression], _ span: Span) throws(ExpressionError) -> [Term] {
         guard arguments.count == 1 else {
             throw ExpressionError(
-                offset: offset, message: "hasChildren() expects only a single argument (containing an array of child names).")
+                at: span, message: "hasChildren() expects only a single argument (containing an array of child names).")
         }
         guard case .array(let elements) = arguments[0].kind else {
             _ = try check(arguments[0])
-            throw ExpressionError(offset: arguments[0].offset, message: "hasChildren() expects an array of child names.")
+            throw ExpressionError(at: arguments[0].span, message: "hasChildren() expects an array of child names.")
         }
         var names: [Term] = []
         for element in elements { names.append(try text(element, "hasChildren() expects an array of strings.")) }

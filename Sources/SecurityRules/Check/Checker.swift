@@ -9,7 +9,7 @@ struct Checker {
     static func rule(_ expression: Expression, scope: Scope) throws(ExpressionError) -> Term {
         let checked = try Checker(scope: scope).check(expression)
         guard case .value(let term, .boolean) = checked else {
-            throw ExpressionError(offset: expression.offset, message: "Expression must evaluate to a boolean.")
+            throw ExpressionError(at: expression.span, message: "Expression must evaluate to a boolean.")
         }
         return term
     }
@@ -19,38 +19,38 @@ struct Checker {
         let checked = try Checker(scope: scope).check(expression)
         switch checked {
         case .value(let term, .number), .value(let term, .null), .value(let term, .value), .value(let term, .mixed): return term
-        default: throw ExpressionError(offset: expression.offset, message: "Expression must evaluate to a number or null.")
+        default: throw ExpressionError(at: expression.span, message: "Expression must evaluate to a number or null.")
         }
     }
 
     func check(_ expression: Expression) throws(ExpressionError) -> Checked {
-        let offset = expression.offset
-        func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, offset: offset), type) }
+        let span = expression.span
+        func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, span: span), type) }
 
         switch expression.kind {
         case .literal(let node): return value(.constant(node), Self.type(of: node))
         case .regex(let pattern, let ignoresCase):
             do throws(RegexError) { return .regex(try Regex(pattern, ignoresCase: ignoresCase)) } catch {
-                throw ExpressionError(offset: offset, message: error.description)
+                throw ExpressionError(at: span, message: error.description)
             }
-        case .variable(let name): return try variable(name, offset)
-        case .array: throw ExpressionError(offset: offset, message: "Unexpected array literal.")
-        case .member(let target, let name): return try member(name, of: try check(target), offset)
-        case .index(let target, let index): return try self.index(target, index, offset)
-        case .call(let callee, let arguments): return try call(callee, arguments, offset)
+        case .variable(let name): return try variable(name, span)
+        case .array: throw ExpressionError(at: span, message: "Unexpected array literal.")
+        case .member(let target, let name): return try member(name, of: try check(target), span)
+        case .index(let target, let index): return try self.index(target, index, span)
+        case .call(let callee, let arguments): return try call(callee, arguments, span)
 
         case .not(let operand): return value(.not(try boolean(operand, "! only operates on booleans.")), .boolean)
         case .negate(let operand):
             let checked = try check(operand)
-            guard checked.type.isNumeric else { throw ExpressionError(offset: operand.offset, message: "- only operates on numbers.") }
-            return value(.negate(checked.term(at: operand.offset)), .number)
+            guard checked.type.isNumeric else { throw ExpressionError(at: operand.span, message: "- only operates on numbers.") }
+            return value(.negate(checked.term(at: operand.span)), .number)
         case .all(let operands): return value(.all(try booleans(operands, "&&")), .boolean)
         case .any(let operands): return value(.any(try booleans(operands, "||")), .boolean)
         case .comparison(let comparison, let left, let right):
             let (a, b) = try operands(left, right, of: comparison)
             return value(.comparison(comparison, a, b), .boolean)
-        case .arithmetic(let arithmetic, let left, let right): return try self.arithmetic(arithmetic, left, right, offset)
-        case .conditional(let condition, let yes, let no): return try conditional(condition, yes, no, offset)
+        case .arithmetic(let arithmetic, let left, let right): return try self.arithmetic(arithmetic, left, right, span)
+        case .conditional(let condition, let yes, let no): return try conditional(condition, yes, no, span)
         }
     }
 
@@ -63,20 +63,21 @@ struct Checker {
         }
     }
 
-    private func variable(_ name: String, _ offset: Int) throws(ExpressionError) -> Checked {
-        func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, offset: offset), type) }
+    private func variable(_ name: String, _ span: Span) throws(ExpressionError) -> Checked {
+        func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, span: span), type) }
         switch name {
         case "auth": return value(.auth, .auth)
         case "now": return value(.now, .number)
         case "root": return .snapshot(.root)
         case "data": return .snapshot(.data)
         case "newData":
-            if scope.kind == .read { throw ExpressionError(offset: offset, message: "newData is invalid in .read expressions.") }
+            if scope.kind == .read { throw ExpressionError(at: span, message: "newData is invalid in .read expressions.") }
             return .snapshot(.newData)
         case "query": return .query
         default:
             guard let depth = scope.captures[name] else {
-                throw ExpressionError(offset: offset, message: "Unknown variable '\(name)'.")
+                let known = ["auth", "now", "root", "data", "newData", "query", "true", "false", "null"] + scope.captures.keys.sorted()
+                throw ExpressionError(at: span, message: "Unknown variable '\(name)'.", unknown: name, among: known)
             }
             return value(.capture(depth: depth), .string)
         }
@@ -86,7 +87,7 @@ struct Checker {
 
     private func boolean(_ operand: Expression, _ message: String) throws(ExpressionError) -> Term {
         guard case .value(let term, .boolean) = try check(operand) else {
-            throw ExpressionError(offset: operand.offset, message: message)
+            throw ExpressionError(at: operand.span, message: message)
         }
         return term
     }
@@ -113,36 +114,36 @@ struct Checker {
                 } else {
                     message = "Invalid \(symbol) expression: \(side) operand must be a number or string."
                 }
-                throw ExpressionError(offset: operand.offset, message: message)
+                throw ExpressionError(at: operand.span, message: message)
             }
-            return checked.term(at: operand.offset)
+            return checked.term(at: operand.span)
         }
         let a = try check(left, "left")
         return (a, try check(right, "right"))
     }
 
     private func arithmetic(
-        _ operation: Arithmetic, _ left: Expression, _ right: Expression, _ offset: Int
+        _ operation: Arithmetic, _ left: Expression, _ right: Expression, _ span: Span
     ) throws(ExpressionError) -> Checked {
         func check(_ operand: Expression, _ side: String) throws(ExpressionError) -> Checked {
             let checked = try self.check(operand)
             guard operation == .add ? checked.type.isOrderable : checked.type.isNumeric else {
                 let kinds = operation == .add ? "number or string" : "number"
                 throw ExpressionError(
-                    offset: operand.offset, message: "Invalid \(operation.rawValue) expression: \(side) operand is not a \(kinds).")
+                    at: operand.span, message: "Invalid \(operation.rawValue) expression: \(side) operand is not a \(kinds).")
             }
             return checked
         }
         let a = try check(left, "left")
         let b = try check(right, "right")
-        let term = Term(kind: .arithmetic(operation, a.term(at: left.offset), b.term(at: right.offset)), offset: offset)
+        let term = Term(kind: .arithmetic(operation, a.term(at: left.span), b.term(at: right.span)), span: span)
         guard operation == .add else { return .value(term, .number) }
         if a.type == .string || b.type == .string { return .value(term, .string) }
         return .value(term, a.type == .number && b.type == .number ? .number : .value)
     }
 
     private func conditional(
-        _ condition: Expression, _ yes: Expression, _ no: Expression, _ offset: Int
+        _ condition: Expression, _ yes: Expression, _ no: Expression, _ span: Span
     ) throws(ExpressionError) -> Checked {
         let test = try boolean(condition, "condition of ? must be boolean.")
         let a = try check(yes)
@@ -152,7 +153,7 @@ struct Checker {
         case (.query, .query): return .query
         default:
             let type = StaticType.joined(a.type, b.type)
-            let term = Term(kind: .conditional(test, a.term(at: yes.offset), b.term(at: no.offset)), offset: offset)
+            let term = Term(kind: .conditional(test, a.term(at: yes.span), b.term(at: no.span)), span: span)
             return .value(term, type)
         }
     }

@@ -3,8 +3,8 @@ import JSONTree
 /// A checked expression that yields a value: names are resolved, every operation is known, only dynamic types are left open.
 struct Term {
     let kind: Kind
-    /// UTF-8 offset in the rule's text, for traces.
-    let offset: Int
+    /// Where it is in the rule's text.
+    let span: Span
 
     indirect enum Kind {
         case constant(Node)
@@ -58,7 +58,7 @@ indirect enum SnapshotTerm {
     case newData
     case root
     case child(SnapshotTerm, Term)
-    case parent(SnapshotTerm, offset: Int)
+    case parent(SnapshotTerm, span: Span)
     case conditional(Term, SnapshotTerm, SnapshotTerm)
 }
 

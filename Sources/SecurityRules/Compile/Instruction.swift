@@ -58,6 +58,8 @@ enum Operation: UInt8 {
     // yield a node
     /// data, newData or root (detail: which tree) at depth a, then steps b ..< b + c.
     case place
+    /// shared path a, then steps b ..< b + c.
+    case shared
     /// snapshot a, then steps b ..< b + c.
     case below
     /// snapshot a, one level up.
@@ -81,4 +83,13 @@ struct Step {
     }
     var kind: Kind
     var index: Int32
+}
+
+/// A path from the root of a tree that rules ask for, as one step below a shorter one; an evaluation walks it once.
+struct SharedPath {
+    let tree: Tree
+    /// -1: the root.
+    let parent: Int32
+    /// A key or a capture.
+    let step: Step
 }

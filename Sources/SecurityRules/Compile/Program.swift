@@ -6,6 +6,7 @@ final class Program: Sendable {
     let details: ContiguousArray<PlaceDetails>
 
     init(_ builder: consuming ProgramBuilder) {
+        precondition(NodeCursor.hasKnownLayout, "this compiler lays nodes out otherwise than cursors expect")
         tables = ProgramTables(builder)
         details = builder.details
     }
@@ -19,8 +20,12 @@ struct ProgramTables: @unchecked Sendable {
     // Sendable: written once before the program is shared, only read afterwards.
     let code: UnsafeMutableBufferPointer<Instruction>
     /// Where each instruction stands in its rule's text.
-    let offsets: UnsafeMutableBufferPointer<Int32>
+    let spans: UnsafeMutableBufferPointer<Span>
     let constants: UnsafeMutableBufferPointer<Node>
+    /// The constants as values.
+    let values: UnsafeMutableBufferPointer<Value>
+    /// What a snapshot counts as where a value is due: not null, equal to nothing.
+    let token: NodeCursor
     let keys: UnsafeMutableBufferPointer<Key>
     let steps: UnsafeMutableBufferPointer<Step>
     let regexes: UnsafeMutableBufferPointer<Regex>
@@ -29,6 +34,11 @@ struct ProgramTables: @unchecked Sendable {
     /// Literal children of all places, each place's range ascending by fingerprint.
     let literals: UnsafeMutableBufferPointer<Literal>
 
+    /// Paths from a root that rules ask for; those above come first.
+    let sharedPaths: UnsafeMutableBufferPointer<SharedPath>
+    /// Most computed strings that are held at once.
+    let scratchCapacity: Int
+
     init(_ builder: borrowing ProgramBuilder) {
         func table<Element>(_ elements: ContiguousArray<Element>) -> UnsafeMutableBufferPointer<Element> {
             let table = UnsafeMutableBufferPointer<Element>.allocate(capacity: elements.count)
@@ -36,13 +46,19 @@ struct ProgramTables: @unchecked Sendable {
             return table
         }
         code = table(builder.code)
-        offsets = table(builder.offsets)
+        spans = table(builder.spans)
         constants = table(builder.constants)
+        let constants = constants
+        values = table(ContiguousArray(constants.indices.map { Value(NodeCursor(constants.baseAddress.unsafelyUnwrapped + $0)) }))
+        token = NodeCursor(constants.baseAddress.unsafelyUnwrapped)
         keys = table(builder.keys)
         steps = table(builder.steps)
         regexes = table(builder.regexes)
         places = table(builder.places)
         literals = table(builder.literals)
+        sharedPaths = table(builder.sharedPaths)
+        // Each level of an expression holds at most three operands.
+        scratchCapacity = 3 * (builder.maxNesting + 1)
     }
 
     func deallocate() {
@@ -51,13 +67,15 @@ struct ProgramTables: @unchecked Sendable {
             table.deallocate()
         }
         free(code)
-        free(offsets)
+        free(spans)
         free(constants)
+        free(values)
         free(keys)
         free(steps)
         free(regexes)
         free(places)
         free(literals)
+        free(sharedPaths)
     }
 }
 
@@ -96,7 +114,8 @@ struct Place {
 /// A literal child of a place.
 struct Literal {
     var fingerprint: UInt64
-    var key: Key
+    /// Number of the key.
+    var key: Int32
     var place: Int32
 }
 
@@ -114,28 +133,20 @@ public struct RuleSource: Sendable, Hashable {
     public let text: String
     public let line: Int
     public let column: Int
-}
-
-/// A quick hash of a key (FNV-1a over eight bytes at a time is not needed: keys are short).
-@inline(__always)
-func fingerprint(_ key: Key) -> UInt64 {
-    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-    func mix(_ bytes: UnsafeBufferPointer<UInt8>) {
-        for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
-    }
-    if key.string.utf8.withContiguousStorageIfAvailable(mix) == nil {
-        for byte in key.string.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
-    }
-    return hash
+    /// Byte of the file at which the value begins.
+    let offset: Int
 }
 
 extension ProgramTables {
+    @inline(__always)
+    func key(_ number: Int32) -> UnsafePointer<Key> { UnsafePointer(keys.baseAddress.unsafelyUnwrapped + Int(number)) }
+
     /// The rule node for a child: a literal hides the wildcard completely (rules contract §1.2). -1 for none. O(log literals)
     @inline(__always)
-    func child(of place: Int32, _ key: Key) -> Int32 {
+    func child(of place: Int32, _ key: UnsafePointer<Key>) -> Int32 {
         let node = places[Int(place)]
         if node.literalCount > 0 {
-            let hash = fingerprint(key)
+            let hash = key.fingerprint
             var low = Int(node.firstLiteral)
             let end = low + Int(node.literalCount)
             var high = end
@@ -144,7 +155,7 @@ extension ProgramTables {
                 if literals[middle].fingerprint < hash { low = middle + 1 } else { high = middle }
             }
             while low < end, literals[low].fingerprint == hash {
-                if literals[low].key == key { return literals[low].place }
+                if self.key(literals[low].key).text.isEqual(to: key.text) { return literals[low].place }
                 low += 1
             }
         }

@@ -19,8 +19,11 @@ extension ProgramBuilder {
         place.wildcard = wildcard
         place.firstLiteral = Int32(literals.count)
         place.literalCount = Int32(children.count)
-        let sorted = children.map { Literal(fingerprint: fingerprint($0.0), key: $0.0, place: $0.1) }
-            .sorted { $0.fingerprint < $1.fingerprint }
+        var sorted: [Literal] = []
+        for (key, place) in children {
+            sorted.append(Literal(fingerprint: withUnsafePointer(to: key) { $0.fingerprint }, key: self.number(key), place: place))
+        }
+        sorted.sort { $0.fingerprint < $1.fingerprint }
         literals.append(contentsOf: sorted)
         place.validates = place.validate >= 0 || (children.map(\.1) + [wildcard]).contains { $0 >= 0 && places[Int($0)].validates }
         places[Int(number)] = place
@@ -30,7 +33,7 @@ extension ProgramBuilder {
     mutating func addRoot(granting: Bool) {
         let root = addPlace(PlaceDetails(pattern: .root))
         guard granting else { return }
-        let yes = lower(Term(kind: .constant(true), offset: 0), depth: 0)
-        for kind in [RuleKind.read, .write] { set(kind, yes, RuleSource(text: "true", line: 1, column: 1), at: root) }
+        let yes = lower(Term(kind: .constant(true), span: .none), depth: 0)
+        for kind in [RuleKind.read, .write] { set(kind, yes, RuleSource(text: "true", line: 1, column: 1, offset: 0), at: root) }
     }
 }

@@ -6,7 +6,7 @@ import JSONTree
 /// are cut into steps, `parent()` of a known place becomes another known place.
 struct ProgramBuilder {
     var code: ContiguousArray<Instruction> = []
-    var offsets: ContiguousArray<Int32> = []
+    var spans: ContiguousArray<Span> = []
     var constants: ContiguousArray<Node> = []
     var keys: ContiguousArray<Key> = []
     var steps: ContiguousArray<Step> = []
@@ -14,11 +14,17 @@ struct ProgramBuilder {
     var places: ContiguousArray<Place> = []
     var literals: ContiguousArray<Literal> = []
     var details: ContiguousArray<PlaceDetails> = []
+    var sharedPaths: ContiguousArray<SharedPath> = []
+    /// Deepest nesting of an expression.
+    private(set) var maxNesting = 0
 
     private var keyNumbers: [Key: Int32] = [:]
 
     /// Depth of the rule node whose expression is being lowered.
     private var depth = 0
+    private var nesting = 0
+
+    init() { constants.append(Self.token) }
 
     /// Lowers a rule's expression.
     mutating func lower(_ term: Term, depth: Int) -> Int32 {
@@ -26,13 +32,13 @@ struct ProgramBuilder {
         return lower(term)
     }
 
-    private mutating func emit(_ instruction: Instruction, _ offset: Int) -> Int32 {
+    private mutating func emit(_ instruction: Instruction, _ span: Span) -> Int32 {
         code.append(instruction)
-        offsets.append(Int32(offset))
+        spans.append(span)
         return Int32(code.count - 1)
     }
 
-    private mutating func number(_ key: Key) -> Int32 {
+    mutating func number(_ key: Key) -> Int32 {
         if let known = keyNumbers[key] { return known }
         keys.append(key)
         keyNumbers[key] = Int32(keys.count - 1)
@@ -47,9 +53,12 @@ struct ProgramBuilder {
     // MARK: Values and booleans
 
     private mutating func lower(_ unfolded: Term) -> Int32 {
+        nesting += 1
+        defer { nesting -= 1 }
+        maxNesting = max(maxNesting, nesting)
         let term = unfolded.folded
         func emit(_ operation: Operation, detail: UInt8 = 0, _ a: Int32 = -1, _ b: Int32 = -1, _ c: Int32 = -1) -> Int32 {
-            self.emit(Instruction(operation: operation, detail: detail, a: a, b: b, c: c), term.offset)
+            self.emit(Instruction(operation: operation, detail: detail, a: a, b: b, c: c), term.span)
         }
         switch term.kind {
         case .constant(.bool(let value)): return emit(value ? .yes : .no)
@@ -65,9 +74,9 @@ struct ProgramBuilder {
 
         case .not(let operand): return emit(.not, lower(operand))
         case .negate(let operand): return emit(.negate, lower(operand))
-        case .all(let operands): return chain(operands, .and, term.offset)
-        case .any(let operands): return chain(operands, .or, term.offset)
-        case .comparison(let comparison, let a, let b): return compare(comparison, a, b, term.offset)
+        case .all(let operands): return chain(operands, .and, term.span)
+        case .any(let operands): return chain(operands, .or, term.span)
+        case .comparison(let comparison, let a, let b): return compare(comparison, a, b, term.span)
         case .arithmetic(let operation, let a, let b): return emit(.arithmetic, detail: operation.number, lower(a), lower(b))
         case .conditional(let condition, let a, let b): return emit(.conditional, lower(condition), lower(a), lower(b))
 
@@ -77,9 +86,9 @@ struct ProgramBuilder {
         case .hasChildren(let snapshot): return emit(.hasChildren, lower(snapshot))
         case .isKind(let snapshot, let kind): return emit(.isKind, detail: kind.rawValue, lower(snapshot))
         case .opaque(let snapshot):
-            guard let snapshot else { return emit(.constant, number(Self.token)) }
+            guard let snapshot else { return emit(.constant, 0) }
             return emit(.opaque, lower(snapshot))
-        case .hasAll(let snapshot, let names): return hasAll(snapshot, names, term.offset)
+        case .hasAll(let snapshot, let names): return hasAll(snapshot, names, term.span)
 
         case .length(let text): return emit(.length, lower(text))
         case .stringTest(let test, let text, let part): return emit(.stringTest, detail: test.rawValue, lower(text), lower(part))
@@ -91,31 +100,31 @@ struct ProgramBuilder {
         }
     }
 
-    /// Stands for a snapshot, method or regular expression used as a value: not null, equal to nothing.
-    static let token: Node = ["token": true]
+    /// Stands for a snapshot, method or regular expression used as a value: not null, equal to nothing. Constant 0.
+    private static let token: Node = ["token": true]
 
     /// Right-nested, so that the evaluator runs along the chain in a loop.
-    private mutating func chain(_ operands: [Term], _ operation: Operation, _ offset: Int) -> Int32 {
+    private mutating func chain(_ operands: [Term], _ operation: Operation, _ span: Span) -> Int32 {
         let lowered = operands.map { lower($0) }
         var result = lowered[lowered.count - 1]
         for operand in lowered.dropLast().reversed() {
-            result = emit(Instruction(operation: operation, a: operand, b: result), offset)
+            result = emit(Instruction(operation: operation, a: operand, b: result), span)
         }
         return result
     }
 
-    private mutating func compare(_ comparison: Comparison, _ a: Term, _ b: Term, _ offset: Int) -> Int32 {
+    private mutating func compare(_ comparison: Comparison, _ a: Term, _ b: Term, _ span: Span) -> Int32 {
         if comparison == .equal || comparison == .notEqual {
             for (value, other) in [(a, b.folded), (b, a.folded)] {
                 guard case .constant(let node) = other.kind else { continue }
                 let operation: Operation = comparison == .equal ? .equalConstant : .notEqualConstant
-                return emit(Instruction(operation: operation, a: lower(value), b: number(node)), offset)
+                return emit(Instruction(operation: operation, a: lower(value), b: number(node)), span)
             }
         }
-        return emit(Instruction(operation: .compare, detail: comparison.number, a: lower(a), b: lower(b)), offset)
+        return emit(Instruction(operation: .compare, detail: comparison.number, a: lower(a), b: lower(b)), span)
     }
 
-    private mutating func hasAll(_ snapshot: SnapshotTerm, _ names: [Term], _ offset: Int) -> Int32 {
+    private mutating func hasAll(_ snapshot: SnapshotTerm, _ names: [Term], _ span: Span) -> Int32 {
         let place = lower(snapshot)
         // Each name is one "below" of its own, so that deep paths and computed names need nothing special.
         var tests: [Step] = []
@@ -123,12 +132,12 @@ struct ProgramBuilder {
             let path = steps(of: name)
             let start = Int32(steps.count)
             steps.append(contentsOf: path)
-            let below = emit(Instruction(operation: .below, a: place, b: start, c: Int32(path.count)), name.offset)
+            let below = emit(Instruction(operation: .below, a: place, b: start, c: Int32(path.count)), name.span)
             tests.append(Step(kind: .value, index: below))
         }
         let start = Int32(steps.count)
         steps.append(contentsOf: tests)
-        return emit(Instruction(operation: .hasAll, a: place, b: start, c: Int32(tests.count)), offset)
+        return emit(Instruction(operation: .hasAll, a: place, b: start, c: Int32(tests.count)), span)
     }
 
     // MARK: Snapshots
@@ -141,7 +150,7 @@ struct ProgramBuilder {
         }
         var base: Base
         var path: [Step] = []
-        var offset = 0
+        var span = Span.none
     }
 
     private mutating func lower(_ snapshot: SnapshotTerm) -> Int32 { emit(cursor(snapshot)) }
@@ -152,10 +161,10 @@ struct ProgramBuilder {
         let count = Int32(cursor.path.count)
         switch cursor.base {
         case .place(let tree, let depth):
-            return emit(Instruction(operation: .place, detail: tree.rawValue, a: Int32(depth), b: start, c: count), cursor.offset)
+            return emit(Instruction(operation: .place, detail: tree.rawValue, a: Int32(depth), b: start, c: count), cursor.span)
         case .computed(let base):
             if count == 0 { return base }
-            return emit(Instruction(operation: .below, a: base, b: start, c: count), cursor.offset)
+            return emit(Instruction(operation: .below, a: base, b: start, c: count), cursor.span)
         }
     }
 
@@ -167,11 +176,11 @@ struct ProgramBuilder {
         case .child(let parent, let name):
             var cursor = cursor(parent)
             cursor.path.append(contentsOf: steps(of: name))
-            cursor.offset = name.offset
+            cursor.span = name.span
             return cursor
-        case .parent(let child, let offset):
+        case .parent(let child, let span):
             var cursor = cursor(child)
-            cursor.offset = offset
+            cursor.span = span
             switch (cursor.path.last?.kind, cursor.base) {
             case (.key?, _), (.capture?, _):
                 cursor.path.removeLast()
@@ -181,11 +190,11 @@ struct ProgramBuilder {
                 return cursor
             default:
                 let base = emit(cursor)
-                return Cursor(base: .computed(emit(Instruction(operation: .parent, a: base), offset)), offset: offset)
+                return Cursor(base: .computed(emit(Instruction(operation: .parent, a: base), span)), span: span)
             }
         case .conditional(let condition, let a, let b):
             let instruction = Instruction(operation: .conditional, a: lower(condition), b: lower(a), c: lower(b))
-            return Cursor(base: .computed(emit(instruction, condition.offset)), offset: condition.offset)
+            return Cursor(base: .computed(emit(instruction, condition.span)), span: condition.span)
         }
     }
 

@@ -12,7 +12,8 @@ struct RulesCompiler {
             throw RulesErrors(errors: [RuleError(line: 1, column: 1, message: "Rules are larger than \(RuleSet.maxBytes) bytes.")])
         }
         compiler.read()
-        if !compiler.errors.isEmpty { throw compiler.located() }
+        if !compiler.errors.isEmpty { throw RulesErrors(compiler.errors, in: compiler.text) }
+        compiler.builder.sharePaths()
         return Program(compiler.builder)
     }
 
@@ -33,23 +34,13 @@ struct RulesCompiler {
         _ = add(root, pattern: .root, depth: 0, captures: [:])
     }
 
-    /// All faults by their place in the text.
-    private func located() -> RulesErrors {
-        let first = errors.sorted { $0.offset < $1.offset }.prefix(RulesErrors.limit)
-        return RulesErrors(
-            errors: first.map { error in
-                let (line, column) = text.position(at: error.offset)
-                return RuleError(line: line, column: column, message: error.message)
-            })
-    }
-
     /// Adds a rule node with all below it; returns its number.
     private mutating func add(_ node: SourceNode, pattern: Path, depth: Int, captures: [String: Int]) -> Int32 {
         let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes, geoIndex: node.geoIndex))
         for (kind, rule) in node.rules {
             let instruction = compile(rule, Scope(kind: kind, captures: captures), depth)
             let (line, column) = text.position(at: rule.offset)
-            builder.set(kind, instruction, RuleSource(text: rule.source, line: line, column: column), at: number)
+            builder.set(kind, instruction, RuleSource(text: rule.source, line: line, column: column, offset: rule.offset), at: number)
         }
         var children: [(Key, Int32)] = []
         for child in node.children {
@@ -71,7 +62,7 @@ struct RulesCompiler {
     /// The rule's first instruction; -1 with a fault noted.
     private mutating func compile(_ rule: SourceRule, _ scope: Scope, _ depth: Int) -> Int32 {
         switch rule.text {
-        case .constant(let value): return builder.lower(Term(kind: .constant(.bool(value)), offset: 0), depth: depth)
+        case .constant(let value): return builder.lower(Term(kind: .constant(.bool(value)), span: .none), depth: depth)
         case .expression(let string):
             do throws(ExpressionError) {
                 let expression = try ExpressionParser.parse(string.value)
@@ -79,7 +70,7 @@ struct RulesCompiler {
                 return builder.lower(term, depth: depth)
             } catch {
                 let offset = text.offset(in: string, at: error.offset)
-                errors.append(LocatedError(offset: offset, message: error.message))
+                errors.append(LocatedError(offset: offset, message: error.message, hint: error.hint))
                 return -1
             }
         }

@@ -5,7 +5,7 @@ extension Term {
     /// time, and only when it is reached. Operands are folded first.
     var folded: Term {
         guard let node = constantValue else { return self }
-        return Term(kind: .constant(node), offset: offset)
+        return Term(kind: .constant(node), span: span)
     }
 
     /// The value, where it depends on nothing.
@@ -15,13 +15,18 @@ extension Term {
         case .not(let operand):
             guard case .bool(let value)? = operand.constantValue else { return nil }
             return .bool(!value)
-        case .negate(let operand): return operand.constantValue.flatMap { try? Operations.negate($0) }
+        case .negate(let operand):
+            guard let x = operand.constantValue else { return nil }
+            return withValues(x, .null) { x, _ in if case .number(let x) = x { .double(-x) } else { nil } }
         case .comparison(let comparison, let a, let b):
             guard let x = a.constantValue, let y = b.constantValue else { return nil }
-            return (try? Operations.compare(comparison, x, y)).map { .bool($0) }
+            return withValues(x, y) { x, y in (try? Operations.compare(comparison, x, y)).map { .bool($0) } }
         case .arithmetic(let operation, let a, let b):
             guard let x = a.constantValue, let y = b.constantValue else { return nil }
-            return try? Operations.arithmetic(operation, x, y)
+            return withValues(x, y) { x, y in
+                if case .number(let x) = x, case .number(let y) = y { return .double(Operations.arithmetic(operation, x, y)) }
+                return operation == .add ? (try? Operations.join(x, y)).map { .string($0) } : nil
+            }
         case .all(let operands): return constant(operands, decidedBy: false)
         case .any(let operands): return constant(operands, decidedBy: true)
         case .conditional(let condition, let a, let b):
@@ -29,6 +34,10 @@ extension Term {
             return (value ? a : b).constantValue
         default: return nil
         }
+    }
+
+    private func withValues(_ x: Node, _ y: Node, _ body: (Value, Value) -> Node?) -> Node? {
+        withUnsafePointer(to: x) { x in withUnsafePointer(to: y) { y in body(Value(NodeCursor(x)), Value(NodeCursor(y))) } }
     }
 
     private func constant(_ operands: [Term], decidedBy decisive: Bool) -> Node? {

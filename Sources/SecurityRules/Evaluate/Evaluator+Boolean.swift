@@ -17,45 +17,57 @@ extension Evaluator {
                 i = instruction.b
             case .not: return !(try boolean(instruction.a))
             case .conditional: i = try boolean(instruction.a) ? instruction.b : instruction.c
-            case .equalConstant:
-                let value = try value(instruction.a)
-                return Operations.equal(value, tables.constants[Int(instruction.b)])
-            case .notEqualConstant:
-                let value = try value(instruction.a)
-                return !Operations.equal(value, tables.constants[Int(instruction.b)])
-            case .compare:
-                let (a, b) = (try value(instruction.a), try value(instruction.b))
-                do { return try Operations.compare(Comparison.byNumber[Int(instruction.detail)], a, b) } catch { throw fault(error, i) }
-            case .exists: return try node(instruction.a).exists
-            case .hasChildren: return try node(instruction.a).hasChildren
+            case .exists: return try node(instruction.a) != nil
+            case .hasChildren:
+                guard let node = try node(instruction.a), case .object = node.kind else { return false }
+                return true
             case .isKind: return Self.isKind(try node(instruction.a), instruction.detail)
             case .hasAll: return try hasAll(instruction)
-            case .stringTest:
-                let (a, b) = (try value(instruction.a), try value(instruction.b))
-                let test = StringTest(rawValue: instruction.detail) ?? .contains
-                do { return try Operations.test(test, a, b) } catch { throw fault(error, i) }
-            case .matches:
-                let text = try value(instruction.a)
-                do { return try Operations.matches(text, tables.regexes[Int(instruction.b)]) } catch { throw fault(error, i) }
             case .queryFlag:
                 guard case .bool(let flag) = query.pointee.value(QueryField.allCases[Int(instruction.detail)]) else { return false }
                 return flag
-            default: return false
+            default:
+                let mark = scratchCount
+                let result = try test(instruction, i)
+                dropScratch(to: mark)
+                return result
             }
         }
     }
 
     func fault(_ reason: FaultReason, _ instruction: Int32) -> Fault {
-        Fault(reason: reason, offset: tables.offsets[Int(instruction)])
+        Fault(reason: reason, offset: tables.spans[Int(instruction)].offset)
+    }
+
+    /// An operation that compares values.
+    @inline(__always)
+    private mutating func test(_ instruction: Instruction, _ i: Int32) throws(Fault) -> Bool {
+        switch instruction.operation {
+        case .equalConstant: return Operations.equal(try value(instruction.a), tables.values[Int(instruction.b)])
+        case .notEqualConstant: return !Operations.equal(try value(instruction.a), tables.values[Int(instruction.b)])
+        case .compare:
+            let (a, b) = (try value(instruction.a), try value(instruction.b))
+            do { return try Operations.compare(Comparison.byNumber[Int(instruction.detail)], a, b) } catch { throw fault(error, i) }
+        case .stringTest:
+            let (a, b) = (try value(instruction.a), try value(instruction.b))
+            let test = StringTest(rawValue: instruction.detail) ?? .contains
+            do { return try Operations.test(test, a, b) } catch { throw fault(error, i) }
+        case .matches:
+            let text = try value(instruction.a)
+            do { return try Operations.matches(text, tables.regexes[Int(instruction.b)]) } catch { throw fault(error, i) }
+        default: return false
+        }
     }
 
     @inline(__always)
-    private static func isKind(_ node: Node, _ kind: UInt8) -> Bool {
-        switch (node.leaf, kind) {
-        case (.int, LeafKind.number.rawValue), (.double, LeafKind.number.rawValue): true
-        case (.string, LeafKind.string.rawValue): true
-        case (.bool, LeafKind.boolean.rawValue): true
-        default: false
+    private static func isKind(_ cursor: NodeCursor?, _ kind: UInt8) -> Bool {
+        guard let cursor else { return false }
+        switch (cursor.kind, kind) {
+        case (.int, LeafKind.number.rawValue), (.double, LeafKind.number.rawValue): return true
+        case (.text, LeafKind.string.rawValue): return true
+        case (.bool, LeafKind.boolean.rawValue): return true
+        case (.prioritized, _): return withUnsafePointer(to: cursor.node.pointee.leaf) { isKind(NodeCursor($0), kind) }
+        default: return false
         }
     }
 
@@ -65,7 +77,8 @@ extension Evaluator {
         var all = true
         for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
             let test = tables.code[Int(tables.steps[i].index)]
-            if !(try walk(base, test).exists) { all = false }
+            if try walk(base, test) == nil { all = false }
+            try noteChildren(of: instruction.a, test)
         }
         return all
     }

@@ -1,71 +1,113 @@
 import JSONTree
 
+/// Snapshots: where an expression looks, as a cursor into one of the trees; nil where there is nothing.
 extension Evaluator {
-    /// The node of a snapshot instruction.
-    mutating func node(_ i: Int32) throws(Fault) -> Node {
+    /// The node of a snapshot instruction, of which the expression looks at the surface.
+    @inline(__always)
+    mutating func node(_ i: Int32) throws(Fault) -> NodeCursor? {
+        if let dependencies { dependencies.note(try location(i).keys) }
+        return try snapshot(i)
+    }
+
+    /// The node of a snapshot instruction, on the way to another.
+    private mutating func snapshot(_ i: Int32) throws(Fault) -> NodeCursor? {
         let instruction = tables.code[Int(i)]
         switch instruction.operation {
         case .place:
             let base = node(Tree(rawValue: instruction.detail) ?? .old, at: Int(instruction.a))
             return instruction.c == 0 ? base : try walk(base, instruction)
-        case .below: return try walk(try node(instruction.a), instruction)
-        case .conditional: return try node(try boolean(instruction.a) ? instruction.b : instruction.c)
+        case .shared:
+            let base = sharedNode(Int(instruction.a))
+            return instruction.c == 0 ? base : try walk(base, instruction)
+        case .below: return try walk(try snapshot(instruction.a), instruction)
+        case .conditional: return try snapshot(try boolean(instruction.a) ? instruction.b : instruction.c)
         default:
             // A parent whose place shows only now: follow the whole path again, one key short.
             let (tree, keys) = try location(i)
-            return node(tree, at: 0).node(at: keys[...])
+            var cursor = node(tree, at: 0)
+            for key in keys { cursor = withUnsafePointer(to: key) { cursor?.child($0) } }
+            return cursor
         }
     }
 
-    /// Follows the steps of a `place` or `below` instruction.
-    mutating func walk(_ base: Node, _ instruction: Instruction) throws(Fault) -> Node {
-        var node = base
-        for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
-            let step = tables.steps[i]
-            switch step.kind {
-            case .key: node = node.child(tables.keys[Int(step.index)])
-            case .capture: node = node.child(key(Int(step.index)))
-            case .value, .part:
-                let text = try segments(step)
-                if Self.isOneSegment(text) {
-                    node = node.child(Key(text))
-                } else {
-                    for key in Self.split(text, step) { node = node.child(key) }
-                }
-            }
-        }
+    /// The node at a shared path: walked anew only where the one above, or the key, is another than last time.
+    private mutating func sharedNode(_ number: Int) -> NodeCursor? {
+        let path = tables.sharedPaths[number]
+        let base = path.parent < 0 ? node(path.tree, at: 0) : sharedNode(Int(path.parent))
+        guard let base else { return nil }
+        let key = path.step.kind == .key ? tables.key(path.step.index) : key(Int(path.step.index))
+        let known = shared[number]
+        if known.parent == base, let last = known.key, last == key || last.text.isEqual(to: key.text) { return known.node }
+        let node = base.child(key)
+        shared[number] = SharedNode(parent: base, key: key, node: node)
         return node
     }
 
+    /// Follows the steps of an instruction.
+    mutating func walk(_ base: NodeCursor?, _ instruction: Instruction) throws(Fault) -> NodeCursor? {
+        var cursor = base
+        for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
+            let step = tables.steps[i]
+            switch step.kind {
+            case .key: cursor = cursor?.child(tables.key(step.index))
+            case .capture: cursor = cursor?.child(key(Int(step.index)))
+            case .value, .part:
+                let mark = scratchCount
+                let value = try value(step.index)
+                if case .text(let text) = value, let segment = text.segment {
+                    cursor = cursor?.child(segment)
+                } else {
+                    let text = try segments(value, step)
+                    cursor = cursor.flatMap { Self.descend($0, text, isWhole: step.kind == .value) }
+                }
+                dropScratch(to: mark)
+            }
+        }
+        return cursor
+    }
+
     /// The text of a computed step.
-    private mutating func segments(_ step: Step) throws(Fault) -> String {
-        let value = try value(step.index)
-        if case .string(let text) = value { return text.string }
+    private func segments(_ value: Value, _ step: Step) throws(Fault) -> String {
+        if case .text(let text) = value { return text.pointee.string }
         guard step.kind == .part else { throw fault(.argumentNotString, step.index) }
         guard let text = Operations.text(value) else { throw fault(.notAddable, step.index) }
         return text
     }
 
-    private static func isOneSegment(_ text: String) -> Bool {
-        !text.utf8.isEmpty && !text.utf8.contains(UInt8(ascii: "/"))
+    /// Goes down along a text of segments. Slashes separate and are otherwise ignored; a text of nothing else leads to no
+    /// child, but as a part of a longer path it is no step. Ends where the tree does, however long the text is.
+    private static func descend(_ base: NodeCursor, _ text: String, isWhole: Bool) -> NodeCursor? {
+        var cursor = base
+        var rest = Substring(text).utf8
+        var hasSegment = false
+        while let start = rest.firstIndex(where: { $0 != UInt8(ascii: "/") }) {
+            rest = rest[start...]
+            let segment = rest.prefix { $0 != UInt8(ascii: "/") }
+            rest = rest[segment.endIndex...]
+            hasSegment = true
+            guard let next = child(String(Substring(segment)), of: cursor) else { return nil }
+            cursor = next
+        }
+        return hasSegment || !isWhole ? cursor : nil
     }
 
-    /// Slashes separate and are otherwise ignored; a path of nothing else leads to no child, but as a part of a longer path it
-    /// is no step.
-    private static func split(_ text: String, _ step: Step) -> [Key] {
-        let keys = text.split(separator: "/").map { Key(String($0)) }
-        return keys.isEmpty && step.kind == .value ? [Key("")] : keys
+    static func child(_ name: String, of cursor: NodeCursor) -> NodeCursor? {
+        guard name.utf8.count <= Key.maxBytes else { return nil }
+        return withUnsafePointer(to: Key(name)) { cursor.child($0) }
     }
 
     // MARK: Places that are known only at run time
 
     /// The tree and the keys from its root: what `parent()` after a computed path needs. Allocates.
-    private mutating func location(_ i: Int32) throws(Fault) -> (Tree, ContiguousArray<Key>) {
+    private mutating func location(_ i: Int32) throws(Fault) -> (tree: Tree, keys: ContiguousArray<Key>) {
         let instruction = tables.code[Int(i)]
         switch instruction.operation {
         case .place:
             let keys = ContiguousArray(path(Int(instruction.a)))
             return (Tree(rawValue: instruction.detail) ?? .old, try append(instruction, to: keys))
+        case .shared:
+            let (tree, keys) = sharedLocation(Int(instruction.a))
+            return (tree, try append(instruction, to: keys))
         case .below:
             let (tree, keys) = try location(instruction.a)
             return (tree, try append(instruction, to: keys))
@@ -77,16 +119,37 @@ extension Evaluator {
         }
     }
 
+    private func sharedLocation(_ number: Int) -> (tree: Tree, keys: ContiguousArray<Key>) {
+        let path = tables.sharedPaths[number]
+        var keys = path.parent < 0 ? [] : sharedLocation(Int(path.parent)).keys
+        keys.append(path.step.kind == .key ? tables.keys[Int(path.step.index)] : key(Int(path.step.index)).pointee)
+        return (path.tree, keys)
+    }
+
+    /// The places of the names that `hasChildren([…])` asks for.
+    mutating func noteChildren(of i: Int32, _ test: Instruction) throws(Fault) {
+        guard let dependencies else { return }
+        dependencies.note(try append(test, to: try location(i).keys))
+    }
+
     private mutating func append(_ instruction: Instruction, to base: ContiguousArray<Key>) throws(Fault) -> ContiguousArray<Key> {
         var keys = base
         for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
             let step = tables.steps[i]
             switch step.kind {
             case .key: keys.append(tables.keys[Int(step.index)])
-            case .capture: keys.append(key(Int(step.index)))
-            case .value, .part: keys.append(contentsOf: Self.split(try segments(step), step))
+            case .capture: keys.append(key(Int(step.index)).pointee)
+            case .value, .part:
+                let mark = scratchCount
+                keys.append(contentsOf: Self.split(try segments(try value(step.index), step), step))
+                dropScratch(to: mark)
             }
         }
         return keys
+    }
+
+    private static func split(_ text: String, _ step: Step) -> [Key] {
+        let keys = text.split(separator: "/").map { Key(String($0)) }
+        return keys.isEmpty && step.kind == .value ? [Key("")] : keys
     }
 }

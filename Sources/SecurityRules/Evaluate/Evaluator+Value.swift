@@ -2,56 +2,74 @@ import JSONTree
 
 extension Evaluator {
     /// The value of any instruction that yields one: a leaf, null, or an object as the opaque token.
-    mutating func value(_ i: Int32) throws(Fault) -> Node {
+    mutating func value(_ i: Int32) throws(Fault) -> Value {
         let instruction = tables.code[Int(i)]
         switch instruction.operation {
-        case .constant: return tables.constants[Int(instruction.a)]
-        case .capture: return .string(key(Int(instruction.a)).text)
-        case .now: return now
+        case .constant: return tables.values[Int(instruction.a)]
+        case .capture: return .text(key(Int(instruction.a)).text)
+        case .now: return .number(now)
         case .uid: return authUID()
-        case .val: return Self.unprioritized(try node(instruction.a))
-        case .auth: return auth
+        case .val: return value(of: try node(instruction.a))
+        case .auth: return value(of: auth)
         case .property:
-            let target = try value(instruction.a)
-            return Self.unprioritized(target.child(tables.keys[Int(instruction.b)]))
-        case .propertyIndex: return try property(instruction, i)
-        case .queryField: return query.pointee.value(QueryField.allCases[Int(instruction.detail)])
+            guard case .object(let target) = try value(instruction.a) else { return .null }
+            return value(of: target.child(tables.key(instruction.b)))
         case .conditional: return try value(try boolean(instruction.a) ? instruction.b : instruction.c)
-        case .priority: return try node(instruction.a).priority
+        case .arithmetic: return try arithmetic(instruction, i)
+        default: return try rareValue(instruction, i)
+        }
+    }
+
+    private mutating func arithmetic(_ instruction: Instruction, _ i: Int32) throws(Fault) -> Value {
+        let mark = scratchCount
+        let (a, b) = (try value(instruction.a), try value(instruction.b))
+        let operation = Arithmetic.byNumber[Int(instruction.detail)]
+        if case .number(let x) = a, case .number(let y) = b { return .number(Operations.arithmetic(operation, x, y)) }
+        guard operation == .add else { throw fault(.notNumber, i) }
+        do { return replace(from: mark, try Operations.join(a, b)) } catch { throw fault(error, i) }
+    }
+
+    /// Puts a computed string in the place of its operands.
+    private mutating func replace(from mark: Int, _ text: Text) -> Value {
+        dropScratch(to: mark)
+        return keep(.string(text))
+    }
+
+    private mutating func rareValue(_ instruction: Instruction, _ i: Int32) throws(Fault) -> Value {
+        let mark = scratchCount
+        switch instruction.operation {
+        case .propertyIndex: return try property(instruction, i)
+        case .queryField: return keep(query.pointee.value(QueryField.allCases[Int(instruction.detail)]).leaf)
+        case .priority:
+            guard let node = try node(instruction.a) else { return .null }
+            return keep(node.node.pointee.priority)
         case .opaque:
             _ = try node(instruction.a)
-            return ProgramBuilder.token
-        case .arithmetic:
-            let (a, b) = (try value(instruction.a), try value(instruction.b))
-            do { return try Operations.arithmetic(Arithmetic.byNumber[Int(instruction.detail)], a, b) } catch { throw fault(error, i) }
+            return .object(tables.token)
         case .negate:
-            let a = try value(instruction.a)
-            do { return try Operations.negate(a) } catch { throw fault(error, i) }
+            guard case .number(let x) = try value(instruction.a) else { throw fault(.notNumber, i) }
+            return .number(-x)
         case .length:
             let a = try value(instruction.a)
-            do { return try Operations.length(a) } catch { throw fault(error, i) }
+            do { return .number(try Operations.length(a)) } catch { throw fault(error, i) }
         case .recase:
             let a = try value(instruction.a)
-            do { return try Operations.recase(a, toUpper: instruction.detail == 1) } catch { throw fault(error, i) }
+            do { return replace(from: mark, try Operations.recase(a, toUpper: instruction.detail == 1)) } catch { throw fault(error, i) }
         case .replace:
             let (a, b, c) = (try value(instruction.a), try value(instruction.b), try value(instruction.c))
-            do { return try Operations.replace(a, b, c) } catch { throw fault(error, i) }
+            do { return replace(from: mark, try Operations.replace(a, b, c)) } catch { throw fault(error, i) }
         default: return .bool(try boolean(i))
         }
     }
 
-    @inline(__always)
-    private static func unprioritized(_ node: Node) -> Node {
-        if case .prioritized(let leaf) = node { return leaf.leaf }
-        return node
-    }
-
     /// `auth.x[key]`: a property of null is null, whatever is asked for.
-    private mutating func property(_ instruction: Instruction, _ i: Int32) throws(Fault) -> Node {
+    private mutating func property(_ instruction: Instruction, _ i: Int32) throws(Fault) -> Value {
         let target = try value(instruction.a)
+        let mark = scratchCount
         let name = try value(instruction.b)
-        guard target.hasChildren else { return .null }
+        guard case .object(let object) = target else { return .null }
         guard let text = Operations.text(name) else { throw fault(.argumentNotString, i) }
-        return Self.unprioritized(target.child(Key(text)))
+        dropScratch(to: mark)
+        return value(of: Self.child(text, of: object))
     }
 }

@@ -5,46 +5,46 @@ extension Evaluator {
     /// Whether the rule at a depth of the walk is true; a failing one is not.
     @inline(__always)
     private mutating func holds(_ kind: RuleKind, _ place: Int32, _ root: Int32, at level: Int) -> Bool {
-        if let recorder { return holds(kind, place, root, at: level, recorder) }
-        do { return try boolean(root) } catch { return false }
-    }
-
-    private mutating func holds(_ kind: RuleKind, _ place: Int32, _ root: Int32, at level: Int, _ recorder: TraceRecorder) -> Bool {
-        do {
-            let value = try boolean(root)
-            recorder.note(kind, program.details[Int(place)], path(level), value ? .allowed : .refused)
-            return value
-        } catch {
-            recorder.note(kind, program.details[Int(place)], path(level), .failed(error.reason, offset: Int(error.offset)))
+        if let recorder { return trace(kind, place, root, at: level, recorder) }
+        do { return try boolean(root) } catch {
+            dropScratch(to: 0)
             return false
         }
     }
 
     /// Whether a `.read` from the root down to the path is true; the first that is decides (§10.1).
     mutating func grantsRead(_ path: Path) -> Bool {
-        var place: Int32 = 0
-        for level in 0...path.keys.count {
-            let rule = tables.places[Int(place)].read
-            if rule >= 0, holds(.read, place, rule, at: level) { return true }
-            if level == path.keys.count { break }
-            place = tables.child(of: place, path.keys[level])
-            if place < 0 { break }
-            push(path.keys[level])
+        path.keys.withUnsafeBufferPointer { keys in
+            var place: Int32 = 0
+            for level in 0...keys.count {
+                let rule = tables.places[Int(place)].read
+                if rule >= 0, holds(.read, place, rule, at: level) { return true }
+                guard level < keys.count, let key = keys.baseAddress.map({ $0 + level }) else { break }
+                place = tables.child(of: place, key)
+                if place < 0 { break }
+                push(key)
+            }
+            return false
         }
-        return false
     }
 
-    /// The value of the `.expire` rule of the node at the path; null without one (design: rules-file extensions).
-    mutating func expireTime(_ path: Path) -> Node {
-        var place: Int32 = 0
-        for key in path.keys {
-            place = tables.child(of: place, key)
-            if place < 0 { return .null }
-            push(key)
+    /// The number that the `.expire` rule of the node at the path yields.
+    mutating func expireTime(_ path: Path) -> Double? {
+        path.keys.withUnsafeBufferPointer { keys in
+            var place: Int32 = 0
+            for i in keys.indices {
+                guard let key = keys.baseAddress.map({ $0 + i }) else { return nil }
+                place = tables.child(of: place, key)
+                if place < 0 { return nil }
+                push(key)
+            }
+            let rule = tables.places[Int(place)].expire
+            guard rule >= 0 else { return nil }
+            do {
+                guard case .number(let time) = try value(rule) else { return nil }
+                return time
+            } catch { return nil }
         }
-        let rule = tables.places[Int(place)].expire
-        guard rule >= 0 else { return .null }
-        do { return try value(rule) } catch { return .null }
     }
 
     /// Whether every location is granted by its chain and valid (§10.2, §10.3).
@@ -53,15 +53,19 @@ extension Evaluator {
     mutating func allowsWrite(_ locations: [Path]) -> Bool {
         var chain = WriteChain()
         var previous: Path?
-        for path in locations {
-            var common = 0
-            if let previous {
-                while common < path.keys.count, common < previous.keys.count, path.keys[common] == previous.keys[common] { common += 1 }
+        // Keys are looked at where `locations` holds them, also those of a location before this one.
+        return withExtendedLifetime(locations) {
+            for path in locations {
+                var common = 0
+                if let previous {
+                    while common < path.keys.count, common < previous.keys.count, path.keys[common] == previous.keys[common] { common += 1 }
+                }
+                let isAllowed = path.keys.withUnsafeBufferPointer { allowsWrite($0, &chain, shared: previous == nil ? nil : common) }
+                guard isAllowed else { return false }
+                previous = path
             }
-            guard allowsWrite(path, &chain, shared: previous == nil ? nil : common) else { return false }
-            previous = path
+            return true
         }
-        return true
     }
 
     /// What is known along the path of one location.
@@ -76,7 +80,7 @@ extension Evaluator {
     }
 
     /// - Parameter shared: keys in common with the location before; nil for the first.
-    private mutating func allowsWrite(_ path: Path, _ chain: inout WriteChain, shared: Int?) -> Bool {
+    private mutating func allowsWrite(_ keys: UnsafeBufferPointer<Key>, _ chain: inout WriteChain, shared: Int?) -> Bool {
         if let shared {
             let kept = min(shared + 1, chain.count)
             chain.count = kept
@@ -85,15 +89,14 @@ extension Evaluator {
             if let grant = chain.grant, grant > shared { chain.grant = nil }
             pop(to: kept - 1)
         }
-        while chain.count <= path.keys.count {
-            let key = path.keys[chain.count - 1]
+        while chain.count <= keys.count, let key = keys.baseAddress.map({ $0 + (chain.count - 1) }) {
             let place = tables.child(of: places[chain.count - 1], key)
             if place < 0 { break }
             places[chain.count] = place
             chain.count += 1
             push(key)
         }
-        return isGranted(&chain) && isValid(path, &chain)
+        return isGranted(&chain) && isValid(&chain, length: keys.count)
     }
 
     private mutating func isGranted(_ chain: inout WriteChain) -> Bool {
@@ -111,38 +114,37 @@ extension Evaluator {
         return false
     }
 
-    private mutating func isValid(_ path: Path, _ chain: inout WriteChain) -> Bool {
+    private mutating func isValid(_ chain: inout WriteChain, length: Int) -> Bool {
         while chain.validated < chain.count {
             let level = chain.validated
-            if case .null = node(.new, at: level) { return true }
+            if node(.new, at: level) == nil { return true }
             let place = places[level]
             let rule = tables.places[Int(place)].validate
             if rule >= 0, !holds(.validate, place, rule, at: level) { return false }
             chain.validated += 1
         }
-        guard path.keys.count == chain.count - 1 else { return true }
+        guard length == chain.count - 1 else { return true }
         return areChildrenValid(places[chain.count - 1])
     }
 
     /// Whether everything below the place where the walk stands is valid: where it exists and a rule applies.
     private mutating func areChildrenValid(_ place: Int32) -> Bool {
         let rules = tables.places[Int(place)]
-        guard rules.validates, case .object(let object) = node(.new, at: depth) else { return true }
+        guard rules.validates, let node = node(.new, at: depth), case .object = node.kind else { return true }
         if rules.wildcard >= 0, tables.places[Int(rules.wildcard)].validates {
-            for (key, child) in object.children {
-                guard isChildValid(tables.child(of: place, key), key, child) else { return false }
-            }
-            return true
+            return node.allChildren { key, child in isChildValid(tables.child(of: place, key), key, child) }
         }
         for i in Int(rules.firstLiteral)..<Int(rules.firstLiteral &+ rules.literalCount) {
-            let key = tables.literals[i].key
-            guard let child = object.children[key] else { continue }
-            guard isChildValid(tables.literals[i].place, key, child) else { return false }
+            let literal = tables.literals[i]
+            guard tables.places[Int(literal.place)].validates else { continue }
+            let key = tables.key(literal.key)
+            guard let child = node.child(key) else { continue }
+            guard isChildValid(literal.place, key, child) else { return false }
         }
         return true
     }
 
-    private mutating func isChildValid(_ place: Int32, _ key: Key, _ node: Node) -> Bool {
+    private mutating func isChildValid(_ place: Int32, _ key: UnsafePointer<Key>, _ node: NodeCursor) -> Bool {
         guard place >= 0, tables.places[Int(place)].validates else { return true }
         let level = depth
         push(key, newNode: node)

@@ -7,18 +7,20 @@ import JSONTree
 ///     keys            users-follow    ada       danae            pushed by the walk; a wildcard at depth d is keys[d - 1]
 ///     old tree   node     node       node       node             filled on demand: data, root
 ///     new tree   node     node       node       node             filled on demand: newData
+///     shared     /posts   /posts/$post   …                       paths from a root that several rules ask, walked once
 ///
-/// Lives on the stack of one call, in buffers of fixed size: no allocation on the usual path.
+/// Lives on the stack of one call, in buffers of fixed size, and looks at both trees through cursors: nothing is allocated,
+/// copied or counted on the usual path. The roots and the paths belong to the caller, who holds them until the end.
 struct Evaluator: ~Copyable {
     let program: Program
     let tables: ProgramTables
-    let auth: Node
-    let now: Node
+    let auth: NodeCursor
+    let now: Double
     let query: UnsafePointer<QueryVariables>
 
-    private let keys: UnsafeMutablePointer<Key>
-    private let oldNodes: UnsafeMutablePointer<Node>
-    private let newNodes: UnsafeMutablePointer<Node>
+    private let keys: UnsafeMutablePointer<UnsafePointer<Key>>
+    private let oldNodes: UnsafeMutablePointer<NodeCursor?>
+    private let newNodes: UnsafeMutablePointer<NodeCursor?>
     /// Rule nodes by depth, for the walk of writes.
     let places: UnsafeMutablePointer<Int32>
     /// Keys pushed; the depth of the place being looked at.
@@ -26,11 +28,19 @@ struct Evaluator: ~Copyable {
     private var oldDepth = 0
     private var newDepth = 0
 
+    /// What shared paths led to, by their number.
+    let shared: UnsafeMutablePointer<SharedNode>
+    /// Strings that expressions computed, as a stack: each operation takes its operands' away.
+    private let scratch: UnsafeMutablePointer<Node>
+    private(set) var scratchCount = 0
+
     /// `auth.uid`, once somebody asked.
-    private var uid: Node?
+    private var uid: Value?
 
     /// Notes every rule that is evaluated, when somebody wants to know why.
     var recorder: TraceRecorder?
+    /// Notes every place that is looked at, when a decision is to be taken again as the data changes.
+    let dependencies: DependencyRecorder?
 
     /// Deepest place at which a rule can stand.
     private static let capacity = Path.maxDepth + 1
@@ -38,24 +48,51 @@ struct Evaluator: ~Copyable {
     /// Runs `body` with an evaluator over the two trees.
     static func run<R>(
         _ program: Program, old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables, recorder: TraceRecorder? = nil,
-        _ body: (inout Evaluator) -> R
+        dependencies: DependencyRecorder? = nil, _ body: (inout Evaluator) -> R
     ) -> R {
         withUnsafePointer(to: query) { query in
-            withUnsafeTemporaryAllocation(of: Node.self, capacity: capacity * 2) { nodes in
-                withUnsafeTemporaryAllocation(of: Key.self, capacity: capacity) { keys in
-                    withUnsafeTemporaryAllocation(of: Int32.self, capacity: capacity) { places in
-                        guard let nodes = nodes.baseAddress, let keys = keys.baseAddress, let places = places.baseAddress else {
-                            preconditionFailure("empty stack buffers")
+            withUnsafePointer(to: old) { old in
+                withUnsafePointer(to: new) { new in
+                    withUnsafePointer(to: auth) { auth in
+                        withBuffers(program) { buffers in
+                            var evaluator = Evaluator(
+                                program: program, auth: NodeCursor(auth), now: Double(now), query: query, buffers: buffers, recorder: recorder,
+                                dependencies: dependencies)
+                            evaluator.oldNodes.initialize(to: old.pointee.isNull ? nil : NodeCursor(old))
+                            evaluator.newNodes.initialize(to: new.pointee.isNull ? nil : NodeCursor(new))
+                            let result = body(&evaluator)
+                            evaluator.dropScratch(to: 0)
+                            return result
                         }
-                        var evaluator = Evaluator(
-                            program: program, auth: auth, now: .int(now), query: query, keys: keys, oldNodes: nodes,
-                            newNodes: nodes + capacity, places: places, recorder: recorder)
-                        evaluator.oldNodes.initialize(to: old)
-                        evaluator.newNodes.initialize(to: new)
-                        places.initialize(repeating: 0, count: capacity)
-                        let result = body(&evaluator)
-                        evaluator.release()
-                        return result
+                    }
+                }
+            }
+        }
+    }
+
+    private struct Buffers {
+        let nodes: UnsafeMutablePointer<NodeCursor?>
+        let keys: UnsafeMutablePointer<UnsafePointer<Key>>
+        let places: UnsafeMutablePointer<Int32>
+        let shared: UnsafeMutablePointer<SharedNode>
+        let scratch: UnsafeMutablePointer<Node>
+    }
+
+    /// Everything on the stack, as far as the program's needs fit there.
+    private static func withBuffers<R>(_ program: Program, _ body: (Buffers) -> R) -> R {
+        let tables = program.tables
+        return withUnsafeTemporaryAllocation(of: NodeCursor?.self, capacity: capacity * 2) { nodes in
+            withUnsafeTemporaryAllocation(of: UnsafePointer<Key>.self, capacity: capacity) { keys in
+                withUnsafeTemporaryAllocation(of: Int32.self, capacity: capacity) { places in
+                    withUnsafeTemporaryAllocation(of: SharedNode.self, capacity: tables.sharedPaths.count + 1) { shared in
+                        withUnsafeTemporaryAllocation(of: Node.self, capacity: tables.scratchCapacity) { scratch in
+                            guard let nodes = nodes.baseAddress, let keys = keys.baseAddress, let places = places.baseAddress,
+                                let shared = shared.baseAddress, let scratch = scratch.baseAddress
+                            else { preconditionFailure("empty stack buffers") }
+                            places.initialize(repeating: 0, count: capacity)
+                            shared.initialize(repeating: SharedNode(), count: tables.sharedPaths.count)
+                            return body(Buffers(nodes: nodes, keys: keys, places: places, shared: shared, scratch: scratch))
+                        }
                     }
                 }
             }
@@ -63,103 +100,112 @@ struct Evaluator: ~Copyable {
     }
 
     private init(
-        program: Program, auth: Node, now: Node, query: UnsafePointer<QueryVariables>, keys: UnsafeMutablePointer<Key>,
-        oldNodes: UnsafeMutablePointer<Node>, newNodes: UnsafeMutablePointer<Node>, places: UnsafeMutablePointer<Int32>, recorder: TraceRecorder?
+        program: Program, auth: NodeCursor, now: Double, query: UnsafePointer<QueryVariables>, buffers: Buffers, recorder: TraceRecorder?,
+        dependencies: DependencyRecorder?
     ) {
         self.program = program
         tables = program.tables
         self.auth = auth
         self.now = now
         self.query = query
-        self.keys = keys
-        self.oldNodes = oldNodes
-        self.newNodes = newNodes
-        self.places = places
+        keys = buffers.keys
+        oldNodes = buffers.nodes
+        newNodes = buffers.nodes + Self.capacity
+        places = buffers.places
+        shared = buffers.shared
+        scratch = buffers.scratch
         self.recorder = recorder
-    }
-
-    private mutating func release() {
-        pop(to: 0)
-        oldNodes.deinitialize(count: 1)
-        newNodes.deinitialize(count: 1)
+        self.dependencies = dependencies
     }
 
     // MARK: The path
 
     /// Goes one level down. The caller keeps to the depth of the rules, which is at most `Path.maxDepth`.
     @inline(__always)
-    mutating func push(_ key: Key) {
-        (keys + depth).initialize(to: key)
+    mutating func push(_ key: UnsafePointer<Key>) {
+        keys[depth] = key
         depth &+= 1
     }
 
     /// Goes one level down to a child of the new tree that is at hand.
     @inline(__always)
-    mutating func push(_ key: Key, newNode: Node) {
+    mutating func push(_ key: UnsafePointer<Key>, newNode: NodeCursor) {
         fill(.new, to: depth)
         push(key)
         newDepth = depth
-        (newNodes + depth).initialize(to: newNode)
+        newNodes[depth] = newNode
     }
 
     /// Goes up again.
+    @inline(__always)
     mutating func pop(to level: Int) {
-        while oldDepth > level {
-            (oldNodes + oldDepth).deinitialize(count: 1)
-            oldDepth &-= 1
-        }
-        while newDepth > level {
-            (newNodes + newDepth).deinitialize(count: 1)
-            newDepth &-= 1
-        }
-        while depth > level {
-            depth &-= 1
-            (keys + depth).deinitialize(count: 1)
-        }
+        oldDepth = min(oldDepth, level)
+        newDepth = min(newDepth, level)
+        depth = min(depth, level)
     }
 
     @inline(__always)
-    func key(_ depth: Int) -> Key { keys[depth &- 1] }
+    func key(_ depth: Int) -> UnsafePointer<Key> { keys[depth &- 1] }
 
     /// The keys from the root down to a depth.
-    func path(_ depth: Int) -> [Key] { (0..<depth).map { keys[$0] } }
+    func path(_ depth: Int) -> [Key] { (0..<depth).map { keys[$0].pointee } }
 
     @inline(__always)
     private mutating func fill(_ tree: Tree, to level: Int) {
         if tree == .old {
             while oldDepth < level {
-                (oldNodes + oldDepth + 1).initialize(to: oldNodes[oldDepth].child(keys[oldDepth]))
+                oldNodes[oldDepth &+ 1] = oldNodes[oldDepth]?.child(keys[oldDepth])
                 oldDepth &+= 1
             }
         } else {
             while newDepth < level {
-                (newNodes + newDepth + 1).initialize(to: newNodes[newDepth].child(keys[newDepth]))
+                newNodes[newDepth &+ 1] = newNodes[newDepth]?.child(keys[newDepth])
                 newDepth &+= 1
             }
         }
     }
 
-    /// The node at a depth of the path.
+    /// The node at a depth of the path, if there is one.
     @inline(__always)
-    mutating func node(_ tree: Tree, at level: Int) -> Node {
+    mutating func node(_ tree: Tree, at level: Int) -> NodeCursor? {
         fill(tree, to: level)
         return tree == .old ? oldNodes[level] : newNodes[level]
     }
 
-    /// Whether the path has a value in the new tree where the walk stands.
-    @inline(__always)
-    mutating func newExists() -> Bool {
-        fill(.new, to: depth)
-        if case .null = newNodes[depth] { return false }
-        return true
-    }
+    // MARK: Values
 
     /// `auth.uid`.
     @inline(__always)
-    mutating func authUID() -> Node {
+    mutating func authUID() -> Value {
         if let uid { return uid }
-        let value = auth.child("uid").leaf
+        let value = withUnsafePointer(to: Self.uidKey) { auth.child($0) }.map { Value($0) } ?? .null
         uid = value
         return value
+    }
+
+    private static let uidKey = Key("uid")
+
+    /// The value of a place.
+    @inline(__always)
+    mutating func value(of cursor: NodeCursor?) -> Value {
+        guard let cursor else { return .null }
+        if case .prioritized = cursor.kind { return keep(cursor.node.pointee.leaf) }
+        return Value(cursor)
+    }
+
+    /// A computed value, held until the operation that asked for it is done.
+    mutating func keep(_ node: Node) -> Value {
+        assert(scratchCount < tables.scratchCapacity, "an expression holds more strings than its nesting allows")
+        (scratch + scratchCount).initialize(to: node)
+        scratchCount += 1
+        return Value(NodeCursor(scratch + scratchCount - 1))
+    }
+
+    @inline(__always)
+    mutating func dropScratch(to count: Int) {
+        while scratchCount > count {
+            scratchCount -= 1
+            (scratch + scratchCount).deinitialize(count: 1)
+        }
     }
 }

@@ -14,6 +14,8 @@ public enum FaultReason: UInt8, Error, Sendable, Hashable {
     case beyondRoot
     /// A computed string longer than 10 MB.
     case stringTooLong
+    /// A text longer than 64 KiB for a regular expression whose table would be too large.
+    case textTooLong
 }
 
 extension FaultReason: CustomStringConvertible {
@@ -26,6 +28,7 @@ extension FaultReason: CustomStringConvertible {
         case .argumentNotString: "argument is not a string"
         case .beyondRoot: "the root has no parent"
         case .stringTooLong: "computed string is too long"
+        case .textTooLong: "text is too long for so large a regular expression"
         }
     }
 }

@@ -3,12 +3,13 @@ import JSONTree
 /// An expression as it was written; parentheses are gone, `===` is `==`.
 struct Expression {
     let kind: Kind
-    /// UTF-8 offset of its first byte in the rule's text.
-    let offset: Int
+    let span: Span
     /// Height of the tree below, bounded so that everything that recurses over it is safe.
     let height: Int
 
-    static let maxHeight = 256
+    static let maxHeight = RulesLimits.expressionHeight
+
+    var offset: Int { Int(span.offset) }
 
     indirect enum Kind {
         /// null, a boolean, a number or a string.
@@ -29,6 +30,17 @@ struct Expression {
         case call(Expression, [Expression])
         case array([Expression])
     }
+}
+
+/// Where an expression is in its rule's text, in bytes of UTF-8.
+struct Span {
+    /// Its first byte behind opening parentheses: where faults point.
+    let offset: Int32
+    /// All of it, parentheses included.
+    let start: Int32
+    let end: Int32
+
+    static let none = Span(offset: 0, start: 0, end: 0)
 }
 
 enum Comparison: String {

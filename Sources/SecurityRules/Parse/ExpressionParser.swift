@@ -4,6 +4,9 @@ import JSONTree
 struct ExpressionParser {
     private var lexer: Lexer
     private var token: Token
+    /// Ends of the current token and of the one before it.
+    private var tokenEnd = 0
+    private var lastEnd = 0
     /// Open constructs around the place being read.
     private var nesting = 0
 
@@ -19,11 +22,16 @@ struct ExpressionParser {
     private init(_ text: String) throws(ExpressionError) {
         lexer = Lexer(text)
         token = try lexer.next()
+        tokenEnd = lexer.offset
     }
 
     // MARK: Tokens
 
-    private mutating func advance() throws(ExpressionError) { token = try lexer.next() }
+    private mutating func advance() throws(ExpressionError) {
+        lastEnd = tokenEnd
+        token = try lexer.next()
+        tokenEnd = lexer.offset
+    }
 
     private func at(_ symbol: String) -> Bool { token.kind == .symbol(symbol) }
 
@@ -46,7 +54,8 @@ struct ExpressionParser {
         var height = 0
         for child in children { height = max(height, child.height) }
         guard height < Expression.maxHeight else { throw tooDeep(offset) }
-        return Expression(kind: kind, offset: offset, height: height + 1)
+        let start = children.first.map { min(Int($0.span.start), offset) } ?? offset
+        return Expression(kind: kind, span: Span(offset: Int32(offset), start: Int32(start), end: Int32(lastEnd)), height: height + 1)
     }
 
     private func tooDeep(_ offset: Int) -> ExpressionError {
@@ -197,13 +206,15 @@ struct ExpressionParser {
             try advance()
             let inner = try conditional()
             try expect(")")
-            return inner
+            let span = Span(offset: inner.span.offset, start: Int32(offset), end: Int32(lastEnd))
+            return Expression(kind: inner.kind, span: span, height: inner.height)
         case .symbol("["):
             try advance()
             let elements = try list(until: "]")
             return try make(.array(elements), at: offset, over: elements)
         case .symbol("/"):
             let (pattern, ignoresCase) = try lexer.regex(at: offset)
+            tokenEnd = lexer.offset
             try advance()
             return try make(.regex(pattern: pattern, ignoresCase: ignoresCase), at: offset)
         default: throw unexpected()

@@ -17,7 +17,8 @@ struct Token {
 /// elsewhere `/` divides.
 struct Lexer {
     private let bytes: [UInt8]
-    private var offset = 0
+    /// The next byte to read.
+    private(set) var offset = 0
 
     init(_ text: String) { bytes = Array(text.utf8) }
 

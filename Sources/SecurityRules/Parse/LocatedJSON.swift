@@ -1,3 +1,5 @@
+import JSONTree
+
 /// A value of the rules file's JSON dialect with the byte offset at which it starts.
 struct LocatedJSON {
     let offset: Int
@@ -8,8 +10,9 @@ struct LocatedJSON {
         case array([LocatedJSON])
         case string(LocatedString)
         case bool(Bool)
-        /// A number or null: legal JSON that means nothing in a rules file.
-        case other
+        /// Numbers and null mean nothing in a rules file, but do in cases.
+        case number(Node)
+        case null
     }
 
     struct Member {
@@ -125,12 +128,12 @@ struct LocatedJSONParser {
         switch text {
         case "true": return .bool(true)
         case "false": return .bool(false)
-        case "null": return .other
+        case "null": return .null
         default:
             guard let first = text.utf8.first, first == UInt8(ascii: "-") || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first),
-                Double(text) != nil
+                let number = Double(text), number.isFinite
             else { throw LocatedError(offset: start, message: "Parse error.") }
-            return .other
+            return .number(Int64(text).map { .int($0) } ?? .number(number))
         }
     }
 

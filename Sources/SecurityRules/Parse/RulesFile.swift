@@ -2,11 +2,17 @@ public import JSONTree
 
 /// One node of a rules file as it was written, before its expressions are looked at.
 final class SourceNode {
+    /// Byte offset of its brace.
+    let offset: Int
     var rules: [RuleKind: SourceRule] = [:]
     var indexes: [String] = []
+    /// Byte offset of the value of `.indexOn`.
+    var indexOffset = 0
     var geoIndex: GeoIndexRule?
     var children: [(key: Key, node: SourceNode)] = []
     var wildcard: (name: LocatedString, node: SourceNode)?
+
+    init(offset: Int) { self.offset = offset }
 }
 
 /// The expression of one rule.
@@ -52,23 +58,23 @@ struct RulesFileReader {
     mutating func read(_ json: LocatedJSON) -> SourceNode {
         guard case .object(let members) = json.value else {
             note(json.offset, "Expected '{'.")
-            return SourceNode()
+            return SourceNode(offset: json.offset)
         }
         guard let first = members.first else {
             note(json.offset + 1, "Expected 'rules' property.")
-            return SourceNode()
+            return SourceNode(offset: json.offset)
         }
         for (i, member) in members.enumerated() where i > 0 || member.name.value != "rules" {
             note(member.name.quote, "Expected 'rules' property.")
         }
-        guard first.name.value == "rules" else { return SourceNode() }
-        return node(first.value, depth: 0)
+        guard first.name.value == "rules" else { return SourceNode(offset: json.offset) }
+        return node(first.value, named: "rules", depth: 0)
     }
 
-    private mutating func node(_ json: LocatedJSON, depth: Int) -> SourceNode {
-        let node = SourceNode()
+    private mutating func node(_ json: LocatedJSON, named name: String, depth: Int) -> SourceNode {
+        let node = SourceNode(offset: json.offset)
         guard case .object(let members) = json.value else {
-            note(json.offset, "Expected '{'.")
+            errors.append(LocatedError(offset: json.offset, message: "Expected '{'.", hint: Self.missingDot(name)))
             return node
         }
         guard depth <= Self.maxDepth else {
@@ -90,10 +96,16 @@ struct RulesFileReader {
                     note(member.name.quote, Self.forbiddenName)
                     continue
                 }
-                node.children.append((Key(name), self.node(member.value, depth: depth + 1)))
+                node.children.append((Key(name), self.node(member.value, named: name, depth: depth + 1)))
             }
         }
         return node
+    }
+
+    /// The directive that a key without its dot was meant to be.
+    static func missingDot(_ name: String) -> String? {
+        let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn", ".geoIndex"]
+        return directives.contains("." + name) ? "did you mean '.\(name)'?" : nil
     }
 
     private mutating func wildcard(_ member: LocatedJSON.Member, _ node: SourceNode, _ depth: Int) {
@@ -106,7 +118,7 @@ struct RulesFileReader {
             note(member.name.quote, "Cannot have multiple default rules ('\(other.name.value)' and '\(name)').")
             return
         }
-        node.wildcard = (member.name, self.node(member.value, depth: depth + 1))
+        node.wildcard = (member.name, self.node(member.value, named: name, depth: depth + 1))
     }
 
     private mutating func directive(_ member: LocatedJSON.Member, _ node: SourceNode) {
@@ -122,7 +134,12 @@ struct RulesFileReader {
             node.rules[.expire] = SourceRule(text: .expression(text), offset: json.offset)
         default:
             guard let kind = RuleKind(rawValue: name) else {
-                if case .object = json.value { note(member.name.quote, Self.forbiddenName) } else { note(json.offset, "Expected '{'.") }
+                let hint = Spelling.nearest(name, in: RuleKind.allCases.map(\.rawValue) + [".indexOn", ".geoIndex"]).map { "did you mean '\($0)'?" }
+                if case .object = json.value {
+                    errors.append(LocatedError(offset: member.name.quote, message: Self.forbiddenName, hint: hint))
+                } else {
+                    errors.append(LocatedError(offset: json.offset, message: "Expected '{'.", hint: hint))
+                }
                 return
             }
             switch json.value {
@@ -135,6 +152,7 @@ struct RulesFileReader {
 
     private mutating func indexes(_ json: LocatedJSON, _ node: SourceNode) {
         let message = "Invalid indexOn expression. Must be either a string or an array of strings"
+        node.indexOffset = json.offset
         switch json.value {
         case .string(let name): node.indexes = [name.value]
         case .array(let elements):

@@ -4,7 +4,7 @@ import JSONTree
 ///
 /// Works on UTF-16 code units, as `length` does. Built when the rules are parsed: the automaton is made deterministic and put
 /// in a table, so that a match is one look-up per unit. A pattern whose table would be too large is simulated over sets of
-/// states, if it is small enough for that; else it is refused.
+/// states, if it is small enough for that, and only for texts that are short enough; else it is refused.
 ///
 ///     /^[a-z]+$/i ──parse──► syntax ──► graph of states ──► table [state × class of unit] → state
 final class Regex: Sendable {
@@ -25,23 +25,23 @@ final class Regex: Sendable {
         let accepting: [Bool]
     }
 
-    /// Most states of the graph; of a table; of a graph that is simulated; and most visits while a table is built.
-    static let (maxStates, maxTableStates, maxSimulatedStates, maxWork) = (5_000, 2_048, 256, 4_000_000)
+    /// Most visits while a table is built.
+    private static let maxWork = 4_000_000
 
     /// - Parameter maxTableStates: smaller than usual to have the pattern simulated.
-    init(_ pattern: String, ignoresCase: Bool, maxTableStates: Int = Regex.maxTableStates) throws(RegexError) {
+    init(_ pattern: String, ignoresCase: Bool, maxTableStates: Int = RulesLimits.regexTableStates) throws(RegexError) {
         var units = Array(pattern.utf16)[...]
         anchoredStart = units.first == UInt16(UInt8(ascii: "^"))
         if anchoredStart { units.removeFirst() }
         anchoredEnd = Self.endsWithAnchor(units)
         if anchoredEnd { units.removeLast() }
         let syntax = try RegexParser.parse(units, ignoresCase: ignoresCase)
-        guard syntax.size <= Self.maxStates else { throw RegexError(reason: "too large") }
+        guard syntax.size <= RulesLimits.regexStates else { throw RegexError(reason: "too large") }
         let graph = StateGraph(syntax)
         let sets = StateSets(graph, isFloating: !anchoredStart)
         if let table = Self.table(sets, maxStates: maxTableStates) {
             matcher = .table(table)
-        } else if graph.states.count <= Self.maxSimulatedStates {
+        } else if graph.states.count <= RulesLimits.regexSimulatedStates {
             matcher = .sets(sets)
         } else {
             throw RegexError(reason: "too large")
@@ -89,13 +89,14 @@ final class Regex: Sendable {
         return Table(classes: sets.classes, next: next, accepting: accepting)
     }
 
-    /// Whether the text holds a match, or is one where the pattern is anchored. O(length)
-    func matches(_ text: Text) -> Bool {
+    /// Whether the text holds a match, or is one where the pattern is anchored; nil where the text is too long for a pattern
+    /// that has to be simulated. O(length)
+    func matches(_ text: Text) -> Bool? {
         var string = text.string
         return string.withUTF8 { bytes in
             switch matcher {
             case .table(let table): match(bytes, table)
-            case .sets(let sets): match(bytes, sets)
+            case .sets(let sets): bytes.count <= RulesLimits.regexSimulatedBytes ? match(bytes, sets) : nil
             }
         }
     }

@@ -8,11 +8,14 @@ public struct HubAddress: Sendable, Hashable, CustomStringConvertible {
     public var port: UInt16
     /// Nil takes the hub's default.
     public var namespace: String?
+    /// Over TLS: the hub has to prove who it is.
+    public var isSecure: Bool
 
-    public init(host: String = "127.0.0.1", port: UInt16 = 9000, namespace: String? = nil) {
+    public init(host: String = "127.0.0.1", port: UInt16 = 9000, namespace: String? = nil, isSecure: Bool = false) {
         self.host = host
         self.port = port
         self.namespace = namespace
+        self.isSecure = isSecure
     }
 
     /// `127.0.0.1:9000`, `[::1]:9000`.
@@ -37,21 +40,22 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
         self.path = path
     }
 
-    /// Takes `http` and `ws`, or no scheme at all; the port is 80 if not given, as in every URL.
+    /// Takes `http` and `ws`, or no scheme at all, and `https` and `wss`; the port is 80, or 443, if not given, as in every URL.
     /// - Throws: `HubURLError`.
     public init(_ text: String) throws(HubURLError) {
         var rest = text[...]
+        var isSecure = false
         if let mark = text.firstRange(of: "://") {
             switch text[..<mark.lowerBound].lowercased() {
             case "http", "ws": break
-            case "https", "wss": throw .encrypted
+            case "https", "wss": isSecure = true
             case let scheme: throw .scheme(scheme)
             }
             rest = text[mark.upperBound...]
         }
         let target: HTTPTarget
         do throws(HTTPFailure) { target = try HTTPTarget("http://" + PercentText.encodeUnwritten(rest)) } catch { throw .unreadable(text) }
-        guard let authority = target.authority, let (host, port) = Self.split(authority) else { throw .host(text) }
+        guard let authority = target.authority, let (host, port) = Self.split(authority, defaultPort: isSecure ? 443 : 80) else { throw .host(text) }
         var keys = ContiguousArray<Key>()
         for segment in target.segments {
             // A segment with an escaped slash would name another place than the one written.
@@ -59,17 +63,17 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
             keys += path.keys
         }
         guard keys.count <= Path.maxDepth else { throw .path(target.path) }
-        address = HubAddress(host: host, port: port, namespace: target.value("ns").flatMap { $0.isEmpty ? nil : $0 })
+        address = HubAddress(host: host, port: port, namespace: target.value("ns").flatMap { $0.isEmpty ? nil : $0 }, isSecure: isSecure)
         path = Path(keys)
     }
 
     public var description: String {
-        "http://\(address)\(path.keys.map { "/" + PercentText.encode($0.string) }.joined())\(address.namespace.map { "?ns=" + PercentText.encode($0) } ?? "")"
+        "\(address.isSecure ? "https" : "http")://\(address)\(path.keys.map { "/" + PercentText.encode($0.string) }.joined())\(address.namespace.map { "?ns=" + PercentText.encode($0) } ?? "")"
     }
 
-    private static func split(_ authority: String) -> (String, UInt16)? {
+    private static func split(_ authority: String, defaultPort: UInt16) -> (String, UInt16)? {
         var host = authority[...]
-        var port: UInt16 = 80
+        var port = defaultPort
         if let colon = authority.lastIndex(of: ":"), authority.last != "]" {
             guard let number = UInt16(authority[authority.index(after: colon)...]), number > 0 else { return nil }
             (host, port) = (authority[..<colon], number)
@@ -82,7 +86,6 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
 /// Why a text is no place in a hub.
 public enum HubURLError: Error, Sendable, Equatable, CustomStringConvertible {
     case scheme(String)
-    case encrypted
     case host(String)
     case path(String)
     case unreadable(String)
@@ -90,7 +93,6 @@ public enum HubURLError: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .scheme(let scheme): "\"\(scheme)\" is not a scheme of a hub; write http://HOST:PORT/path?ns=NAME"
-        case .encrypted: "https and wss are not supported yet; write http://HOST:PORT/path?ns=NAME"
         case .host(let text): "no host and port in \"\(text)\"; write http://HOST:PORT/path?ns=NAME"
         case .path(let segment): "\"\(segment)\" cannot be part of a path (32 levels; 768 bytes without . $ # [ ] / each)"
         case .unreadable(let text): "\"\(text)\" is not a URL; write http://HOST:PORT/path?ns=NAME"

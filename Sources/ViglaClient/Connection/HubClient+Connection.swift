@@ -6,7 +6,12 @@ extension HubClient {
     func attempt() {
         phase = .connecting
         onState?(.connecting)
-        DispatchNet.connect(to: address.host, port: address.port, on: loop) { [self] connection in
+        if address.isSecure, trust == nil {
+            do throws(TLSError) {
+                if let given = settings.tls { trust = given } else { trust = try TLSClient() }
+            } catch { return finish(.unreachable("\(error)")) }
+        }
+        DispatchNet.connect(to: address.host, port: address.port, on: loop, tls: trust) { [self] connection in
             Link(connection, self)
         } failed: { [self] error in
             lost(.unreachable(ClientError.text(error)))

@@ -11,6 +11,7 @@ final class Link: ConnectionHandler, @unchecked Sendable {
     /// Reads the answer to the upgrade; nil once the connection speaks WebSocket.
     private var handshake: HTTPResponseParser?
     private var decoder: WebSocketDecoder
+    private var encoder = WebSocketEncoder()
     private var generator = SystemRandomNumberGenerator()
     private var watch: LoopTimer?
     /// Ticks of the watch since the hub was last heard.
@@ -27,11 +28,13 @@ final class Link: ConnectionHandler, @unchecked Sendable {
         decoder = WebSocketDecoder(role: .client, maxMessageBytes: client.settings.messageBytes)
         let every = client.settings.silenceSeconds * 1000 / 3
         watch = connection.loop.schedule(afterMs: every, everyMs: every) { [weak self] in self?.tick() }
-        connection.send(WebSocketHandshake.request(host: client.address.hostField, target: client.address.target, key: key))
+        connection.send(WebSocketHandshake.request(
+            host: client.address.hostField, target: client.address.target, key: key, deflate: client.settings.deflate))
     }
 
     func send(_ request: ObserveRequest) {
-        connection.send(WebSocketFrame.text(request.encoded(), mask: .random(using: &generator)))
+        let mask = WebSocketMask.random(using: &generator)
+        connection.send(request.encoded().withUnsafeBytes { encoder.frame(.text, $0, mask: mask) })
     }
 
     /// The client does not need this connection any more; it is told nothing more.
@@ -58,19 +61,22 @@ final class Link: ConnectionHandler, @unchecked Sendable {
             switch event {
             case .text(let text):
                 do throws(ObserveError) { client.received(try ObserveMessage.parse(text)) } catch { fail(.badAnswer("\(error)")) }
-            case .ping(let payload): connection.send(WebSocketFrame.pong(echoing: payload, mask: .random(using: &generator)))
-            case .pong: break
+            case .ping, .pong: answer(event)
             case .binary: fail(.badAnswer("binary message"))
             case .close(let code, let reason):
                 let text = String(decoding: reason, as: UTF8.self)
                 failure = .dismissed(code: code ?? 1005, reason: text)
-                connection.send(WebSocketFrame.close(code, mask: .random(using: &generator)))
+                answer(event)
                 connection.close(.peerClosed)
             case .failure(let error):
-                connection.send(WebSocketFrame.close(error, mask: .random(using: &generator)))
+                answer(event)
                 fail(.badAnswer(error.reason))
             }
         }
+    }
+
+    private func answer(_ event: WebSocketEvent) {
+        if let answer = event.answer(mask: .random(using: &generator)) { connection.send(answer) }
     }
 
     func ended(_ reason: CloseReason) {
@@ -89,7 +95,10 @@ final class Link: ConnectionHandler, @unchecked Sendable {
         case .failure: fail(.unreachable("the server at \(client.address) does not speak HTTP/1.1"))
         case .response(let response):
             do throws(WebSocketHandshake.Refusal) {
-                try WebSocketHandshake.check(response, key: key)
+                let settings = client.settings
+                let deflate = try WebSocketHandshake.check(response, key: key, deflate: settings.deflate)
+                decoder = WebSocketDecoder(role: .client, maxMessageBytes: settings.messageBytes, deflate: deflate)
+                encoder = WebSocketEncoder(deflate?.client, settings: settings.deflate ?? DeflateSettings())
             } catch {
                 let text = String(decoding: response.body.prefix(512), as: UTF8.self)
                 return fail(.notAccepted(status: response.status.code, text: text))

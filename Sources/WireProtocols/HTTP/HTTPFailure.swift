@@ -54,6 +54,8 @@ public enum HTTPFailure: Error, Sendable, Hashable {
         case upgrade
         /// Not exactly one Sec-WebSocket-Key of 16 bytes in base64.
         case key
+        /// Sec-WebSocket-Extensions does not conform to its grammar (RFC 6455 §9.1).
+        case extensions
     }
 
     /// The status to answer with.
@@ -94,6 +96,7 @@ public enum HTTPFailure: Error, Sendable, Hashable {
         case .badHandshake(.method): "A WebSocket handshake is a GET request of HTTP/1.1."
         case .badHandshake(.upgrade): "This address speaks WebSocket: Upgrade and Connection headers are required."
         case .badHandshake(.key): "Sec-WebSocket-Key must be 16 bytes in base64."
+        case .badHandshake(.extensions): "Malformed Sec-WebSocket-Extensions."
         case .unsupportedWebSocketVersion: "The WebSocket version must be 13."
         case .badStatusLine: "Malformed status line."
         }

@@ -63,6 +63,9 @@ public struct HTTPRequestParser: Sendable {
         if case .requestLine = state { lines.isEmpty } else { false }
     }
 
+    /// Bytes of the body that have come of the request that is being read.
+    public var bodyBytes: Int { body?.body.count ?? 0 }
+
     /// Reads up to the end of one request. O(n).
     public mutating func receive(_ bytes: UnsafeRawBufferPointer) -> Step {
         var at = 0

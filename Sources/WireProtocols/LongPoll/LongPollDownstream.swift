@@ -111,14 +111,19 @@ public struct LongPollDownstream: Sendable {
         return [lastAnswer(poll)]
     }
 
-    /// Ends everything: the client drops the connection when it hears this.
+    /// Ends everything: the client drops the connection when it hears this. The poll that is held brings what is queued.
     public mutating func close() -> [Answer] {
-        state = .closed
-        queue = []
-        queuedBytes = 0
+        defer {
+            state = .closed
+            queue = []
+            queuedBytes = 0
+        }
         guard let poll = held else { return [] }
         held = nil
-        return [Answer(ticket: poll.ticket, script: LongPollScript.close)]
+        if queue.isEmpty { return [Answer(ticket: poll.ticket, script: LongPollScript.close)] }
+        var last = answer(poll)
+        last.script += LongPollScript.close
+        return [last]
     }
 
     private mutating func lastAnswer(_ poll: Poll) -> Answer {

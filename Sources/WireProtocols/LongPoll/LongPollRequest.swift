@@ -92,6 +92,8 @@ public enum LongPollError: Error, Sendable, Hashable {
     case notBase64
     /// More was queued for the client than it may be owed.
     case tooMuchQueued
+    /// More was asked than is answered yet.
+    case tooMuchAsked
 
     /// A plain sentence for the log.
     public var reason: String {
@@ -100,6 +102,7 @@ public enum LongPollError: Error, Sendable, Hashable {
         case .tooFarAhead: "segments too far ahead of one that is missing"
         case .pieceCount: "impossible number of segments in a message"
         case .notBase64: "segment is not base64"
+        case .tooMuchAsked: "too much asked by a client that does not wait for answers"
         case .tooMuchQueued: "too much queued for a client that does not poll"
         }
     }
@@ -111,13 +114,17 @@ public struct LongPollLimits: Sendable, Hashable {
     public var holdSeconds = 20
     /// Seconds without a poll after which the client counts as gone. Default 60 (contract §1.8).
     public var silenceSeconds = 60
-    /// Sessions of a server at a time; one more is answered with 503. Default 10,000.
+    /// Sessions of a server at a time, and of one address (an IPv6 network of 64 bits); one more is answered with 503, or
+    /// 429. Default 10,000 and 500.
     public var sessions = 10_000
+    public var sessionsPerAddress = 500
     /// Segments, and bytes of them, that may wait for an earlier one; more ends the session. Default 256 and 512 KiB.
     public var segmentsAhead = 256
     public var bytesAhead = 512 << 10
     /// Bytes that may wait for the client's next poll; more ends the session. Default 64 MiB.
     public var queuedBytes = 64 << 20
+    /// Bytes of requests without an answer; more ends the session. Default 32 MiB: two of the largest.
+    public var askedBytes = 32 << 20
     /// Bytes of requests that may wait on a WebSocket for the end of what the client sent by polls. Default 32 MiB.
     public var joiningBytes = 32 << 20
 

@@ -23,18 +23,6 @@ public enum RealtimeFraming {
         appendFrames(for: payload, segmentUnits: segmentUnits, tooManySegments: tooManySegments, to: &bytes)
     }
 
-    /// Frame header and prefix of a message whose `rest` follows from a shared buffer; nil when it may have to be cut.
-    /// O(prefix): UTF-8 never has fewer bytes than UTF-16 has code units, so short ones need no counting.
-    static func head(prefix: [UInt8], rest: [UInt8]) -> [UInt8]? {
-        let length = prefix.count + rest.count
-        guard length <= segmentUnits, prefix.first == UInt8(ascii: "{") else { return nil }
-        var head: [UInt8] = []
-        head.reserveCapacity(prefix.count + 4)
-        WebSocketFrame.appendHeader(.text, payloadLength: length, to: &head)
-        head += prefix
-        return head
-    }
-
     static func frames(for payload: [UInt8], segmentUnits: Int, tooManySegments: Int) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(payload.count + 16 + payload.count / max(1, segmentUnits) * 10)

@@ -191,8 +191,8 @@ private struct RealtimeParser {
         }
         switch name {
         case "s": return .stats
-        case "q": return at { .listen(path: $0, query: body.query, tag: body.tag, hash: body.hash) }
-        case "n": return at { .unlisten(path: $0, query: body.query, tag: body.tag) }
+        case "q", "l": return at { .listen(path: $0, query: body.query, tag: body.tag, hash: body.hash) }
+        case "n", "u": return at { .unlisten(path: $0, query: body.query, tag: body.tag) }
         case "g": return at { .get(path: $0, query: body.query) }
         case "p": return put { .put($0, hash: body.hash) }
         case "m": return at { path in body.entries.map { .merge(path: path, $0, hash: body.hash) } }

@@ -13,7 +13,11 @@ extension RealtimeInbound {
     public func message(limits: RealtimeLimits) throws(RealtimeError) -> RealtimeMessage? {
         switch self {
         case .keepAlive: return nil
-        case .message(let bytes): return try RealtimeMessage.parse(bytes, limits: limits)
+        case .message(let bytes):
+            let message = try RealtimeMessage.parse(bytes, limits: limits)
+            guard case .request(var request) = message else { return message }
+            request.bytes = bytes.count
+            return .request(request)
         case .oversized(let number): return .request(RealtimeRequest(number: number, action: .invalid(action: "", .writeTooBig)))
         case .failure(let error): throw error
         }
@@ -37,15 +41,17 @@ public struct RealtimeRequest: Sendable {
     /// `r`: repeated in the response. 0 is a number like any other.
     public var number: Int64
     public var action: RealtimeAction
+    /// Bytes of the message that it came in.
+    public var bytes = 0
 }
 
 public enum RealtimeAction: Sendable {
     /// `s`: counts of SDK use; answer ok.
     case stats
-    /// `q`. A query is present when the client sent one, even if `isDefault`. `hash` is what the client already holds;
+    /// `q`, and `l` of very old clients. A query is present when the client sent one, even if `isDefault`. `hash` is what the client already holds;
     /// nil when it did not say. `ch` (contract §4.7) is ignored: a full answer is always right.
     case listen(path: Path, query: TreeQuery?, tag: Int64?, hash: String?)
-    /// `n`
+    /// `n`, and `u` of very old clients.
     case unlisten(path: Path, query: TreeQuery?, tag: Int64?)
     /// `g`
     case get(path: Path, query: TreeQuery?)

@@ -29,18 +29,11 @@ public enum RealtimeReply {
     /// `n`: the last message by long polling, before the session goes on over its WebSocket (contract §1.8).
     public static let endTransmission = Array("{\"t\":\"c\",\"d\":{\"t\":\"n\",\"d\":{}}}".utf8)
 
-    /// Ends the client for the life of its process. Never for a restart: just close (contract §1.4).
-    public static func shutdown(reason: String) -> [UInt8] { control("s", reason) }
-
     /// Sends the client to another host; before hello it reconnects there at once.
-    public static func reset(host: String) -> [UInt8] { control("r", host) }
-
-    private static func control(_ type: StaticString, _ text: String) -> [UInt8] {
+    public static func reset(host: String) -> [UInt8] {
         var writer = JSONWriter()
-        writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"")
-        writer.raw(type)
-        writer.raw("\",\"d\":")
-        writer.string(text)
+        writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"r\",\"d\":")
+        writer.string(host)
         writer.raw("}}")
         return writer.bytes
     }

@@ -2,11 +2,13 @@
 ///
 /// ```
 ///           ┌──────────── whole frame in this read: no copy, no allocation ────────────┐
-/// bytes ──► header ──► payload (unmasked in place) ──► data:    collected until FIN ──► event
-///    ▲                                                 control: collected (≤ 125)  ──► event
+/// bytes ──► header ──► payload (unmasked in place) ──► data:       collected until FIN ──► event
+///    ▲                                                 compressed: inflated until FIN  ──► event
+///    │                                                 control:    collected (≤ 125)   ──► event
 ///    └── a header cut by the end of a read is held (≤ 14 bytes)
 /// ```
-/// Limits and UTF-8 are checked before a byte is kept. After `.close` or `.failure` everything is ignored.
+/// Limits and UTF-8 are checked before a byte is kept, those of a compressed message as it is inflated. After `.close` or
+/// `.failure` everything is ignored. One decoder reads one connection: a copy would share the state of decompression.
 public struct WebSocketDecoder: Sendable {
     public enum Role: Sendable {
         /// Reads what clients send: every frame must be masked.
@@ -33,21 +35,33 @@ public struct WebSocketDecoder: Sendable {
     private var held = 0
     private var frame = WebSocketFrameHeader()
     private var taken = 0
-    /// Opcode of the message whose fragments are being collected in `message`.
-    private var openMessage: WebSocketOpcode?
+    /// The message whose payload is being collected in `message`: from its first byte, or from its first fragment on.
+    private var openMessage: OpenMessage?
     private var message: [UInt8] = []
     private var control: [UInt8] = []
     private var utf8 = UTF8Validator()
+    /// Nil when no compression was agreed on.
+    private var inflater: Inflater?
 
-    public init(role: Role, maxMessageBytes: Int) {
+    private struct OpenMessage {
+        var opcode: WebSocketOpcode
+        var isCompressed: Bool
+    }
+
+    /// - Parameter deflate: what the handshake agreed on; nil refuses compressed messages.
+    public init(role: Role, maxMessageBytes: Int, deflate: DeflateAgreement? = nil) {
         self.role = role
         self.maxMessageBytes = maxMessageBytes
+        inflater = deflate.map { Inflater(takesOverContext: (role == .server ? $0.client : $0.server).takesOverContext) }
     }
 
     /// True after `.close` or `.failure`: further bytes are ignored.
     public var hasEnded: Bool {
         if case .ended = state { true } else { false }
     }
+
+    /// Whether a decompressor is in memory: about 42 KiB, see `DeflateAgreement.Direction.takesOverContext`.
+    public var holdsInflater: Bool { inflater?.isAllocated ?? false }
 
     /// Bytes held for a message that is not complete yet.
     public var bufferedBytes: Int { message.count + control.count + held }
@@ -76,10 +90,11 @@ public struct WebSocketDecoder: Sendable {
     private mutating func readHeader(
         _ bytes: UnsafeMutableRawBufferPointer, _ at: inout Int, _ handle: (WebSocketEvent) -> Void
     ) -> Bool {
+        let mayCompress = inflater != nil
         do throws(WebSocketError) {
             if held == 0 {
                 let rest = UnsafeRawBufferPointer(rebasing: bytes[at...])
-                guard let size = try frame.parse(rest, role: role) else {
+                guard let size = try frame.parse(rest, role: role, mayCompress: mayCompress) else {
                     for byte in rest { heldHeader[held] = byte; held += 1 }
                     at = bytes.count
                     return false
@@ -95,7 +110,7 @@ public struct WebSocketDecoder: Sendable {
                     let count = held
                     let span = heldHeader.span
                     isComplete = try span.withUnsafeBytes { header throws(WebSocketError) in
-                        try frame.parse(UnsafeRawBufferPointer(rebasing: header[..<count]), role: role) != nil
+                        try frame.parse(UnsafeRawBufferPointer(rebasing: header[..<count]), role: role, mayCompress: mayCompress) != nil
                     }
                 }
                 held = 0
@@ -118,6 +133,8 @@ public struct WebSocketDecoder: Sendable {
         } else if openMessage != nil {
             throw .unfinishedMessage
         }
+        // How long a compressed message becomes is seen while it is inflated.
+        if openMessage?.isCompressed ?? frame.isCompressed { return }
         if frame.length > maxMessageBytes - message.count { throw .messageTooBig }
     }
 
@@ -185,19 +202,26 @@ public struct WebSocketDecoder: Sendable {
     private mutating func takeData(
         _ piece: UnsafeRawBufferPointer, isWhole: Bool, _ handle: (WebSocketEvent) -> Void
     ) {
-        let opcode = openMessage ?? frame.opcode
+        let open = openMessage ?? OpenMessage(opcode: frame.opcode, isCompressed: frame.isCompressed)
         let isLast = taken == frame.length && frame.isFinal
-        if opcode == .text {
-            guard utf8.consume(piece), !isLast || utf8.isAtBoundary else { return fail(.invalidUTF8, handle) }
-        }
-        if isLast && isWhole && openMessage == nil {
-            state = .header
-            handle(opcode == .text ? .text(piece) : .binary(piece))
-            return
-        }
-        openMessage = opcode
-        if message.isEmpty { message.reserveCapacity(min(frame.length, Self.firstReserve)) }
-        message.append(contentsOf: piece)
+        do throws(WebSocketError) {
+            if open.isCompressed {
+                openMessage = open
+                try inflate(piece, isLast: isLast)
+            } else {
+                if open.opcode == .text { try checkText(piece) }
+                if isLast && isWhole && openMessage == nil {
+                    if open.opcode == .text { try checkTextEnd() }
+                    state = .header
+                    handle(open.opcode == .text ? .text(piece) : .binary(piece))
+                    return
+                }
+                openMessage = open
+                if message.isEmpty { message.reserveCapacity(min(frame.length, Self.firstReserve)) }
+                message.append(contentsOf: piece)
+            }
+            if isLast && open.opcode == .text { try checkTextEnd() }
+        } catch { return fail(error, handle) }
         if taken < frame.length { return }
         state = .header
         if frame.isFinal {
@@ -205,8 +229,33 @@ public struct WebSocketDecoder: Sendable {
             let whole = message
             message = []
             openMessage = nil
-            whole.withUnsafeBytes { handle(opcode == .text ? .text($0) : .binary($0)) }
+            whole.withUnsafeBytes { handle(open.opcode == .text ? .text($0) : .binary($0)) }
         }
+    }
+
+    /// RFC 6455 §8.1: fails at the first byte that cannot be UTF-8, also in the middle of a frame.
+    private mutating func checkText(_ piece: UnsafeRawBufferPointer) throws(WebSocketError) {
+        guard utf8.consume(piece) else { throw .invalidUTF8 }
+    }
+
+    private func checkTextEnd() throws(WebSocketError) {
+        guard utf8.isAtBoundary else { throw .invalidUTF8 }
+    }
+
+    private mutating func inflate(_ piece: UnsafeRawBufferPointer, isLast: Bool) throws(WebSocketError) {
+        guard let inflater else { throw .reservedBits }
+        try inflater.inflate(piece) { output throws(WebSocketError) in try collect(inflated: output) }
+        if isLast { try inflater.finish { output throws(WebSocketError) in try collect(inflated: output) } }
+    }
+
+    /// What came out is checked in the order of its bytes, so that an error does not depend on how they arrived.
+    private mutating func collect(inflated output: UnsafeRawBufferPointer) throws(WebSocketError) {
+        let fitting = UnsafeRawBufferPointer(rebasing: output.prefix(maxMessageBytes - message.count))
+        if openMessage?.opcode == .text { try checkText(fitting) }
+        if fitting.count < output.count { throw .messageTooBig }
+        let size = message.count + fitting.count
+        if size > message.capacity { message.reserveCapacity(min(maxMessageBytes, max(size, 2 * message.capacity))) }
+        message.append(contentsOf: fitting)
     }
 
     /// What a header alone may make us allocate; the rest follows the bytes that really arrive.
@@ -225,5 +274,6 @@ public struct WebSocketDecoder: Sendable {
         control = []
         held = 0
         openMessage = nil
+        inflater = nil
     }
 }

@@ -12,11 +12,30 @@ public enum WebSocketEvent {
     case close(code: UInt16?, reason: UnsafeRawBufferPointer)
     /// The peer broke the protocol: send a close frame with `error.closeCode` and end the connection.
     case failure(WebSocketError)
+
+    /// The frame that RFC 6455 wants as the answer: a pong to a ping (§5.5.2), a close frame to a close frame (§5.5.1) and to a
+    /// failure (§7.1.7). Nil for everything else. Clients pass a fresh random mask.
+    public func answer(mask: WebSocketMask? = nil) -> [UInt8]? {
+        switch self {
+        case .text, .binary, .pong: nil
+        case .ping(let payload): WebSocketFrame.pong(echoing: payload, mask: mask)
+        case .close(let code, _): WebSocketFrame.close(code, mask: mask)
+        case .failure(let error): WebSocketFrame.close(error, mask: mask)
+        }
+    }
+
+    /// True for the last event of a connection, `close` or `failure`: send the answer, then end it (§7.1.1).
+    public var isLast: Bool {
+        switch self {
+        case .close, .failure: true
+        case .text, .binary, .ping, .pong: false
+        }
+    }
 }
 
 /// Why a WebSocket connection must be failed (RFC 6455 §7.1.7).
 public enum WebSocketError: Error, Sendable, Hashable {
-    /// A reserved bit was set although no extension was negotiated (§5.2).
+    /// A reserved bit was set that no negotiated extension gives a meaning there (§5.2, RFC 7692 §6.1).
     case reservedBits
     /// An opcode between 3 and 7 or above 10 (§5.2).
     case unknownOpcode
@@ -30,19 +49,21 @@ public enum WebSocketError: Error, Sendable, Hashable {
     case unexpectedContinuation
     /// A new data message before the open one was finished (§5.4).
     case unfinishedMessage
-    /// A 64-bit length with the highest bit set (§5.2).
+    /// A length that is not in its shortest form, or a 64-bit one with the highest bit set (§5.2).
     case impossibleLength
     /// A close frame of one byte, or a code that may not be sent (§5.5.1, §7.4).
     case badCloseCode
     /// A text message or a close reason that is not UTF-8 (§8.1).
     case invalidUTF8
-    /// The message would grow beyond the receiver's limit (§7.4.1, 1009).
+    /// The payload of a compressed message is not DEFLATE data, or ends inside a block (RFC 7692 §7.2.2).
+    case badCompression
+    /// The message would grow beyond the receiver's limit, also while it is decompressed (§7.4.1, 1009).
     case messageTooBig
 
     /// The status code for the close frame: 1002, 1007 or 1009.
     public var closeCode: UInt16 {
         switch self {
-        case .invalidUTF8: 1007
+        case .invalidUTF8, .badCompression: 1007
         case .messageTooBig: 1009
         default: 1002
         }
@@ -51,16 +72,17 @@ public enum WebSocketError: Error, Sendable, Hashable {
     /// A plain sentence for the close frame's reason and the log; at most 123 bytes.
     public var reason: String {
         switch self {
-        case .reservedBits: "reserved bits set without an extension"
+        case .reservedBits: "reserved bit set without an extension for it"
         case .unknownOpcode: "unknown opcode"
         case .wrongMasking: "frame masked the wrong way for its direction"
         case .longControlFrame: "control frame longer than 125 bytes"
         case .fragmentedControlFrame: "fragmented control frame"
         case .unexpectedContinuation: "continuation without a message"
         case .unfinishedMessage: "new message before the last one ended"
-        case .impossibleLength: "payload length out of range"
+        case .impossibleLength: "payload length out of range or not in its shortest form"
         case .badCloseCode: "invalid close code"
         case .invalidUTF8: "text is not UTF-8"
+        case .badCompression: "compressed payload is broken"
         case .messageTooBig: "message too big"
         }
     }

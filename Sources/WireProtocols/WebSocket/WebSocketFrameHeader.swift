@@ -2,22 +2,33 @@
 ///
 /// ```
 /// byte 0   FIN RSV RSV RSV  opcode(4)
-/// byte 1   MASK  length(7): 0...125 | 126 → 2 more bytes | 127 → 8 more bytes, highest bit 0
+/// byte 1   MASK  length(7): 0...125 | 126 → 2 more bytes | 127 → 8 more bytes, highest bit 0; always the shortest form
 ///          then the 4 bytes of the mask, if MASK
 /// ```
 struct WebSocketFrameHeader: Sendable {
+    /// RSV1 in the first byte.
+    static let compressedBit: UInt8 = 0x40
+
     var isFinal = true
+    /// RSV1 on the first frame of a message: its payload is compressed (RFC 7692 §6).
+    var isCompressed = false
     var opcode = WebSocketOpcode.text
     var length = 0
     var mask: WebSocketMask?
 
     /// Reads a header at the start of `bytes` and returns its size (2...14), or nil when more bytes are needed.
-    /// What the first two bytes already rule out is refused without waiting for the rest.
-    mutating func parse(_ bytes: UnsafeRawBufferPointer, role: WebSocketDecoder.Role) throws(WebSocketError) -> Int? {
+    /// What the first bytes already rule out is refused without waiting for the rest.
+    /// - Parameter mayCompress: whether permessage-deflate was agreed on.
+    mutating func parse(
+        _ bytes: UnsafeRawBufferPointer, role: WebSocketDecoder.Role, mayCompress: Bool = false
+    ) throws(WebSocketError) -> Int? {
         guard let first = bytes.first else { return nil }
-        if first & 0x70 != 0 { throw .reservedBits }
+        if first & 0x30 != 0 { throw .reservedBits }
         guard let opcode = WebSocketOpcode(rawValue: first & 0x0F) else { throw .unknownOpcode }
         self.opcode = opcode
+        isCompressed = first & Self.compressedBit != 0
+        // RFC 7692 §6.1: never on a control frame, and of a message on its first frame only.
+        if isCompressed && !(mayCompress && (opcode == .text || opcode == .binary)) { throw .reservedBits }
         isFinal = first & 0x80 != 0
         if opcode.isControl && !isFinal { throw .fragmentedControlFrame }
 
@@ -33,11 +44,13 @@ struct WebSocketFrameHeader: Sendable {
             size = 4
             guard bytes.count >= size else { return nil }
             length = Int(UInt16(bigEndian: bytes.loadUnaligned(fromByteOffset: 2, as: UInt16.self)))
+            if length < 126 { throw .impossibleLength }
         case 127:
             if bytes.count > 2 && bytes[2] & 0x80 != 0 { throw .impossibleLength }
             size = 10
             guard bytes.count >= size else { return nil }
             length = Int(UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 2, as: UInt64.self)))
+            if length < 65_536 { throw .impossibleLength }
         default:
             length = Int(short)
         }

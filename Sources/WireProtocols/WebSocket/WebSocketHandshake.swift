@@ -1,14 +1,25 @@
 import Crypto
 public import HTTPTypes
 
-/// The opening handshake (RFC 6455 §4), both ends. No subprotocol and no extension is ever negotiated: the strictest of
-/// the stock clients accept neither (contract §1.2).
+/// The opening handshake (RFC 6455 §4), both ends. No subprotocol is ever negotiated. The one extension is permessage-deflate
+/// (RFC 7692), for those who ask for it here: the strictest of the stock clients accept none (contract §1.2).
 public enum WebSocketHandshake {
     // MARK: Server
 
-    /// The bytes of the `101` that answers `request`, or why it is none. Clients may write `Upgrade` and `Connection` as
-    /// token lists of any case; the answer has exactly one token each.
-    public static func respond(to request: HTTPInboundRequest) -> Result<[UInt8], HTTPFailure> {
+    /// A request that can be accepted: send `response`, then the connection speaks WebSocket.
+    public struct Acceptance: Sendable, Hashable {
+        /// The bytes of the `101`.
+        public var response: [UInt8]
+        /// How messages may be compressed; nil when they may not.
+        public var deflate: DeflateAgreement?
+    }
+
+    /// The `101` that answers `request`, or why it is none. Clients may write `Upgrade` and `Connection` as token lists of
+    /// any case; the answer has exactly one token each.
+    /// - Parameter deflate: how to compress for a client that offers it; nil takes up no offer.
+    public static func respond(
+        to request: HTTPInboundRequest, deflate: DeflateSettings? = nil
+    ) -> Result<Acceptance, HTTPFailure> {
         guard request.method == .get, request.isHTTP11 else { return .failure(.badHandshake(.method)) }
         let fields = request.fields
         guard fields.hasToken("websocket", in: .upgrade), fields.hasToken("upgrade", in: .connection) else {
@@ -18,15 +29,17 @@ public enum WebSocketHandshake {
         guard versions == ["13"] else { return .failure(.unsupportedWebSocketVersion) }
         let keys = fields[values: .secWebSocketKey]
         guard keys.count == 1, Base64.isSixteenBytes(keys[0]) else { return .failure(.badHandshake(.key)) }
-        let head = """
+        guard let offers = WebSocketExtension.list(fields) else { return .failure(.badHandshake(.extensions)) }
+        let chosen = deflate.flatMap { DeflateNegotiation.answer(offers, $0) }
+        var head = """
             HTTP/1.1 101 Switching Protocols\r
             Upgrade: websocket\r
             Connection: Upgrade\r
             Sec-WebSocket-Accept: \(accept(for: keys[0]))\r
-            \r
 
             """
-        return .success(Array(head.utf8))
+        if let chosen { head += "Sec-WebSocket-Extensions: \(chosen.response.text)\r\n" }
+        return .success(Acceptance(response: Array((head + "\r\n").utf8), deflate: chosen?.agreement))
     }
 
     /// The value of Sec-WebSocket-Accept for a key (RFC 6455 §4.2.2, step 5.4).
@@ -42,8 +55,10 @@ public enum WebSocketHandshake {
     }
 
     /// The bytes of an upgrade request for `target` (path and query, already percent-encoded) at `host` (`host[:port]`).
-    /// `fields` go along as they are.
-    public static func request(host: String, target: String, key: String, fields: HTTPFields = [:]) -> [UInt8] {
+    /// `fields` go along as they are. With `deflate` compression is offered.
+    public static func request(
+        host: String, target: String, key: String, deflate: DeflateSettings? = nil, fields: HTTPFields = [:]
+    ) -> [UInt8] {
         var head = """
             GET \(target) HTTP/1.1\r
             Host: \(host)\r
@@ -53,6 +68,7 @@ public enum WebSocketHandshake {
             Sec-WebSocket-Version: 13\r
 
             """
+        if let deflate { head += "Sec-WebSocket-Extensions: \(DeflateNegotiation.offer(deflate).text)\r\n" }
         for field in fields { head += "\(field.name.rawName): \(field.value)\r\n" }
         return Array((head + "\r\n").utf8)
     }
@@ -65,18 +81,24 @@ public enum WebSocketHandshake {
         case upgrade
         /// Sec-WebSocket-Accept is missing or does not fit the key.
         case accept
-        /// The server chose an extension or subprotocol that was not offered.
+        /// The server chose an extension or subprotocol that was not offered, or other parameters.
         case negotiation
     }
 
     /// Checks the answer to `request`; after success the connection speaks WebSocket.
-    public static func check(_ response: HTTPInboundResponse, key: String) throws(Refusal) {
+    /// - Parameter deflate: what the request offered.
+    /// - Returns: how messages may be compressed; nil when they may not.
+    @discardableResult
+    public static func check(
+        _ response: HTTPInboundResponse, key: String, deflate: DeflateSettings? = nil
+    ) throws(Refusal) -> DeflateAgreement? {
         guard response.status.code == 101 else { throw .status(response.status.code) }
         let fields = response.fields
         guard fields.hasToken("websocket", in: .upgrade), fields.hasToken("upgrade", in: .connection) else {
             throw .upgrade
         }
         guard fields[values: .secWebSocketAccept] == [accept(for: key)] else { throw .accept }
-        guard fields[.secWebSocketExtensions] == nil, fields[.secWebSocketProtocol] == nil else { throw .negotiation }
+        guard fields[.secWebSocketProtocol] == nil, let chosen = WebSocketExtension.list(fields) else { throw .negotiation }
+        return try DeflateNegotiation.check(chosen, deflate)
     }
 }

@@ -11,6 +11,8 @@ struct FanoutLoad {
     let burst: Int
     let textBytes: Int
     let speech: Speech
+    /// The server's certificate; nil without TLS.
+    let trusting: String?
 
     /// How a server is spoken to.
     enum Speech {
@@ -21,7 +23,7 @@ struct FanoutLoad {
     }
 
     func run(against server: ServerProcess) throws -> Sample {
-        let swarm = try Swarm(port: server.port)
+        let swarm = try Swarm(port: server.port, trusting: trusting)
         for _ in 0..<observers { _ = try swarm.connect(speech == .plain ? "/observe" : Realtime.target) }
         let publisher = try swarm.connect(speech == .plain ? "/publish" : Realtime.target)
         if speech == .plain { try swarm.finishUpgrades() } else { try Realtime.begin(swarm, publisher) }

@@ -9,6 +9,8 @@ final class LoadPeer {
     /// The sequence number of the last message seen or sent, as the load at hand uses it.
     var sequence = 0
     var sentNs: UInt64 = 0
+    /// Nil without TLS.
+    var session: LoadTLS.Session?
     /// Bytes of an unfinished frame.
     private var held: [UInt8] = []
 
@@ -18,7 +20,9 @@ final class LoadPeer {
     }
 
     /// Sends all of it, waiting for room if need be.
-    func send(_ bytes: [UInt8]) throws {
+    func send(_ bytes: [UInt8]) throws { try sendRaw(session?.encrypt(bytes) ?? bytes) }
+
+    func sendRaw(_ bytes: [UInt8]) throws {
         var sent = 0
         while sent < bytes.count {
             let count = bytes.withUnsafeBytes {

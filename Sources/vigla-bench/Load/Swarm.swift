@@ -9,11 +9,20 @@ final class Swarm {
     private let bufferBytes = 256 << 10
     private let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: 512)
     private(set) var peers: [LoadPeer] = []
+    private let tls: LoadTLS?
 
-    init(port: UInt16) throws {
+    /// - Parameter trusting: the server's certificate; nil without TLS.
+    init(port: UInt16, trusting: String? = nil) throws {
         self.port = port
+        tls = try trusting.map { try LoadTLS(trusting: $0) }
         epoll = vigla_epoll_create()
         guard epoll >= 0 else { throw BenchError.system("epoll_create1", errno: -epoll) }
+    }
+
+    /// Ends every connection with a reset, which leaves no port occupied.
+    func reset() {
+        for peer in peers { _ = vigla_close_reset(peer.fd) }
+        peers = []
     }
 
     deinit {
@@ -44,6 +53,7 @@ final class Swarm {
         guard failure == 0 else { throw BenchError.system("connect", errno: failure) }
         _ = vigla_set_no_delay(fd)
         let peer = LoadPeer(index: peers.count, fd: fd)
+        if let tls { peer.session = try tls.connect(peer) }
         peers.append(peer)
         let added = vigla_epoll_control(epoll, vigla_epoll_add, fd, vigla_epollin, UInt64(peer.index))
         guard added == 0 else { throw BenchError.system("epoll_ctl", errno: -added) }
@@ -64,7 +74,9 @@ final class Swarm {
             if got == -Int(EAGAIN) { continue }
             guard got > 0 else { throw BenchError.connectionLost("connection \(peer.index), \(got)") }
             let now = vigla_monotonic_ns()
-            try peer.receive(UnsafeRawBufferPointer(start: buffer, count: got)) { try body(peer, $0, now) }
+            var bytes = UnsafeRawBufferPointer(start: buffer, count: got)
+            if let session = peer.session { bytes = try session.decrypt(bytes, peer) }
+            try peer.receive(bytes) { try body(peer, $0, now) }
         }
         return true
     }

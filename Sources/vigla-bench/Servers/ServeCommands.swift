@@ -11,6 +11,7 @@ struct ServeBaseline: ParsableCommand {
 
     enum Form: String, ExpressibleByArgument { case echo, fanout, corked }
     @Argument var form: Form
+    @OptionGroup var tls: ServedTLS
 
     func run() throws {
         cbaseline_end_with_parent()
@@ -20,7 +21,7 @@ struct ServeBaseline: ParsableCommand {
             case .fanout: CBASELINE_FANOUT
             case .corked: CBASELINE_FANOUT_CORKED
             }
-        throw BenchError.system("serve-baseline", errno: -cbaseline_serve(number))
+        throw BenchError.system("serve-baseline", errno: -cbaseline_serve(number, tls.tlsCert, tls.tlsKey))
     }
 }
 
@@ -41,22 +42,34 @@ struct ServeFanout: ParsableCommand {
         commandName: "serve-fanout", abstract: "A broadcast server on DispatchNet.", shouldDisplay: false)
 
     @Option var loops = 1
+    @OptionGroup var tls: ServedTLS
 
     func run() throws {
         cbaseline_end_with_parent()
-        try serve(loops: loops) { group in
+        try serve(loops: loops, tls: tls.server()) { group in
             let audiences = group.loops.map { Audience($0) }
             return { FanoutHandler($0, audiences) }
         }
     }
 }
 
+/// The certificate of a child, if it is to have one.
+struct ServedTLS: ParsableArguments {
+    @Option var tlsCert: String?
+    @Option var tlsKey: String?
+
+    func server() throws -> TLSServer? {
+        guard let tlsCert, let tlsKey else { return nil }
+        return try TLSServer(certificate: tlsCert, key: tlsKey)
+    }
+}
+
 private func serve(
-    loops: Int, _ makeHandlers: (EventLoopGroup) -> @Sendable (Connection) -> any ConnectionHandler
+    loops: Int, tls: TLSServer? = nil, _ makeHandlers: (EventLoopGroup) -> @Sendable (Connection) -> any ConnectionHandler
 ) throws {
     let group = try EventLoopGroup(count: loops)
     let listener = try Listener.bind(host: "127.0.0.1", port: 0)
-    listener.start(on: group, makeHandler: makeHandlers(group))
+    listener.start(on: group, tls: tls, makeHandler: makeHandlers(group))
     print("ready \(listener.port)")
     fflush(nil)
     while true { pause() }

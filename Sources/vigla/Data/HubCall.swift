@@ -12,6 +12,7 @@ struct Target: ParsableArguments {
         help: "Place in a hub, such as http://127.0.0.1:9000/users/ana?ns=demo (ns: namespace, if not the hub's default).",
         transform: HubURL.init(argument:))
     var url: HubURL
+    @OptionGroup var trust: Trust
     @Option(help: ArgumentHelp("Token to act with. A hub with --dev also takes \"owner\", whom no rule stops.", valueName: "token")) var auth: String?
 }
 
@@ -29,6 +30,7 @@ enum HubCall {
         do throws(NetError) { group = try EventLoopGroup(count: 1) } catch { fail("\(error)") }
         var settings = HubClientSettings()
         settings.reconnects = reconnects
+        settings.tls = target.trust.client(for: target.url.address)
         let progress = Progress()
         let address = target.url.address
         let client = HubClient(address, on: group.next(), settings: settings) { state in
@@ -51,14 +53,24 @@ enum HubCall {
         dispatchMain()
     }
 
+    /// Takes leave of the hub and ends the program: a hub that sees the end of TLS missing must take the connection for cut off.
+    static func leave(_ client: HubClient) {
+        client.close()
+        // In a later turn of the loop: what was said last has left.
+        _ = client.loop.schedule(afterMs: 1, everyMs: nil) { end() }
+    }
+
     /// Says why it did not work, and what to do about it.
     static func stop(_ error: ClientError, _ address: HubAddress, doing: String? = nil) -> Never {
         var text = (doing.map { "\($0): " } ?? "") + error.description
         switch error {
         case .unreachable where text.contains("nobody listens"):
             text += "\nIs the hub running? Start one with: vigla serve --port \(address.port)   (add --dev to try things out)"
+        case .unreachable: text += Trust.advice(text)
         case .refused(let failure) where failure.known == .permissionDenied:
-            text += "\nThe hub's rules do not allow this. Act as a user with --auth TOKEN; a hub without a rules file denies everything."
+            text += "\nThe hub's rules do not allow this; a hub without a rules file denies everything. On a hub with --dev act as a user: --auth TOKEN."
+        case .refused(let failure) where failure.known == .invalidToken:
+            text += "\nOnly a hub with --dev trusts \"owner\" and the tokens of 'vigla token mint'."
         default: break
         }
         fail(text)

@@ -18,7 +18,7 @@ struct Get: ParsableCommand {
                 switch result {
                 case .success(let value):
                     StandardStream.output.line(value.json)
-                    end()
+                    HubCall.leave(client)
                 case .failure(let error): HubCall.stop(error, url.address)
                 }
             }
@@ -67,8 +67,9 @@ struct Watch: ParsableCommand {
                 switch observation {
                 case .event(let event, let seq):
                     StandardStream.output.write([UInt8(ascii: "{")] + ObservePush(event, seq: seq).rest + [UInt8(ascii: "\n")])
-                    if left.take() { end() }
+                    if left.take() { HubCall.leave(client) }
                 case .restarted: StandardStream.output.line("{\"event\":\"restarted\"}")
+                case .ended(.closed): break
                 case .ended(let error): HubCall.stop(error, url.address)
                 }
             }

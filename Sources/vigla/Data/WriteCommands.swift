@@ -62,7 +62,7 @@ struct Remove: ParsableCommand {
         HubCall.run(target) { client in
             client.remove(url.path) { result in
                 if case .failure(let error) = result { HubCall.stop(error, url.address) }
-                end()
+                HubCall.leave(client)
             }
         }
     }
@@ -77,7 +77,7 @@ private enum Write {
                 switch result {
                 case .success(let success):
                     if let key = success.key { StandardStream.output.line(key.string) }
-                    end()
+                    HubCall.leave(client)
                 case .failure(let error): HubCall.stop(error, address)
                 }
             }

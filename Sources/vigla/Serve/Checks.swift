@@ -10,6 +10,17 @@ enum Checks {
         }
     }
 
+    /// Origins separated by commas (RFC 6454 §7), or `*`.
+    static func origins(_ text: String) -> [String]? {
+        let origins = text.split(separator: ",").map { String($0.drop { $0 == " " }) }
+        let areGood = origins.allSatisfy { origin in
+            if origin == "*" || origin == "null" { return true }
+            guard let marks = origin.firstRange(of: "://"), marks.lowerBound > origin.startIndex else { return false }
+            return !origin[marks.upperBound...].isEmpty && !origin[marks.upperBound...].contains { "/?# ".contains($0) }
+        }
+        return areGood && !origins.isEmpty ? origins : nil
+    }
+
     static func isNamespace(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in

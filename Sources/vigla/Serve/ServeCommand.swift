@@ -14,6 +14,7 @@ struct Serve: ParsableCommand {
 
             Every option can also be set in the environment (--log-level as VIGLA_LOG_LEVEL, and so on) and in a JSON file \
             ({"log-level":"debug"}) named by --config. The command line wins over the environment, the environment over the file. \
+            Sent SIGHUP, the hub reads the certificate of --tls-cert again, without touching open connections. \
             All faults are reported together before the port is opened, and the exit code is then 78.
 
             Without --rules everything is denied, unless --dev is given. --dev is for your own machine only: unsigned tokens and \
@@ -22,6 +23,10 @@ struct Serve: ParsableCommand {
 
     @Option(help: ArgumentHelp("Address to listen on. Default: 127.0.0.1, this machine only.", valueName: "address")) var host: String?
     @Option(help: ArgumentHelp("Port to listen on; 0 lets the system choose. Default: 9000.", valueName: "number")) var port: String?
+    @Option(help: ArgumentHelp("Certificate (PEM, with those that lead to its authority): the port then speaks TLS (https, wss).", valueName: "file"))
+    var tlsCert: String?
+    @Option(help: ArgumentHelp("Private key of the certificate (PEM, without passphrase).", valueName: "file")) var tlsKey: String?
+    @Option(help: ArgumentHelp("Port for TLS, beside a --port that stays plain; 0 lets the system choose.", valueName: "number")) var tlsPort: String?
     @Option(help: ArgumentHelp("Folder that keeps the data; it is made if missing. Default: ./data.", valueName: "folder")) var data: String?
     @Flag(help: "Keep nothing on disk: all data is gone when the hub stops.") var memory = false
     @Option(help: ArgumentHelp("Security rules (see 'vigla rules check').", valueName: "file")) var rules: String?
@@ -35,6 +40,10 @@ struct Serve: ParsableCommand {
     @Option(help: ArgumentHelp("trace, debug, info, notice, warning, error or critical. Default: info.", valueName: "level")) var logLevel: String?
     @Option(help: ArgumentHelp("Form of the log on standard error: text, or json for one object a line. Default: text.", valueName: "text|json"))
     var logFormat: String?
+    @Option(help: ArgumentHelp("Web pages that may connect, as origins separated by commas; * for all. Default: all, with --dev those of this machine.", valueName: "origins"))
+    var allowOrigin: String?
+    @Option(help: ArgumentHelp("Who may read /.metrics: loopback (programs on this machine), all or off. Default: loopback.", valueName: "loopback|all|off"))
+    var metrics: String?
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
 
     func run() throws {
@@ -51,8 +60,9 @@ struct Serve: ParsableCommand {
     /// What the command line says.
     private var given: [ServeOption: String] {
         var given: [ServeOption: String] = [
-            .host: host, .port: port, .data: data, .rules: rules, .namespace: namespace, .web: web, .config: config, .durability: durability,
-            .loops: loops, .logLevel: logLevel, .logFormat: logFormat,
+            .host: host, .port: port, .tlsCert: tlsCert, .tlsKey: tlsKey, .tlsPort: tlsPort, .data: data, .rules: rules,
+            .namespace: namespace, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
+            .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics,
         ].compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if dev { given[.dev] = "true" }
@@ -74,19 +84,18 @@ struct Serve: ParsableCommand {
 
     private func start(_ configuration: ServeConfiguration) -> Never {
         signal(SIGPIPE, SIG_IGN)
-        OpenFiles.raiseLimit()
         let (level, format) = (configuration.logLevel, configuration.logFormat)
         LoggingSystem.bootstrap { label in LogLines(label: label, format: format, level: level) }
         for warning in configuration.warnings { StandardStream.error.line(warning) }
-        let stop = StopSignals()
+        let signals = ProcessSignals()
         let server: Server
         do throws(ServerError) {
             server = try Server(configuration.settings, logger: Logger(label: "vigla"))
         } catch {
             fail("\(error)")
         }
-        StandardStream.output.line(configuration.readyLine(port: server.port))
-        stop.begin { server.stop { end() } }
+        StandardStream.output.line(configuration.readyLine(server))
+        signals.begin(stop: { server.stop { end() } }, reload: { server.reloadCertificate() })
         dispatchMain()
     }
 }

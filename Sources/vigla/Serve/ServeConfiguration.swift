@@ -1,3 +1,4 @@
+import DispatchNet
 import HubServer
 import Journal
 import Logging
@@ -22,9 +23,12 @@ struct ServeConfiguration {
     }
 
     /// `vigla ready on http://127.0.0.1:9000 (namespace default, data ./data, rules FILE)`: scripts wait for this line.
-    func readyLine(port: UInt16) -> String {
+    /// With a certificate `https://…`, and with plain and TLS on two ports `http://… and https://…`.
+    func readyLine(_ server: Server) -> String {
         let host = settings.host.utf8.contains(UInt8(ascii: ":")) ? "[\(settings.host)]" : settings.host
-        return "vigla ready on http://\(host):\(port) (namespace \(settings.namespace), data \(settings.dataFolder ?? "memory"), rules \(rulesText))"
+        let isPlain = settings.tls == nil || server.securePort != nil
+        let places = "\(isPlain ? "http" : "https")://\(host):\(server.port)" + (server.securePort.map { " and https://\(host):\($0)" } ?? "")
+        return "vigla ready on \(places) (namespace \(settings.namespace), data \(settings.dataFolder ?? "memory"), rules \(rulesText))"
     }
 
     /// Goes through the options and notes what is wrong with each.
@@ -43,8 +47,11 @@ struct ServeConfiguration {
                 made.logLevel = level
             }
             if let format = value(.logFormat, "text or json", LogLines.Format.init(rawValue:)) { made.logFormat = format }
+            if let metrics = value(.metrics, "loopback, all or off", MetricsAccess.init(rawValue:)) { made.settings.metrics = metrics }
+            made.settings.allowedOrigins = value(.allowOrigin, "origins such as https://app.example, separated by commas, or *", Checks.origins)
             made.settings.isDev = value(.dev, "true or false", Checks.flag) ?? false
             resolveHost(mayLeaveMachine: mayLeaveMachine)
+            resolveTLS()
             resolveData()
             resolveRules()
             resolveWeb()
@@ -63,6 +70,26 @@ struct ServeConfiguration {
             guard made.settings.isDev, !Checks.isLoopback(made.settings.host), !mayLeaveMachine else { return }
             faults.append(
                 "\(found?.source ?? "--host"): --dev trusts everybody, so it listens on this machine only, not on \(made.settings.host); leave out --dev, or set VIGLA_DEV_ANY_HOST=1 if every machine that can reach this port may do everything")
+        }
+
+        /// The files are read here, so that what is wrong with them shows before a port opens.
+        private mutating func resolveTLS() {
+            let certificate = layers.find(.tlsCert)
+            let key = layers.find(.tlsKey)
+            let port = value(.tlsPort, "a port (0…65535)", UInt16.init)
+            switch (certificate, key) {
+            case (let certificate?, let key?):
+                do throws(TLSFaults) {
+                    made.settings.tls = try ServerTLS(certificate: certificate.text, key: key.text, port: port)
+                } catch { faults += error.errors.map { "\($0.file == key.text ? key.source : certificate.source): \($0)" } }
+                if let port, port != 0, port == made.settings.port {
+                    faults.append("\(layers.find(.tlsPort)?.source ?? "--tls-port"): \(port) is already the plain port; leave it out to speak TLS only")
+                }
+            case (let certificate?, nil): faults.append("\(certificate.source): TLS needs the private key too (--tls-key)")
+            case (nil, let key?): faults.append("\(key.source): TLS needs the certificate too (--tls-cert)")
+            case (nil, nil):
+                if let found = layers.find(.tlsPort) { faults.append("\(found.source): TLS needs a certificate and its key (--tls-cert, --tls-key)") }
+            }
         }
 
         /// `--data` and `--memory` exclude each other where they are written; between layers the stronger one decides.

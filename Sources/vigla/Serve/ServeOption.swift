@@ -3,14 +3,19 @@
 ///     --log-level debug     VIGLA_LOG_LEVEL=debug     { "log-level": "debug" }
 enum ServeOption: String, CaseIterable {
     case host, port, data, memory, rules, namespace, web, durability, loops, dev, config
+    case tlsCert = "tls-cert"
+    case tlsKey = "tls-key"
+    case tlsPort = "tls-port"
     case logLevel = "log-level"
     case logFormat = "log-format"
+    case allowOrigin = "allow-origin"
+    case metrics
 
     enum Kind { case text, number, flag }
 
     var kind: Kind {
         switch self {
-        case .port, .loops: .number
+        case .port, .tlsPort, .loops: .number
         case .memory, .dev: .flag
         default: .text
         }

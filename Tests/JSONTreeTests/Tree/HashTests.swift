@@ -65,3 +65,25 @@ import Testing
         #expect(root.hash == old)
     }
 }
+
+/// What SDKs are known to compute in place of the contract's hash (contract §4.5).
+@Suite struct HashToleranceTests {
+    @Test func javaScriptsDoubles_belowAPowerOfTwo_areTolerated() {
+        let value = Node.double(63.99999999999999)
+        #expect(value.hash != Node.int(64).hash)
+        #expect(value.hasHash(Node.int(64).hash), "taken for 64 there")
+        #expect((["a": value, "b": -7.999999999999999] as Node).hasHash((["a": 64, "b": -8] as Node).hash))
+        #expect(!Node.double(63.9).hasHash(Node.int(64).hash) && !Node.int(64).hasHash(value.hash))
+        for other in [0.1, 1.5, -2.25, 1e300, 3] as [Double] { #expect(Node.number(other).hasHash(Node.number(other).hash)) }
+    }
+
+    @Test func applesOrder_whenAllChildrenHavePriorities_isTolerated() {
+        // The text of an object in key order, hashed by hand: what the SDK sends when all have priorities.
+        let (a, b) = (Node.int(1).with(priority: 2), Node.int(2).with(priority: 1))
+        let text = ":a:\(a.hash):b:\(b.hash)"
+        let sent = sha1Base64(text)
+        #expect((["a": a, "b": b] as Node).hash != sent)
+        #expect((["a": a, "b": b] as Node).hasHash(sent))
+        #expect(!(["a": a, "b": b, "c": 3] as Node).hasHash(sha1Base64("\(text):c:\(Node.int(3).hash)")), "one without: the contract's order")
+    }
+}

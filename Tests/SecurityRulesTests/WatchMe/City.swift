@@ -19,7 +19,7 @@ struct City {
     }
 
     /// `Examples/watchme`, found upwards from this file.
-    private static func exampleFolder() throws -> URL {
+    static func exampleFolder() throws -> URL {
         var folder = URL(filePath: #filePath)
         repeat {
             folder.deleteLastPathComponent()

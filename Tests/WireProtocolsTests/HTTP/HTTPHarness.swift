@@ -41,8 +41,8 @@ extension HTTPInboundRequest {
 }
 
 extension HTTPResponseParser {
-    static func responses(_ pieces: [[UInt8]]) -> [HTTPInboundResponse] {
-        var parser = HTTPResponseParser()
+    static func responses(_ pieces: [[UInt8]], limits: HTTPLimits = HTTPLimits()) -> [HTTPInboundResponse] {
+        var parser = HTTPResponseParser(limits: limits)
         var heard: [HTTPInboundResponse] = []
         for piece in pieces {
             piece.withUnsafeBytes { bytes in

@@ -23,7 +23,7 @@ import Testing
                 "gauth owner false {\"token\":{\"a.b/c\":{\"0\":\"y\"}},\"uid\":\"x\"}"),
             ("gauth", "{\"cred\":\"owner\",\"authvar\":{}}", "gauth owner false null"), ("unauth", "{}", "unauth"),
             ("appcheck", "{\"token\":\"t\"}", "appCheck t"), ("unappcheck", "{}", "unappCheck"), ("unappeck", "{}", "unappCheck"),
-            ("l", "{\"p\":\"/\"}", "unknown l"), ("", "[]", "unknown "), ("wat", "5", "unknown wat"), ("unauth", "null", "unauth"),
+            ("l", "{\"p\":\"/\"}", "listen / - - -"), ("u", "{\"p\":\"/\"}", "unlisten / - -"), ("", "[]", "unknown "), ("wat", "5", "unknown wat"), ("unauth", "null", "unauth"),
         ]
         for (action, body, summary) in cases {
             #expect(RealtimeMessage.action(action, body) == summary)

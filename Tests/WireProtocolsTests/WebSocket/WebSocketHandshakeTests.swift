@@ -17,7 +17,7 @@ import Testing
 
     static func respond(_ head: String) throws -> Result<String, HTTPFailure> {
         let request = try #require(try HTTPRequestParser.requests([utf8(head)]).first?.get())
-        return WebSocketHandshake.respond(to: request).map { text($0) }
+        return WebSocketHandshake.respond(to: request).map { text($0.response) }
     }
 
     static let answer =
@@ -54,6 +54,7 @@ import Testing
             (Self.request(key: "dGhlIHNhbXBsZSBub25jZQ=a"), .badHandshake(.key), 400),
             (Self.request(key: "dGhlIHNhbXBsZSBub25jZ!=="), .badHandshake(.key), 400),
             (Self.request(extra: "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"), .badHandshake(.key), 400),
+            (Self.request(extra: "Sec-WebSocket-Extensions: permessage-deflate; =\r\n"), .badHandshake(.extensions), 400),
             (Self.request("POST /.ws HTTP/1.1"), .badHandshake(.method), 400),
             (Self.request("GET /.ws HTTP/1.0"), .badHandshake(.method), 400),
         ]
@@ -82,7 +83,7 @@ import Testing
         #expect(request.host == "localhost:9000")
         #expect(request.fields[.userAgent] == "vigla")
         #expect(request.asksForWebSocket)
-        let answer = try WebSocketHandshake.respond(to: request).get()
+        let answer = try WebSocketHandshake.respond(to: request).get().response
         let good = try #require(HTTPResponseParser.responses([answer]).first)
         #expect(throws: Never.self) { try WebSocketHandshake.check(good, key: key) }
         #expect(throws: WebSocketHandshake.Refusal.accept) { try WebSocketHandshake.check(good, key: key.lowercased() + "x") }

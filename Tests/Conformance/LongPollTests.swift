@@ -27,7 +27,7 @@ import WireProtocols
 
     // MARK: A conversation
 
-    @Test func check19_20_conversation_isAnsweredInOrder() throws {
+    @Test func checklist_019_020_conversation_isAnsweredInOrder() throws {
         let server = try TestServer()
         let peer = try LongPollPeer(server)
         #expect(peer.hello.node(at: "d/t") == "h" && peer.hello.node(at: "d/d/h") == "localhost:9000" && peer.session.utf8.count == 32)
@@ -55,7 +55,7 @@ import WireProtocols
         #expect(try peer.messages(2)[1].node(at: "d/b/d") == Node.string(Text(text)))
     }
 
-    @Test func check21_newerPoll_releasesTheOlder() throws {
+    @Test func checklist_021_newerPoll_releasesTheOlder() throws {
         let peer = try LongPollPeer(TestServer())
         try peer.poll()
         // Returns when the first poll was answered; nothing else could have answered it.
@@ -63,7 +63,7 @@ import WireProtocols
         #expect(peer.heard.isEmpty && peer.closed == nil)
     }
 
-    @Test func check22_heldPoll_isAnsweredAfterItsTime() throws {
+    @Test func checklist_022_heldPoll_isAnsweredAfterItsTime() throws {
         let server = try TestServer {
             $0.limits.longPoll.holdSeconds = 2
             $0.limits.requestSeconds = 1
@@ -76,7 +76,7 @@ import WireProtocols
         #expect(try peer.messages(1)[0].node(at: "d/r") == 1)
     }
 
-    @Test func check23_segmentsInTheWrongOrder_areReassembled() throws {
+    @Test func checklist_023_024_segmentsInTheWrongOrder_areReassembled() throws {
         let server = try TestServer()
         let watcher = try Self.watcher(server, "/a")
         let peer = try LongPollPeer(server)
@@ -108,7 +108,7 @@ import WireProtocols
 
     // MARK: Keys and ends
 
-    @Test func check30_wrongPassword_isRefusedAndChangesNothing() throws {
+    @Test func checklist_030_wrongPassword_isRefusedAndChangesNothing() throws {
         let server = try TestServer()
         let peer = try LongPollPeer(server)
         let stranger = try TestSocket(port: server.port)
@@ -122,7 +122,7 @@ import WireProtocols
         #expect(try peer.messages(1)[0].node(at: "d/r") == 1)
     }
 
-    @Test func check25_26_leaving_firesOnDisconnectAtOnce() throws {
+    @Test func checklist_025_026_leaving_firesOnDisconnectAtOnce() throws {
         let server = try TestServer()
         let watcher = try Self.watcher(server, "/bye")
         let peer = try LongPollPeer(server)
@@ -156,7 +156,7 @@ import WireProtocols
         #expect(peer.closed == .some(nil))
     }
 
-    @Test func check15_newSession_replacesTheOld() throws {
+    @Test func checklist_015_newPollingSession_replacesTheOld() throws {
         let server = try TestServer()
         let watcher = try Self.watcher(server, "/bye")
         let old = try LongPollPeer(server)
@@ -213,7 +213,7 @@ import WireProtocols
 
     // MARK: The move to a WebSocket
 
-    @Test(arguments: 0..<4) func check28_upgrade_losesAndDoublesNothing(_ round: Int) throws {
+    @Test(arguments: 0..<4) func checklist_028_upgrade_losesAndDoublesNothing(_ round: Int) throws {
         let server = try TestServer()
         let peer = try LongPollPeer(server)
         try peer.poll(Self.listen(1, "/feed"), Self.listen(2, "/mine"))
@@ -270,6 +270,85 @@ import WireProtocols
         withExtendedLifetime(spacers) {}
     }
 
+    /// Another client writes all the time; this one's requests are cut, shuffled and spread over polls and the socket.
+    @Test(arguments: 0..<8) func upgrade_underLoad_losesAndDoublesNothing(_ seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        let server = try TestServer()
+        let peer = try LongPollPeer(server)
+        try peer.poll(Self.listen(1, "/feed"), Self.listen(2, "/mine"))
+        _ = try peer.messages(2)
+        let spacers = try (0..<Int.random(in: 0...3, using: &random)).map { _ in try TestSocket(port: server.port) }
+        let fed = 600
+        let batches = Array(repeating: 0, count: fed / 10).map { _ in Int.random(in: 1...20, using: &random) }
+        nonisolated(unsafe) let writer = try server.realtime().socket
+        let isFed = DispatchSemaphore(value: 0)
+        DispatchQueue.global().async {
+            var next = 0
+            for batch in batches + [fed] {
+                let end = min(fed, next + batch)
+                for number in next..<end { try? writer.sendText(Self.put(number, "/feed", "\(number)")) }
+                for _ in next..<end { _ = try? writer.text() }
+                next = end
+            }
+            isFed.signal()
+        }
+        var mine = 0
+        func put() -> String {
+            mine += 1
+            return Self.put(10 + mine, "/mine", "\"\(mine)\(String(repeating: "x", count: Int.random(in: 0...300, using: &random)))\"")
+        }
+        func pollInAnyOrder(_ segments: [String]) throws {
+            var left = segments.shuffled(using: &random)
+            while !left.isEmpty {
+                let count = min(left.count, Int.random(in: 1...4, using: &random))
+                try peer.poll(segments: Array(left.prefix(count)))
+                left.removeFirst(count)
+            }
+        }
+        func segments(_ messages: Int) -> [String] {
+            (0..<messages).flatMap { _ in peer.segments(put(), pieceLength: Int.random(in: 20...400, using: &random)) }
+        }
+        for _ in 0..<Int.random(in: 0...6, using: &random) { try pollInAnyOrder(segments(Int.random(in: 0...5, using: &random))) }
+        let socket = try TestSocket(port: server.port)
+        try socket.upgrade("/.ws?v=5&ns=test&s=\(peer.session)")
+        try #require(try socket.text() == Self.control("a"))
+        try socket.sendText(Self.control("a"))
+        var last = segments(Int.random(in: 0...8, using: &random)) + peer.segments(Self.control("n"))
+        // What comes on the socket waits for all of it.
+        let early = Int.random(in: 0...last.count, using: &random)
+        last.shuffle(using: &random)
+        try pollInAnyOrder(Array(last.prefix(early)))
+        for _ in 0..<Int.random(in: 0...10, using: &random) {
+            try socket.sendText(Bool.random(using: &random) ? put() : Self.control("p"))
+        }
+        try pollInAnyOrder(Array(last.dropFirst(early)))
+        for _ in 0..<Int.random(in: 0...10, using: &random) { try socket.sendText(put()) }
+        while peer.closed == nil { try peer.wait() }
+        #expect(peer.heard.last?.node(at: "d/t") == "n" && peer.closed.flatMap { $0 } != nil)
+        try socket.sendText(put())
+        isFed.wait()
+        var heard = peer.heard.dropLast().filter { $0.node(at: "t") == "d" }
+        while heard.count < 2 + 2 * mine + fed {
+            let message = try Node(json: socket.text())
+            if message.node(at: "t") == "d" { heard.append(message) }
+        }
+        let feedHeard = heard.filter { $0.node(at: "d/b/p") == "feed" }.map { $0.node(at: "d/b/d") }
+        #expect(feedHeard == (0..<fed).map { .int(Int64($0)) })
+        #expect(heard.filter { $0.node(at: "d/b/p") == "mine" }.count == mine)
+        #expect(heard.filter { $0.node(at: "d/r").exists }.map { $0.node(at: "d/r") } == [1, 2] + (0..<mine).map { .int(Int64(11 + $0)) })
+        withExtendedLifetime(spacers) {}
+    }
+
+    @Test func stoppingServer_tellsMovedSession() throws {
+        let server = try TestServer()
+        let peer = try LongPollPeer(server)
+        let socket = try Self.moved(peer, server)
+        let stopped = DispatchSemaphore(value: 0)
+        server.server.stop { stopped.signal() }
+        #expect(try socket.closeCode() == 1001)
+        stopped.wait()
+    }
+
     /// A session that has moved to the returned socket.
     private static func moved(_ peer: LongPollPeer, _ server: TestServer) throws -> TestSocket {
         let socket = try TestSocket(port: server.port)
@@ -281,7 +360,7 @@ import WireProtocols
         return socket
     }
 
-    @Test func check27_leavingAfterTheMove_isIgnored() throws {
+    @Test func checklist_027_leavingAfterTheMove_isIgnored() throws {
         let server = try TestServer()
         let watcher = try Self.watcher(server, "/bye")
         let peer = try LongPollPeer(server)
@@ -309,7 +388,7 @@ import WireProtocols
         #expect(try socket.text() == #"{"t":"d","d":{"r":2,"b":{"s":"ok","d":""}}}"#)
     }
 
-    @Test func check29_upgradeOfAnUnknownSession_isSentAwayAndPollingGoesOn() throws {
+    @Test func checklist_029_upgradeOfAnUnknownSession_isSentAwayAndPollingGoesOn() throws {
         let server = try TestServer()
         let peer = try LongPollPeer(server)
         for target in ["/.ws?v=5&ns=test&s=nobody", "/.ws?v=5&ns=other&s=\(peer.session)"] {

@@ -1,0 +1,51 @@
+/// A peer that is more than ``NetSettings/outboundSoftBytes`` behind.
+///
+/// ```
+/// flowing ── over soft ──► congested ── nothing waits ──► flowing
+///                              │ after `outboundSoftMs`: too little was taken ──► writeStalled
+///                              └─ over hard ──► writeOverflow
+/// ```
+final class Congestion {
+    /// Bytes that the peer has taken since the last look at the clock.
+    var taken = 0
+    var timer: LoopTimer?
+}
+
+extension Connection {
+    /// Whether more than the soft limit has waited for the peer, and it has not taken all of it yet.
+    public var isCongested: Bool { congestion != nil }
+
+    /// The backlog has grown.
+    func noteBacklog(_ bytes: Int) {
+        if bytes > outboundHardBytes { return fail(.writeOverflow) }
+        guard bytes > loop.settings.outboundSoftBytes else { return }
+        if loop.counting.backlogBytes > loop.settings.outboundLoopBytes { return fail(.outputMemory) }
+        guard congestion == nil, state == .open else { return }
+        congestion = Congestion()
+        loop.counting.congestions += 1
+        watchCongestion()
+        handler?.outboundCongested()
+    }
+
+    /// The peer has taken some of the backlog.
+    func noteTaken(_ bytes: Int, left: Int) {
+        guard let congestion else { return }
+        congestion.taken += bytes
+        if left == 0 { endCongestion() }
+    }
+
+    func endCongestion() {
+        congestion?.timer?.cancel()
+        congestion = nil
+    }
+
+    /// A peer that takes large answers slowly but steadily goes on; one that has all but stopped does not.
+    private func watchCongestion() {
+        congestion?.timer = loop.schedule(afterMs: loop.settings.outboundSoftMs, everyMs: nil) { [weak self] in
+            guard let self, let congestion = self.congestion else { return }
+            if congestion.taken < self.loop.settings.outboundSoftBytes { return self.fail(.writeStalled) }
+            congestion.taken = 0
+            self.watchCongestion()
+        }
+    }
+}

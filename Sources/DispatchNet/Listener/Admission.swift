@@ -1,0 +1,157 @@
+internal import CLinux
+internal import Synchronization
+
+/// Who may connect: the limits that every listener of a server shares. Over one of them a new connection is closed at once,
+/// before it costs memory, and counted by its ``Refusal``; only a flood beyond ``AdmissionLimits/acceptsPerSecond`` waits in
+/// the system's queue instead.
+///
+/// A peer's address is what the kernel says, so behind a proxy all clients are one address: raise
+/// ``AdmissionLimits/connectionsPerAddress`` there, and let the proxy tell clients apart.
+public final class Admission: Sendable {
+    public let limits: AdmissionLimits
+    private let book: Mutex<AdmissionBook>
+
+    public init(_ limits: AdmissionLimits) {
+        self.limits = limits
+        book = Mutex(AdmissionBook(limits))
+    }
+
+    /// Connections that are open now. From any thread.
+    public var connections: Int { book.withLock { $0.connections } }
+
+    /// How many connections were refused, and why. From any thread.
+    public var refusals: [Refusal: Int] { book.withLock { $0.refusals } }
+
+    /// Nil to go on accepting, else the ms after which the next connection may be taken.
+    func waitMs(nowNs: UInt64) -> Int? { book.withLock { $0.waitMs(nowNs: nowNs) } }
+
+    /// Counts a connection in, or says why not. Each one that is let in must `leave`.
+    func admit(_ address: SocketAddress, nowNs: UInt64) -> Refusal? { book.withLock { $0.admit(address, nowNs: nowNs) } }
+
+    func leave(_ address: SocketAddress) { book.withLock { $0.leave(address, nowNs: vigla_monotonic_ns()) } }
+
+    func refuse(_ refusal: Refusal) { book.withLock { $0.refusals[refusal, default: 0] += 1 } }
+}
+
+/// Why a connection was closed as soon as it was accepted.
+public enum Refusal: String, Sendable, CaseIterable {
+    /// ``AdmissionLimits/connections`` are open.
+    case total
+    /// ``AdmissionLimits/connectionsPerAddress`` of the peer's address are open.
+    case address
+    /// The peer's address connects faster than ``AdmissionLimits/acceptsPerSecondPerAddress``.
+    case addressRate = "address_rate"
+    /// The process or the system has no descriptor left.
+    case descriptors
+}
+
+/// How many connections may be open, and how fast new ones may come.
+public struct AdmissionLimits: Sendable {
+    /// Open connections of all addresses.
+    public var connections = Int.max
+    /// Open connections of one address: an IPv4 address, or an IPv6 network of 64 bits (what one customer is given).
+    /// A household, a school or a mobile carrier's gateway is one address.
+    public var connectionsPerAddress = 2_000
+    /// New connections per second of all addresses; more wait in the system's queue.
+    public var acceptsPerSecond = 10_000
+    /// How many may come at once after a quiet time.
+    public var acceptBurst = 10_000
+    /// New connections per second of one address.
+    public var acceptsPerSecondPerAddress = 100
+    /// How many of one address may come at once after a quiet time.
+    public var acceptBurstPerAddress = 2_000
+    /// Whether the limits per address hold for this machine's own addresses too. They are its proxies, tools and tests.
+    public var countsLoopback = false
+
+    public init() {}
+}
+
+/// The state of an ``Admission``: a value that is told the time.
+struct AdmissionBook {
+    /// One address: its open connections, and its allowance of new ones.
+    private struct Guest {
+        var connections = 0
+        var allowance: Allowance
+    }
+
+    private let limits: AdmissionLimits
+    private var allowance: Allowance
+    private var guests: [SocketAddress: Guest] = [:]
+    /// Guests without a connection are forgotten when there are this many.
+    private var sweepAt = 1024
+    private(set) var connections = 0
+    var refusals: [Refusal: Int] = [:]
+
+    init(_ limits: AdmissionLimits) {
+        self.limits = limits
+        allowance = Allowance(perSecond: limits.acceptsPerSecond, burst: limits.acceptBurst)
+    }
+
+    /// Addresses that are remembered.
+    var known: Int { guests.count }
+
+    mutating func waitMs(nowNs: UInt64) -> Int? {
+        let wait = allowance.waitNs(nowNs)
+        return wait == 0 ? nil : Int((wait + 999_999) / 1_000_000)
+    }
+
+    mutating func admit(_ address: SocketAddress, nowNs: UInt64) -> Refusal? {
+        _ = allowance.take(nowNs)
+        let refusal = judge(address, nowNs)
+        if let refusal { refusals[refusal, default: 0] += 1 } else { connections += 1 }
+        return refusal
+    }
+
+    private mutating func judge(_ address: SocketAddress, _ nowNs: UInt64) -> Refusal? {
+        guard connections < limits.connections else { return .total }
+        guard limits.countsLoopback || !address.isLoopback else { return nil }
+        let network = address.network
+        let fresh = Allowance(perSecond: limits.acceptsPerSecondPerAddress, burst: limits.acceptBurstPerAddress)
+        var guest = guests[network] ?? Guest(allowance: fresh)
+        defer { guests[network] = guest }
+        guard guest.connections < limits.connectionsPerAddress else { return .address }
+        guard guest.allowance.take(nowNs) else { return .addressRate }
+        guest.connections += 1
+        return nil
+    }
+
+    mutating func leave(_ address: SocketAddress, nowNs: UInt64) {
+        connections -= 1
+        guard limits.countsLoopback || !address.isLoopback else { return }
+        guests[address.network]?.connections -= 1
+        guard guests.count >= sweepAt else { return }
+        guests = guests.filter { $0.value.connections > 0 || !$0.value.allowance.isFull(nowNs) }
+        sweepAt = max(1024, guests.count * 2)
+    }
+}
+
+/// A token bucket: `burst` at once, then `perSecond`.
+struct Allowance {
+    private let intervalNs: UInt64
+    private let burst: UInt64
+    /// When the bucket was, or will be, empty, counted back from now: the earlier, the more it holds.
+    private var emptyNs: UInt64 = 0
+
+    init(perSecond: Int, burst: Int) {
+        intervalNs = 1_000_000_000 / UInt64(max(1, perSecond))
+        self.burst = UInt64(max(1, burst))
+    }
+
+    /// Takes one; false when there is none.
+    mutating func take(_ nowNs: UInt64) -> Bool {
+        guard waitNs(nowNs) == 0 else { return false }
+        emptyNs = max(emptyNs, full(nowNs)) + intervalNs
+        return true
+    }
+
+    /// How long until there is one.
+    func waitNs(_ nowNs: UInt64) -> UInt64 {
+        let next = max(emptyNs, full(nowNs)) + intervalNs
+        return next > nowNs ? next - nowNs : 0
+    }
+
+    func isFull(_ nowNs: UInt64) -> Bool { emptyNs <= full(nowNs) }
+
+    /// The empty time of a full bucket.
+    private func full(_ nowNs: UInt64) -> UInt64 { nowNs - min(nowNs, burst &* intervalNs) }
+}

@@ -1,0 +1,134 @@
+internal import Synchronization
+
+extension EventLoop {
+    /// After this many turns a visit ends, so that work which came by `queue.async` has its chance.
+    private static let turnsPerVisit = 1000
+    /// Above this, frames of a round are sent before more work is taken on.
+    private static let settleAboveBytes = 8 << 20
+
+    /// As many turns as there is work for. Begun by the source or by `execute`.
+    func visit() {
+        assertOnLoop()
+        inTurn = true
+        inbox.withLock { $0.attention = .awake }
+        var mayWait = false
+        for _ in 0..<Self.turnsPerVisit {
+            let worked = runInbox()
+            let events = phase == .closed ? 0 : runEvents(waiting: mayWait && !worked)
+            settle()
+            counting.turns += 1
+            if phase == .closing, slots.occupied == 0 { finishClosing() }
+            published.withLock { $0 = counting }
+            if worked || events > 0 {
+                rest.isQuiet = false
+            } else if rest.isOver || settings.stayAwakeMs <= 0 || phase == .closed {
+                break
+            }
+            mayWait = settings.stayAwakeMs > 0
+        }
+        inTurn = false
+        leave()
+    }
+
+    private func runInbox() -> Bool {
+        inbox.withLock { swap(&$0.work, &taken) }
+        guard !taken.isEmpty else { return false }
+        var batch: [@Sendable () -> Void] = []
+        swap(&batch, &taken)
+        for work in batch {
+            work()
+            settleIfLarge()
+        }
+        batch.removeAll(keepingCapacity: batch.count <= 1024)
+        swap(&batch, &taken)
+        return true
+    }
+
+    /// The number of events that were anybody's business.
+    private func runEvents(waiting: Bool) -> Int {
+        let count = collect(waiting: waiting)
+        var idle = 0
+        for i in 0..<count {
+            let event = poller.event(i)
+            switch slots[event.tag] {
+            case .connection(let connection): connection.ready(event.readiness)
+            case .listener(let listener): listener.acceptBatch()
+            case .connector(let connector): connector.ready()
+            case nil: if !runOwnEvent(event.tag) { idle += 1 }
+            }
+            settleIfLarge()
+        }
+        return count - idle
+    }
+
+    /// Whether it had an effect.
+    private func runOwnEvent(_ tag: UInt64) -> Bool {
+        poller.acknowledge(tag)
+        switch tag {
+        case PollerTag.timer: return fireTimers()
+        case PollerTag.doorbell: break
+        default: counting.staleEvents += 1
+        }
+        return true
+    }
+
+    func settleIfLarge() {
+        if frames.bytes > Self.settleAboveBytes { settle() }
+    }
+
+    /// Flushes every dirty connection once, then tells handlers about ends; what they do meanwhile is settled too.
+    private func settle() {
+        while !dirty.isEmpty || !endings.isEmpty {
+            var i = 0
+            while i < dirty.count {
+                dirty[i]._withUnsafeGuaranteedRef { $0.flush() }
+                i += 1
+            }
+            dirty.removeAll(keepingCapacity: true)
+            deliverEndings()
+        }
+        if !gone.isEmpty { gone.removeAll() }
+        if frames.bytes > 0 {
+            frames.reset()
+            filling &+= 1
+        }
+    }
+
+    private func deliverEndings() {
+        guard !endings.isEmpty else { return }
+        var batch: [(connection: Connection, reason: CloseReason)] = []
+        swap(&batch, &endings)
+        for ending in batch {
+            let handler = ending.connection.handler
+            ending.connection.handler = nil
+            handler?.ended(ending.reason)
+        }
+    }
+
+    // MARK: what connections report
+
+    func willFlush(_ connection: Connection) {
+        dirty.append(Unmanaged.passUnretained(connection))
+        if !inTurn { wakeToSettle() }
+    }
+
+    func willEnd(_ connection: Connection, _ reason: CloseReason) {
+        counting.endsByCode[reason.code] += 1
+        endings.append((connection, reason))
+        if !inTurn { wakeToSettle() }
+    }
+
+    func didClose(_ connection: Connection) {
+        counting.closed += 1
+        connection.admission?.leave(connection.remoteAddress)
+        gone.append(connection)
+        slots.free(connection.tag)
+        if !inTurn { wakeToSettle() }
+    }
+
+    /// For work that came by `queue.async` instead of `execute`.
+    private func wakeToSettle() {
+        assertOnLoop()
+        execute {}
+    }
+}

@@ -1,0 +1,213 @@
+internal import CLinux
+internal import Glibc
+
+/// What is different about a connection with TLS: where `Connection+Reading` and `Connection+Writing` hand over to it.
+extension Connection {
+    /// The connection begins with a handshake; its handler is made when that is done.
+    func beginTLS(_ role: TLSRole, _ whenOpen: @escaping (Connection) -> any ConnectionHandler) {
+        handler = role.dial
+        let wire: TLSWire
+        let tls: TLSChannel
+        do throws(NetError) {
+            wire = try loop.sharedTLSWire()
+            tls = TLSChannel(
+                try TLSEngine(role.context, expecting: role.host, through: wire), plainHTTPAnswer: role.plainHTTPAnswer, whenOpen: whenOpen)
+        } catch {
+            role.dial?.failure = error
+            return fail(.tlsFailed)
+        }
+        self.tls = tls
+        tls.deadline = loop.schedule(afterMs: loop.settings.handshakeTimeoutMs, everyMs: nil) { [weak self] in
+            guard let self, self.state == .open, self.tls?.engine.state == .handshaking else { return }
+            self.fail(.handshakeTimeout)
+        }
+        if role.dial != nil { take(tls.engine.start(through: wire), tls, wire) }
+    }
+
+    // MARK: reading
+
+    func receivedRecords(_ records: UnsafeRawBufferPointer, _ tls: TLSChannel) {
+        // What still comes while the connection closes is thrown away unread.
+        guard state == .open, let wire = loop.tlsWire else { return }
+        take(tls.engine.receive(records, through: wire), tls, wire)
+    }
+
+    private func take(_ step: TLSEngine.Step, _ tls: TLSChannel, _ wire: TLSWire) {
+        if !wire.outgoing.isEmpty {
+            // Leaves at the end of the turn, together with what the handler answers. A peer that asks for answers of TLS itself
+            // (KeyUpdate) and does not take them meets the limits there.
+            tls.keep(wire.outgoing)
+            wire.clearOutgoing()
+            markDirty()
+        }
+        if step.opened, let makeHandler = tls.takeWhenOpen() {
+            loop.counting.handshakes += 1
+            if tls.engine.isResumed { loop.counting.resumedHandshakes += 1 }
+            handler = makeHandler(self)
+        }
+        if !step.plaintext.isEmpty, state == .open { handler?.received(step.plaintext) }
+        guard state == .open else { return }
+        switch step.end {
+        case nil: break
+        case .finished: finishedByPeer()
+        case .plainHTTP:
+            tls.dropUnsent()
+            tls.plainHTTPAnswer.withUnsafeBytes { tls.keep($0) }
+            refuse(.protocolError(400))
+        case .failed(let reason):
+            (handler as? TLSDial)?.reason = reason
+            refuse(.tlsFailed)
+        }
+    }
+
+    /// Nothing more can be encrypted; the alert that says why still leaves.
+    private func refuse(_ reason: CloseReason) {
+        dropPending()
+        dropBacklog()
+        close(reason)
+    }
+
+    /// The peer's FIN without a close_notify before it: perhaps not the peer's, and not all that it said
+    /// (RFC 8446 §6.1). The handler is not asked whether to go on.
+    func finishedWithoutGoodbye(_ tls: TLSChannel) {
+        guard state == .open else { return finishedByPeer() }
+        peerFinished = true
+        setInterest(.read, false)
+        close(tls.engine.state == .handshaking ? .peerClosed : .truncated)
+    }
+
+    // MARK: writing
+
+    /// This turn's frames, or as much of them as the kernel has room for, leave as records.
+    func flushRecords(_ tls: TLSChannel) {
+        guard let wire = loop.tlsWire else { return }
+        defer { countUnsent(tls) }
+        if interest.contains(.write) {
+            // There was no room, and the poller will say when there is.
+            if pendingBytes > 0 { keepPending(skipping: 0) }
+            return
+        }
+        if pendingBytes > 0 {
+            guard let taken = encrypt(describePending(), tls, wire) else { return }
+            if taken == pendingBytes { dropPending() } else { keepPending(skipping: taken) }
+        }
+        sendPortions(tls, wire)
+        guard state != .closed else { return }
+        setInterest(.write, !hasLeft)
+    }
+
+    /// The peer has made room.
+    func writableRecords(_ tls: TLSChannel) {
+        guard let wire = loop.tlsWire else { return }
+        let waiting = backlogBytes
+        sendPortions(tls, wire)
+        guard state != .closed else { return }
+        countUnsent(tls)
+        noteTaken(max(0, waiting - backlogBytes), left: backlogBytes)
+        guard hasLeft else { return }
+        setInterest(.write, false)
+        if state == .draining { finishWriting() } else { handler?.outboundDrained() }
+    }
+
+    /// Sends the records there are, and makes more from the backlog while the kernel takes them.
+    private func sendPortions(_ tls: TLSChannel, _ wire: TLSWire) {
+        for _ in 0..<TLSChannel.portionsPerTurn {
+            guard sendRecords(tls, wire), let filled = backlog?.fill(loop.vectors, limit: 64) else { return }
+            guard let taken = encrypt(filled.vectors, tls, wire) else { return }
+            backlog?.consume(taken)
+            loop.counting.backlogBytes -= taken
+            if backlog?.isEmpty == true { backlog = nil }
+        }
+        _ = sendRecords(tls, wire)
+    }
+
+    /// What was encrypted and waits for room counts among the loop's slow readers as the plaintext did.
+    private func countUnsent(_ tls: TLSChannel) {
+        guard state != .closed, tls.countedBytes != tls.unsentBytes else { return }
+        loop.counting.backlogBytes += tls.unsentBytes - tls.countedBytes
+        tls.countedBytes = tls.unsentBytes
+    }
+
+    /// Makes a portion of records of the first `count` of the loop's vectors; nil when the connection has failed.
+    private func encrypt(_ count: Int, _ tls: TLSChannel, _ wire: TLSWire) -> Int? {
+        if let taken = tls.engine.encrypt(loop.vectors, count, limit: TLSChannel.portionBytes, through: wire) { return taken }
+        wire.clearOutgoing()
+        fail(.tlsFailed)
+        return nil
+    }
+
+    /// One system call for the records that were left and those just made. Whether all are gone.
+    private func sendRecords(_ tls: TLSChannel, _ wire: TLSWire) -> Bool {
+        defer { wire.clearOutgoing() }
+        let fresh = wire.outgoing
+        let older = tls.unsentBytes
+        guard older + fresh.count > 0 else { return true }
+        loop.vectors[0] = iovec(fresh)
+        let sent = older == 0 ? transmit(1) : tls.withUnsent { unsent in
+            loop.vectors[0] = iovec(unsent)
+            loop.vectors[1] = iovec(fresh)
+            return transmit(fresh.isEmpty ? 1 : 2)
+        }
+        guard sent >= 0 else { return false }
+        // The usual case: everything is with the kernel.
+        if older == 0, sent == fresh.count { return true }
+        tls.consumeUnsent(min(sent, older))
+        let left = UnsafeRawBufferPointer(rebasing: fresh.dropFirst(max(0, sent - older)))
+        if !left.isEmpty { tls.keep(left) }
+        return tls.unsentBytes == 0
+    }
+
+    /// After the last byte: says that it was the last. False while that waits for room.
+    func sayGoodbye(_ tls: TLSChannel) -> Bool {
+        guard tls.engine.state == .open, let wire = loop.tlsWire else { return true }
+        tls.engine.sayGoodbye()
+        let isSent = sendRecords(tls, wire)
+        countUnsent(tls)
+        if !isSent, state != .closed { setInterest(.write, true) }
+        return isSent
+    }
+}
+
+extension iovec {
+    fileprivate init(_ bytes: UnsafeRawBufferPointer) {
+        self.init(iov_base: UnsafeMutableRawPointer(mutating: bytes.baseAddress), iov_len: bytes.count)
+    }
+}
+
+/// The handler of an outgoing connection until its handshake is done.
+final class TLSDial: ConnectionHandler {
+    /// OpenSSL's words for what is wrong with the peer.
+    var reason: String?
+    /// There was not even a handshake.
+    var failure: NetError?
+    private let peer: String
+    private let failed: @Sendable (NetError) -> Void
+
+    init(peer: String, failed: @escaping @Sendable (NetError) -> Void) {
+        self.peer = peer
+        self.failed = failed
+    }
+
+    func received(_ bytes: UnsafeMutableRawBufferPointer) {}
+
+    func ended(_ end: CloseReason) { failed(failure ?? .tlsFailed(peer: peer, reason: reason.map(Self.words) ?? Self.words(end))) }
+
+    private static func words(_ reason: String) -> String {
+        switch reason {
+        case "wrong version number", "packet length too long": "it does not speak TLS"
+        case "unable to get local issuer certificate", "self-signed certificate", "self-signed certificate in certificate chain",
+            "unable to verify the first certificate":
+            "its certificate comes from an authority that is not trusted here (\(reason))"
+        case "hostname mismatch", "IP address mismatch": "its certificate is for another host (\(reason))"
+        default: reason
+        }
+    }
+
+    private static func words(_ end: CloseReason) -> String {
+        switch end {
+        case .handshakeTimeout: "no answer in time"
+        case .peerClosed, .peerReset: "it ended the connection during the handshake"
+        default: end.name
+        }
+    }
+}

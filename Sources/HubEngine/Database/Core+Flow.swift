@@ -1,0 +1,93 @@
+import JSONTree
+import Synchronization
+
+/// Clients that read too slowly: held back, told less, caught up with.
+extension Core {
+    /// Whether the request has to wait until the client has read what it was sent; keeps it then.
+    func mustHold(_ item: Database.Item) -> Bool {
+        guard let lag = item.client.lag else { return false }
+        switch item.request {
+        case .congested, .drained: return false
+        case .end, .revoke:
+            // The client is lost, or its rights are: what it asked before still counts, in order, but nobody waits for
+            // content any more. A peer that reads slowly must not keep what it has no right to.
+            item.client.isGone.store(true, ordering: .relaxed)
+            stopLagging(item.client)
+            for held in lag.held { handle(held) }
+            return false
+        default:
+            lag.held.append(item)
+            return true
+        }
+    }
+
+    /// After a request: a client that was sent much must have taken it before it gets more.
+    func probeIfNeeded(_ client: Client) {
+        guard client.unprobedBytes > limits.answerBytes, client.lag == nil, !client.hasEnded, !client.isGone.load(ordering: .relaxed) else { return }
+        client.lag = Lag()
+        output.probe(client)
+    }
+
+    /// The client's lane has too much waiting for it.
+    func suspend(_ client: Client) {
+        let lag = client.lag ?? Lag()
+        client.lag = lag
+        guard !lag.isSuspended else { return }
+        lag.isSuspended = true
+        counters.suspensions += 1
+        counters.suspended += 1
+        for observation in client.observations where observation.mayConflate {
+            observers.existingPlace(at: observation.path)?.existingView(observation.query)?.suspend(client, style: observation.style)
+        }
+    }
+
+    /// A commit changed a view: notes it for the observers that are not told now.
+    /// - Parameter patches: the places below the view's that were written; empty when all of it may differ.
+    func conflate(_ view: View, patches: [(path: Path, value: Node)]) {
+        for (style, audience) in view.suspended {
+            let canPatch = view.query == nil && !patches.isEmpty && style == .patches(tag: nil)
+            let missed = canPatch ? Staleness.at(Set(patches.map(\.path))) : .whole
+            for client in audience.lanes.joined() {
+                client.lag?.mark(Observation(path: view.path, query: view.query, style: style), missed, limit: limits.stalePlaces)
+                counters.conflated += 1
+            }
+        }
+    }
+
+    /// Everything that the client was sent has left: tells it how things are now, then goes on with its requests.
+    func catchUp(_ client: Client) {
+        guard let lag = client.lag else { return }
+        stopLagging(client)
+        client.unprobedBytes = 0
+        if lag.isSuspended { resume(client, lag) }
+        probeIfNeeded(client)
+        for item in lag.held { handle(item) }
+    }
+
+    /// The client keeps up again, or is gone.
+    func stopLagging(_ client: Client) {
+        if client.lag?.isSuspended == true { counters.suspended -= 1 }
+        client.lag = nil
+    }
+
+    private func resume(_ client: Client, _ lag: Lag) {
+        for observation in client.observations where observation.mayConflate {
+            observers.existingPlace(at: observation.path)?.existingView(observation.query)?.resume(client, style: observation.style)
+        }
+        for (observation, missed) in lag.takeStale() {
+            guard let place = observers.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { continue }
+            output.send(format.change(present(view, place, missed))(observation.style), to: client)
+        }
+    }
+
+    /// How a view is now, as a change from something that missed parts of it.
+    private func present(_ view: View, _ place: ObservedPlace, _ missed: Staleness) -> ViewChange {
+        let node = root.node(at: view.path)
+        guard case .at(let paths) = missed else {
+            let value = view.window.map { TreeQuery.value(of: $0.selection(over: place.children(of: node, by: $0.query.orderedBy)), in: node) }
+            return ViewChange(path: view.path, sequence: sequence, new: value ?? node, patches: [], events: [])
+        }
+        let patches = paths.map { (path: $0, value: root.node(at: $0)) }
+        return ViewChange(path: view.path, sequence: sequence, new: node, patches: patches, events: [])
+    }
+}

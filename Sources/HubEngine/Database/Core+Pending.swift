@@ -1,0 +1,94 @@
+import JSONTree
+
+/// What clients leave behind for their end (contract §6.2). It is part of the durable state: every step goes to the log, its
+/// answer waits for that, and the commit that carries it out also says that it is done. So after a crash it is carried out
+/// once, by the next process.
+extension Core {
+    func keep(_ writes: [TreeWrite], _ client: Client) -> Reply {
+        guard client.pending.writes.count + writes.count <= limits.pendingWrites else {
+            return .failed(Failure(.failure, "At most \(limits.pendingWrites) writes may wait for the disconnect of one client."))
+        }
+        do throws(Failure) { try check(writes, client.identity) } catch { return .failed(error) }
+        if writes.isEmpty { return .done }
+        var changes: [PendingChange] = []
+        let id: String
+        if let known = client.pendingID {
+            id = known
+        } else {
+            id = client.sessionID ?? pushIDs.next(now: clock()).string
+            client.pendingID = id
+            leaving[id] = client
+            changes.append(.identify(session: id, auth: client.identity.auth, isAdmin: client.identity.isAdmin))
+        }
+        for write in writes {
+            client.pending.add(write)
+            changes.append(.keep(session: id, write))
+        }
+        record(changes)
+        return .done
+    }
+
+    func cancelPending(_ path: Path, of client: Client) {
+        guard let id = client.pendingID else { return }
+        client.pending.cancel(path)
+        if client.pending.isEmpty {
+            client.pendingID = nil
+            leaving[id] = nil
+            record([.forget(session: id)])
+        } else {
+            record([.cancel(session: id, path)])
+        }
+    }
+
+    func identify(_ client: Client, as identity: Identity) {
+        client.identity = identity
+        guard let id = client.pendingID else { return }
+        record([.identify(session: id, auth: identity.auth, isAdmin: identity.isAdmin)])
+    }
+
+    /// The client has gone: what it leaves behind is written.
+    func leave(_ client: Client) {
+        guard let id = client.pendingID else { return }
+        let left = client.leftBehind(as: id)
+        leaving[id] = nil
+        client.pendingID = nil
+        _ = client.pending.takeAll()
+        fire(left)
+    }
+
+    /// Writes as one what a session left behind. What the rules refuse by now is dropped path by path; the rest still applies.
+    func fire(_ left: PendingSession) {
+        fired.append(left)
+        let identity = Identity(auth: left.auth, isAdmin: left.isAdmin)
+        let done = [PendingChange.forget(session: left.id)]
+        do throws(Failure) {
+            _ = try commit(left.writes.writes, by: identity, pending: done)
+        } catch {
+            let permitted = left.writes.writes.filter { (try? check([$0], identity)) != nil }
+            if permitted.isEmpty || (try? commit(permitted, by: identity, pending: done)) == nil { record(done) }
+        }
+    }
+
+    /// Tells the log all that a session leaves behind, whatever it knew.
+    func retell(_ id: String) {
+        var changes = [PendingChange.forget(session: id)]
+        if let left = leaving[id]?.leftBehind(as: id) {
+            changes.append(.identify(session: id, auth: left.auth, isAdmin: left.isAdmin))
+            changes += left.writes.writes.map { .keep(session: id, $0) }
+        }
+        record(changes)
+    }
+
+    /// A commit that leaves the tree as it is.
+    private func record(_ changes: [PendingChange]) {
+        sequence += 1
+        commits.append(Commit(sequence: sequence, operations: [], pending: changes))
+    }
+}
+
+extension Client {
+    /// What is written at the client's end.
+    func leftBehind(as id: String) -> PendingSession {
+        PendingSession(id: id, auth: identity.auth, isAdmin: identity.isAdmin, writes: pending)
+    }
+}

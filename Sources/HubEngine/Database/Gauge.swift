@@ -1,0 +1,32 @@
+import Synchronization
+
+/// What a database tells about itself from any thread: filled by its core, read by metrics and by those who ask.
+final class Gauge: Sendable {
+    /// Bytes of requests that are not carried out and durable yet.
+    let waitingBytes = Atomic<Int>(0)
+    private let published = Mutex(EngineCounters())
+
+    func publish(_ counters: EngineCounters) { published.withLock { $0 = counters } }
+
+    var counters: EngineCounters {
+        var counters = published.withLock { $0 }
+        counters.waitingBytes = waitingBytes.load(ordering: .relaxed)
+        return counters
+    }
+}
+
+/// What a database has done and holds, for metrics.
+public struct EngineCounters: Sendable {
+    /// Commits since the start, and requests handled.
+    public var commits = 0
+    public var requests = 0
+    /// Changes that a slow client's observer was not told one by one.
+    public var conflated = 0
+    /// Times that a client's observers were suspended, and clients that are so now.
+    public var suspensions = 0
+    public var suspended = 0
+    /// Bytes of requests that wait, for the queue or for the journal.
+    public var waitingBytes = 0
+
+    public init() {}
+}

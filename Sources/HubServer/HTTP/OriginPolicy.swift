@@ -1,0 +1,69 @@
+import HTTPTypes
+import WireProtocols
+
+/// Which web pages may open a socket or a long poll. Browsers let every page do that to any address, and say only which page
+/// it was (RFC 6455 §10.2); programs that are not browsers say nothing and are let in.
+///
+/// In production a client proves itself with a token that a stranger's page does not have, so all pages are let in unless
+/// `--allow-origin` names some. In development a token is whatever the client says, so only pages of this machine are:
+///
+/// | page | `--dev` |
+/// |---|---|
+/// | `http(s)://localhost`, `*.localhost`, `127.0.0.0/8`, `[::1]`, any port | let in |
+/// | the hub's own page under a numeric address | let in |
+/// | `file://` | let in |
+/// | without an origin (`null`): any page can make itself a frame like that | 403 |
+/// | anything else, also under a name that resolves to this machine | 403 |
+struct OriginPolicy: Sendable {
+    let allowed: [String]?
+    let isDev: Bool
+
+    /// - Parameter usesReferer: for requests that a browser makes without an `Origin` (script tags).
+    func permits(_ request: HTTPInboundRequest, usesReferer: Bool = false) -> Bool {
+        guard let origin = request.fields[.origin] ?? (usesReferer ? Self.referrer(request) : nil) else { return true }
+        if let allowed { return allowed.contains { $0 == "*" || $0.lowercased() == origin.lowercased() } }
+        guard isDev else { return true }
+        if origin.hasPrefix("file:") { return true }
+        guard let authority = Self.authority(origin) else { return false }
+        let host = Self.host(authority)
+        if Self.isThisMachine(host) { return true }
+        // A name could be made to resolve to this machine by anyone; a numeric address is what it says.
+        return Self.isNumeric(host) && authority.lowercased() == request.host?.lowercased()
+    }
+
+    /// The origin of the page that a script tag is in. A page may keep silent about itself (`no-referrer`), but not about being
+    /// another one's (Fetch Metadata, `Sec-Fetch-Site`).
+    private static func referrer(_ request: HTTPInboundRequest) -> String? {
+        if let referer = request.fields[.referer] { return origin(referer) }
+        let site = request.fields.first { $0.name.canonicalName == "sec-fetch-site" }?.value
+        return site == "cross-site" || site == "same-site" ? "null" : nil
+    }
+
+    /// `scheme://authority` of a URL.
+    private static func origin(_ url: String) -> String {
+        guard let marks = url.firstRange(of: "://") else { return "null" }
+        return String(url[..<(url[marks.upperBound...].firstIndex { "/?#".contains($0) } ?? url.endIndex)])
+    }
+
+    private static func authority(_ origin: String) -> Substring? {
+        origin.firstRange(of: "://").map { origin[$0.upperBound...] }
+    }
+
+    /// Without the port; brackets of an IPv6 address stay.
+    private static func host(_ authority: Substring) -> Substring {
+        if authority.first == "[" { return authority.prefix { $0 != "]" } + "]" }
+        return authority.prefix { $0 != ":" }
+    }
+
+    /// Whether `host[:port]` names this machine and cannot name another.
+    static func isThisMachine(host: String) -> Bool { isThisMachine(Self.host(host[...])) }
+
+    private static func isThisMachine(_ host: Substring) -> Bool {
+        let name = host.lowercased()
+        return name == "localhost" || name.hasSuffix(".localhost") || name == "[::1]" || (name.hasPrefix("127.") && isNumeric(host))
+    }
+
+    private static func isNumeric(_ host: Substring) -> Bool {
+        host.first == "[" || (!host.isEmpty && host.utf8.allSatisfy { $0 == UInt8(ascii: ".") || (0x30...0x39).contains($0) })
+    }
+}

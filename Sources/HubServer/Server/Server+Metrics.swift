@@ -1,0 +1,102 @@
+import DispatchNet
+import HTTPTypes
+import HubEngine
+import Logging
+import Synchronization
+import WireProtocols
+
+/// What is open now, for metrics. Counted from any thread.
+final class SessionCounts: Sendable {
+    let realtime = Atomic<Int>(0)
+    let observe = Atomic<Int>(0)
+
+    func add(_ dialect: Dialect, _ difference: Int) {
+        switch dialect {
+        case .realtime: realtime.add(difference, ordering: .relaxed)
+        case .observe: observe.add(difference, ordering: .relaxed)
+        }
+    }
+}
+
+/// `/.metrics`: how the server is, as Prometheus text (exposition format 0.0.4; docs/operations.md).
+extension Server {
+    /// - Returns: nil when the peer may not know.
+    func metrics(_ request: HTTPInboundRequest, _ connection: Connection) -> [UInt8]? {
+        switch settings.metrics {
+        case .off: return nil
+        case .all: break
+        case .loopback:
+            guard connection.remoteAddress.isLoopback, Self.isOfThisMachine(request) else { return nil }
+        }
+        return Array(metricsText().utf8)
+    }
+
+    /// A proxy on this machine asks for others: it says so, or passes on the name that they dialled. The name is also what tells
+    /// a page whose own name was made to resolve to this machine.
+    private static func isOfThisMachine(_ request: HTTPInboundRequest) -> Bool {
+        let isPassedOn = request.fields.contains { field in
+            let name = field.name.canonicalName
+            return name.hasPrefix("x-forwarded-") || ["forwarded", "via", "x-real-ip"].contains(name)
+        }
+        return !isPassedOn && (request.host.map { OriginPolicy.isThisMachine(host: $0) } ?? true)
+    }
+
+    func metricsText() -> String {
+        var page = MetricsPage()
+        let loops = lanes.map(\.loop)
+        let counters = loops.map(\.counters)
+        func sum(_ value: (LoopCounters) -> Int) -> Int { counters.reduce(0) { $0 + value($1) } }
+
+        page.gauge("vigla_connections", "Connections open now.", sum(\.connections))
+        page.counter("vigla_connections_accepted_total", "Connections let in.", sum(\.opened))
+        let refusals = admission.refusals
+        page.counter(
+            "vigla_connections_refused_total", "Connections closed as soon as they were accepted.", label: "reason",
+            Refusal.allCases.map { ($0.rawValue, refusals[$0] ?? 0) })
+        page.counter(
+            "vigla_connections_closed_total", "Connections ended, by reason.", label: "reason",
+            CloseReason.names.indices.dropFirst().map { code in (CloseReason.names[code], sum { $0.endsByCode[code] }) })
+        page.counter("vigla_received_bytes_total", "Bytes read from peers.", sum(\.bytesReceived))
+        page.counter("vigla_sent_bytes_total", "Bytes that the system took for peers.", sum(\.bytesSent))
+        page.gauge("vigla_backlog_bytes", "Bytes that wait for slow readers.", sum(\.backlogBytes))
+        page.counter("vigla_congestions_total", "Times that a reader was over the soft limit.", sum(\.congestions))
+        page.gauge(
+            "vigla_sessions", "Sessions open now.", label: "protocol",
+            [("realtime", sessions.realtime.load(ordering: .relaxed)), ("observe", sessions.observe.load(ordering: .relaxed))])
+        page.gauge("vigla_long_polling_sessions", "Sessions that began by long polling.", longPolls.count)
+        page.gauge("vigla_loop_inbox", "Work handed to a net loop and not begun.", label: "loop", loops.map { ("\($0.index)", $0.inboxDepth) })
+
+        let databases = hub.all.sorted { $0.name < $1.name }.map { (name: $0.name, inbox: $0.inboxDepth, counters: $0.counters) }
+        func each(_ value: (EngineCounters) -> Int) -> [(String, Int)] { databases.map { ($0.name, value($0.counters)) } }
+        let label = "namespace"
+        page.gauge("vigla_database_inbox", "Requests that wait for a database's queue.", label: label, databases.map { ($0.name, $0.inbox) })
+        page.gauge("vigla_database_waiting_bytes", "Bytes of requests not yet carried out and durable.", label: label, each(\.waitingBytes))
+        page.counter("vigla_requests_total", "Requests handled.", label: label, each(\.requests))
+        page.counter("vigla_commits_total", "Commits.", label: label, each(\.commits))
+        page.counter("vigla_conflated_changes_total", "Changes that a slow reader was not told one by one.", label: label, each(\.conflated))
+        page.gauge("vigla_suspended_clients", "Clients whose observers are suspended because they read too slowly.", label: label, each(\.suspended))
+        return page.text
+    }
+
+    func noteEnd(_ connection: Connection, _ reason: CloseReason) {
+        logger.debug("connection ended", metadata: ["peer": "\(connection.remoteAddress)", "reason": "\(reason)"])
+    }
+}
+
+/// Prometheus' text form.
+private struct MetricsPage {
+    private(set) var text = ""
+
+    mutating func gauge(_ name: String, _ help: String, _ value: Int) { add(name, help, "gauge", nil, [("", value)]) }
+    mutating func gauge(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) { add(name, help, "gauge", label, values) }
+    mutating func counter(_ name: String, _ help: String, _ value: Int) { add(name, help, "counter", nil, [("", value)]) }
+    mutating func counter(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) { add(name, help, "counter", label, values) }
+
+    /// No label's value has a quote, a backslash or a line end in it.
+    private mutating func add(_ name: String, _ help: String, _ type: String, _ label: String?, _ values: [(String, Int)]) {
+        text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
+        for (value, number) in values {
+            text += label.map { "\(name){\($0)=\"\(value)\"} \(number)\n" } ?? "\(name) \(number)\n"
+        }
+    }
+}

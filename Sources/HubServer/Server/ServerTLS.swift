@@ -1,0 +1,45 @@
+public import DispatchNet
+import Glibc
+import HTTPTypes
+import Logging
+import WireProtocols
+
+/// How a server speaks TLS.
+public struct ServerTLS: Sendable {
+    public let identity: TLSServer
+    /// A port beside the plain one, 0 for one that the system chooses; nil puts TLS on the server's only port.
+    public let port: UInt16?
+
+    /// - Throws: `TLSFaults` with everything that is wrong with the files (PEM).
+    public init(certificate: String, key: String, port: UInt16? = nil) throws(TLSFaults) {
+        identity = try TLSServer(certificate: certificate, key: key, plainHTTPAnswer: Self.useHTTPS)
+        self.port = port
+    }
+
+    private static let useHTTPS = HTTPResponseEncoder.response(
+        .badRequest, fields: [.contentType: "text/plain; charset=utf-8"], body: Array("This port speaks TLS. Use https or wss.\n".utf8),
+        keepsAlive: false)
+}
+
+extension Server {
+    /// Reads the certificate's files again, for connections that begin from now on; open ones go on. If anything is wrong
+    /// with them the certificate before stays, and the log says what. From any thread; blocks while it reads.
+    public func reloadCertificate() {
+        guard let identity = settings.tls?.identity else { return }
+        do throws(TLSFaults) {
+            try identity.reload()
+            logger.info("certificate read again", metadata: ["file": "\(identity.certificateFile)"])
+            warnOfExpiry()
+        } catch {
+            for fault in error.errors {
+                logger.error("the certificate before stays in use", metadata: ["reason": "\(fault)"])
+            }
+        }
+    }
+
+    /// A certificate that has ended is served nevertheless: clients that keep a session do not look at it.
+    func warnOfExpiry() {
+        guard let identity = settings.tls?.identity, let end = identity.certificateEnd, end < Int64(time(nil)) else { return }
+        logger.warning("the certificate has expired; clients will refuse it", metadata: ["file": "\(identity.certificateFile)"])
+    }
+}

@@ -1,0 +1,67 @@
+import HubEngine
+
+/// What a session has asked and is not answered yet, by size.
+struct Intake {
+    /// Bytes of requests whose mark has not come back.
+    var bytes = 0
+    /// The part of them that no mark stands behind yet.
+    var unmarked = 0
+    /// The carrier reads nothing now.
+    var isHolding = false
+}
+
+/// Back-pressure, both ways:
+///
+/// ```
+/// peer ──► carrier ──► requests … mark ──────────► database       too much without its mark: the carrier stops reading
+/// peer ◄── carrier ◄── answers, pushes … probe ◄── database       too much at the carrier: the database says less (Lag)
+///             └── congested, drained ────────────────►┘
+/// ```
+extension Session {
+    /// What a request costs beyond its bytes on the wire.
+    private static let overhead = 256
+
+    /// Hands a request to the database.
+    /// - Parameter size: bytes of the message that it came in.
+    final func ask(_ request: Request, _ token: Int64, size: Int) {
+        let cost = size + Self.overhead
+        let isFull = database.submit(request, from: self, token: token, size: cost)
+        let limit = server.settings.limits.requestBytes
+        intake.bytes += cost
+        intake.unmarked += cost
+        let mustHold = isFull || intake.bytes > limit
+        guard mustHold || intake.unmarked > limit / 4 else { return }
+        database.submit(.mark(bytes: intake.unmarked), from: self)
+        intake.unmarked = 0
+        guard mustHold, !intake.isHolding else { return }
+        intake.isHolding = true
+        carrier.holdInput(true)
+    }
+
+    /// Requests are done.
+    final func marked(_ bytes: Int) {
+        intake.bytes -= bytes
+        guard intake.isHolding, intake.bytes - intake.unmarked <= server.settings.limits.requestBytes / 2 else { return }
+        intake.isHolding = false
+        carrier.holdInput(false)
+    }
+
+    /// The peer reads too slowly: the database says less from now on.
+    final func congested() {
+        owesDrain = true
+        database.submit(.congested, from: self)
+    }
+
+    /// The peer has everything that it was sent.
+    final func drained() {
+        guard owesDrain else { return }
+        owesDrain = false
+        database.submit(.drained, from: self)
+    }
+
+    /// The database asks for `drained`.
+    final func probe() {
+        owesDrain = true
+        carrier.reportDrain()
+    }
+}

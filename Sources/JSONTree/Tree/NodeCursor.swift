@@ -1,0 +1,196 @@
+/// Looks into a tree that somebody else keeps alive, without copying nodes or counting references.
+///
+/// A cursor points at the storage of its node, which stays where it is while a copy of the tree's root is held: a tree is
+/// changed in place only by its single owner. Whoever makes a cursor holds that root for as long as any cursor lives.
+public struct NodeCursor: Equatable {
+    public let node: UnsafePointer<Node>
+
+    @inlinable public init(_ node: UnsafePointer<Node>) { self.node = node }
+
+    /// What the node is, without its contents.
+    public enum Kind {
+        case null
+        case bool(Bool)
+        case int(Int64)
+        case double(Double)
+        case text(UnsafePointer<Text>)
+        case object
+        /// A leaf with a priority, to be read from the node itself.
+        case prioritized
+    }
+
+    public var kind: Kind {
+        @inline(__always) get {
+            switch node.pointee {
+            case .null: .null
+            case .bool(let value): .bool(value)
+            case .int(let value): .int(value)
+            case .double(let value): .double(value)
+            // The payloads of an enum share their beginning with it.
+            case .string: .text(UnsafeRawPointer(node).assumingMemoryBound(to: Text.self))
+            case .object: .object
+            case .prioritized: .prioritized
+            }
+        }
+    }
+
+    /// The child's node, or nil. O(log n)
+    public func child(_ key: UnsafePointer<Key>) -> NodeCursor? {
+        guard let object = unownedObject else { return nil }
+        if let root = object._withUnsafeGuaranteedRef({ $0.children.root.map { Unmanaged.passUnretained($0) } }) {
+            return key.withBytes { bytes in
+                let probe = Key.Probe(bytes)
+                return Self.leaf(root, probe).node(probe)
+            }
+        }
+        let entries = object._withUnsafeGuaranteedRef { Entries($0.children.flat) }
+        if let found = entries.nodeSharingText(with: key) { return found }
+        return key.withBytes { entries.node(Key.Probe($0)) }
+    }
+
+    @inline(__always)
+    private var unownedObject: Unmanaged<ObjectNode>? {
+        if case .object(let object) = node.pointee { return Unmanaged.passUnretained(object) }
+        return nil
+    }
+
+    /// The page on which a key is or belongs.
+    @inline(__always)
+    private static func leaf(_ root: Unmanaged<ChildPage>, _ probe: Key.Probe) -> Entries {
+        var page = root
+        while true {
+            let i = page._withUnsafeGuaranteedRef { $0.isLeaf ? -1 : $0.pageIndex(for: probe) }
+            if i < 0 { return page._withUnsafeGuaranteedRef { Entries($0.entries) } }
+            page = page._withUnsafeGuaranteedRef { Unmanaged.passUnretained($0.pages[i]) }
+        }
+    }
+
+    /// Calls `body` for each child in ascending order until it says false; whether it never did.
+    public func allChildren(_ body: (UnsafePointer<Key>, NodeCursor) -> Bool) -> Bool {
+        guard case .object(let object) = node.pointee else { return true }
+        guard let root = object.children.root else { return Entries(object.children.flat).all(body) }
+        return root.all(body)
+    }
+}
+
+extension NodeCursor {
+    /// Whether texts lie where cursors look for them: a string node and a key begin with the 16 bytes of their text, as they
+    /// are in a text of its own. The language promises it nowhere, so who makes cursors asks first.
+    public static let hasKnownLayout: Bool = {
+        guard MemoryLayout<Text>.size == 16, MemoryLayout<Key>.size == 16, MemoryLayout<Node>.size > 16 else { return false }
+        return ["", "a", "fifteen letters", "longer than any string in place", "\u{E9}\u{1F600}"].allSatisfy { string in
+            let text = Text(string)
+            return withUnsafeBytes(of: text) { bytes in
+                withUnsafeBytes(of: Node.string(text)) { bytes.elementsEqual($0.prefix(16)) }
+                    && withUnsafeBytes(of: Key(text.string)) { bytes.elementsEqual($0) }
+            }
+        }
+    }()
+}
+
+extension ChildPage {
+    fileprivate func all(_ body: (UnsafePointer<Key>, NodeCursor) -> Bool) -> Bool {
+        if isLeaf { return Entries(entries).all(body) }
+        for page in pages where !page.all(body) { return false }
+        return true
+    }
+}
+
+/// The entries of an object or a page, where they are: the tree's holder keeps them there.
+private struct Entries {
+    let base: UnsafePointer<ChildMap.Entry>?
+    let count: Int
+
+    @inline(__always)
+    init(_ entries: ContiguousArray<ChildMap.Entry>) {
+        (base, count) = entries.withUnsafeBufferPointer { ($0.baseAddress, $0.count) }
+    }
+
+    /// The node of a key that is the very same 16 bytes: short names are, wherever they were made. Only few are looked at.
+    @inline(__always)
+    func nodeSharingText(with key: UnsafePointer<Key>) -> NodeCursor? {
+        guard let base, count <= 12 else { return nil }
+        let words = UnsafeRawPointer(key)
+        let (a, b) = (words.load(as: UInt64.self), words.load(fromByteOffset: 8, as: UInt64.self))
+        for i in 0..<count {
+            guard let name = (base + i).pointer(to: \.key) else { return nil }
+            let entry = UnsafeRawPointer(name)
+            guard entry.load(as: UInt64.self) == a, entry.load(fromByteOffset: 8, as: UInt64.self) == b else { continue }
+            return (base + i).pointer(to: \.node).map { NodeCursor($0) }
+        }
+        return nil
+    }
+
+    @inline(__always)
+    func node(_ probe: Key.Probe) -> NodeCursor? {
+        guard let base else { return nil }
+        var (low, high) = (0, count)
+        while low < high {
+            let middle = (low &+ high) / 2
+            let order = probe.order((base + middle).pointee.key)
+            if order == 0 { return (base + middle).pointer(to: \.node).map { NodeCursor($0) } }
+            if order < 0 { low = middle &+ 1 } else { high = middle }
+        }
+        return nil
+    }
+
+    func all(_ body: (UnsafePointer<Key>, NodeCursor) -> Bool) -> Bool {
+        guard let base else { return true }
+        for i in 0..<count {
+            guard let key = (base + i).pointer(to: \.key), let node = (base + i).pointer(to: \.node) else { return true }
+            if !body(key, NodeCursor(node)) { return false }
+        }
+        return true
+    }
+}
+
+extension UnsafePointer<Key> {
+    @inline(__always)
+    fileprivate func withBytes<R>(_ body: (UnsafeBufferPointer<UInt8>) -> R) -> R { pointee.text.withBytes(body) }
+
+    /// The key's text, where the key is.
+    @inlinable public var text: UnsafePointer<Text> {
+        // The text is all that a key holds.
+        UnsafeRawPointer(self).assumingMemoryBound(to: Text.self)
+    }
+
+    /// A quick hash: the key's length and its first and last eight bytes, which tell the names in a file apart.
+    public var fingerprint: UInt64 {
+        withBytes { bytes in
+            guard let base = UnsafeRawPointer(bytes.baseAddress) else { return 0 }
+            let count = bytes.count
+            var (first, last): (UInt64, UInt64) = (0, 0)
+            if count >= 8 {
+                first = base.loadUnaligned(as: UInt64.self)
+                last = base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self)
+            } else {
+                for i in 0..<count { first = first &<< 8 | UInt64(bytes[i]) }
+            }
+            return (first &* 0x9E37_79B9_7F4A_7C15 ^ last) &* 0xBF58_476D_1CE4_E5B9 &+ UInt64(truncatingIfNeeded: count)
+        }
+    }
+}
+
+extension UnsafePointer<Text> {
+    /// Whether both are the same text; at once where they share their storage.
+    public func isEqual(to other: UnsafePointer<Text>) -> Bool {
+        if self == other { return true }
+        let (a, b) = (UnsafeRawPointer(self), UnsafeRawPointer(other))
+        if a.load(as: UInt64.self) == b.load(as: UInt64.self),
+            a.load(fromByteOffset: 8, as: UInt64.self) == b.load(fromByteOffset: 8, as: UInt64.self)
+        {
+            return true
+        }
+        return pointee == other.pointee
+    }
+
+    /// The text as a key, where it is, if it can be one segment of a path: not empty and without a slash.
+    public var segment: UnsafePointer<Key>? {
+        let isOne = pointee.withBytes { bytes in
+            guard !bytes.isEmpty, bytes.count <= Key.maxBytes else { return false }
+            for byte in bytes where byte == UInt8(ascii: "/") { return false }
+            return true
+        }
+        return isOne ? UnsafeRawPointer(self).assumingMemoryBound(to: Key.self) : nil
+    }
+}

@@ -1,0 +1,79 @@
+public import JSONTree
+
+/// Which rules of a file were asked, and whether each came out both ways.
+public struct RuleCoverage: Sendable {
+    public struct Rule: Sendable {
+        /// The rule node with its wildcards' names.
+        public let pattern: Path
+        public let kind: RuleKind
+        public let source: RuleSource
+        /// Times the rule was true, and times it was not; for `.expire`, times it yielded a time, and times it did not.
+        public internal(set) var trueCount = 0
+        public internal(set) var falseCount = 0
+        /// Whether being asked once is enough: `true` and `false` cannot come out both ways, and `.expire` is no decision.
+        let isOneWay: Bool
+
+        /// Such as `/users/$uid.read`.
+        public var name: String { RuleCoverage.name(pattern, kind) }
+
+        /// Whether the cases say that it can only be true.
+        let isNeverFalse: Bool
+
+        /// Seen true and seen not true, as far as it can be.
+        public var isCovered: Bool {
+            if isNeverFalse { return trueCount > 0 && falseCount == 0 }
+            return isOneWay ? trueCount + falseCount > 0 : trueCount > 0 && falseCount > 0
+        }
+
+        /// What no case has shown; nil when it is covered.
+        public var gap: String? {
+            if isCovered { return nil }
+            if trueCount + falseCount == 0 { return "never asked" }
+            if isNeverFalse, falseCount > 0 { return "declared as never false, and was not true" }
+            return trueCount == 0 ? "never true" : "never false"
+        }
+    }
+
+    /// In the order of the file.
+    public private(set) var rules: [Rule]
+    /// Rules that the cases declare as never false and the file does not have.
+    public let unknown: [String]
+    private var numbers: [String: Int] = [:]
+
+    public var coveredCount: Int { rules.filter(\.isCovered).count }
+    public var isComplete: Bool { rules.allSatisfy(\.isCovered) && unknown.isEmpty }
+
+    init(_ set: RuleSet, neverFalse: [String] = []) {
+        let declared = Set(neverFalse)
+        let found = set.program.details.flatMap { place in
+            place.sources.map { kind, source in
+                Rule(pattern: place.pattern, kind: kind, source: source, isOneWay: kind == .expire || ["true", "false"].contains(source.text),
+                    isNeverFalse: declared.contains(Self.name(place.pattern, kind)))
+            }
+        }
+        rules = found.sorted { $0.source.offset < $1.source.offset }
+        unknown = declared.subtracting(rules.map(\.name)).sorted()
+        for (i, rule) in rules.enumerated() { numbers[rule.name] = i }
+    }
+
+    static func name(_ pattern: Path, _ kind: RuleKind) -> String { "\(pattern)\(kind.rawValue)" }
+
+    mutating func note(_ trace: RuleTrace) {
+        for step in trace.steps { note(step.pattern, step.kind, step.outcome == .allowed) }
+    }
+
+    mutating func note(expiryOf path: Path, _ time: Int64?, in set: RuleSet) {
+        guard let pattern = set.pattern(at: path) else { return }
+        note(pattern, .expire, time != nil)
+    }
+
+    private mutating func note(_ pattern: Path, _ kind: RuleKind, _ value: Bool) {
+        guard let number = numbers[Self.name(pattern, kind)] else { return }
+        if value { rules[number].trueCount += 1 } else { rules[number].falseCount += 1 }
+    }
+}
+
+extension RuleSet {
+    /// The rules of the file in its order, with their places.
+    public var rules: [RuleCoverage.Rule] { RuleCoverage(self).rules }
+}

@@ -1,0 +1,75 @@
+import JSONTree
+
+/// A case that came out otherwise than expected.
+public struct RuleCaseFailure: Sendable {
+    public let failed: RuleCase
+    /// What was expected, and what happened instead.
+    public let message: String
+    /// How it was decided; nil where only a time was asked for.
+    public let trace: RuleTrace?
+}
+
+/// The outcome of all cases, and which rules they have seen both ways.
+public struct RuleCasesResult: Sendable {
+    public internal(set) var count = 0
+    public internal(set) var failures: [RuleCaseFailure] = []
+    public internal(set) var coverage: RuleCoverage
+}
+
+extension RuleSet {
+    /// Decides every case. Cases do not see each other.
+    public func run(_ cases: RuleCases) -> RuleCasesResult {
+        var result = RuleCasesResult(coverage: RuleCoverage(self, neverFalse: cases.neverFalse))
+        for test in cases.cases {
+            result.count += 1
+            let (message, trace) = run(test, &result.coverage)
+            if let message { result.failures.append(RuleCaseFailure(failed: test, message: message, trace: trace)) }
+        }
+        return result
+    }
+
+    private func run(_ test: RuleCase, _ coverage: inout RuleCoverage) -> (String?, RuleTrace?) {
+        let trace: RuleTrace
+        switch test.operation {
+        case .read(let path, let query): trace = explainRead(path, root: test.data, auth: test.auth, now: test.now, query: query)
+        case .write(let writes):
+            var new = test.data
+            for write in writes { new.set(write.value, at: write.path) }
+            trace = explainWrite(writes.map(\.path), old: test.data, new: new, auth: test.auth, now: test.now)
+        case .expire(let path):
+            let time = expireTime(at: path, root: test.data, now: test.now)
+            coverage.note(expiryOf: path, time, in: self)
+            guard test.expectation != .expires(time) else { return (nil, nil) }
+            return ("expected \(test.expectation), but it \(RuleCase.Expectation.expires(time))", nil)
+        }
+        coverage.note(trace)
+        return (mismatch(test.expectation, trace), trace)
+    }
+
+    private func mismatch(_ expectation: RuleCase.Expectation, _ trace: RuleTrace) -> String? {
+        switch expectation {
+        case .denied(let by) where !trace.isAllowed:
+            guard let by else { return nil }
+            let refusal = trace.refusal.map { RuleCoverage.name($0.pattern, $0.kind) } ?? trace.grantingKind.rawValue
+            return by == refusal ? nil : "expected to be refused by \(by), was refused by \(refusal)"
+        case .allowed where trace.isAllowed: return nil
+        default: return "expected \(expectation), was \(trace.isAllowed ? "allowed" : "denied")"
+        }
+    }
+}
+
+extension RuleTrace {
+    /// What had to grant the operation.
+    fileprivate var grantingKind: RuleKind { if case .read = operation { .read } else { .write } }
+}
+
+extension RuleCase.Expectation: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .allowed: "to be allowed"
+        case .denied: "to be denied"
+        case .expires(let time?): "expires at \(time)"
+        case .expires(nil): "never expires"
+        }
+    }
+}

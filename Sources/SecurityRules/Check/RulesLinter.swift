@@ -1,0 +1,163 @@
+import JSONTree
+
+extension RuleSet {
+    /// What the file probably does not mean, in the order of the text: it is accepted, but a rule never grants or never runs, a
+    /// name looks like a slip, or everything is handed out.
+    public var warnings: [RuleError] {
+        let text = RulesText(self.text)
+        var parser = LocatedJSONParser(text)
+        guard let json = try? parser.parse() else { return [] }
+        var reader = RulesFileReader()
+        let root = reader.read(json)
+        var linter = RulesLinter(text: text)
+        linter.visit(root, Surroundings())
+        return RulesErrors(linter.warnings, in: text).errors
+    }
+}
+
+/// What holds at a rule node because of those above it.
+private struct Surroundings {
+    var depth = 0
+    var captures: [String: Int] = [:]
+    var hasWrite = false
+    /// Kinds that a node above grants to everybody.
+    var granted: Set<RuleKind> = []
+}
+
+private struct RulesLinter {
+    let text: RulesText
+    private(set) var warnings: [LocatedError] = []
+    /// Wildcards mentioned since the last one was looked at.
+    private var mentioned: Set<String> = []
+
+    init(text: RulesText) { self.text = text }
+
+    private mutating func warn(_ offset: Int, _ message: String) { warnings.append(LocatedError(offset: offset, message: message)) }
+
+    mutating func visit(_ node: SourceNode, _ above: Surroundings) {
+        var here = above
+        here.hasWrite = above.hasWrite || node.rules[.write] != nil
+        for (kind, rule) in node.rules { visit(kind, rule, &here, above) }
+        indexes(node)
+        if let validate = node.rules[.validate], !here.hasWrite, !Self.hasWrite(below: node) {
+            warn(validate.offset, ".validate never runs: no .write above, at or below this place grants a write.")
+        }
+        here.depth += 1
+        for child in node.children {
+            if let hint = RulesFileReader.missingDot(child.key.string) {
+                warn(child.node.offset, "'\(child.key)' is a child of this name: \(hint)")
+            }
+            visit(child.node, here)
+        }
+        if let (name, child) = node.wildcard { wildcard(name, child, here) }
+    }
+
+    private mutating func wildcard(_ name: LocatedString, _ child: SourceNode, _ above: Surroundings) {
+        var inner = above
+        inner.captures[name.value] = above.depth
+        mentioned.remove(name.value)
+        visit(child, inner)
+        let isMeant = name.value == "$other" || name.value.hasPrefix("$_")
+        if !isMeant, !mentioned.contains(name.value), Self.hasRules(child) {
+            warn(name.quote, "\(name.value) is never asked for: every child is treated alike. A name such as $_\(name.value.dropFirst()) says so.")
+        }
+    }
+
+    // MARK: Expressions
+
+    private mutating func visit(_ kind: RuleKind, _ rule: SourceRule, _ here: inout Surroundings, _ above: Surroundings) {
+        let scope = Scope(kind: kind, captures: above.captures)
+        var constant: Bool?
+        switch rule.text {
+        case .constant(let value): constant = value
+        case .expression(let string):
+            guard let expression = try? ExpressionParser.parse(string.value) else { return }
+            look(expression, string, scope)
+            if kind != .expire, let term = try? Checker.rule(expression, scope: scope), case .constant(.bool(let value)) = term.folded.kind {
+                constant = value
+            }
+        }
+        guard kind == .read || kind == .write else { return }
+        if above.granted.contains(kind) {
+            warn(rule.offset, "\(kind.rawValue) changes nothing: a place above grants it to everybody, and nothing below can take that back.")
+        } else if constant == false {
+            warn(rule.offset, "\(kind.rawValue) never grants. Without a rule that grants the answer is no already.")
+        } else if constant == true {
+            if above.depth == 0 { warn(rule.offset, "\(kind.rawValue) at the root hands out everything to everybody, signed in or not.") }
+            here.granted.insert(kind)
+        }
+    }
+
+    private mutating func look(_ expression: Expression, _ string: LocatedString, _ scope: Scope) {
+        let text = text
+        func at() -> Int { text.offset(in: string, at: expression.offset) }
+        switch expression.kind {
+        case .variable(let name): if name.hasPrefix("$") { mentioned.insert(name) }
+        case .literal, .regex: break
+        case .not(let a), .negate(let a): look(a, string, scope)
+        case .all(let operands), .any(let operands), .array(let operands): for operand in operands { look(operand, string, scope) }
+        case .comparison(let comparison, let a, let b):
+            look(a, string, scope)
+            look(b, string, scope)
+            compare(comparison, a, b, scope, at)
+        case .arithmetic(_, let a, let b), .index(let a, let b):
+            look(a, string, scope)
+            look(b, string, scope)
+        case .conditional(let a, let b, let c): for part in [a, b, c] { look(part, string, scope) }
+        case .member(let target, let name):
+            look(target, string, scope)
+            let fields = ["uid", "provider", "token"]
+            if case .variable("auth") = target.kind, !fields.contains(name) {
+                let hint = Spelling.nearest(name, in: fields).map { " Did you mean '\($0)'?" } ?? " Claims are in auth.token."
+                warn(at(), "auth has uid, provider and token; auth.\(name) is null.\(hint)")
+            }
+        case .call(let callee, let arguments):
+            look(callee, string, scope)
+            for argument in arguments { look(argument, string, scope) }
+        }
+    }
+
+    /// Comparisons whose sides can never be of one type.
+    private mutating func compare(_ comparison: Comparison, _ a: Expression, _ b: Expression, _ scope: Scope, _ at: () -> Int) {
+        let checker = Checker(scope: scope)
+        let known: [StaticType] = [.boolean, .number, .string]
+        guard let x = try? checker.check(a).type, let y = try? checker.check(b).type, known.contains(x), known.contains(y), x != y else { return }
+        switch comparison {
+        case .equal: warn(at(), "A \(x) never equals a \(y): this is always false.")
+        case .notEqual: warn(at(), "A \(x) never equals a \(y): this is always true.")
+        default: warn(at(), "A \(x) and a \(y) cannot be ordered: this always fails.")
+        }
+    }
+
+    // MARK: Structure
+
+    private mutating func indexes(_ node: SourceNode) {
+        var seen: Set<String> = []
+        for name in node.indexes {
+            func warn(_ message: String) { self.warn(node.indexOffset, ".indexOn \"\(name)\": \(message)") }
+            if !seen.insert(name).inserted { warn("stands there twice.") }
+            if name == ".value" || name == ".priority" { continue }
+            if name == ".key" {
+                warn("keys are always in order; no index is needed.")
+                continue
+            }
+            guard let path = try? Path(parsing: name), let first = path.keys.first else {
+                warn("is no path of a child\(name.contains("$") ? ": an index holds for all children, without a wildcard" : "").")
+                continue
+            }
+            if path.relativeText != name { warn("is better written as \"\(path.relativeText)\".") }
+            if node.wildcard == nil, node.children.contains(where: { $0.key == first }) {
+                warn("is a child of this very place. An index belongs to the place whose children are listed, one level up.")
+            }
+        }
+    }
+
+    private static func hasWrite(below node: SourceNode) -> Bool {
+        let children = node.children.map(\.node) + [node.wildcard?.node].compactMap { $0 }
+        return children.contains { $0.rules[.write] != nil || hasWrite(below: $0) }
+    }
+
+    private static func hasRules(_ node: SourceNode) -> Bool {
+        !node.rules.isEmpty || (node.children.map(\.node) + [node.wildcard?.node].compactMap { $0 }).contains { hasRules($0) }
+    }
+}

@@ -1,0 +1,75 @@
+import JSONTree
+
+/// What the parts of a rule came to. Expressions have no side effects, so a part is simply evaluated again: a plain decision
+/// carries nothing of this.
+extension Evaluator {
+    /// Evaluates a rule and its parts for the recorder.
+    mutating func trace(_ kind: RuleKind, _ place: Int32, _ root: Int32, at level: Int, _ recorder: TraceRecorder) -> Bool {
+        let details = program.details[Int(place)]
+        let source = details.sources[kind] ?? RuleSource(text: "true", line: 1, column: 1, offset: 0)
+        var outcome: RuleTrace.Outcome
+        do { outcome = try boolean(root) ? .allowed : .refused } catch { outcome = .failed(error.reason, offset: Int(error.offset)) }
+        dropScratch(to: 0)
+        var parts: [RuleTrace.Part] = []
+        collect(root, 0, source, recorder, &parts)
+        recorder.note(
+            RuleTrace.Step(path: Path(path(level)), pattern: details.pattern, kind: kind, source: source, outcome: outcome, parts: parts))
+        return outcome == .allowed
+    }
+
+    /// Adds an instruction's part and those in it that were evaluated.
+    private mutating func collect(
+        _ i: Int32, _ depth: Int, _ source: RuleSource, _ recorder: TraceRecorder, _ parts: inout [RuleTrace.Part]
+    ) {
+        guard i >= 0, parts.count < RulesLimits.traceParts else { return }
+        let instruction = tables.code[Int(i)]
+        func note(_ value: RuleTrace.PartValue) { parts.append(recorder.part(tables.spans[Int(i)], of: source, depth: depth, value)) }
+
+        switch instruction.operation {
+        case .constant, .yes, .no, .place, .shared, .below, .parent: break
+        case .and, .or:
+            note(partValue(i))
+            // A chain is one part, whatever its instructions are.
+            var (link, next) = (instruction, i)
+            while link.operation == instruction.operation {
+                collect(link.a, depth + 1, source, recorder, &parts)
+                guard case .bool(let value) = partValue(link.a), value == (link.operation == .and) else { return }
+                next = link.b
+                link = tables.code[Int(next)]
+                // A part in parentheses is a chain of its own.
+                if tables.spans[Int(next)].start != tables.spans[Int(i)].start { break }
+            }
+            collect(next, depth + 1, source, recorder, &parts)
+        case .conditional:
+            note(partValue(i))
+            collect(instruction.a, depth + 1, source, recorder, &parts)
+            if case .bool(let condition) = partValue(instruction.a) {
+                collect(condition ? instruction.b : instruction.c, depth + 1, source, recorder, &parts)
+            }
+        case .not, .negate, .length, .recase, .equalConstant, .notEqualConstant, .matches:
+            note(partValue(i))
+            collect(instruction.a, depth + 1, source, recorder, &parts)
+        case .compare, .stringTest, .arithmetic, .propertyIndex:
+            note(partValue(i))
+            collect(instruction.a, depth + 1, source, recorder, &parts)
+            collect(instruction.b, depth + 1, source, recorder, &parts)
+        case .replace:
+            note(partValue(i))
+            for operand in [instruction.a, instruction.b, instruction.c] { collect(operand, depth + 1, source, recorder, &parts) }
+        default: note(partValue(i))
+        }
+    }
+
+    private mutating func partValue(_ i: Int32) -> RuleTrace.PartValue {
+        defer { dropScratch(to: 0) }
+        do {
+            switch try value(i) {
+            case .null: return .null
+            case .bool(let value): return .bool(value)
+            case .number(let value): return .number(value)
+            case .text(let text): return .string(text.pointee.string)
+            case .object: return .object
+            }
+        } catch { return .failed(error.reason) }
+    }
+}

@@ -1,0 +1,82 @@
+import CZlib
+
+/// Compresses the messages of one direction (RFC 7692 §7.2.1): a zlib stream that exists while it is needed.
+///
+/// 2^(windowBits + 2) + 2^(memoryLevel + 9) bytes between the first `compress` and `release`.
+final class Deflater: @unchecked Sendable {
+    // Sendable: used only through the encoder that owns it, which is a value confined to one place at a time.
+    private let direction: DeflateAgreement.Direction
+    private let settings: DeflateSettings
+    /// zlib keeps the address of its stream, so it lives on the heap.
+    private var stream: UnsafeMutablePointer<z_stream>?
+
+    init(_ direction: DeflateAgreement.Direction, _ settings: DeflateSettings) {
+        self.direction = direction
+        self.settings = settings.bounded
+    }
+
+    deinit { release() }
+
+    /// Gives the memory back. The next message refers to none before it, which is always allowed.
+    func release() {
+        guard let stream else { return }
+        deflateEnd(stream)
+        stream.deallocate()
+        self.stream = nil
+    }
+
+    var isAllocated: Bool { stream != nil }
+
+    /// The compressed message, or nil when it would not be shorter: send it as it is. O(n), one allocation of its size.
+    func compress(_ payload: UnsafeRawBufferPointer) -> [UInt8]? {
+        guard let stream = opened(), let source = payload.bindMemory(to: Bytef.self).baseAddress,
+            payload.count <= Self.largestPayload
+        else { return nil }
+        // Room for less than the payload and the marker: what needs more is not worth sending.
+        let room = payload.count + Self.marker.count - 1
+        var isComplete = false
+        var compressed = [UInt8](unsafeUninitializedCapacity: room) { output, count in
+            stream.pointee.next_in = UnsafeMutablePointer(mutating: source)
+            stream.pointee.avail_in = uInt(payload.count)
+            stream.pointee.next_out = output.baseAddress
+            stream.pointee.avail_out = uInt(room)
+            let result = deflate(stream, Z_SYNC_FLUSH)
+            stream.pointee.next_in = nil
+            stream.pointee.next_out = nil
+            // A full buffer means that the flush is not complete.
+            isComplete = result == Z_OK && stream.pointee.avail_in == 0 && stream.pointee.avail_out > 0
+            count = room - Int(stream.pointee.avail_out)
+        }
+        guard isComplete, compressed.suffix(Self.marker.count) == Self.marker[...] else {
+            // The receiver will not see what the window has seen.
+            deflateReset(stream)
+            return nil
+        }
+        compressed.removeLast(Self.marker.count)
+        if !direction.takesOverContext { deflateReset(stream) }
+        return compressed
+    }
+
+    /// zlib counts in 32 bits.
+    private static let largestPayload = Int(UInt32.max) / 2
+
+    /// The end of a flushed block, which is not sent (§7.2.1).
+    static let marker: [UInt8] = [0x00, 0x00, 0xFF, 0xFF]
+
+    private func opened() -> UnsafeMutablePointer<z_stream>? {
+        if let stream { return stream }
+        let fresh = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
+        fresh.initialize(to: z_stream())
+        // zlib has no raw window of 256 bytes. With runs as its only matches (distance 1) no receiver's window is too small.
+        let hasWindow = direction.windowBits >= 9
+        let result = vigla_deflate_init(
+            fresh, Int32(settings.level), Int32(max(9, direction.windowBits)), Int32(settings.memoryLevel),
+            hasWindow ? Z_DEFAULT_STRATEGY : Z_RLE)
+        guard result == Z_OK else {
+            fresh.deallocate()
+            return nil
+        }
+        stream = fresh
+        return fresh
+    }
+}

@@ -1,0 +1,112 @@
+import CZlib
+
+/// Decompresses the messages of one direction (RFC 7692 §7.2.2), piece by piece as they arrive.
+///
+/// About 42 KiB from the first byte of a message on: until its end, or, when the sender may refer to earlier messages, until
+/// the connection's. The window is always the largest, whatever was agreed on: with a smaller one zlib takes a reference that
+/// is too far for it or refuses it, depending on how the bytes arrived.
+final class Inflater: @unchecked Sendable {
+    // Sendable: used only through the decoder that owns it, which is a value confined to one place at a time.
+    private let takesOverContext: Bool
+    /// zlib keeps the address of its stream, so it lives on the heap.
+    private var stream: UnsafeMutablePointer<z_stream>?
+    /// Whether the open message has brought a byte.
+    private var hasInput = false
+
+    init(takesOverContext: Bool) {
+        self.takesOverContext = takesOverContext
+    }
+
+    deinit { release() }
+
+    var isAllocated: Bool { stream != nil }
+
+    private func release() {
+        guard let stream else { return }
+        inflateEnd(stream)
+        stream.deallocate()
+        self.stream = nil
+    }
+
+    /// Decompresses the next piece of a message. `take` gets what comes out, in pieces of at most 16 KiB, each before the
+    /// next one is made: a message that grows without end is stopped by whoever throws there.
+    func inflate(
+        _ piece: UnsafeRawBufferPointer, _ take: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void
+    ) throws(WebSocketError) {
+        guard !piece.isEmpty else { return }
+        hasInput = true
+        guard let stream = opened(), let source = piece.bindMemory(to: Bytef.self).baseAddress else { throw .badCompression }
+        var rest = UnsafeBufferPointer(start: source, count: piece.count)[...]
+        // zlib counts in 32 bits.
+        while !rest.isEmpty {
+            let part = UnsafeBufferPointer(rebasing: rest.prefix(1 << 30))
+            rest = rest.dropFirst(part.count)
+            try inflate(part, stream, take)
+        }
+    }
+
+    private func inflate(
+        _ part: UnsafeBufferPointer<Bytef>, _ stream: UnsafeMutablePointer<z_stream>,
+        _ take: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void
+    ) throws(WebSocketError) {
+        stream.pointee.next_in = UnsafeMutablePointer(mutating: part.baseAddress)
+        stream.pointee.avail_in = uInt(part.count)
+        defer { stream.pointee.next_in = nil }
+        while true {
+            var result = Z_OK
+            var failure: WebSocketError?
+            var isFull = false
+            withUnsafeTemporaryAllocation(byteCount: Self.stepBytes, alignment: 16) { output in
+                stream.pointee.next_out = output.bindMemory(to: Bytef.self).baseAddress
+                stream.pointee.avail_out = uInt(output.count)
+                result = CZlib.inflate(stream, Z_SYNC_FLUSH)
+                stream.pointee.next_out = nil
+                let count = output.count - Int(stream.pointee.avail_out)
+                isFull = count == output.count
+                guard count > 0 else { return }
+                do throws(WebSocketError) { try take(UnsafeRawBufferPointer(rebasing: output[..<count])) } catch { failure = error }
+            }
+            if let failure { throw failure }
+            switch result {
+            case Z_OK:
+                // A full step may have left output behind although all input is consumed.
+                if stream.pointee.avail_in == 0, !isFull { return }
+            case Z_BUF_ERROR where stream.pointee.avail_in == 0: return
+            case Z_STREAM_END:
+                // A sender may end blocks with BFINAL; what follows is decompressed as if it had not (§7.2.3.4).
+                guard inflateResetKeep(stream) == Z_OK else { throw .badCompression }
+                if stream.pointee.avail_in == 0 { return }
+            default: throw .badCompression
+            }
+        }
+    }
+
+    /// The message is complete. Throws when it ends inside a block.
+    func finish(_ take: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void) throws(WebSocketError) {
+        // Some senders say nothing at all for a message without bytes.
+        guard hasInput, let stream else { return }
+        var failure: WebSocketError?
+        Deflater.marker.withUnsafeBufferPointer { marker in
+            do throws(WebSocketError) { try inflate(marker, stream, take) } catch { failure = error }
+        }
+        if let failure { throw failure }
+        // zlib tells by this bit that it stands between two blocks.
+        guard stream.pointee.data_type & 128 != 0 else { throw .badCompression }
+        hasInput = false
+        if !takesOverContext { release() }
+    }
+
+    private static let stepBytes = 16 << 10
+
+    private func opened() -> UnsafeMutablePointer<z_stream>? {
+        if let stream { return stream }
+        let fresh = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
+        fresh.initialize(to: z_stream())
+        guard vigla_inflate_init(fresh, MAX_WBITS) == Z_OK else {
+            fresh.deallocate()
+            return nil
+        }
+        stream = fresh
+        return fresh
+    }
+}

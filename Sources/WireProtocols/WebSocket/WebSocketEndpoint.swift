@@ -1,0 +1,79 @@
+/// The server's end of one WebSocket connection from its first byte to its last, for whoever wants messages and nothing else:
+/// the HTTP upgrade, frames, compression, pings, and the closing handshake.
+///
+/// ```
+/// handshake ──(GET … Upgrade: websocket)──► open ──(Close, or a broken frame)──► ended
+///     └──────────────(any other request)──────────────────────────────────────────┘
+/// ```
+public struct WebSocketEndpoint: Sendable {
+    private enum State {
+        /// The request for the upgrade is being read (RFC 6455 §4.2.1).
+        case handshake(HTTPRequestParser)
+        /// Messages go both ways (§4.1).
+        case open(WebSocketDecoder)
+        /// The last bytes are on their way; what still comes is ignored (§7.1.1).
+        case ended
+    }
+
+    /// What to do next.
+    public enum Step {
+        /// Send these bytes.
+        case send([UInt8])
+        /// The peer's message, valid during the call; the encoder makes frames for this peer.
+        case message(WebSocketOpcode, UnsafeRawBufferPointer, WebSocketEncoder)
+        /// Close the connection when everything is sent. The last step.
+        case end
+    }
+
+    private var state = State.handshake(HTTPRequestParser())
+    private var encoder = WebSocketEncoder()
+    private let maxMessageBytes: Int
+    private let deflate: DeflateSettings?
+
+    /// - Parameter deflate: how to compress for clients that offer it; nil never does.
+    public init(maxMessageBytes: Int, deflate: DeflateSettings? = nil) {
+        self.maxMessageBytes = maxMessageBytes
+        self.deflate = deflate
+    }
+
+    /// Takes the next bytes, in any pieces; they are unmasked in place. O(n).
+    public mutating func receive(_ bytes: UnsafeMutableRawBufferPointer, _ handle: (Step) -> Void) {
+        var rest = bytes[...]
+        while case .handshake(var http) = state, !rest.isEmpty {
+            let step = http.receive(UnsafeRawBufferPointer(rebasing: rest))
+            state = .handshake(http)
+            rest = rest.dropFirst(step.consumed)
+            switch step.event {
+            case .incomplete, .expectsContinue: break
+            case .request(let request): answer(request, handle)
+            case .failure(let failure): refuse(failure, handle)
+            }
+        }
+        guard case .open(var decoder) = state else { return }
+        decoder.receive(UnsafeMutableRawBufferPointer(rebasing: rest)) { event in
+            switch event {
+            case .text(let text): handle(.message(.text, text, encoder))
+            case .binary(let bytes): handle(.message(.binary, bytes, encoder))
+            case .ping, .pong, .close, .failure: if let answer = event.answer() { handle(.send(answer)) }
+            }
+            if event.isLast { handle(.end) }
+        }
+        state = decoder.hasEnded ? .ended : .open(decoder)
+    }
+
+    private mutating func answer(_ request: HTTPInboundRequest, _ handle: (Step) -> Void) {
+        switch WebSocketHandshake.respond(to: request, deflate: deflate) {
+        case .success(let accepted):
+            handle(.send(accepted.response))
+            encoder = WebSocketEncoder(accepted.deflate?.server, settings: deflate ?? DeflateSettings())
+            state = .open(WebSocketDecoder(role: .server, maxMessageBytes: maxMessageBytes, deflate: accepted.deflate))
+        case .failure(let failure): refuse(failure, handle)
+        }
+    }
+
+    private mutating func refuse(_ failure: HTTPFailure, _ handle: (Step) -> Void) {
+        state = .ended
+        handle(.send(HTTPResponseEncoder.failure(failure)))
+        handle(.end)
+    }
+}

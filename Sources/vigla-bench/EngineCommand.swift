@@ -1,0 +1,167 @@
+import ArgumentParser
+import CLinux
+import Dispatch
+import Glibc
+import HubEngine
+import JSONTree
+import SecurityRules
+import Synchronization
+
+/// What the database queue does for one write, without sockets: how it grows with the place, with the clients, and what a
+/// stored leaf takes.
+struct Engine: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Engine time of a write beside 10³…10⁶ children with live queries, and memory per stored leaf.")
+
+    @Option(help: "Numbers of children, separated by commas.") var children = "1000,10000,100000,1000000"
+    @Option(help: "Writes of each kind.") var writes = 20_000
+    @Option(help: "Clients that share one query.") var clients = 1_000
+
+    private var counts: [Int] { children.split(separator: ",").map { Int($0) ?? 0 } }
+
+    func validate() throws {
+        guard counts.allSatisfy({ $0 > 0 }), !counts.isEmpty else { throw ValidationError("--children: numbers") }
+        guard writes > 0, clients > 0 else { throw ValidationError("numbers must be above 0") }
+    }
+
+    func run() throws {
+        print("children  bytes/leaf  append µs  change µs  overwrite µs   (one observer of limitToLast(50) by child \"at\", kept by its index)")
+        for count in counts { try place(of: count) }
+        try sharing()
+    }
+
+    /// One place of `count` records of five fields, with its queries.
+    private func place(of count: Int) throws {
+        let before = heapBytes()
+        let root: Node = ["m": .object((0..<count).lazy.map { (Self.key($0), Self.record($0)) })]
+        let perLeaf = Double(heapBytes() - before) / Double(count * 5)
+        let hub = try BenchHub(root: root)
+        hub.database.submit(
+            .observe("m", query: TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), style: .patches(tag: 1), hash: ""), from: hub.client())
+        hub.settle()
+        var random = SystemRandomNumberGenerator()
+        let append = hub.microsPerWrite(writes) { i in
+            TreeWrite(Path([Key("m"), Self.key(count + i)]), WriteValue(Self.record(count + i)))
+        }
+        let change = hub.microsPerWrite(writes) { _ in
+            let at = Int.random(in: 0..<count, using: &random)
+            return TreeWrite(Path([Key("m"), Self.key(at), Key("at")]), WriteValue(.int(Int64.random(in: 0..<1_000_000_000, using: &random))))
+        }
+        let overwrite = hub.microsPerWrite(writes) { i in
+            let at = Int.random(in: 0..<count, using: &random)
+            return TreeWrite(Path([Key("m"), Self.key(at)]), WriteValue(Self.record(i)))
+        }
+        print(
+            "\(pad(count, 8))  \(pad(perLeaf.fixed(0), 10))  \(pad(append.fixed(2), 9))  \(pad(change.fixed(2), 9))  \(pad(overwrite.fixed(2), 12))")
+    }
+
+    /// Many clients with the same query: how often a change is worked out, and what it costs more than for one.
+    private func sharing() throws {
+        let root: Node = ["m": .object((0..<10_000).lazy.map { (Self.key($0), Self.record($0)) })]
+        for (title, count, tags) in [("1 client", 1, 1), ("\(clients) clients, one tag", clients, 1), ("\(clients) clients, a tag each", clients, clients)] {
+            let hub = try BenchHub(root: root)
+            for i in 0..<count {
+                hub.database.submit(
+                    .observe("m", query: TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), style: .patches(tag: Int64(i % tags + 1)), hash: ""),
+                    from: hub.client())
+            }
+            hub.settle()
+            let changes = hub.format.changes
+            let micros = hub.microsPerWrite(1_000) { i in TreeWrite(Path([Key("m"), Self.key(10_000 + i)]), WriteValue(Self.record(2_000_000 + i))) }
+            print("\(title): \(micros.fixed(2)) µs per write, its window worked out \(Double(hub.format.changes - changes) / 1_000) times")
+        }
+    }
+
+    /// A push id's length, ascending.
+    private static func key(_ i: Int) -> Key { Key("-Nx\(10_000_000_000_000_000 + i)") }
+
+    private static func record(_ i: Int) -> Node {
+        ["author": .string("user-\(i % 5000)"), "at": .int(1_700_000_000_000 + Int64(i)), "lat": .double(37.9 + Double(i % 1000) / 10_007), "on": .bool(i % 2 == 0),
+            "text": .string("message \(i)")]
+    }
+
+    private func heapBytes() -> Int {
+        let info = mallinfo2()
+        return info.uordblks + info.hblkhd
+    }
+
+    private func pad(_ value: some CustomStringConvertible, _ width: Int) -> String {
+        let text = value.description
+        return String(repeating: " ", count: max(0, width - text.count)) + text
+    }
+}
+
+/// A database whose output goes nowhere.
+private final class BenchHub {
+    let database: Database
+    let format = CountingFormat()
+    private var held: [Client] = []
+    private let writer = Client(lane: 0, dialect: .realtime)
+
+    init(root: Node) throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".read":true,".write":true,"m":{".indexOn":["at"]}}}"#)
+        database = Database(name: "bench", rules: rules, start: (root, 0), lanes: 1, format: format, outlet: { _, _ in }, clock: { 1_700_000_000_000 })
+    }
+
+    func client() -> Client {
+        held.append(Client(lane: 0, dialect: .realtime))
+        return held[held.count - 1]
+    }
+
+    func settle() { database.queue.sync {} }
+
+    /// Of the process, which does nothing else meanwhile: other programs on the machine do not count.
+    private static func cpuNanos() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    /// CPU time on the database queue for each of the writes, handed over as the net loops do: some at a time.
+    func microsPerWrite(_ count: Int, _ write: (Int) -> TreeWrite) -> Double {
+        var nanos: UInt64 = 0
+        var done = 0
+        while done < count {
+            let batch = (done..<min(count, done + 64)).map(write)
+            done += batch.count
+            // The queue is held while they are handed over, so that only their handling is timed.
+            let gate = DispatchSemaphore(value: 0)
+            database.queue.async { gate.wait() }
+            for one in batch { database.submit(.write([one]), from: writer) }
+            let start = Self.cpuNanos()
+            gate.signal()
+            settle()
+            nanos += Self.cpuNanos() - start
+        }
+        return Double(nanos) / 1000 / Double(count)
+    }
+}
+
+/// Writes pushes of about the size they have on the wire, and counts.
+private final class CountingFormat: WireFormat {
+    private let count = Atomic<Int>(0)
+    var changes: Int { count.load(ordering: .relaxed) }
+
+    func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] { [0] }
+    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
+    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { [0] }
+
+    func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] {
+        count.add(1, ordering: .relaxed)
+        var writer = JSONWriter()
+        for patch in change.patches {
+            writer.path(patch.path.keys)
+            writer.node(patch.value)
+        }
+        let rest = writer.bytes
+        // One copy behind the frame's header and the tag, as for the wire.
+        return { style in
+            guard case .patches(let tag?) = style else { return rest }
+            var writer = JSONWriter(reservingCapacity: rest.count + 48)
+            writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"d\",\"b\":{\"t\":")
+            writer.int(tag)
+            writer.raw(rest)
+            return writer.bytes
+        }
+    }
+}

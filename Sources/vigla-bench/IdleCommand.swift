@@ -1,0 +1,103 @@
+import ArgumentParser
+import CLinux
+import Glibc
+
+/// What a connection costs that says nothing: the hub's realtime sessions, and upgraded connections of a bare loop.
+struct Idle: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Resident memory per idle WebSocket connection.")
+
+    @Option(help: "Connections to open; each takes a descriptor here and one in the server.") var connections = 10_000
+    @Option(help: "Runs of each server.") var runs = 3
+    @Option(help: "The vigla program; without it the one beside vigla-bench.") var vigla: String?
+
+    func validate() throws {
+        guard (100...27_000).contains(connections) else { throw ValidationError("--connections is 100 to 27000 (ports of one address)") }
+        guard runs > 0 else { throw ValidationError("--runs must be above 0") }
+    }
+
+    func run() throws {
+        raiseDescriptorLimit()
+        print("idle, \(connections) connections")
+        for (name, target, start) in subjects(vigla) {
+            var figures: [Double] = []
+            for run in 1...runs {
+                let server = try start()
+                let kilobytes = try measure(server, target)
+                figures.append(kilobytes)
+                print("  \(run) \(name): \(kilobytes.fixed(2)) KB resident each")
+            }
+            print("  median \(name): \(figures.median.fixed(2)) KB")
+        }
+    }
+
+    private func measure(_ server: ServerProcess, _ target: String) throws -> Double {
+        // What the server makes once, however many connect, is there before the count begins.
+        try open(50, server, target) {}
+        let before = server.residentBytes
+        var after = 0
+        try open(connections, server, target) { after = server.residentBytes }
+        return Double(after - before) / 1024 / Double(connections)
+    }
+
+    private func open(_ count: Int, _ server: ServerProcess, _ target: String, _ body: () -> Void) throws {
+        let swarm = try Swarm(port: server.port)
+        for opened in 1...count {
+            _ = try swarm.connect(target)
+            if opened % 500 == 0 { try swarm.finishUpgrades() }
+        }
+        try swarm.finishUpgrades()
+        while try swarm.frames(withinMs: 300, { _, _, _ in }) {}
+        body()
+    }
+}
+
+/// How many clients a second can arrive.
+struct Connect: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "New WebSocket connections per second, each upgraded, then reset.")
+
+    @Option(help: "Connections per run.") var connections = 20_000
+    @Option(help: "Connections under way at a time.") var atOnce = 200
+    @Option(help: "Runs of each server.") var runs = 3
+    @Option(help: "The vigla program; without it the one beside vigla-bench.") var vigla: String?
+
+    func validate() throws {
+        guard connections > 0, runs > 0, (1...5000).contains(atOnce) else { throw ValidationError("numbers must be above 0, --at-once at most 5000") }
+    }
+
+    func run() throws {
+        raiseDescriptorLimit()
+        print("connect, \(connections) connections, \(atOnce) at once")
+        for (name, target, start) in subjects(vigla) {
+            var figures: [Double] = []
+            for run in 1...runs {
+                let server = try start()
+                let (begin, cpu) = (monotonicNs(), server.cpuNs)
+                for _ in 0..<max(1, connections / atOnce) {
+                    let swarm = try Swarm(port: server.port)
+                    for _ in 0..<atOnce { _ = try swarm.connect(target) }
+                    try swarm.finishUpgrades()
+                    swarm.reset()
+                }
+                let count = Double(max(1, connections / atOnce) * atOnce)
+                let perSecond = count / (Double(monotonicNs() - begin) / 1e9)
+                figures.append(perSecond)
+                print("  \(run) \(name): \(Int(perSecond)) /s, server cpu \((Double(server.cpuNs - cpu) / 1000 / count).fixed(1)) µs each")
+            }
+            print("  median \(name): \(Int(figures.median)) /s, no errors")
+        }
+    }
+}
+
+/// The servers that a connection is measured on.
+private func subjects(_ vigla: String?) -> [(name: String, target: String, start: () throws -> ServerProcess)] {
+    [
+        ("vigla", "/.ws?v=5&ns=default", { try ServerProcess(vigla ?? besideThisProgram("vigla"), ["serve", "--memory", "--dev", "--port", "0"]) }),
+        ("loop", "/echo", { try ServerProcess(["serve-echo", "--loops", "2"]) }),
+    ]
+}
+
+private func monotonicNs() -> UInt64 {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
+}

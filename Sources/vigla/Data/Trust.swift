@@ -1,0 +1,43 @@
+import ArgumentParser
+import DispatchNet
+import Glibc
+import ViglaClient
+
+/// Whom a command believes when it calls an `https` hub. There is no way to believe everybody.
+struct Trust: ParsableArguments {
+    @Option(help: ArgumentHelp("https: certificates (PEM) to trust besides the system's, also VIGLA_TLS_CA.", valueName: "file")) var tlsCa: String?
+    @Option(
+        help: ArgumentHelp("https: the name in the hub's certificate, when the URL has another or an address; also VIGLA_TLS_NAME.", valueName: "host"))
+    var tlsName: String?
+
+    /// Nil for a hub without TLS. Ends the program when the file cannot be used.
+    func client(for address: HubAddress) -> TLSClient? {
+        guard address.isSecure else { return nil }
+        let file = tlsCa ?? Environment["VIGLA_TLS_CA"]
+        do throws(TLSError) {
+            return try TLSClient(authorities: file, name: tlsName ?? Environment["VIGLA_TLS_NAME"])
+        } catch {
+            fail("\(tlsCa == nil ? "VIGLA_TLS_CA" : "--tls-ca"): \(error)")
+        }
+    }
+}
+
+extension Trust {
+    /// What to do about a certificate that is not believed; empty for other troubles.
+    static func advice(_ trouble: String) -> String {
+        if trouble.contains("not trusted here") {
+            return "\nIf the hub has a certificate of your own, name its authority's file with --tls-ca FILE (or VIGLA_TLS_CA)."
+        }
+        if trouble.contains("certificate is for another host") {
+            return "\nIf it is the hub that you mean, say which name the certificate has: --tls-name HOST (or VIGLA_TLS_NAME)."
+        }
+        return ""
+    }
+}
+
+/// The program's environment, where an empty variable is as good as none.
+enum Environment {
+    static subscript(name: String) -> String? {
+        getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
+    }
+}

@@ -1,0 +1,144 @@
+import JSONTree
+import Testing
+
+/// A browser's long-polling client (contract §1.8) on two blocking sockets: one holds the poll, the other sends.
+final class LongPollPeer {
+    let server: TestServer
+    let namespace: String
+    let hello: Node
+    /// The query items that prove the session.
+    let key: String
+    private let sockets: [TestSocket]
+    /// The socket whose poll is not answered yet.
+    private var held: TestSocket?
+    private var knowsItsPollIsHeld = false
+    private var serial = 1000
+    private var nextSegment = 0
+    /// Number of the answer that must come next.
+    private var number = 1
+    /// Messages in order.
+    private(set) var heard: [Node] = []
+    /// Answers that overtook an earlier one.
+    private var early: [Int: [Node]] = [:]
+    /// The close command: nil inside when it had no number. Until everything before it has come it does not count.
+    private var closing: Int??
+    var closed: Int?? { if case .some(.some(let last)) = closing, last >= number { nil } else { closing } }
+
+    var session: String { if case .string(let id) = hello.node(at: "d/d/s") { id.string } else { "" } }
+
+    init(_ server: TestServer, namespace: String = "test", query: String = "") throws {
+        self.server = server
+        self.namespace = namespace
+        sockets = [try TestSocket(port: server.port), try TestSocket(port: server.port)]
+        let opened = try sockets[0].get("/.lp?start=t&ser=1&cb=3&v=5&ns=\(namespace)\(query)", host: "localhost:9000")
+        try #require(opened.status == 200)
+        let start = try #require(opened.body.firstRange(of: "pLPCommand('start',\""))
+        let parts = opened.body[start.upperBound...].split(separator: "\"", maxSplits: 3)
+        key = "id=\(parts[0])&pw=\(parts[2])"
+        let first = try Script(String(opened.body[try #require(opened.body.firstRange(of: "pRTLPCB(0,")).lowerBound...]))
+        try #require(first.number == 0)
+        hello = try #require(first.messages.first)
+    }
+
+    /// Polls, bringing messages along; then takes the answer that the older poll gets for that.
+    func poll(_ messages: String...) throws { try poll(segments: messages.flatMap { segments($0) }) }
+
+    func poll(segments: [String]) throws {
+        serial += 1
+        let free = try #require(sockets.first { $0 !== held })
+        var target = "/.lp?\(key)&ser=\(serial)&ns=\(namespace)"
+        for (index, segment) in segments.enumerated() { target += segment.replacing("#", with: String(index)) }
+        try free.send("GET \(target) HTTP/1.1\r\nHost: localhost:9000\r\n\r\n")
+        let older = held
+        held = free
+        knowsItsPollIsHeld = false
+        guard let older else { return }
+        try take(older)
+        // The newer poll has arrived, or the older would not be answered; if it came first, both were.
+        if early.isEmpty { knowsItsPollIsHeld = true } else { try wait() }
+    }
+
+    /// Polls until the server is known to hold a poll.
+    func hold() throws {
+        repeat { try poll() } while !knowsItsPollIsHeld
+    }
+
+    /// Waits for the answer of the poll that is held; polls if none is.
+    func wait() throws {
+        if held == nil { try poll() }
+        let waiting = try #require(held)
+        held = nil
+        try take(waiting)
+    }
+
+    /// Waits until `count` messages were heard, and hands over all.
+    func messages(_ count: Int) throws -> [Node] {
+        while heard.count < count, closed == nil { try wait() }
+        try #require(heard.count >= count)
+        return heard
+    }
+
+    private func take(_ socket: TestSocket) throws {
+        let response = try socket.response()
+        try #require(response.status == 200)
+        #expect(response.head.lowercased().contains("content-type: application/javascript"))
+        #expect(response.head.lowercased().contains("cache-control: no-store"))
+        let script = try Script(response.body)
+        if let number = script.number {
+            // Requests on two connections overtake each other, and so do their answers; a number comes once.
+            try #require(number >= self.number && early[number] == nil)
+            early[number] = script.messages
+            while let next = early.removeValue(forKey: self.number) {
+                heard += next
+                self.number += 1
+            }
+        }
+        if let command = script.close { closing = command }
+    }
+
+    /// The segments of the next message, as query text whose `#` is the index in its request.
+    func segments(_ message: String, pieceLength: Int = 1840) -> [String] {
+        let letters = Array(Self.websafeBase64(Array(message.utf8)))
+        let starts = Array(stride(from: 0, to: letters.count, by: pieceLength))
+        return starts.map { start in
+            defer { nextSegment += 1 }
+            let piece = String(decoding: letters[start..<min(letters.count, start + pieceLength)], as: UTF8.self)
+            return "&seg#=\(nextSegment)&ts#=\(starts.count)&d#=\(piece)"
+        }
+    }
+
+    private static func websafeBase64(_ bytes: [UInt8]) -> [UInt8] {
+        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+        var text: [UInt8] = []
+        for start in stride(from: 0, to: bytes.count, by: 3) {
+            let group = bytes[start..<min(bytes.count, start + 3)]
+            let bits = group.reduce(0) { $0 << 8 | Int($1) } << (8 * (3 - group.count))
+            for place in 0..<4 {
+                text.append(place <= group.count ? alphabet[bits >> (18 - 6 * place) & 63] : UInt8(ascii: "."))
+            }
+        }
+        return text
+    }
+
+    /// What a poll was answered with.
+    struct Script {
+        var number: Int?
+        var messages: [Node] = []
+        var close: Int??
+
+        init(_ text: String) throws {
+            var rest = text[...]
+            if rest.hasPrefix("pRTLPCB(") {
+                let comma = try #require(rest.firstIndex(of: ","))
+                number = Int(rest.dropFirst("pRTLPCB(".count)[..<comma])
+                let end = rest.firstRange(of: "]);pLPCommand")?.lowerBound ?? rest.index(rest.endIndex, offsetBy: -3)
+                let array = try Node(json: String(rest[rest.index(after: comma)...end]))
+                for (_, message) in array.object?.children ?? ChildMap() { messages.append(message) }
+                rest = rest[rest.index(end, offsetBy: 3)...]
+            }
+            guard !rest.isEmpty else { return }
+            try #require(rest.hasPrefix("pLPCommand('close'") && rest.hasSuffix(");"))
+            close = .some(Int(rest.dropFirst("pLPCommand('close',".count).dropLast(2)))
+        }
+    }
+}

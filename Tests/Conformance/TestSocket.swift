@@ -1,0 +1,1 @@
+../HubServerTests/TestSocket.swift
