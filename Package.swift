@@ -67,6 +67,7 @@ let package = Package(
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
             "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
+            .product(name: "Crypto", package: "swift-crypto"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
