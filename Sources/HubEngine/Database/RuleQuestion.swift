@@ -1,3 +1,4 @@
+import Dispatch
 public import JSONTree
 public import SecurityRules
 

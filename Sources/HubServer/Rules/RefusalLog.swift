@@ -12,6 +12,8 @@ final class RefusalLog: Sendable {
     static let lineBytes = 4_000
     /// Characters of one value.
     static let valueCharacters = 60
+    /// Characters of one place.
+    private static let pathCharacters = 300
 
     private let perSecond: Int
     private let logger: Logger
@@ -61,6 +63,9 @@ final class RefusalLog: Sendable {
         }
     }
 
+    /// Returns when every line that was begun is written.
+    func flush() { queue.sync {} }
+
     private func tell(_ request: RuledRequest, _ question: RuleQuestion, _ namespace: String) {
         let left = sample.withLock { sample in
             defer { (sample.left, sample.waiting) = (0, sample.waiting - 1) }
@@ -76,8 +81,9 @@ final class RefusalLog: Sendable {
 
     private static func paths(_ operation: RuleQuestion.Operation) -> String {
         switch operation {
-        case .read(let path, _): path.description
-        case .write(let paths): paths.prefix(5).map(\.description).joined(separator: ", ") + (paths.count > 5 ? ", … (\(paths.count))" : "")
+        case .read(let path, _): shortened(path.description, to: pathCharacters)
+        case .write(let paths):
+            paths.prefix(5).map { shortened($0.description, to: pathCharacters) }.joined(separator: ", ") + (paths.count > 5 ? ", … (\(paths.count))" : "")
         }
     }
 
@@ -109,8 +115,8 @@ final class RefusalLog: Sendable {
         return "\"\(shortened(text))\""
     }
 
-    private static func shortened(_ text: String) -> String {
-        let kept = text.unicodeScalars.prefix(valueCharacters)
+    private static func shortened(_ text: String, to characters: Int = valueCharacters) -> String {
+        let kept = text.unicodeScalars.prefix(characters)
         return kept.endIndex < text.unicodeScalars.endIndex ? String(kept) + "…" : text
     }
 }
