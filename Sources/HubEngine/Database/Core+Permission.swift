@@ -34,5 +34,10 @@ extension Core {
         if permits(observation, of: client) { return }
         remove(observation, of: client)
         output.send(format.cancelled(observation.path, query: observation.query, style: observation.style), to: client)
+        // A stream is one observer: nothing is left to be said on it (contract §7.6).
+        if case .stream = observation.style {
+            end(client)
+            output.close(client)
+        }
     }
 }

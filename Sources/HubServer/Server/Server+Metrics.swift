@@ -9,11 +9,14 @@ import WireProtocols
 final class SessionCounts: Sendable {
     let realtime = Atomic<Int>(0)
     let observe = Atomic<Int>(0)
+    /// Event streams.
+    let streams = Atomic<Int>(0)
 
     func add(_ dialect: Dialect, _ difference: Int) {
         switch dialect {
         case .realtime: realtime.add(difference, ordering: .relaxed)
         case .observe: observe.add(difference, ordering: .relaxed)
+        case .rest: streams.add(difference, ordering: .relaxed)
         }
     }
 }
