@@ -4,11 +4,11 @@ import WireProtocols
 
 /// The event streams' side of the format (contract §7.6).
 extension HubFormat {
-    func streamInitial(_ value: Node, exports: Bool) -> [UInt8] { EventStreamEvent.put([], value, NodeEncoder.Form(exports: exports)) }
+    func streamInitial(_ value: Node, exports: Bool) -> [UInt8] { EventStreamEvent.put([], value, exports ? .export : NodeEncoder.Form()) }
 
     /// One event for one commit: the place itself, one place below it, or several of them at the deepest place above all.
     func stream(_ change: ViewChange, exports: Bool) -> [UInt8] {
-        let form = NodeEncoder.Form(exports: exports)
+        let form = exports ? .export : NodeEncoder.Form()
         let depth = change.path.depth
         guard let first = change.patches.first else { return EventStreamEvent.put([], change.new, form) }
         if change.patches.count == 1 { return EventStreamEvent.put(first.path.keys[depth...], first.value, form) }

@@ -13,7 +13,8 @@ import WireProtocols
 ///   └── answering ──► sending (a large body, piece by piece) ──► http
 ///              └────► streaming
 /// ```
-final class HTTPConnection: ConnectionHandler, LaneMember {
+final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
+    // Sendable: used on its connection's loop only.
     private enum State {
         /// Requests are read and answered one after the other.
         case http

@@ -23,6 +23,15 @@ final class PendingAnswer: @unchecked Sendable {
         loop.execute { [self] in connection?.answer(bytes) }
     }
 
+    /// Gives a JSON answer of REST. From any thread, once.
+    func sendLater(_ status: HTTPResponse.Status, _ body: [UInt8], isHead: Bool) {
+        let bytes = RESTResponse.response(status, RESTResponse.Head(), body, keepsAlive: keepsAlive, isHead: isHead)
+        loop.execute { [self] in connection?.answer(bytes) }
+    }
+
+    /// Of the connection's loop.
+    var loopIndex: Int { loop.index }
+
     /// Has the request answered now that its namespace is known. From any thread.
     func opened() {
         loop.execute { [self] in connection?.opened() }

@@ -1,4 +1,5 @@
 import DispatchNet
+import HTTPTypes
 import HubEngine
 import JSONTree
 import WireProtocols
@@ -32,7 +33,7 @@ final class EventStream: Session, @unchecked Sendable {
     func begin() {
         // A query that loads everything is the place itself.
         let query = request.query.flatMap { $0.isDefault ? nil : $0 }
-        database.submit(.observe(request.path, query: query, style: .stream(exports: request.form.exports), hash: ""), from: self)
+        database.submit(.observe(request.path, query: query, style: .stream(exports: request.form.showsPriorities), hash: ""), from: self)
     }
 
     override func replied(_ reply: Reply) {

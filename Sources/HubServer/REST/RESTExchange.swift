@@ -18,7 +18,7 @@ final class RESTExchange: Client, @unchecked Sendable {
     // that the exchange is with.
     private let request: RESTRequest
     private let answer: PendingAnswer
-    private let lane: Lane
+    private let home: Lane
     private let database: Database
     private unowned let server: Server
     private let beganAt = Clock.nowMs()
@@ -37,7 +37,7 @@ final class RESTExchange: Client, @unchecked Sendable {
     init(_ request: RESTRequest, _ identity: Identity, _ answer: PendingAnswer, lane: Lane, database: Database, server: Server) {
         self.request = request
         self.answer = answer
-        self.lane = lane
+        home = lane
         self.database = database
         self.server = server
         super.init(lane: lane.index, dialect: .rest, identity: identity)
@@ -52,7 +52,7 @@ final class RESTExchange: Client, @unchecked Sendable {
         guard isLarge else { return carryOut(parsed(body), body) }
         Self.worker.async { [self] in
             let work = parsed(body)
-            lane.loop.execute { [self] in carryOut(work, body) }
+            home.loop.execute { [self] in carryOut(work, body) }
         }
     }
 
@@ -125,7 +125,7 @@ final class RESTExchange: Client, @unchecked Sendable {
     private func echo(_ written: [Node]) {
         guard let names, names.count == written.count else { return send(.null, .ok, tags: nil) }
         let form = form(for: .ok)
-        let make = { () -> [UInt8] in
+        let make = { @Sendable () -> [UInt8] in
             var writer = JSONWriter()
             writer.raw("{")
             for (i, name) in names.enumerated() {
@@ -145,7 +145,7 @@ final class RESTExchange: Client, @unchecked Sendable {
         if Clock.nowMs() - beganAt > Int64(request.timeoutMs) { return refuse(.tookTooLong) }
         let tagged = request.wantsETag || request.ifNoneMatch != nil ? content : nil
         if let shallow = request.shallow {
-            let named = { content.named(after: shallow.startAfter, limit: shallow.limit, keepsLast: shallow.keepsLast) }
+            let named = { @Sendable in content.named(after: shallow.startAfter, limit: shallow.limit, keepsLast: shallow.keepsLast) }
             guard content.childCount > 10_000 else { return send(named(), .ok, tags: tagged) }
             return onWorker(named) { [self] in send($0, .ok, tags: tagged) }
         }
@@ -155,9 +155,9 @@ final class RESTExchange: Client, @unchecked Sendable {
     }
 
     private func onWorker<Value: Sendable>(_ work: @escaping @Sendable () -> Value, _ done: @escaping @Sendable (Value) -> Void) {
-        Self.worker.async { [lane] in
+        Self.worker.async { [home] in
             let value = work()
-            lane.loop.execute { done(value) }
+            home.loop.execute { done(value) }
         }
     }
 
@@ -223,7 +223,8 @@ final class RESTExchange: Client, @unchecked Sendable {
     /// What was written is repeated as it was sent, with priorities.
     private func form(for status: HTTPResponse.Status) -> NodeEncoder.Form {
         var form = request.form
-        if request.shallow != nil || (request.method == .put || request.method == .patch) && status == .ok { form.exports = true }
+        if request.shallow != nil { form.showsArrays = false }
+        if request.method == .put || request.method == .patch, status == .ok { form.showsPriorities = true }
         return form
     }
 }

@@ -26,12 +26,15 @@ extension Server {
         if let first = request.target.segments.first, Self.administrative.contains(first) {
             return .pending { [self] answer in administer(request, database, answer) }
         }
-        let asked: RESTRequest
-        do throws(RESTRefusal) { asked = try RESTRequest(request) } catch {
+        var asked: RESTRequest
+        do throws(RESTRefusal) {
+            asked = try RESTRequest(request)
+            if asked.method != .get, asked.writeSize == nil { asked.writeSize = smallSettings.writeSize(of: database.name) }
+        } catch {
             return .response(RESTResponse.refusal(error, keepsAlive: request.keepsAlive, isHead: request.method == .head))
         }
         let lane = lanes[connection.loop.index]
-        return .pending { [self] answer in
+        return .pending { [self, asked] answer in
             identify(asked.credential, override: asked.override, lane) { result in
                 switch result {
                 case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: asked.isHead)

@@ -1,20 +1,26 @@
 /// Writes a node in the form of REST (contract §4.3, §4.4), piece by piece: a large one needs no more memory than a piece.
 ///
 ///     {"a":1,"b":{"c":[true,null,2]}}        nodes whose keys are (nearly) 0…n−1 are arrays
-///     {"a":{".value":1,".priority":2}}       with priorities no arrays
+///     {"a":{".value":1,".priority":2}}       with priorities
 ///
 /// It holds the node, which is immutable, so it may be used on any one queue while the tree goes on. O(nodes)
 public struct NodeEncoder: Sendable {
     public struct Form: Sendable, Hashable {
-        /// Shows priorities (`format=export`).
-        public var exports: Bool
+        /// Shows priorities.
+        public var showsPriorities: Bool
+        /// Shows nodes whose keys are indexes as arrays; never those with a priority that is shown.
+        public var showsArrays: Bool
         /// Indented by two spaces a level (`print=pretty`).
         public var isPretty: Bool
 
-        public init(exports: Bool = false, isPretty: Bool = false) {
-            self.exports = exports
+        public init(showsPriorities: Bool = false, showsArrays: Bool = true, isPretty: Bool = false) {
+            self.showsPriorities = showsPriorities
+            self.showsArrays = showsArrays
             self.isPretty = isPretty
         }
+
+        /// With priorities and without arrays (`format=export`).
+        public static let export = Form(showsPriorities: true, showsArrays: false)
     }
 
     /// A container that is being written.
@@ -73,11 +79,12 @@ public struct NodeEncoder: Sendable {
     private mutating func begin(_ node: Node, _ writer: inout JSONWriter) {
         switch node {
         case .object(let object):
-            let isArray = !form.exports && object.children.isArray
+            let priority = form.showsPriorities ? object.priority : .null
+            let isArray = form.showsArrays && priority.isNull && object.children.isArray
             writer.raw(isArray ? "[" : "{")
-            levels.append(Level(children: object.children.makeIterator(), priority: form.exports ? object.priority : .null, nextIndex: isArray ? 0 : -1))
+            levels.append(Level(children: object.children.makeIterator(), priority: priority, nextIndex: isArray ? 0 : -1))
         case .prioritized(let leaf):
-            guard form.exports else { return writer.node(leaf.leaf) }
+            guard form.showsPriorities else { return writer.node(leaf.leaf) }
             levels.append(Level(children: ChildMap().makeIterator(), priority: leaf.priority, nextIndex: -1))
             writer.raw("{")
             separate(&writer)

@@ -32,8 +32,8 @@ public enum EventStreamEvent {
 
     public static let keepAlive = HTTPResponseEncoder.chunk(Array("event: keep-alive\ndata: null\n\n".utf8))
 
-    /// Reading is no longer allowed; the stream ends behind this.
-    public static let cancel = HTTPResponseEncoder.chunk(Array("event: cancel\ndata: Permission denied\n\n".utf8))
+    /// Reading is no longer allowed; the stream ends behind this. The SDKs read data as JSON, and pass over `null`.
+    public static let cancel = HTTPResponseEncoder.chunk(Array("event: cancel\ndata: null\n\n".utf8))
 
     /// The credential has run out; the stream ends behind this. Clients compare the text, which is no JSON.
     public static let authRevoked = HTTPResponseEncoder.chunk(Array("event: auth_revoked\ndata: credential is no longer valid\n\n".utf8))

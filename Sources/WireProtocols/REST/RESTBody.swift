@@ -16,7 +16,7 @@ public enum RESTBody: Sendable {
         }
         if request.method == .post, place.part == .priority { throw .badPath }
         guard bytes.contains(where: { $0 > 0x20 }) else { throw .noData }
-        if bytes.count > request.writeSize.bytes { throw .writeTooBig }
+        if let size = request.writeSize, bytes.count > size.bytes { throw .writeTooBig }
         let isPatch = request.method == .patch
         var fault: RequestFault?
         let body: RESTBody?

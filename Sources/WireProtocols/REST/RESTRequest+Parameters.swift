@@ -9,7 +9,7 @@ extension RESTRequest {
         case "silent": isSilent = true
         default: break
         }
-        if target.value("format") == "export" { form.exports = true }
+        if target.value("format") == "export" { (form.showsPriorities, form.showsArrays) = (true, false) }
         if let size = target.value("writeSizeLimit") {
             guard let known = WriteSize(rawValue: size) else { throw .bad("writeSizeLimit must be tiny, small, medium, large or unlimited") }
             writeSize = known

@@ -25,7 +25,8 @@ public struct RESTRequest: Sendable {
     public var download: String?
     /// How long a read may take. Default and at most 15 minutes.
     public var timeoutMs = RESTRequest.longestTimeoutMs
-    public var writeSize = WriteSize.unlimited
+    /// Nil leaves it to the setting `defaultWriteSizeLimit`.
+    public var writeSize: WriteSize?
     public var credential: String?
     /// The identity that rules are to be applied as, if the credential is an administrator's; `.some(.null)` for nobody.
     public var override: Node?
