@@ -274,6 +274,41 @@ import WireProtocols
         #expect(try production.ask("GET", "/a.json", "", ["Origin: https://app.example"]).status == 200)
     }
 
+    @Test func checklist_129_rulesArePutAndGot_byAdministrators() throws {
+        let server = try TestServer()
+        let (peer, stranger) = (try RESTPeer.owner(server), try RESTPeer(server))
+        let rules = "// mine\n{\"rules\": {\"a\": {\".read\": true}, }}"
+        #expect(try peer.ask("PUT", "/.settings/rules.json?dryRun=true", rules).body.contains(#""status":"ok""#))
+        #expect(try stranger.get("/b.json") == "200 null", "only checked")
+        let deployed = try peer.ask("PUT", "/.settings/rules.json", rules)
+        #expect(deployed.status == 200)
+        #expect(try RawObject(deployed.body)["status"]?.string == "ok")
+        #expect(try peer.get("/.settings/rules.json") == "200 \(rules)", "as it was written")
+        let strict = try peer.ask("GET", "/.settings/rules.json?format=strict").body
+        #expect(try RawObject(strict)["rules"]?.object()["a"]?.text.contains(".read") == true)
+        #expect(try stranger.get("/a.json") == "200 null" && stranger.refusal("GET", "/b.json") == "401 Permission denied")
+        #expect(try peer.refusal("PUT", "/.settings/rules.json", #"{"rules":{".read":"dta.exists()"}}"#).hasPrefix("400 1:"))
+        #expect(try peer.get("/.settings/rules.json") == "200 \(rules)", "a faulty file changes nothing")
+        for (method, target) in [("GET", "/.settings/rules.json"), ("PUT", "/.settings/rules.json"), ("POST", "/.settings/explain"), ("GET", "/.inspect/databases.json")] {
+            #expect(try stranger.refusal(method, target, method == "GET" ? "" : "{}") == "401 Permission denied", "\(method) \(target)")
+        }
+        #expect(try peer.refusal("GET", "/.settings/rules.json?auth=wrong") == "401 Could not parse auth token.")
+    }
+
+    @Test func settings_answerWhatTheCommandLineToolAsks() throws {
+        let peer = try RESTPeer.owner(TestServer())
+        #expect(try peer.ask("POST", "/.settings/explain", #"{"as":null,"read":"/a"}"#).body.contains(#""allowed":true"#))
+        #expect(try peer.get("/.settings/defaultWriteSizeLimit.json") == #"200 "unlimited""#)
+        #expect(try peer.put("/.settings/defaultWriteSizeLimit.json", #""tiny""#) == #"200 "tiny""#)
+        #expect(try peer.get("/.settings/defaultWriteSizeLimit.json") == #"200 "tiny""#)
+        #expect(try peer.refusal("PUT", "/.settings/defaultWriteSizeLimit.json", #""vast""#).hasPrefix("400 "))
+        #expect(try peer.put("/.settings/strictTriggerValidation.json", "true") == "200 true")
+        #expect(try peer.line("POST", "/.settings/functionTriggers.json", "{}").hasPrefix(#"200 {"status":"ok"}"#))
+        #expect(try peer.get("/.inspect/databases.json").contains(#"{"name":"test"}"#))
+        #expect(try peer.refusal("GET", "/.settings/nonsense.json").hasPrefix("404 "))
+        #expect(try peer.refusal("DELETE", "/.settings/rules.json").hasPrefix("405 "))
+    }
+
     @Test func checklist_130_ownerBypasses_overrideApplies_nullIsAnonymous() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"u":{"$u":{".read":"auth.uid==$u",".write":"auth.uid==$u"}},"any":{".read":"auth==null"}}}"#)
         let server = try TestServer { $0.rules = rules }

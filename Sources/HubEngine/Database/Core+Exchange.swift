@@ -30,7 +30,7 @@ extension Core {
         }
         if exchange.wantsContent { outcome.content = root.node(at: exchange.path) }
         let isComputed = writes.contains { !$0.value.deferred.isEmpty }
-        if !isComputed || allowsRead(exchange.path, nil, client) {
+        if !isComputed || mayRead(exchange.path, nil, client) {
             outcome.written = writes.map { write in
                 let node = root.node(at: write.path)
                 return write.part == .node ? node : node.priority

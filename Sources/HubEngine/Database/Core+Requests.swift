@@ -72,6 +72,13 @@ extension Core {
     }
 
     func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
+        if mayRead(path, query, client) { return true }
+        note(.get) { question(path, query, client.identity.auth, now: $0) }
+        return false
+    }
+
+    /// The same for a decision that refuses nothing.
+    func mayRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
         client.identity.isAdmin
             || rules.allowsRead(path, root: root, auth: client.identity.auth, now: clock(), query: query.map(QueryVariables.init) ?? .none)
     }
@@ -131,6 +138,7 @@ extension Core {
             return answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
         }
         guard permits(observation, of: client) else {
+            note(.listen) { question(path, observation.query, client.identity.auth, now: $0) }
             // Asked for again: a client that is refused takes it for gone (contract §2.4).
             remove(observation, of: client)
             return answer(.failed(.permissionDenied), item)
