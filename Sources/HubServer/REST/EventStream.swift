@@ -73,7 +73,7 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
         self.connection = connection
         self.lane = lane
         self.isChunked = isChunked
-        spokeAt = lane.seconds
+        spokeAt = lane.mark
     }
 
     /// The stream is accepted.
