@@ -21,6 +21,7 @@ public final class Server: Sendable {
     let origins: OriginPolicy
     let admission: Admission
     let sessions = SessionCounts()
+    let smallSettings = SmallSettings()
     private let group: EventLoopGroup
     private let listener: Listener
     /// Speaks TLS beside the plain one.
