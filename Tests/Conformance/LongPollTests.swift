@@ -149,6 +149,25 @@ import WireProtocols
         #expect(peer.closed == .some(nil))
     }
 
+    @Test func pollThatBringsARequest_takesItsAnswerAlongWithOlderNews() throws {
+        let server = try TestServer {
+            $0.loops = 1
+            $0.limits.longPoll.answerMs = 15_000
+        }
+        let peer = try LongPollPeer(server)
+        try peer.poll(Self.listen(1, "/a"))
+        let heard = try peer.messages(1).count
+        try peer.hold()
+        try Peer(server).put("/a", "1")
+        try peer.wait()
+        #expect(peer.heard.count == heard + 1)
+        // No poll is there for this; its writer's answer leaves after it in the same loop.
+        try Peer(server).put("/a", "2")
+        try peer.poll(Self.put(2, "/b", "3"))
+        try peer.wait()
+        #expect(peer.heard.dropFirst(heard + 1).map { $0.node(at: "d/r") } == [.null, 2], "the news and the answer, by one poll")
+    }
+
     @Test func malformedMessage_endsTheSession() throws {
         let peer = try LongPollPeer(TestServer())
         try peer.poll("{\"t\":")

@@ -79,12 +79,10 @@ extension EventLoop {
     /// Flushes every dirty connection once, then tells handlers about ends; what they do meanwhile is settled too.
     private func settle() {
         while !dirty.isEmpty || !endings.isEmpty {
-            var i = 0
-            while i < dirty.count {
-                dirty[i]._withUnsafeGuaranteedRef { $0.flush() }
-                i += 1
-            }
-            dirty.removeAll(keepingCapacity: true)
+            let count = dirty.count
+            let isReversed = order.isReversed()
+            for i in 0..<count { dirty[isReversed ? count - 1 - i : i]._withUnsafeGuaranteedRef { $0.flush() } }
+            if dirty.count == count { dirty.removeAll(keepingCapacity: true) } else { dirty.removeFirst(count) }
             deliverEndings()
         }
         if !gone.isEmpty { gone.removeAll() }

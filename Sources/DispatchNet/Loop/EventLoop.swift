@@ -62,6 +62,7 @@ public final class EventLoop: @unchecked Sendable {
     var taken: [@Sendable () -> Void] = []
     /// Connections to flush. Unretained: a connection stays in `slots` or in `gone` until the list is empty.
     var dirty: [Unmanaged<Connection>] = []
+    var order = FlushOrder()
     var gone: [Connection] = []
     var endings: [(connection: Connection, reason: CloseReason)] = []
 

@@ -79,11 +79,16 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
         let ticket = nextTicket
         nextTicket += 1
         answers[ticket] = answer
-        give(downstream.poll(ticket, serial: serial))
+        give(downstream.poll(ticket, serial: serial, bringsRequests: !segments.isEmpty))
         heldSince = lane.mark
         if downstream.hasClosed { return end() }
         if let session, session.intake.bytes > limits.askedBytes { return fail(LongPollError.tooMuchAsked.reason) }
         receive(segments)
+        guard !hasEnded, downstream.isHolding, downstream.queuedBytes > 0, !mustFlush else { return }
+        _ = lane.loop.schedule(afterMs: limits.answerMs, everyMs: nil) { [weak self] in
+            guard let self, !self.hasEnded else { return }
+            self.give(self.downstream.flush())
+        }
     }
 
     /// The page was left (contract check 26, 27).

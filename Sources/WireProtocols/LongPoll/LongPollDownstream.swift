@@ -65,7 +65,9 @@ public struct LongPollDownstream: Sendable {
 
     /// A poll has come; what it brings must be handed on after this. A poll that was answered before ends the session
     /// (`hasClosed`): its answer is lost, and with it a number of the sequence.
-    public mutating func poll(_ ticket: Int, serial: Int64?) -> [Answer] {
+    /// - Parameter bringsRequests: it is held although messages wait, so that it takes the answers along; flush when they have
+    ///   come, or soon.
+    public mutating func poll(_ ticket: Int, serial: Int64?, bringsRequests: Bool = false) -> [Answer] {
         let poll = Poll(ticket: ticket, serial: serial)
         switch state {
         case .finished(let last): return [Answer(ticket: ticket, script: LongPollScript.close(after: last))]
@@ -78,7 +80,7 @@ public struct LongPollDownstream: Sendable {
         }
         guard let older = held else {
             held = poll
-            return flush()
+            return bringsRequests ? [] : flush()
         }
         if let serial, let known = older.serial, serial < known {
             // It was overtaken by the one that is held: neither waits.

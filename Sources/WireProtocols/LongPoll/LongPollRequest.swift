@@ -112,6 +112,9 @@ public enum LongPollError: Error, Sendable, Hashable {
 public struct LongPollLimits: Sendable, Hashable {
     /// Seconds after which a poll is answered although there is nothing to say; clients ask again after 25. Default 20.
     public var holdSeconds = 20
+    /// Milliseconds that a poll which brings requests waits for their answers, when there is something else to say already:
+    /// otherwise each answer would have to wait for another poll, behind older news. Default 20.
+    public var answerMs = 20
     /// Seconds without a poll after which the client counts as gone. Default 60 (contract §1.8).
     public var silenceSeconds = 60
     /// Sessions of a server at a time, and of one address (an IPv6 network of 64 bits); one more is answered with 503, or

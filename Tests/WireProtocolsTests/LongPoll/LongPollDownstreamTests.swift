@@ -34,6 +34,14 @@ import Testing
         #expect(downstream.queuedBytes == 0)
     }
 
+    @Test func pollThatBringsRequests_takesTheirAnswersAlong() {
+        var downstream = Self.opened()
+        downstream.send(utf8("{\"old\":1}"))
+        #expect(downstream.poll(1, serial: 5, bringsRequests: true) == [] && downstream.isHolding)
+        downstream.send(utf8("{\"answer\":2}"))
+        #expect(Self.shown(downstream.flush()) == ["1: pRTLPCB(1,[{\"old\":1},{\"answer\":2}]);"])
+    }
+
     @Test func poll_withoutMessages_isHeldUntilOneComes() {
         var downstream = Self.opened()
         #expect(downstream.poll(1, serial: 5) == [] && downstream.isHolding)

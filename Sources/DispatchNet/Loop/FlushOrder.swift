@@ -1,0 +1,12 @@
+/// Whether the connections of a turn are flushed from the last to the first, by chance and so in no step with what they do.
+///
+/// Who is told first asks first: with one fixed order the same one of two clients that compete for a value would win every time.
+struct FlushOrder {
+    private var state: UInt64 = 1
+
+    /// The top bit of a linear congruential sequence. No cost beside a system call.
+    mutating func isReversed() -> Bool {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return state >> 63 == 1
+    }
+}
