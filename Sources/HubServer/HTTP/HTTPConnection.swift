@@ -1,6 +1,7 @@
 import DispatchNet
 import HTTPTypes
 import HubEngine
+import Synchronization
 import WireProtocols
 
 /// A connection that was just accepted: HTTP requests, until one turns it into a WebSocket.
@@ -46,12 +47,14 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     private var since: Int
     /// What waited for the peer at the last look.
     private var waitingBytes = 0
+    /// Bytes of an unfinished body, as the server counts them.
+    private var countedBytes = 0
 
     init(_ connection: Connection, server: Server) {
         self.connection = connection
         self.server = server
         lane = server.lanes[connection.loop.index]
-        parser = HTTPRequestParser(limits: server.settings.limits.http)
+        parser = HTTPRequestParser(limits: server.settings.limits.http, takesMuch: Server.isREST)
         since = lane.mark
         lane.join(self)
     }
@@ -67,14 +70,33 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
                 if parser.isIdle { since = lane.mark }
                 let step = parser.receive(UnsafeRawBufferPointer(rebasing: rest))
                 rest = rest.dropFirst(step.consumed)
+                countBody()
                 switch step.event {
-                case .incomplete: return
+                case .incomplete:
+                    if countedBytes > 0, server.incomingBodies.load(ordering: .relaxed) > server.settings.limits.incomingBodyBytes { refuseBody() }
+                    return
                 case .expectsContinue: connection.send(HTTPResponseEncoder.continueResponse)
                 case .request(let request): respond(to: request)
                 case .failure(let failure): finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
                 }
             }
         }
+    }
+
+    /// Keeps the server's count of bytes in unfinished bodies.
+    private func countBody() {
+        let bytes = parser.bodyBytes
+        guard bytes != countedBytes else { return }
+        server.incomingBodies.add(bytes - countedBytes, ordering: .relaxed)
+        countedBytes = bytes
+    }
+
+    /// There is no room for more of the body: whoever sends it is to try again.
+    private func refuseBody() {
+        parser = HTTPRequestParser()
+        countBody()
+        let refusal = RESTRefusal(.serviceUnavailable, "Too much is being written at the moment. Try again later.")
+        finish(RESTResponse.refusal(refusal, keepsAlive: false), .limitExceeded(503))
     }
 
     private func respond(to request: HTTPInboundRequest, mayOpen: Bool = true) {
@@ -200,6 +222,8 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
 
     func ended(_ reason: CloseReason) {
         server.noteEnd(connection, reason)
+        parser = HTTPRequestParser()
+        countBody()
         switch state {
         case .upgraded(let socket): socket.ended(reason)
         case .streaming(let events): events.ended()
