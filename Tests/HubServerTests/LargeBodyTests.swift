@@ -1,3 +1,4 @@
+import DispatchNet
 import HubServer
 import JSONTree
 import Testing

@@ -8,6 +8,7 @@ import WireProtocols
 /// Any method with any parameters and any body: an answer of the contract, never a 5xx, and a hub that goes on.
 ///
 /// `VIGLA_FUZZ_SECONDS=600` says how long, `VIGLA_FUZZ_SEED` where to begin; a fault names the seed of its request.
+/// `VIGLA_FUZZ_PORT` names a hub that runs already (`vigla serve --dev --memory`, of a release build), which is asked instead.
 @Suite struct RESTFuzzTests {
     private static let statuses: Set<Int> = [200, 204, 302, 304, 400, 401, 404, 405, 412, 413, 414, 431]
 
@@ -21,7 +22,8 @@ import WireProtocols
         var seed = number("VIGLA_FUZZ_SEED") ?? (seconds == nil ? 1 : Int(time(nil)) << 20)
         let (first, end) = (seed, now() + (seconds.map { $0 * 1000 } ?? 1500))
         var counts: [Int: Int] = [:]
-        var socket = try TestSocket(port: server.port)
+        let port = number("VIGLA_FUZZ_PORT").map { UInt16($0) } ?? server.port
+        var socket = try TestSocket(port: port)
         while seed & 15 != 0 || now() < end {
             var random = SeededRandom(UInt64(seed))
             let request = Self.request(&random)
@@ -33,14 +35,14 @@ import WireProtocols
                     Issue.record("VIGLA_FUZZ_SEED=\(seed): \(fault)\n\(String(decoding: request.bytes, as: UTF8.self).debugDescription)\n\(answer.head)\(answer.body)")
                     return
                 }
-                if answer.field("Connection") == "close" { socket = try TestSocket(port: server.port) }
+                if answer.field("Connection") == "close" { socket = try TestSocket(port: port) }
             } catch {
                 Issue.record("VIGLA_FUZZ_SEED=\(seed): \(error)\n\(String(decoding: request.bytes, as: UTF8.self).debugDescription)")
                 return
             }
             seed += 1
         }
-        #expect(try TestSocket(port: server.port).get("/.health").status == 200)
+        #expect(try TestSocket(port: port).get("/.health").status == 200)
         #expect(counts[200, default: 0] > 0 && counts[400, default: 0] > 0, "\(counts)")
         if seconds != nil { print("fuzz REST: \(seed - first) requests from seed \(first), answers \(counts.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" })") }
     }
