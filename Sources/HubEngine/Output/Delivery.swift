@@ -8,6 +8,8 @@ public enum Delivery: Sendable {
     case close(Client)
     /// Report `drained` when everything that was sent to the client before this has left.
     case probe(Client)
+    /// The answer to a client of the dialect `rest`.
+    case reply(Client, Reply)
     /// All that the client asked before its mark is done.
     case marked(Client, bytes: Int)
 }
@@ -38,6 +40,11 @@ struct OutputBuffer {
         }
     }
 
+    mutating func reply(_ reply: Reply, to client: Client) {
+        guard !client.hasEnded else { return }
+        lanes[client.lane].append(.reply(client, reply))
+    }
+
     mutating func probe(_ client: Client) { lanes[client.lane].append(.probe(client)) }
     mutating func mark(_ client: Client, _ bytes: Int) { lanes[client.lane].append(.marked(client, bytes: bytes)) }
     mutating func close(_ client: Client) { lanes[client.lane].append(.close(client)) }
@@ -53,7 +60,7 @@ struct OutputBuffer {
             for delivery in deliveries {
                 switch delivery {
                 case .probe, .marked: lanes[lane].append(delivery)
-                case .one, .many, .close: break
+                case .one, .many, .close, .reply: break
                 }
             }
         }
@@ -61,7 +68,12 @@ struct OutputBuffer {
 
     /// Who would be answered.
     var recipients: [Client] {
-        lanes.joined().compactMap { if case .one(let client, _) = $0 { client } else { nil } }
+        lanes.joined().compactMap { delivery in
+            switch delivery {
+            case .one(let client, _), .reply(let client, _): client
+            case .many, .close, .probe, .marked: nil
+            }
+        }
     }
 
     func release(to outlet: Outlet) {

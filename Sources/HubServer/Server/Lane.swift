@@ -12,7 +12,10 @@ final class Lane: @unchecked Sendable {
     var compression: LaneCompression
     private var members: [ObjectIdentifier: any LaneMember] = [:]
     /// Seconds since the lane began, counted by its own timer: reading it costs nothing.
-    private(set) var seconds = 0
+    private var seconds = 0
+    /// When something that happens now began, for comparison with what `LaneMember.tick` is given: the end of the second
+    /// that runs, so that a limit of n seconds is never over before n seconds.
+    var mark: Int { seconds + 1 }
 
     init(loop: EventLoop, limits: ServerLimits) {
         self.loop = loop
@@ -56,7 +59,8 @@ final class Lane: @unchecked Sendable {
                 case .many(let clients, let bytes):
                     let frame = loop.stage(bytes)
                     for client in clients { session(client).carrier.send(frame, bytes) }
-                case .close(let client): session(client).carrier.dismiss()
+                case .reply(let client, let reply): client.replied(reply)
+                case .close(let client): client.dialect == .rest ? client.dismissed() : session(client).carrier.dismiss()
                 case .probe(let client): session(client).probe()
                 case .marked(let client, let bytes): session(client).marked(bytes)
                 }
@@ -67,6 +71,7 @@ final class Lane: @unchecked Sendable {
 
 /// What a lane looks after once a second.
 protocol LaneMember: AnyObject {
+    /// - Parameter seconds: to compare with an earlier `Lane.mark`.
     func tick(seconds: Int, limits: ServerLimits)
     /// The server is about to close every connection: a last chance to say so.
     func serverStops()
@@ -76,6 +81,6 @@ extension LaneMember {
     func serverStops() {}
 }
 
-/// Every client that this server gives to an engine is a session.
+/// Every client that this server gives to an engine is a session, but those of single REST requests, which are only replied to.
 @inline(__always)
 private func session(_ client: Client) -> Session { unsafeDowncast(client, to: Session.self) }
