@@ -15,6 +15,9 @@ final class DataStore: Sendable {
         do { store = try JournalStore.open(folder: folder, settings: .init(durability: durability)) } catch { throw .cannotOpen("\(error)") }
     }
 
+    /// Rules, secrets and other settings that outlive the process.
+    var settings: any SettingStore { store }
+
     /// A namespace's content and where its commits go from now on. Blocks while it reads; ask once for each namespace.
     func open(_ name: String) throws(JournalError) -> (recovered: Recovered, log: CommitJournal) {
         let recovered = try store.recover(name)

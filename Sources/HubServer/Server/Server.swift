@@ -26,6 +26,8 @@ public final class Server: Sendable {
     /// Speaks TLS beside the plain one.
     private let secureListener: Listener?
     private let store: DataStore?
+    /// Where settings are kept: in the data folder, or with `--memory` for as long as the process lives.
+    let settingStore: any SettingStore
     /// Descriptors that connections leave to the store, the listeners and the loops.
     private static let descriptorsKept = 64
 
@@ -56,6 +58,7 @@ public final class Server: Sendable {
             try DataStore(folder: folder, durability: settings.durability, logger: logger)
         }
         self.store = store
+        settingStore = store?.settings ?? MemorySettings()
         let outlet: Outlet = { lane, deliveries in lanes[lane].deliver(deliveries) }
         hub = Hub { name in
             guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }

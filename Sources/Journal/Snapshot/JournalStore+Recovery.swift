@@ -74,8 +74,8 @@ extension JournalStore {
 
 extension Row {
     /// A blob without a copy; one of another type counts as empty, so that its checksum fails.
-    fileprivate func withBytes(_ index: Int, _ body: (UnsafeRawBufferPointer) throws -> Void) throws {
+    func withBytes<Result>(_ index: Int, _ body: (UnsafeRawBufferPointer) throws -> Result) throws -> Result {
         guard case .blob = (self[index] as DatabaseValue).storage else { return try body(UnsafeRawBufferPointer(start: nil, count: 0)) }
-        try withUnsafeData(atIndex: index) { data in try (data ?? Data()).withUnsafeBytes(body) }
+        return try withUnsafeData(atIndex: index) { data in try (data ?? Data()).withUnsafeBytes(body) }
     }
 }

@@ -7,6 +7,7 @@ import Synchronization
 /// What waits for the journal queue.
 struct Waiting {
     struct Item: Sendable {
+        /// Empty for what concerns the whole store.
         let namespace: String
         let work: Work
         let completion: @Sendable (Result<Void, JournalError>) -> Void
@@ -15,6 +16,13 @@ struct Waiting {
     enum Work: Sendable {
         case append(JournalBatch)
         case close(JournalSnapshot?)
+        /// A setting; nil removes it.
+        case put(name: String, value: [UInt8]?)
+
+        /// Whether a journal's end lets it pass: settings of a namespace outlive its journal.
+        var outlivesJournal: Bool { if case .put = self { true } else { false } }
+        /// Whether it has a transaction of its own.
+        var standsAlone: Bool { if case .close = self { true } else { false } }
     }
 
     var items: [Item] = []
@@ -37,7 +45,7 @@ extension JournalStore {
     /// Adds to the next commit.
     func enqueue(_ item: Waiting.Item) {
         let verdict: (isClosed: Bool, mustSchedule: Bool) = waiting.withLock { waiting in
-            if waiting.isClosed || waiting.closed.contains(item.namespace) { return (true, false) }
+            if waiting.isClosed || !item.work.outlivesJournal && waiting.closed.contains(item.namespace) { return (true, false) }
             if case .close = item.work { waiting.closed.insert(item.namespace) }
             waiting.items.append(item)
             defer { waiting.isScheduled = true }
@@ -57,11 +65,11 @@ extension JournalStore {
             defer { (waiting.items, waiting.isScheduled) = ([], false) }
             return waiting.items
         }
-        // Appends share one transaction; a final snapshot has its own, so that its failure takes no batch with it.
+        // Appends and settings share one transaction; a final snapshot has its own, so that its failure takes no batch with it.
         var rest = items[...]
         while let first = rest.first {
-            let appends = rest.prefix { if case .append = $0.work { true } else { false } }
-            let group = appends.isEmpty ? [first] : appends
+            let shared = rest.prefix { !$0.work.standsAlone }
+            let group = shared.isEmpty ? [first] : shared
             commit(group, db)
             rest = rest.dropFirst(group.count)
         }
@@ -76,8 +84,10 @@ extension JournalStore {
         do {
             try db.inTransaction(.immediate) {
                 for item in items { results.append(try store(item, db, &registry, &written)) }
+                FaultPoint.pass(.beforeCommit)
                 return .commit
             }
+            FaultPoint.pass(.afterCommit)
             self.registry = registry
             logBytes += written
         } catch {
@@ -113,6 +123,9 @@ extension JournalStore {
             guard let known = registry[item.namespace], known.snapshotSequence < last else { break }
             registry[item.namespace] = try writeSnapshot(snapshot, of: known, db, &written)
         case .close(nil): break
+        case .put(let name, let value):
+            try store(value, setting: name, of: item.namespace, db)
+            written += (value?.count ?? 0) + 2 * 4096
         }
         return .success(())
     }

@@ -8,6 +8,7 @@ import Synchronization
 ///     namespace   id, name, snapshot_sequence, snapshot_chunks
 ///     batch       namespace, sequence, previous, checksum, operations      one row per batch, after the snapshot
 ///     chunk       namespace, number, checksum, entries                     the snapshot, in order
+///     setting     namespace, name, checksum, value                         rules, hashed secrets, …; see `SettingStore`
 ///
 /// Everything runs on the store's journal queue. `open`, `recover` and `close` block their caller and belong to start and
 /// end; they must not be called from the journal queue.

@@ -2,9 +2,9 @@ import GRDB
 
 /// Tables, format version, and what is known of the namespaces at start.
 enum Schema {
-    /// In SQLite's `user_version`; a higher one is refused, a lower one is to be upgraded here.
-    /// 2: batches and chunks may hold pending writes of sessions.
-    static let format = 2
+    /// In SQLite's `user_version`; a higher one is refused, a lower one is upgraded here.
+    /// 2: batches and chunks may hold pending writes of sessions. 3: settings.
+    static let format = 3
     /// In SQLite's `application_id`: "VGLA".
     static let applicationID = 0x5647_4C41
 
@@ -22,8 +22,28 @@ enum Schema {
         }
         guard application == applicationID else { throw JournalError.notAJournal(path: path) }
         guard found <= format else { throw JournalError.newerFormat(path: path, found: found, known: format) }
-        if found < format { try db.execute(sql: "PRAGMA user_version = \(format)") }
+        if found < format { try upgrade(db, from: found) }
     }
+
+    /// All steps to the current format, or none.
+    private static func upgrade(_ db: Database, from found: Int) throws {
+        try db.inTransaction(.immediate) {
+            if found < 3 { try db.execute(sql: settingSQL) }
+            try db.execute(sql: "PRAGMA user_version = \(format)")
+            return .commit
+        }
+    }
+
+    /// The namespace is the empty text for settings of the whole store: a namespace may have rules before it holds anything.
+    private static let settingSQL = """
+        CREATE TABLE setting (
+            namespace TEXT NOT NULL,
+            name TEXT NOT NULL,
+            checksum INTEGER NOT NULL,
+            value BLOB NOT NULL,
+            PRIMARY KEY (namespace, name)
+        ) WITHOUT ROWID;
+        """
 
     private static let tablesSQL = """
         CREATE TABLE namespace (
@@ -49,6 +69,7 @@ enum Schema {
             entries BLOB NOT NULL
         );
         CREATE UNIQUE INDEX chunk_order ON chunk(namespace, number);
+        \(settingSQL)
         PRAGMA application_id = \(applicationID);
         PRAGMA user_version = \(format);
         """

@@ -1,0 +1,30 @@
+import Synchronization
+
+/// Small named values that outlive the process: the rules of a namespace, hashed secrets, settings of the whole store.
+///
+///     nil          "secrets"  …        of the whole store
+///     "default"    "rules"    {…}      of one namespace, which need not hold any data
+public protocol SettingStore: Sendable {
+    /// All settings of a namespace, or of the whole store, by name. Blocks: read them once, at start, and never from a completion.
+    /// - Throws: `.corrupt` naming the setting; `.disk`, `.closed`.
+    func settings(of namespace: String?) throws(JournalError) -> [String: [UInt8]]
+
+    /// Stores a setting, or with nil removes it.
+    /// - Parameter completion: called once, in the order of calls; success means that it is as durable as a write that has
+    ///   been acknowledged. On the journal's queue, or at once where nothing is kept on disk.
+    func put(_ value: [UInt8]?, setting name: String, of namespace: String?, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+}
+
+/// Keeps settings as long as the process lives: for `--memory` and for tests.
+public final class MemorySettings: SettingStore {
+    private let values = Mutex<[String: [String: [UInt8]]]>([:])
+
+    public init() {}
+
+    public func settings(of namespace: String?) -> [String: [UInt8]] { values.withLock { $0[namespace ?? ""] ?? [:] } }
+
+    public func put(_ value: [UInt8]?, setting name: String, of namespace: String?, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        values.withLock { $0[namespace ?? "", default: [:]][name] = value }
+        completion(.success(()))
+    }
+}

@@ -1,0 +1,46 @@
+import Glibc
+import Synchronization
+
+/// Places where a crash test ends the process, as if it had been killed there. Debug builds only; in release builds a passage
+/// is nothing.
+///
+/// The environment variable `VIGLA_FAULT` names one point and optionally the number of the passage, 1 without a number:
+///
+///     VIGLA_FAULT=commit.before        SIGKILL before the first commit is made: nothing of it may be found
+///     VIGLA_FAULT=commit.after:20      SIGKILL after the 20th, before anybody is told: all of it must be found
+///
+/// A commit is one of SQLite: all batches and settings that waited together.
+enum FaultPoint: String {
+    /// All rows are inserted, the transaction is not committed.
+    case beforeCommit = "commit.before"
+    /// The transaction is durable, no completion has been called.
+    case afterCommit = "commit.after"
+
+    /// Ends the process if this passage is the one that was asked for.
+    @inline(__always)
+    static func pass(_ point: FaultPoint) {
+        #if DEBUG
+        guard let armed, armed.point == point else { return }
+        if armed.left.subtract(1, ordering: .relaxed).newValue == 0 { kill(getpid(), SIGKILL) }
+        #endif
+    }
+
+    #if DEBUG
+    /// The point of the environment and the passages that are left until then.
+    private static let armed = getenv("VIGLA_FAULT").flatMap { Armed(String(cString: $0)) }
+
+    final class Armed: Sendable {
+        let point: FaultPoint
+        let left: Atomic<Int>
+
+        /// Reads `point` or `point:n`; nil for anything else.
+        init?(_ text: String) {
+            let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = parts.first, let point = FaultPoint(rawValue: String(name)) else { return nil }
+            guard let count = parts.count == 2 ? Int(parts[1]) : 1, count > 0 else { return nil }
+            self.point = point
+            left = Atomic(count)
+        }
+    }
+    #endif
+}
