@@ -18,7 +18,7 @@ import Testing
             let world = RefusalWorld()
             for step in 0..<Self.stepsPerRun {
                 do { try script.step(world) } catch {
-                    Issue.record("seed \(seed), step \(step): \(error)")
+                    Issue.record("seed \(seed), step \(step): \(error)\n\(world.trace.suffix(150).joined(separator: "\n"))")
                     return
                 }
             }

@@ -23,6 +23,9 @@ final class RefusalWorld {
         var listens: Set<Path> = []
         /// What the client holds of the places it has asked to observe.
         var caches: [Path: Node] = [:]
+        /// Those that it has been told it observes; what it holds of others it has heard by chance.
+        var established: Set<Path> = []
+        var lastLine = ""
         /// Places whose observing or its end is not answered yet.
         var busy: Set<Path> = []
         /// By the number of the request: what its answer does to the caches.
@@ -89,6 +92,8 @@ final class RefusalWorld {
     private var isTrying = false
     private var made = 0
     private var token: Int64 = 0
+    /// What happened, for those who look for a difference.
+    private(set) var trace: [String] = []
     private(set) var refusals = 0
     private(set) var refused = 0
 
@@ -115,12 +120,14 @@ final class RefusalWorld {
             token += 1
             items.append(Item(one: one, request: request, token: token))
             one.note(request, token)
+            trace.append("\(one.session) \(token) \(request)")
         }
         hub.database.queue.sync {
             for item in items { hub.database.submit(item.request, from: item.one.client, token: item.token) }
         }
         hub.settle()
         var appends = log.appended - before
+        trace.append("-- \(appends) appends, refusing \(isRefusing), trying \(isTrying)")
         if isRefusing, appends == 1 { (isTrying, appends) = (true, 0) }
         if isRefusing { try check(appends == 0, "an append while the log refuses") }
         inFlight.append((items, appends))
@@ -132,6 +139,7 @@ final class RefusalWorld {
 
     /// The oldest append succeeds.
     func complete() throws {
+        trace.append("-- complete")
         log.complete()
         hub.settle()
         if isTrying {
@@ -146,6 +154,7 @@ final class RefusalWorld {
 
     /// The oldest append fails, and all that were made on it.
     func refuse() throws {
+        trace.append("-- refuse")
         log.refuse()
         hub.settle()
         refusals += 1
@@ -299,20 +308,32 @@ final class RefusalWorld {
 
     private func receive(_ line: String, _ one: Simulated) throws {
         let words = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
+        trace.append("\(one.session) <- \(line)")
         switch words[0] {
         case "d": one.set(try Path(parsing: words[1]), try Node(json: words[2]))
         case "m":
             let base = try Path(parsing: words[1])
             for (key, value) in try Self.merge(words[2]) { one.set(base.appending(key), value) }
-        case "cancelled": one.caches[try Path(parsing: words[1])] = nil
+        case "cancelled":
+            // Asked for again already, it is about to begin anew.
+            let path = try Path(parsing: words[1])
+            one.caches[path] = one.asked.values.contains { $0.path == path && !$0.isEnd } ? .null : nil
+            one.established.remove(path)
         case "probe": break
         default:
             if one.expected.first?.line != line { one.expected = one.mustHear }
             try check(one.expected.first?.line == line, "\(one.session) is told \(line), not \(one.expected.first?.line ?? "nothing")")
             one.expected.removeFirst()
-            guard words.count > 1, let token = Int64(words[1]), let (path, isEnd) = one.asked.removeValue(forKey: token) else { return }
-            if isEnd || words[0] == "error" { one.caches[path] = nil }
+            guard words.count > 1, let token = Int64(words[1]), let (path, isEnd) = one.asked.removeValue(forKey: token) else { break }
+            if isEnd || words[0] == "error" {
+                one.caches[path] = nil
+                one.established.remove(path)
+            } else if one.established.insert(path).inserted, !one.lastLine.hasPrefix("d \(path.relativeText) ") {
+                // Nothing is there, so nothing was sent.
+                one.caches[path] = .null
+            }
         }
+        one.lastLine = line
     }
 
     /// The keys of a merge are paths, which no node can hold.
