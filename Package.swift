@@ -67,11 +67,13 @@ let package = Package(
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
             "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
+            .product(name: "Crypto", package: "swift-crypto"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
-            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+            "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
+            .product(name: "HTTPTypes", package: "swift-http-types"), .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // the contract's checklist, each check a test of its number, over real sockets

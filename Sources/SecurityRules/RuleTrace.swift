@@ -125,6 +125,9 @@ final class TraceRecorder {
 
     init(_ rules: RuleSet) { source = rules.text }
 
+    /// Later steps that allow only push each other out: nobody asks for their parts.
+    var isFull: Bool { steps.count >= RuleTrace.maxSteps }
+
     func note(_ step: RuleTrace.Step) {
         if steps.count == RuleTrace.maxSteps { steps.removeLast() }
         steps.append(step)

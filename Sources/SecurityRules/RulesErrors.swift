@@ -32,6 +32,10 @@ extension RulesErrors {
     }
 }
 
+extension RulesErrors {
+    static let tooLarge = RulesErrors(errors: [RuleError(line: 1, column: 1, message: "Rules are larger than \(RuleSet.maxBytes) bytes.")])
+}
+
 /// A fault at a byte of the rules text, before it is turned into line and column.
 struct LocatedError: Error {
     let offset: Int

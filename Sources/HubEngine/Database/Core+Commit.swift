@@ -1,3 +1,4 @@
+import Dispatch
 import JSONTree
 import SecurityRules
 
@@ -11,7 +12,7 @@ extension Core {
         let now = clock()
         let (candidate, operations) = try apply(writes, now: now)
         // Permission is asked before the hash, so that a stranger learns nothing about the content (contract §4.6).
-        guard isPermitted(writes, candidate, identity, now: now) else { throw .permissionDenied }
+        guard isPermitted(.write, writes, candidate, identity, now: now) else { throw .permissionDenied }
         if let condition, !root.node(at: condition.path).hasHash(condition.hash) { throw .dataStale }
         guard !writes.isEmpty else { return sequence }
         try mustTakeWrites()
@@ -29,11 +30,23 @@ extension Core {
     /// Refuses writes that are not carried out now but could not be either.
     func check(_ writes: [TreeWrite], _ identity: Identity) throws(Failure) {
         let now = clock()
-        guard isPermitted(writes, try apply(writes, now: now).candidate, identity, now: now) else { throw .permissionDenied }
+        guard isPermitted(.onDisconnect, writes, try apply(writes, now: now).candidate, identity, now: now) else { throw .permissionDenied }
     }
 
-    private func isPermitted(_ writes: [TreeWrite], _ candidate: Node, _ identity: Identity, now: Int64) -> Bool {
-        identity.isAdmin || rules.allowsWrite(writes.map(\.path), old: root, new: candidate, auth: identity.auth, now: now)
+    private func isPermitted(_ request: RuledRequest, _ writes: [TreeWrite], _ candidate: Node, _ identity: Identity, now: Int64) -> Bool {
+        if identity.isAdmin { return true }
+        let locations = writes.map(\.path)
+        if rules.allowsWrite(locations, old: root, new: candidate, auth: identity.auth, now: now) { return true }
+        note(request) { _ in
+            RuleQuestion(operation: .write(locations), rules: rules, old: root, new: candidate, auth: identity.auth, now: now)
+        }
+        return false
+    }
+
+    /// The tree as it would be after writes that are not made.
+    func candidate(_ writes: [TreeWrite], now: Int64) throws(Failure) -> Node {
+        dispatchPrecondition(condition: .onQueue(queue))
+        return try apply(writes, now: now).candidate
     }
 
     /// The tree after the writes; the current one shares all that they do not touch.

@@ -32,6 +32,7 @@ extension Core {
 
     private func recheck(_ observation: Observation, of client: Client) {
         if permits(observation, of: client) { return }
+        note(.cancelledListen) { question(observation.path, observation.query, client.identity.auth, now: $0) }
         remove(observation, of: client)
         output.send(format.cancelled(observation.path, query: observation.query, style: observation.style), to: client)
     }

@@ -78,8 +78,12 @@ extension Core {
     }
 
     private func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
-        client.identity.isAdmin
-            || rules.allowsRead(path, root: root, auth: client.identity.auth, now: clock(), query: query.map(QueryVariables.init) ?? .none)
+        let auth = client.identity.auth
+        if client.identity.isAdmin || rules.allowsRead(path, root: root, auth: auth, now: clock(), query: query.map(QueryVariables.init) ?? .none) {
+            return true
+        }
+        note(.get) { question(path, query, auth, now: $0) }
+        return false
     }
 
     private func result(of writes: [TreeWrite], if condition: Condition?, _ client: Client, _ success: (UInt64) -> Reply) -> Reply {
@@ -140,6 +144,7 @@ extension Core {
             return answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
         }
         guard permits(observation, of: client) else {
+            note(.listen) { question(path, observation.query, client.identity.auth, now: $0) }
             // Asked for again: a client that is refused takes it for gone (contract §2.4).
             remove(observation, of: client)
             return answer(.failed(.permissionDenied), item)

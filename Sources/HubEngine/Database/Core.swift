@@ -14,6 +14,8 @@ final class Core: @unchecked Sendable {
     let laneCount: Int
     let limits: EngineLimits
     let gauge = Gauge()
+    /// Hears of what the rules refuse; nil when nobody asked to.
+    let refusals: (any RefusalListener)?
 
     var rules: RuleSet
     var root: Node
@@ -50,7 +52,8 @@ final class Core: @unchecked Sendable {
 
     init(
         queue: DispatchQueue, rules: RuleSet, start: (root: Node, sequence: UInt64), log: any CommitLog, lanes: Int,
-        limits: EngineLimits, format: any WireFormat, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
+        limits: EngineLimits, format: any WireFormat, refusals: (any RefusalListener)?, outlet: @escaping Outlet,
+        clock: @escaping @Sendable () -> Int64
     ) {
         self.queue = queue
         self.rules = rules
@@ -62,6 +65,7 @@ final class Core: @unchecked Sendable {
         laneCount = lanes
         self.limits = limits
         self.format = format
+        self.refusals = refusals
         self.outlet = outlet
         self.clock = clock
         output = OutputBuffer(lanes: lanes)

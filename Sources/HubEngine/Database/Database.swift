@@ -17,7 +17,7 @@ public final class Database: Sendable {
     public let log: any CommitLog
 
     private let inbox = Mutex(Inbox())
-    private let core: Core
+    let core: Core
     private let limits: EngineLimits
 
     /// A request on its way: whose, what, and the number that its answer carries.
@@ -39,17 +39,20 @@ public final class Database: Sendable {
     ///   - pending: what the sessions of the process before left behind; it is written before anything is asked for, as one
     ///     commit for each session (contract §6.2).
     ///   - lanes: number of net loops.
+    ///   - refusals: hears of what the rules refuse.
     ///   - clock: ms since the epoch.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), pending: [PendingSession] = [],
-        log: any CommitLog = NoCommitLog(), lanes: Int, limits: EngineLimits = EngineLimits(), format: any WireFormat, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
+        log: any CommitLog = NoCommitLog(), lanes: Int, limits: EngineLimits = EngineLimits(), format: any WireFormat,
+        refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
     ) {
         self.name = name
         self.log = log
         self.limits = limits
         queue = DispatchQueue(label: "vigla.database.\(name)")
         core = Core(
-            queue: queue, rules: rules, start: start, log: log, lanes: lanes, limits: limits, format: format, outlet: outlet, clock: clock)
+            queue: queue, rules: rules, start: start, log: log, lanes: lanes, limits: limits, format: format, refusals: refusals,
+            outlet: outlet, clock: clock)
         if !pending.isEmpty { queue.async { [core] in core.fireAbandoned(pending) } }
     }
 

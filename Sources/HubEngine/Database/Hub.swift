@@ -31,6 +31,11 @@ public final class Hub: Sendable {
         return made
     }
 
+    /// Calls back with all that are open, behind those that are being opened. On the same queue as `open`.
+    public func settled(_ done: @escaping @Sendable ([Database]) -> Void) {
+        opening.async { [self] in done(all) }
+    }
+
     /// All that are open. From any thread.
     public var all: [Database] { databases.withLock { Array($0.values) } }
 }

@@ -28,6 +28,9 @@ public final class Server: Sendable {
     private let store: DataStore?
     /// Where settings are kept: in the data folder, or with `--memory` for as long as the process lives.
     let settingStore: any SettingStore
+    let rulesInForce: RulesInForce
+    /// Nil unless refusals are to be logged.
+    let refusalLog: RefusalLog?
     /// Descriptors that connections leave to the store, the listeners and the loops.
     private static let descriptorsKept = 64
 
@@ -59,15 +62,20 @@ public final class Server: Sendable {
         }
         self.store = store
         settingStore = store?.settings ?? MemorySettings()
+        let rulesInForce = RulesInForce(
+            settings.rules, file: settings.rulesFile, settings: settingStore, isDurable: store != nil, logger: logger)
+        self.rulesInForce = rulesInForce
+        let refusalLog = settings.limits.loggedRefusals > 0 ? RefusalLog(perSecond: settings.limits.loggedRefusals, logger: logger) : nil
+        self.refusalLog = refusalLog
         let outlet: Outlet = { lane, deliveries in lanes[lane].deliver(deliveries) }
         hub = Hub { name in
             guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }
             do {
                 let stored = try store?.open(name)
                 return Database(
-                    name: name, rules: settings.rules, start: stored.map { ($0.recovered.root, $0.recovered.sequence) } ?? (.null, 0),
+                    name: name, rules: try rulesInForce.open(name), start: stored.map { ($0.recovered.root, $0.recovered.sequence) } ?? (.null, 0),
                     pending: stored?.recovered.pending ?? [], log: stored?.log ?? NoCommitLog(), lanes: loopCount, limits: settings.limits.engine,
-                    format: HubFormat(), outlet: outlet, clock: { Clock.nowMs() })
+                    format: HubFormat(), refusals: refusalLog?.listener(name), outlet: outlet, clock: { Clock.nowMs() })
             } catch {
                 logger.error("namespace could not be opened", metadata: ["namespace": "\(name)", "reason": "\(error)"])
                 return nil

@@ -13,8 +13,10 @@ public struct ServerSettings: Sendable {
     public var tls: ServerTLS?
     /// The namespace of clients that name none.
     public var namespace = "default"
-    /// Rules of every namespace.
+    /// Rules of every namespace that none were deployed to.
     public var rules = RuleSet.denyAll
+    /// The file that `rules` were read from, for messages; nil when they are of no file.
+    public var rulesFile: String?
     /// Folder of the durable store; nil keeps everything in memory only.
     public var dataFolder: String?
     public var durability = Durability.full
@@ -76,6 +78,8 @@ public struct ServerLimits: Sendable {
     public var silenceSeconds = 75
     /// Seconds that a plain HTTP connection may take for a request, or wait for the next one. Default 30.
     public var requestSeconds = 30
+    /// Refusals by the rules that are logged with their reasons, in one second; 0 logs none. Default 0.
+    public var loggedRefusals = 0
     /// Bytes per second that the body of a request must bring on average, after `requestSeconds`. Default 8 KiB.
     public var bodyBytesPerSecond = 8 << 10
 

@@ -50,6 +50,7 @@ private struct RuleCasesReader {
             guard let list = value("cases", members), case .array(let elements) = list.value else {
                 throw LocatedError(offset: value("cases", members)?.offset ?? 0, message: "Expected 'cases', a list.")
             }
+            guard !elements.isEmpty else { throw LocatedError(offset: value("cases", members)?.offset ?? 0, message: "There is no case: nothing would be tested.") }
             for element in elements {
                 do throws(LocatedError) { cases.append(try self.case(element)) } catch { errors.append(error) }
             }

@@ -9,7 +9,7 @@ struct RulesCompiler {
     static func compile(_ source: String) throws(RulesErrors) -> Program {
         var compiler = RulesCompiler(text: RulesText(source))
         guard compiler.text.bytes.count <= RuleSet.maxBytes else {
-            throw RulesErrors(errors: [RuleError(line: 1, column: 1, message: "Rules are larger than \(RuleSet.maxBytes) bytes.")])
+            throw .tooLarge
         }
         compiler.read()
         if !compiler.errors.isEmpty { throw RulesErrors(compiler.errors, in: compiler.text) }

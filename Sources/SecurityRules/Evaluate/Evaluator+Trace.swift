@@ -11,7 +11,7 @@ extension Evaluator {
         do { outcome = try boolean(root) ? .allowed : .refused } catch { outcome = .failed(error.reason, offset: Int(error.offset)) }
         dropScratch(to: 0)
         var parts: [RuleTrace.Part] = []
-        collect(root, 0, source, recorder, &parts)
+        if outcome != .allowed || !recorder.isFull { collect(root, 0, source, recorder, &parts) }
         recorder.note(
             RuleTrace.Step(path: Path(path(level)), pattern: details.pattern, kind: kind, source: source, outcome: outcome, parts: parts))
         return outcome == .allowed

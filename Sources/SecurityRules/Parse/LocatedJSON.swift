@@ -37,9 +37,18 @@ struct LocatedJSONParser {
     mutating func parse() throws(LocatedError) -> LocatedJSON {
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { offset = 3 }
         try skipSpace()
+        guard let byte else {
+            let found = bytes.isEmpty ? "the file is empty" : "there is nothing but space and comments"
+            throw LocatedError(offset: 0, message: "Parse error.", hint: "\(found); the least is {\"rules\": {}}, which denies everything")
+        }
+        guard isWordByte(byte) || "{[\"".utf8.contains(byte) else {
+            throw LocatedError(offset: offset, message: "Parse error.", hint: "a file of rules is JSON: {\"rules\": { … }}")
+        }
         let value = try value()
         try skipSpace()
-        guard offset == bytes.count else { throw error("Parse error.") }
+        guard offset == bytes.count else {
+            throw LocatedError(offset: offset, message: "Parse error.", hint: "the file should end here: what is before this is complete")
+        }
         return value
     }
 
@@ -132,7 +141,7 @@ struct LocatedJSONParser {
         default:
             guard let first = text.utf8.first, first == UInt8(ascii: "-") || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first),
                 let number = Double(text), number.isFinite
-            else { throw LocatedError(offset: start, message: "Parse error.") }
+            else { throw LocatedError(offset: start, message: "Parse error.", hint: "expected JSON: an object in { }, a text in \" \", true or false") }
             return .number(Int64(text).map { .int($0) } ?? .number(number))
         }
     }

@@ -9,11 +9,17 @@ enum RulesSource {
         switch WholeFile.read(path) {
         case .failure(let fault): return .failure(Fault(lines: ["\(path): \(fault)"]))
         case .success(let bytes):
-            do throws(RulesErrors) {
-                return .success(try RuleSet(parsing: String(decoding: bytes, as: UTF8.self)))
-            } catch {
+            do throws(RulesErrors) { return .success(try RuleSet(parsing: bytes)) } catch {
                 return .failure(Fault(lines: error.errors.map { "\(path):\($0)" + ($0.hint.map { " (\($0))" } ?? "") }))
             }
         }
+    }
+
+    /// What the file probably does not mean, one line each.
+    static func warnings(of rules: RuleSet, in path: String) -> [String] {
+        let warnings = rules.warnings
+        let most = 50
+        let lines = warnings.prefix(most).map { "\(path):\($0.line):\($0.column): warning: \($0.message)" }
+        return warnings.count > most ? lines + ["\(path): \(warnings.count - most) more warnings: see vigla rules check"] : lines
     }
 }

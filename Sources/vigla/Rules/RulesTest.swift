@@ -41,7 +41,7 @@ struct RulesTest: ParsableCommand {
         case .success(let bytes):
             do throws(RulesErrors) {
                 return try RuleCases(parsing: String(decoding: bytes, as: UTF8.self), file: besideCases)
-            } catch { throw failure(error.errors.map { "\(cases):\($0)" }) }
+            } catch { throw failure(error.errors.map { "\(cases):\($0)" + ($0.hint.map { " (\($0))" } ?? "") }) }
         }
     }
 

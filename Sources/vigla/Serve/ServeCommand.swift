@@ -14,11 +14,13 @@ struct Serve: ParsableCommand {
 
             Every option can also be set in the environment (--log-level as VIGLA_LOG_LEVEL, and so on) and in a JSON file \
             ({"log-level":"debug"}) named by --config. The command line wins over the environment, the environment over the file. \
-            Sent SIGHUP, the hub reads the certificate of --tls-cert again, without touching open connections. \
+            Sent SIGHUP, the hub reads the files of --tls-cert and --rules again, without touching open connections; a faulty file \
+            is logged and changes nothing. \
             All faults are reported together before the port is opened, and the exit code is then 78.
 
             Without --rules everything is denied, unless --dev is given. --dev is for your own machine only: unsigned tokens and \
-            the token "owner" are trusted, and without --rules everybody may read and write everything.
+            the token "owner" are trusted, and without --rules everybody may read and write everything. 'vigla rules deploy' \
+            changes the rules of a running hub; they are kept, and hold until --rules names a file that was changed since.
             """)
 
     @Option(help: ArgumentHelp("Address to listen on. Default: 127.0.0.1, this machine only.", valueName: "address")) var host: String?
@@ -44,6 +46,8 @@ struct Serve: ParsableCommand {
     var allowOrigin: String?
     @Option(help: ArgumentHelp("Who may read /.metrics: loopback (programs on this machine), all or off. Default: loopback.", valueName: "loopback|all|off"))
     var metrics: String?
+    @Option(help: ArgumentHelp("Log why the rules refused something: at most so many lines a second. Default: 0, none.", valueName: "number"))
+    var logRefusals: String?
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
 
     func run() throws {
@@ -62,7 +66,7 @@ struct Serve: ParsableCommand {
         var given: [ServeOption: String] = [
             .host: host, .port: port, .tlsCert: tlsCert, .tlsKey: tlsKey, .tlsPort: tlsPort, .data: data, .rules: rules,
             .namespace: namespace, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
-            .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics,
+            .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics, .logRefusals: logRefusals,
         ].compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if dev { given[.dev] = "true" }
@@ -86,7 +90,6 @@ struct Serve: ParsableCommand {
         signal(SIGPIPE, SIG_IGN)
         let (level, format) = (configuration.logLevel, configuration.logFormat)
         LoggingSystem.bootstrap { label in LogLines(label: label, format: format, level: level) }
-        for warning in configuration.warnings { StandardStream.error.line(warning) }
         let signals = ProcessSignals()
         let server: Server
         do throws(ServerError) {
@@ -94,8 +97,19 @@ struct Serve: ParsableCommand {
         } catch {
             fail("\(error)")
         }
+        for warning in configuration.warnings(server) { StandardStream.error.line(warning) }
         StandardStream.output.line(configuration.readyLine(server))
-        signals.begin(stop: { server.stop { end() } }, reload: { server.reloadCertificate() })
+        let rulesFile = configuration.settings.rulesFile
+        signals.begin(stop: { server.stop { end() } }, reload: {
+            server.reloadCertificate()
+            guard let rulesFile else { return }
+            switch RulesSource.read(rulesFile) {
+            case .success(let rules):
+                for line in RulesSource.warnings(of: rules, in: rulesFile) { StandardStream.error.line(line) }
+                server.reload(rules)
+            case .failure(let fault): server.noteFaultyRules(fault.lines)
+            }
+        })
         dispatchMain()
     }
 }

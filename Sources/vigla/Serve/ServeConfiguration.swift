@@ -9,8 +9,7 @@ struct ServeConfiguration {
     var settings = ServerSettings()
     var logLevel = Logger.Level.info
     var logFormat = LogLines.Format.text
-    /// Said on standard error at start.
-    var warnings: [String] = []
+    /// How the rules are named on the ready line.
     private var rulesText = "none (everything denied)"
 
     struct Faults: Error { let faults: [String] }
@@ -28,7 +27,24 @@ struct ServeConfiguration {
         let host = settings.host.utf8.contains(UInt8(ascii: ":")) ? "[\(settings.host)]" : settings.host
         let isPlain = settings.tls == nil || server.securePort != nil
         let places = "\(isPlain ? "http" : "https")://\(host):\(server.port)" + (server.securePort.map { " and https://\(host):\($0)" } ?? "")
-        return "vigla ready on \(places) (namespace \(settings.namespace), data \(settings.dataFolder ?? "memory"), rules \(rulesText))"
+        let rules = server.hasDeployedRules ? "deployed" + (settings.rulesFile.map { " after \($0)" } ?? "") : rulesText
+        return "vigla ready on \(places) (namespace \(settings.namespace), data \(settings.dataFolder ?? "memory"), rules \(rules))"
+    }
+
+    /// What whoever starts this hub should know.
+    func warnings(_ server: Server) -> [String] {
+        var warnings: [String] = []
+        let isWithoutRules = settings.rulesFile == nil && !server.hasDeployedRules
+        if settings.isDev {
+            let open = isWithoutRules ? " There are no rules: every program that reaches this port may read and write everything." : ""
+            warnings.append(
+                "\n*** WARNING: --dev is on. Unsigned tokens and the token \"owner\" are trusted.\(open)\n*** Never run a hub that others can reach this way.\n")
+        } else if isWithoutRules {
+            warnings.append(
+                "vigla: no rules, so every read and write is denied. Name a rules file with --rules FILE, deploy one with 'vigla rules deploy', or try things out with --dev.")
+        }
+        if let file = settings.rulesFile { warnings += RulesSource.warnings(of: settings.rules, in: file) }
+        return warnings
     }
 
     /// Goes through the options and notes what is wrong with each.
@@ -48,6 +64,9 @@ struct ServeConfiguration {
             }
             if let format = value(.logFormat, "text or json", LogLines.Format.init(rawValue:)) { made.logFormat = format }
             if let metrics = value(.metrics, "loopback, all or off", MetricsAccess.init(rawValue:)) { made.settings.metrics = metrics }
+            if let lines = value(.logRefusals, "a number of lines a second (0…1000)", { Int($0).flatMap { (0...1000).contains($0) ? $0 : nil } }) {
+                made.settings.limits.loggedRefusals = lines
+            }
             made.settings.allowedOrigins = value(.allowOrigin, "origins such as https://app.example, separated by commas, or *", Checks.origins)
             made.settings.isDev = value(.dev, "true or false", Checks.flag) ?? false
             resolveHost(mayLeaveMachine: mayLeaveMachine)
@@ -115,25 +134,15 @@ struct ServeConfiguration {
                 if made.settings.isDev {
                     made.settings.rules = .allowAll
                     made.rulesText = "none (dev: everything open)"
-                } else {
-                    made.warnings.append("vigla: no rules, so every read and write is denied. Name a rules file with --rules FILE, or try things out with --dev.")
                 }
-                warnOfDev()
                 return
             }
             made.rulesText = found.text
-            warnOfDev()
+            made.settings.rulesFile = found.text
             switch RulesSource.read(found.text) {
             case .success(let rules): made.settings.rules = rules
             case .failure(let fault): faults += fault.lines.map { "\(found.source): \($0)" }
             }
-        }
-
-        private mutating func warnOfDev() {
-            guard made.settings.isDev else { return }
-            let open = made.rulesText.hasPrefix("none") ? " There are no rules: every program that reaches this port may read and write everything." : ""
-            made.warnings.append(
-                "\n*** WARNING: --dev is on. Unsigned tokens and the token \"owner\" are trusted.\(open)\n*** Never run a hub that others can reach this way.\n")
         }
 
         private mutating func resolveWeb() {

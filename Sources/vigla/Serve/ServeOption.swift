@@ -10,12 +10,13 @@ enum ServeOption: String, CaseIterable {
     case logFormat = "log-format"
     case allowOrigin = "allow-origin"
     case metrics
+    case logRefusals = "log-refusals"
 
     enum Kind { case text, number, flag }
 
     var kind: Kind {
         switch self {
-        case .port, .tlsPort, .loops: .number
+        case .port, .tlsPort, .loops, .logRefusals: .number
         case .memory, .dev: .flag
         default: .text
         }

@@ -1,0 +1,122 @@
+import Dispatch
+import HubEngine
+import JSONTree
+import Logging
+import SecurityRules
+import Synchronization
+
+/// Logs why the rules refused something: for whoever runs the hub, never for the client. A sample, so that whoever is refused
+/// all day fills no disk and costs next to nothing.
+final class RefusalLog: Sendable {
+    /// Bytes of the values of one line.
+    static let lineBytes = 4_000
+    /// Characters of one value.
+    static let valueCharacters = 60
+    /// Characters of one place.
+    private static let pathCharacters = 300
+
+    private let perSecond: Int
+    private let logger: Logger
+    private let sample = Mutex(Sample())
+    /// Explanations are made here, one after the other.
+    private let queue = DispatchQueue(label: "vigla.refusals", qos: .utility)
+
+    private struct Sample {
+        var second: Int64 = 0
+        var told = 0
+        /// Refusals since the last line that were not told.
+        var left = 0
+        /// Lines that are being made.
+        var waiting = 0
+    }
+
+    init(perSecond: Int, logger: Logger) {
+        self.perSecond = perSecond
+        self.logger = logger
+    }
+
+    /// What hears of a namespace's refusals.
+    func listener(_ namespace: String) -> any RefusalListener { Listener(log: self, namespace: namespace) }
+
+    private struct Listener: RefusalListener {
+        let log: RefusalLog
+        let namespace: String
+
+        func wantsRefusal(now: Int64) -> Bool { log.admit(now: now) }
+
+        func refused(_ request: RuledRequest, _ question: RuleQuestion) {
+            log.queue.async { log.tell(request, question, namespace) }
+        }
+    }
+
+    /// Whether one more may be told in this second. A line that takes long holds further ones off.
+    func admit(now: Int64) -> Bool {
+        sample.withLock { sample in
+            if now / 1000 != sample.second { (sample.second, sample.told) = (now / 1000, 0) }
+            guard sample.told < perSecond, sample.waiting < perSecond else {
+                sample.left += 1
+                return false
+            }
+            sample.told += 1
+            sample.waiting += 1
+            return true
+        }
+    }
+
+    /// Returns when every line that was begun is written.
+    func flush() { queue.sync {} }
+
+    private func tell(_ request: RuledRequest, _ question: RuleQuestion, _ namespace: String) {
+        let left = sample.withLock { sample in
+            defer { (sample.left, sample.waiting) = (0, sample.waiting - 1) }
+            return sample.left
+        }
+        var metadata: Logger.Metadata = [
+            "namespace": "\(namespace)", "operation": "\(request.rawValue)", "path": "\(Self.paths(question.operation))",
+            "rules": "\(Self.rules(question.explained()))",
+        ]
+        if left > 0 { metadata["unlogged"] = "\(left)" }
+        logger.notice("refused by the rules", metadata: metadata)
+    }
+
+    private static func paths(_ operation: RuleQuestion.Operation) -> String {
+        switch operation {
+        case .read(let path, _): shortened(path.description, to: pathCharacters)
+        case .write(let paths):
+            paths.prefix(5).map { shortened($0.description, to: pathCharacters) }.joined(separator: ", ") + (paths.count > 5 ? ", … (\(paths.count))" : "")
+        }
+    }
+
+    /// The rules that were asked, the deciding one first, and what their parts came to.
+    static func rules(_ trace: RuleTrace) -> String {
+        var text = ""
+        for step in trace.steps.reversed() where step.outcome != .allowed {
+            guard text.utf8.count < lineBytes else { return text + "; …" }
+            if !text.isEmpty { text += "; " }
+            text += "\(step.source.line):\(step.source.column) \(step.pattern)\(step.kind.rawValue)"
+            switch step.outcome {
+            case .failed(let reason, _): text += " failed: \(reason)"
+            default: text += " is false"
+            }
+            for (i, part) in step.parts.enumerated() {
+                guard text.utf8.count < lineBytes else {
+                    text += ", …"
+                    break
+                }
+                text += (i == 0 ? " (" : ", ") + "\(shortened(part.text)) = \(value(part.value))"
+            }
+            if !step.parts.isEmpty { text += ")" }
+        }
+        return text.isEmpty ? "no rule grants it" : text
+    }
+
+    private static func value(_ value: RuleTrace.PartValue) -> String {
+        guard case .string(let text) = value else { return "\(value)" }
+        return "\"\(shortened(text))\""
+    }
+
+    private static func shortened(_ text: String, to characters: Int = valueCharacters) -> String {
+        let kept = text.unicodeScalars.prefix(characters)
+        return kept.endIndex < text.unicodeScalars.endIndex ? String(kept) + "…" : text
+    }
+}

@@ -1,0 +1,118 @@
+import JSONTree
+import SecurityRules
+
+extension RuleTrace {
+    /// Bytes of an explanation after which rules and parts are left out, but for the last rule.
+    static let jsonBytes = 1 << 20
+    /// Characters of a string value, and of a sub-expression's text, that are told.
+    static let valueCharacters = 200
+
+    /// The explanation for tools (docs/rules.md): what was asked, the verdict, and every rule with what its parts came to.
+    func json(auth: Node, now: Int64) -> [UInt8] {
+        var writer = JSONWriter(reservingCapacity: 4096)
+        writer.raw(isAllowed ? "{\"allowed\":true,\"operation\":" : "{\"allowed\":false,\"operation\":")
+        switch operation {
+        case .read(let path):
+            writer.raw("\"read\",\"paths\":[")
+            writer.string(path.description)
+        case .write(let paths):
+            writer.raw("\"write\",\"paths\":[")
+            for (i, path) in paths.prefix(Self.maxSteps).enumerated() {
+                if i > 0 { writer.raw(",") }
+                writer.string(path.description)
+            }
+        }
+        writer.raw("],\"now\":")
+        writer.int(now)
+        writer.raw(auth.exists ? ",\"signedIn\":true,\"reason\":" : ",\"signedIn\":false,\"reason\":")
+        writer.string(reason)
+        writer.raw(",\"rules\":[")
+        var isCut = false
+        for (i, step) in steps.enumerated() {
+            // The last one decided.
+            if writer.bytes.count > Self.jsonBytes, i < steps.count - 1 {
+                isCut = true
+                continue
+            }
+            if i > 0 { writer.raw(",") }
+            writer.step(step, &isCut)
+        }
+        writer.raw(isCut || steps.count >= Self.maxSteps ? "],\"truncated\":true}\n" : "],\"truncated\":false}\n")
+        return writer.bytes
+    }
+
+    /// The verdict in a sentence.
+    var reason: String {
+        let (verb, kind) = if case .read = operation { ("read", RuleKind.read) } else { ("write", RuleKind.write) }
+        if let refusal { return "\(refusal.pattern)\(refusal.kind.rawValue) is not true." }
+        if isAllowed { return "Allowed." }
+        let asked = steps.contains { $0.kind == kind }
+        return asked ? "No \(kind.rawValue) rule on the way to the place allowed the \(verb)." : "There is no \(kind.rawValue) rule on the way to the place."
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func step(_ step: RuleTrace.Step, _ isCut: inout Bool) {
+        raw("{\"rule\":")
+        string("\(step.pattern)\(step.kind.rawValue)")
+        raw(",\"path\":")
+        string(step.path.description)
+        raw(",\"kind\":")
+        string(step.kind.rawValue)
+        raw(",\"line\":")
+        int(Int64(step.source.line))
+        raw(",\"column\":")
+        int(Int64(step.source.column))
+        raw(",\"text\":")
+        cut(step.source.text, to: 10 * RuleTrace.valueCharacters)
+        switch step.outcome {
+        case .allowed: raw(",\"result\":true")
+        case .refused: raw(",\"result\":false")
+        case .failed(let reason, _):
+            raw(",\"result\":null,\"error\":")
+            string("\(reason)")
+        }
+        raw(",\"parts\":[")
+        for (i, part) in step.parts.enumerated() {
+            if bytes.count > RuleTrace.jsonBytes {
+                isCut = true
+                break
+            }
+            if i > 0 { raw(",") }
+            self.part(part)
+        }
+        raw("]}")
+    }
+
+    private mutating func part(_ part: RuleTrace.Part) {
+        raw("{\"depth\":")
+        int(Int64(part.depth))
+        raw(",\"line\":")
+        int(Int64(part.line))
+        raw(",\"column\":")
+        int(Int64(part.column))
+        raw(",\"text\":")
+        cut(part.text, to: RuleTrace.valueCharacters)
+        switch part.value {
+        case .null: raw(",\"type\":\"null\",\"value\":null")
+        case .bool(let flag): raw(flag ? ",\"type\":\"boolean\",\"value\":true" : ",\"type\":\"boolean\",\"value\":false")
+        case .number(let number):
+            raw(",\"type\":\"number\",\"value\":")
+            // NaN is no JSON.
+            if number.isFinite { node(.double(number)) } else { raw("null") }
+        case .string(let text):
+            raw(",\"type\":\"string\",\"value\":")
+            cut(text, to: RuleTrace.valueCharacters)
+        case .object: raw(",\"type\":\"object\",\"value\":null")
+        case .failed(let reason):
+            raw(",\"type\":\"error\",\"value\":null,\"error\":")
+            string("\(reason)")
+        }
+        raw("}")
+    }
+
+    private mutating func cut(_ text: String, to characters: Int) {
+        let kept = text.unicodeScalars.prefix(characters)
+        string(kept.endIndex < text.unicodeScalars.endIndex ? String(kept) + "…" : text)
+    }
+}

@@ -1,0 +1,158 @@
+public import HTTPTypes
+import JSONTree
+public import SecurityRules
+
+/// What a deploy, or the check of one, came to.
+public enum RulesAnswer: Sendable {
+    /// The rules decide from now on; for a dry run, they could.
+    case accepted(RulesReport)
+    /// The text is faulty; the rules before stay in force.
+    case refused(RulesErrors)
+    /// The text is right, but could not be put in force; the rules before stay.
+    case failed(RulesFailure)
+}
+
+public enum RulesFailure: Error, Sendable {
+    case unknownNamespace(String)
+    /// The disk refused it.
+    case notStored(String)
+}
+
+/// About rules that were accepted.
+public struct RulesReport: Sendable {
+    /// What the file probably does not mean.
+    public var warnings: [RuleError]
+    /// What they change about the rules that were in force.
+    public var changes: RulesChanges
+    public var keeps: Keeping
+
+    /// How long the rules stay.
+    public enum Keeping: Sendable, Equatable {
+        /// They were only checked.
+        case nothing
+        /// Until the hub stops: it keeps nothing on disk.
+        case untilStop
+        /// Across restarts.
+        case stored
+        /// Across restarts, until the file of `--rules` is changed.
+        case storedUntilFileChanges(String)
+    }
+}
+
+/// The difference between two rule sets, by the names of the rules, such as `/users/$uid.write`; each list in the order of its
+/// file.
+public struct RulesChanges: Sendable, Equatable {
+    public var added: [String] = []
+    public var changed: [String] = []
+    public var removed: [String] = []
+    /// Comments, layout, indexes.
+    public var isTextSame = false
+
+    init(from old: RuleSet, to new: RuleSet) {
+        isTextSame = old.text == new.text
+        if isTextSame { return }
+        let (before, after) = (old.rules, new.rules)
+        let known = Dictionary(before.map { ($0.name, $0.source.text) }) { first, _ in first }
+        let present = Set(after.map(\.name))
+        for rule in after {
+            if let text = known[rule.name] {
+                if text != rule.source.text { changed.append(rule.name) }
+            } else {
+                added.append(rule.name)
+            }
+        }
+        removed = before.map(\.name).filter { !present.contains($0) }
+    }
+}
+
+extension RulesAnswer {
+    public var status: HTTPResponse.Status {
+        switch self {
+        case .accepted: .ok
+        case .refused: .badRequest
+        case .failed(.unknownNamespace): .notFound
+        case .failed(.notStored): .serviceUnavailable
+        }
+    }
+
+    /// The answer of the upload protocol (rules contract §2): `{"status":"ok"}`, or `{"error":"L:C: Message.\n…"}`.
+    /// - Parameter details: also what only Vigla's own tools ask for (`?details=true`): `hints` of the faults, `warnings`,
+    ///   `changes`, `kept`.
+    public func json(details: Bool) -> [UInt8] {
+        var writer = JSONWriter()
+        switch self {
+        case .accepted(let report):
+            writer.raw("{\"status\":\"ok\"")
+            if details { report.write(to: &writer) }
+        case .refused(let errors):
+            writer.raw("{\"error\":")
+            writer.string(errors.description)
+            if details {
+                writer.raw(",\"faults\":")
+                writer.faults(errors.errors)
+            }
+        case .failed(.unknownNamespace(let name)):
+            writer.raw("{\"error\":")
+            writer.string("Unknown namespace: \(name.prefix(64))")
+        case .failed(.notStored(let reason)):
+            writer.raw("{\"error\":")
+            writer.string("The rules were not stored, and those before stay in force: \(reason)")
+        }
+        writer.raw("}\n")
+        return writer.bytes
+    }
+}
+
+extension RulesReport {
+    /// More names or warnings than this are only counted.
+    private static let listed = 100
+
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.raw(",\"warnings\":")
+        writer.faults(warnings.prefix(Self.listed))
+        writer.raw(",\"changes\":{")
+        for (i, list) in [(changes.added, "added"), (changes.changed, "changed"), (changes.removed, "removed")].enumerated() {
+            if i > 0 { writer.raw(",") }
+            writer.string(list.1)
+            writer.raw(":[")
+            for (i, name) in list.0.prefix(Self.listed).enumerated() {
+                if i > 0 { writer.raw(",") }
+                writer.string(name)
+            }
+            writer.raw("],")
+            writer.string(list.1 + "Count")
+            writer.raw(":")
+            writer.int(Int64(list.0.count))
+        }
+        writer.raw(changes.isTextSame ? ",\"same\":true},\"kept\":" : ",\"same\":false},\"kept\":")
+        switch keeps {
+        case .nothing: writer.raw("\"nothing\"")
+        case .untilStop: writer.raw("\"untilStop\"")
+        case .stored: writer.raw("\"stored\"")
+        case .storedUntilFileChanges(let file):
+            writer.raw("\"untilFileChanges\",\"file\":")
+            writer.string(file)
+        }
+    }
+}
+
+extension JSONWriter {
+    /// `[{"line":1,"column":2,"message":"…","hint":"…"}]`
+    fileprivate mutating func faults(_ faults: some Sequence<RuleError>) {
+        raw("[")
+        for (i, fault) in faults.enumerated() {
+            raw(i > 0 ? ",{\"line\":" : "{\"line\":")
+            int(Int64(fault.line))
+            raw(",\"column\":")
+            int(Int64(fault.column))
+            raw(",\"message\":")
+            string(fault.message)
+            if let hint = fault.hint {
+                raw(",\"hint\":")
+                string(hint)
+            }
+            raw("}")
+        }
+        raw("]")
+    }
+}

@@ -1,0 +1,187 @@
+import Dispatch
+import HubEngine
+import Journal
+import Logging
+import SecurityRules
+import Synchronization
+
+/// The rules of each namespace: where they come from, and how others take their place. All changes happen here, one after the
+/// other.
+///
+/// Rules come from the file of `--rules` and from deploys, and **the last change counts**. A deploy is kept with a mark of the
+/// file that it took the place of: while the file is the same, the deployed rules hold, also after a restart; when the file has
+/// changed since, at a start or at SIGHUP, the file holds and the deployed rules are gone.
+///
+/// ```
+/// deploy ── check ── store ── replace in the database ── answer          nothing is changed until all before it has worked
+/// ```
+final class RulesInForce: Sendable {
+    private let settings: any SettingStore
+    private let isDurable: Bool
+    private let logger: Logger
+    private let state: Mutex<State>
+    /// Where texts are checked: it takes too long for a net loop or a database.
+    private let queue = DispatchQueue(label: "vigla.rules", qos: .userInitiated)
+
+    private struct State {
+        /// The rules that namespaces without deployed ones have.
+        var first: RuleSet
+        /// The file of `first`, and the mark of its text; nil and empty without one.
+        var file: String?
+        var mark: String
+        /// Of the namespaces that are open.
+        var deployed: [String: RuleSet] = [:]
+        /// A change is under way; the others wait.
+        var isChanging = false
+        var waiting: [@Sendable () -> Void] = []
+    }
+
+    init(_ rules: RuleSet, file: String?, settings: any SettingStore, isDurable: Bool, logger: Logger) {
+        self.settings = settings
+        self.isDurable = isDurable
+        self.logger = logger
+        state = Mutex(State(first: rules, file: file, mark: file == nil ? "" : StoredRules.mark(of: rules.text)))
+    }
+
+    /// The rules of a namespace as it is opened. Blocks: never on a net loop.
+    /// - Throws: when the settings cannot be read. Nobody may be let in on a guess.
+    func open(_ namespace: String) throws(JournalError) -> RuleSet {
+        let stored = try settings.settings(of: namespace)[StoredRules.setting]
+        let rules = stored.flatMap { deployed($0, namespace) }
+        return state.withLock { state in
+            if let rules { state.deployed[namespace] = rules }
+            return rules ?? state.first
+        }
+    }
+
+    /// The deployed rules that count; nil when the file has changed since.
+    private func deployed(_ bytes: [UInt8], _ namespace: String) -> RuleSet? {
+        let (file, mark) = state.withLock { ($0.file, $0.mark) }
+        guard let stored = StoredRules(bytes) else {
+            logger.error("the deployed rules cannot be read: everything is denied until rules are deployed", metadata: ["namespace": "\(namespace)"])
+            return .denyAll
+        }
+        if let file, stored.after != mark {
+            logger.notice("the rules file has changed since rules were deployed, so it holds", metadata: ["namespace": "\(namespace)", "file": "\(file)"])
+            settings.put(nil, setting: StoredRules.setting, of: namespace) { [logger] result in
+                if case .failure(let error) = result { logger.error("deployed rules could not be removed", metadata: ["reason": "\(error)"]) }
+            }
+            return nil
+        }
+        do throws(RulesErrors) {
+            let rules = try RuleSet(parsing: stored.source)
+            logger.info("the deployed rules hold", metadata: ["namespace": "\(namespace)"])
+            return rules
+        } catch {
+            for fault in error.errors.prefix(20) { logger.error("deployed rules are faulty: everything is denied", metadata: ["namespace": "\(namespace)", "fault": "\(fault)"]) }
+            return .denyAll
+        }
+    }
+
+    /// The rules of a namespace that was opened. From any thread.
+    func rules(of namespace: String) -> RuleSet { state.withLock { $0.deployed[namespace] ?? $0.first } }
+
+    /// Whether deployed rules hold, and not those of the start. From any thread.
+    func isDeployed(_ namespace: String) -> Bool { state.withLock { $0.deployed[namespace] != nil } }
+
+    // MARK: Changes
+
+    /// Runs changes one after the other; each calls the closure it is given when it is done.
+    private func change(_ body: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) {
+        let isFirst = state.withLock { state in
+            defer { state.isChanging = true }
+            if state.isChanging { state.waiting.append { [self] in run(body) } }
+            return !state.isChanging
+        }
+        if isFirst { run(body) }
+    }
+
+    private func run(_ body: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) {
+        queue.async { [self] in
+            body { [self] in
+                let next = state.withLock { state in
+                    if state.waiting.isEmpty {
+                        state.isChanging = false
+                        return nil as (@Sendable () -> Void)?
+                    }
+                    return state.waiting.removeFirst()
+                }
+                next?()
+            }
+        }
+    }
+
+    /// Checks a text and puts it in force. All or nothing: until the text is right and stored the rules before hold; then the
+    /// new ones decide, from one request to the next, and running listens that they refuse are cancelled.
+    /// - Parameters:
+    ///   - isDryRun: only checks.
+    ///   - done: called once, on some queue.
+    func deploy(_ source: [UInt8], to database: Database, isDryRun: Bool, _ done: @escaping @Sendable (RulesAnswer) -> Void) {
+        change { [self] finished in
+            let namespace = database.name
+            let answer: @Sendable (RulesAnswer) -> Void = { answer in
+                finished()
+                done(answer)
+            }
+            let rules: RuleSet
+            do throws(RulesErrors) { rules = try RuleSet(parsing: source) } catch {
+                logger.notice("rules refused", metadata: ["namespace": "\(namespace)", "faults": "\(error.errors.count)"])
+                return answer(.refused(error))
+            }
+            var report = RulesReport(warnings: rules.warnings, changes: RulesChanges(from: self.rules(of: namespace), to: rules), keeps: .nothing)
+            if isDryRun { return answer(.accepted(report)) }
+            let (file, mark) = state.withLock { ($0.file, $0.mark) }
+            report.keeps = !isDurable ? .untilStop : file.map { .storedUntilFileChanges($0) } ?? .stored
+            settings.put(StoredRules(source: rules.text, after: mark).bytes, setting: StoredRules.setting, of: namespace) { [self, report] result in
+                if case .failure(let error) = result {
+                    logger.error("rules could not be stored", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+                    return answer(.failed(.notStored("\(error)")))
+                }
+                database.replace(rules) { [self] in
+                    state.withLock { $0.deployed[namespace] = rules }
+                    logger.notice(
+                        "rules deployed",
+                        metadata: [
+                            "namespace": "\(namespace)", "added": "\(report.changes.added.count)", "changed": "\(report.changes.changed.count)",
+                            "removed": "\(report.changes.removed.count)",
+                        ])
+                    answer(.accepted(report))
+                }
+            }
+        }
+    }
+
+    /// The file was read again. If it is another than before, it holds in every namespace and deployed rules are gone.
+    /// - Parameter done: whether anything changed. Called once, on some queue.
+    func reload(_ rules: RuleSet, in hub: Hub, _ done: @escaping @Sendable (Bool) -> Void = { _ in }) {
+        change { [self] finished in
+            let mark = StoredRules.mark(of: rules.text)
+            // From here on whoever opens a namespace gets the new ones.
+            let gone = state.withLock { state -> [String]? in
+                guard state.mark != mark else { return nil }
+                (state.first, state.mark) = (rules, mark)
+                defer { state.deployed = [:] }
+                return Array(state.deployed.keys)
+            }
+            guard let gone else {
+                logger.info("the rules file is the same")
+                finished()
+                return done(false)
+            }
+            for namespace in gone {
+                settings.put(nil, setting: StoredRules.setting, of: namespace) { [logger] result in
+                    guard case .failure(let error) = result else { return }
+                    logger.error("deployed rules could not be removed", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+                }
+            }
+            hub.settled { [logger] databases in
+                let all = Countdown(databases.count) {
+                    logger.notice("the rules file was read again and holds", metadata: ["deploysReplaced": "\(gone.count)"])
+                    finished()
+                    done(true)
+                }
+                for database in databases { database.replace(rules) { all.arrive() } }
+            }
+        }
+    }
+}

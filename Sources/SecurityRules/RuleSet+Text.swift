@@ -1,0 +1,68 @@
+import JSONTree
+
+extension RuleSet {
+    /// Parses and checks a rules file as it came from a disk or a client.
+    /// - Throws: all its faults, as `init(parsing:)` with text; bytes that are no UTF-8 are one.
+    public init(parsing bytes: [UInt8]) throws(RulesErrors) {
+        guard bytes.count <= Self.maxBytes else { throw .tooLarge }
+        if let offset = Self.endOfText(bytes) {
+            // Decoding replaces what is no text, and nothing before it.
+            let text = RulesText(String(decoding: bytes[..<offset], as: UTF8.self))
+            let hint = offset == 0 ? "this is no text file; rules are JSON" : "this byte is no UTF-8; save the file as UTF-8"
+            throw RulesErrors([LocatedError(offset: text.bytes.count, message: "Parse error.", hint: hint)], in: text)
+        }
+        try self.init(parsing: String(decoding: bytes, as: UTF8.self))
+    }
+
+    /// Where bytes stop being text; nil when all of them are. A zero byte is none: files that begin like text and are not, such
+    /// as UTF-16, have them.
+    private static func endOfText(_ bytes: [UInt8]) -> Int? {
+        var decoder = UTF8()
+        var iterator = bytes.makeIterator()
+        var offset = 0
+        while true {
+            switch decoder.decode(&iterator) {
+            case .scalarValue("\0"): return offset
+            case .scalarValue(let scalar): offset += UTF8.width(scalar)
+            case .emptyInput: return nil
+            case .error: return offset
+            }
+        }
+    }
+
+    /// The rules without comments and layout, as plain JSON; members stay in their order.
+    public var plainJSON: String {
+        var parser = LocatedJSONParser(RulesText(text))
+        guard let json = try? parser.parse() else { return "{}" }
+        var writer = JSONWriter(reservingCapacity: text.utf8.count)
+        writer.value(json)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func value(_ json: LocatedJSON) {
+        switch json.value {
+        case .null: raw("null")
+        case .bool(let flag): raw(flag ? "true" : "false")
+        case .number(let number): node(number)
+        case .string(let text): string(text.value)
+        case .array(let elements):
+            raw("[")
+            for (i, element) in elements.enumerated() {
+                if i > 0 { raw(",") }
+                value(element)
+            }
+            raw("]")
+        case .object(let members):
+            raw("{")
+            for (i, member) in members.enumerated() {
+                if i > 0 { raw(",") }
+                string(member.name.value)
+                raw(":")
+                value(member.value)
+            }
+            raw("}")
+        }
+    }
+}

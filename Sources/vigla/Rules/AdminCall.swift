@@ -1,0 +1,88 @@
+import ArgumentParser
+import Dispatch
+import DispatchNet
+import Glibc
+import HTTPTypes
+import ViglaClient
+import WireProtocols
+
+/// The credential of an administrator. A command line is seen by everybody on the machine, so there are other ways.
+struct AdminCredential: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("Secret of an administrator. Others on this machine can see it: better VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE.", valueName: "secret"))
+    var auth: String?
+    @Option(help: ArgumentHelp("File whose first line is the secret; - for standard input.", valueName: "file")) var authFile: String?
+
+    /// Nil when nothing was given. Ends the program when the file cannot be read.
+    func read() -> String? {
+        if let auth { return auth }
+        if let authFile { return Self.firstLine(authFile, "--auth-file") }
+        if let auth = Environment["VIGLA_AUTH"] { return auth }
+        return Environment["VIGLA_AUTH_FILE"].map { Self.firstLine($0, "VIGLA_AUTH_FILE") }
+    }
+
+    private static func firstLine(_ path: String, _ source: String) -> String {
+        switch path == "-" ? WholeFile.read(0) : WholeFile.read(path) {
+        case .failure(let fault): fail("\(source): \(path): \(fault)")
+        case .success(let bytes):
+            let line = String(decoding: bytes.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
+            guard !line.isEmpty else { fail("\(source): the first line of \(path) is empty") }
+            return line
+        }
+    }
+
+    func validate() throws {
+        // Sent as a header field: nothing else may follow it there.
+        if let auth, !auth.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) { throw ValidationError("--auth: a secret is one word.") }
+    }
+}
+
+/// One HTTP request to a hub's administrative endpoints, at whose answer the program ends.
+enum AdminCall {
+    /// Seconds without an answer after which it is given up.
+    private static let patienceMs = 60_000
+
+    /// - Parameter body: called with the status and the answer; ends the program.
+    static func run(
+        _ method: StaticString, _ target: String, at address: HubAddress, tls: TLSClient?, credential: String?, body: [UInt8],
+        _ answered: @escaping @Sendable (Int, [UInt8]) -> Never
+    ) -> Never {
+        signal(SIGPIPE, SIG_IGN)
+        let group: EventLoopGroup
+        do throws(NetError) { group = try EventLoopGroup(count: 1) } catch { fail("\(error)") }
+        let loop = group.next()
+        loop.schedule(afterMs: patienceMs, everyMs: nil) { fail("no answer from \(address) within \(patienceMs / 1000) seconds") }
+        var head = "\(method) \(target) HTTP/1.1\r\nHost: \(address)\r\nConnection: close\r\nContent-Length: \(body.count)\r\n"
+        if let credential {
+            guard credential.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { fail("a secret is one word") }
+            head += "Authorization: Bearer \(credential)\r\n"
+        }
+        let request = Array((head + "\r\n").utf8) + body
+        connect(to: address.host, port: address.port, on: loop, tls: tls) { connection in
+            connection.send(request)
+            return Exchange(address, answered)
+        } failed: { error in
+            let text = "\(error)"
+            fail(text + (text.contains("nobody listens") ? "\nIs the hub running there?" : Trust.advice(text)))
+        }
+        dispatchMain()
+    }
+
+    private final class Exchange: ConnectionHandler {
+        private let address: HubAddress
+        private let answered: (Int, [UInt8]) -> Never
+        private var parser = HTTPResponseParser()
+
+        init(_ address: HubAddress, _ answered: @escaping (Int, [UInt8]) -> Never) { (self.address, self.answered) = (address, answered) }
+
+        func received(_ bytes: UnsafeMutableRawBufferPointer) {
+            switch parser.receive(UnsafeRawBufferPointer(bytes)).event {
+            case .incomplete: break
+            case .response(let response): answered(response.status.code, response.body)
+            case .failure: fail("\(address) does not answer in HTTP/1.1")
+            }
+        }
+
+        func ended(_ reason: CloseReason) { fail("\(address) closed the connection (\(reason.name))") }
+    }
+}

@@ -1,0 +1,141 @@
+import ArgumentParser
+import JSONTree
+import ViglaClient
+
+/// `vigla rules deploy URL FILE`
+struct RulesDeploy: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "deploy",
+        abstract: "Put a rules file in force in a running hub.",
+        discussion: """
+            The hub checks the file; a faulty one changes nothing, and every fault is shown with its place. Right rules decide at \
+            once, and clients that watch what they no longer may are told so. The hub keeps them across restarts; if it was \
+            started with --rules FILE, until that file is changed.
+
+              VIGLA_AUTH_FILE=secret.txt vigla rules deploy http://127.0.0.1:9000 rules.json --dry-run
+
+            Exits with 1 if the rules are not in force.
+            """)
+
+    @Argument(help: "The hub, such as http://127.0.0.1:9000.", transform: HubURL.init(argument:)) var url: HubURL
+    @Argument(help: "The rules file.") var file: String
+    @Option(help: ArgumentHelp("Namespace to deploy to. Default: that of the URL (?ns=NAME), else the hub's default.", valueName: "name")) var namespace: String?
+    @Flag(help: "Only check, and say what would change.") var dryRun = false
+    @OptionGroup var credential: AdminCredential
+    @OptionGroup var trust: Trust
+
+    func validate() throws {
+        if !url.path.isRoot { throw ValidationError("Rules belong to a whole namespace: leave out the path (\(url.path)).") }
+        if let namespace, !Checks.isNamespace(namespace) { throw ValidationError("--namespace is 1–64 letters, digits, - and _.") }
+    }
+
+    func run() {
+        let source: [UInt8]
+        switch WholeFile.read(file) {
+        case .success(let bytes): source = bytes
+        case .failure(let fault): fail("\(file): \(fault)")
+        }
+        var target = "/.settings/rules.json?details=true"
+        if dryRun { target += "&dryRun=true" }
+        if let namespace = namespace ?? url.address.namespace { target += "&ns=\(namespace)" }
+        let report = DeployReport(
+            file: file, lines: String(decoding: source, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false), isDryRun: dryRun,
+            place: "\(url.address)" + ((namespace ?? url.address.namespace).map { ", namespace \($0)" } ?? ""))
+        AdminCall.run("PUT", target, at: url.address, tls: trust.client(for: url.address), credential: credential.read(), body: source) { status, body in
+            report.show(status, body)
+        }
+    }
+}
+
+/// What a hub answered to a deploy, for a person.
+private struct DeployReport {
+    let file: String
+    let lines: [Substring]
+    let isDryRun: Bool
+    let place: String
+
+    func show(_ status: Int, _ body: [UInt8]) -> Never {
+        let answer = body.withUnsafeBytes { bytes -> Node? in
+            var reader = JSONReader(bytes)
+            return try? reader.claims()
+        } ?? .null
+        switch status {
+        case 200: accepted(answer)
+        case 400 where answer.child("error").exists: refused(answer)
+        case 401, 403:
+            fail(
+                "the hub takes rules only from an administrator, and this is no credential of one (\(status)).\nGive the secret with VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE; a hub with --dev takes \"owner\".")
+        case 404: fail(text(answer.child("error")) ?? "there are no rules to deploy at \(place) (404): is this a hub?")
+        default: fail("the hub did not take the rules (\(status))" + (text(answer.child("error")).map { ": \($0)" } ?? ""))
+        }
+    }
+
+    private func refused(_ answer: Node) -> Never {
+        let faults = children(answer.child("faults"))
+        if faults.isEmpty {
+            // Some other server's words.
+            for line in (text(answer.child("error")) ?? "").split(separator: "\n") { StandardStream.error.line("\(file):\(line)") }
+        }
+        for fault in faults { show(fault, "") }
+        StandardStream.error.line("vigla: not deployed: the rules in force at \(place) stay.")
+        end(1)
+    }
+
+    private func accepted(_ answer: Node) -> Never {
+        for warning in children(answer.child("warnings")) { show(warning, "warning: ") }
+        let changes = answer.child("changes")
+        let done = isDryRun ? "could be deployed to \(place)" : "deployed to \(place)"
+        StandardStream.output.line("\(file): \(done): \(summary(changes))")
+        for (list, mark) in [("added", "+"), ("changed", "~"), ("removed", "-")] {
+            let names = children(changes.child(Key(list)))
+            for name in names { StandardStream.output.line("  \(mark) \(text(name) ?? "")") }
+            let more = count(changes, list) - names.count
+            if more > 0 { StandardStream.output.line("  \(mark) … \(more) more") }
+        }
+        switch text(answer.child("kept")) {
+        case "untilStop": StandardStream.output.line("They hold until the hub stops: it keeps nothing on disk.")
+        case "untilFileChanges":
+            StandardStream.output.line("They hold across restarts, until the hub's own file of rules is changed (--rules \(text(answer.child("file")) ?? "FILE")).")
+        default: break
+        }
+        end()
+    }
+
+    private func summary(_ changes: Node) -> String {
+        if changes.child("same") == true { return "the same text as in force" }
+        let parts = ["added", "changed", "removed"].compactMap { list in
+            let count = count(changes, list)
+            return count > 0 ? "\(count) \(list)" : nil
+        }
+        return parts.isEmpty ? "no rule changes" : "rules: " + parts.joined(separator: ", ")
+    }
+
+    private func count(_ changes: Node, _ list: String) -> Int {
+        guard case .int(let count) = changes.child(Key(list + "Count")) else { return 0 }
+        return Int(count)
+    }
+
+    /// One fault with its line, and a mark under its place.
+    private func show(_ fault: Node, _ kind: String) {
+        guard case .int(let line) = fault.child("line"), case .int(let column) = fault.child("column") else { return }
+        let hint = text(fault.child("hint")).map { " (\($0))" } ?? ""
+        StandardStream.error.line("\(file):\(line):\(column): \(kind)\(text(fault.child("message")) ?? "")\(hint)")
+        guard let source = Int(exactly: line).flatMap({ lines.indices.contains($0 - 1) ? lines[$0 - 1] : nil }) else { return }
+        let units = Array(source.utf16)
+        // Minified files have one long line.
+        let start = max(0, Int(column) - 1 - 60)
+        let shown = String(decoding: units[min(start, units.count)..<min(units.count, start + 120)], as: UTF16.self)
+        let before = String(decoding: units[min(start, units.count)..<min(units.count, max(start, Int(column) - 1))], as: UTF16.self)
+        StandardStream.error.line("    " + shown.replacing("\r", with: ""))
+        StandardStream.error.line("    " + String(before.map { $0 == "\t" ? "\t" : " " }) + "^")
+    }
+
+    private func text(_ node: Node) -> String? {
+        if case .string(let text) = node { text.string } else { nil }
+    }
+
+    private func children(_ node: Node) -> [Node] {
+        guard case .object(let object) = node else { return [] }
+        return object.children.map(\.1)
+    }
+}

@@ -1,0 +1,141 @@
+import Dispatch
+import HTTPTypes
+import HubServer
+import JSONTree
+import SecurityRules
+import Synchronization
+import Testing
+
+/// Why an operation would be allowed or refused, for administrators.
+@Suite struct RuleExplanationTests {
+    private static let rules = """
+        {"rules": {
+          "users": { ".indexOn": "name",
+            ".read": "query.limitToFirst <= 5",
+            "$uid": {
+              ".write": "auth.uid == $uid",
+              ".validate": "newData.hasChild('name')",
+              "name": { ".validate": "newData.isString() && newData.val().length <= 60" },
+              "n": { ".validate": "newData.val() > data.val()" } } },
+          "log": { "$k": { ".write": true } } } }
+        """
+
+    private func server() throws -> TestServer {
+        let rules = try RuleSet(parsing: Self.rules)
+        let server = try TestServer {
+            $0.rules = rules
+            $0.namespace = "test"
+        }
+        let writer = try TestSocket(port: server.port)
+        try writer.upgrade("/.observe?ns=test")
+        try writer.sendText(#"{"id":1,"op":"auth","token":"owner"}"#)
+        _ = try writer.text()
+        try writer.sendText(#"{"id":2,"op":"set","path":"/users/ada","value":{"name":"Ada","n":3}}"#)
+        #expect(try writer.text().contains("\"seq\":1"))
+        return server
+    }
+
+    private func ask(_ server: TestServer, _ body: String) throws -> (status: Int, answer: Node) {
+        let done = DispatchSemaphore(value: 0)
+        let answer = Mutex((0, [UInt8]()))
+        server.server.explain(Array(body.utf8), namespace: "test") { status, bytes in
+            answer.withLock { $0 = (status.code, bytes) }
+            done.signal()
+        }
+        #expect(done.wait(timeout: .now() + 20) == .success)
+        let (status, bytes) = answer.withLock { $0 }
+        return try bytes.withUnsafeBytes { buffer in
+            var reader = JSONReader(buffer)
+            return (status, try reader.claims())
+        }
+    }
+
+    @Test func refusedWrite_namesTheRule_andWhatItsPartsCameTo() throws {
+        let server = try server()
+        let (status, answer) = try ask(server, #"{"as":{"uid":"ada"},"write":"/users/ada/name","value":5}"#)
+        #expect(status == 200)
+        #expect(answer.child("allowed") == false)
+        #expect(answer.child("reason") == "/users/$uid/name.validate is not true.")
+        #expect(answer.child("paths").child("0") == "/users/ada/name")
+        let rules = answer.child("rules")
+        #expect(rules.child("0").child("rule") == "/users/$uid.write")
+        #expect(rules.child("0").child("path") == "/users/ada")
+        #expect(rules.child("0").child("result") == true)
+        #expect(rules.child("0").child("line") == 5)
+        #expect(rules.child("0").child("parts").child("1").child("text") == "auth.uid")
+        #expect(rules.child("0").child("parts").child("1").child("value") == "ada")
+        #expect(rules.child("2").child("rule") == "/users/$uid/name.validate")
+        #expect(rules.child("2").child("result") == false)
+        #expect(rules.child("2").child("parts").child("1").child("text") == "newData.isString()")
+        #expect(rules.child("2").child("parts").child("1").child("value") == false)
+        #expect(answer.child("truncated") == false)
+    }
+
+    @Test func failingExpression_isAnError() throws {
+        let server = try server()
+        let (_, answer) = try ask(server, #"{"as":null,"read":"/users"}"#)
+        #expect(answer.child("allowed") == false)
+        #expect(answer.child("signedIn") == false)
+        #expect(answer.child("reason") == "No .read rule on the way to the place allowed the read.")
+        #expect(answer.child("rules").child("0").child("error") == "only two numbers or two strings can be ordered")
+        #expect(try ask(server, #"{"read":"/log"}"#).answer.child("reason") == "There is no .read rule on the way to the place.")
+    }
+
+    @Test func query_write_andUpdate_areDecidedAsTheHubDoes() throws {
+        let server = try server()
+        #expect(try ask(server, #"{"query":"/users","orderByChild":"name","limitToFirst":5}"#).answer.child("allowed") == true)
+        #expect(try ask(server, #"{"query":"/users","limitToFirst":6}"#).answer.child("allowed") == false)
+        #expect(try ask(server, #"{"as":{"uid":"ada"},"update":"/","values":{"users/ada/name":"A","log/x":1}}"#).answer.child("allowed") == true)
+        #expect(try ask(server, #"{"as":{"uid":"bo"},"update":"/","values":{"log/x":1,"users/ada/name":"A"}}"#).answer.child("allowed") == false)
+        // Server values are filled in first, from the current content.
+        #expect(try ask(server, #"{"as":{"uid":"ada"},"write":"/users/ada/n","value":{".sv":{"increment":1}}}"#).answer.child("allowed") == true)
+        #expect(try ask(server, #"{"as":{"uid":"ada"},"write":"/users/ada/n","value":{".sv":{"increment":-1}}}"#).answer.child("allowed") == false)
+        #expect(try ask(server, #"{"as":{"uid":"ada"},"now":7,"write":"/users/ada/n","value":{".sv":"timestamp"}}"#).answer.child("now") == 7)
+    }
+
+    @Test func explaining_changesNothing() throws {
+        let server = try server()
+        #expect(try ask(server, #"{"write":"/log/a","value":1}"#).answer.child("allowed") == true)
+        let reader = try TestSocket(port: server.port)
+        try reader.upgrade("/.observe?ns=test")
+        try reader.sendText(#"{"id":1,"op":"auth","token":"owner"}"#)
+        _ = try reader.text()
+        try reader.sendText(#"{"id":2,"op":"get","path":"/"}"#)
+        #expect(try reader.text() == #"{"id":2,"ok":{"value":{"users":{"ada":{"n":3,"name":"Ada"}}}}}"#)
+        try reader.sendText(#"{"id":3,"op":"set","path":"/log/b","value":1}"#)
+        #expect(try reader.text().contains("\"seq\":2"))
+    }
+
+    @Test(arguments: [
+        ("", "not JSON"), ("[]", "Expected an object"), ("{}", "Name one of"), (#"{"read":"/a","write":"/a","value":1}"#, "only one"),
+        (#"{"read":"a.b"}"#, "takes a path"), (#"{"write":"/a"}"#, "has a \"value\""), (#"{"update":"/a"}"#, "has \"values\""),
+        (#"{"update":"/","values":{"a":1,"a/b":2}}"#, "contains another"), (#"{"update":"/","values":{"":1}}"#, "no path below"),
+        (#"{"read":"/a","limitToFirst":5}"#, "belong to a \"query\""), (#"{"query":"/a","limitToFirst":0}"#, "cannot be that"),
+        (#"{"read":"/a","as":"ada"}"#, "what auth is"), (#"{"read":"/a","raed":1}"#, "not known"), (#"{"read":"/a","as":null,"as":null}"#, "twice"),
+        (#"{"read":"/a","now":"soon"}"#, "ms since 1970"), (#"{"write":"/a","value":{".sv":"never"}}"#, "Invalid"), (#"{"read":"/a"} x"#, "not JSON"),
+    ]) func impossibleInquiry_isRefused_withWhatToDo(_ body: String, _ words: String) throws {
+        let (status, answer) = try ask(try server(), body)
+        #expect(status == 400)
+        #expect(answer.child("error").json.replacing("\\\"", with: "\"").contains(words), "\(answer.json)")
+    }
+
+    /// A wide write asks more rules, and long values are longer, than anybody reads.
+    @Test func explanation_isBounded_andTellsTheLastRule() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".write":true,"$k":{".validate":"newData.val() != 'no' && newData.val().length > 0"}}}"#)
+        let server = try TestServer {
+            $0.rules = rules
+            $0.namespace = "test"
+        }
+        let long = String(repeating: "x", count: 100_000)
+        let members = (0..<3_000).map { "\"k\(10_000 + $0)\":\"\($0 < 5 ? long : "v")\"" }.joined(separator: ",")
+        let (status, answer) = try ask(server, "{\"write\":\"/\",\"value\":{\(members),\"z\":\"no\"}}")
+        #expect(status == 200)
+        #expect(answer.child("truncated") == true)
+        #expect(answer.json.utf8.count < 3 << 20)
+        #expect(answer.child("reason") == "/$k.validate is not true.")
+        guard case .object(let list) = answer.child("rules") else { return #expect(Bool(false)) }
+        let last = list.children.map(\.1).max { $0.child("path").json < $1.child("path").json }
+        #expect(last?.child("path") == "/z")
+        #expect(last?.child("result") == false)
+    }
+}

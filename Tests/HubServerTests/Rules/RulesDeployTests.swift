@@ -1,0 +1,237 @@
+import Dispatch
+import Foundation
+@testable import HubServer
+import HTTPTypes
+import HubEngine
+import Journal
+import JSONTree
+import Logging
+import SecurityRules
+import Synchronization
+import Testing
+
+/// Rules of a running server: deployed, kept, read again.
+@Suite struct RulesDeployTests {
+    private static let open = #"{"rules":{".read":true,".write":true}}"#
+    private static let onlyB = #"{"rules":{".write":true, /* the rest is private */ "b":{".read":true}}}"#
+
+    private func deploy(_ server: Server, _ text: String, namespace: String = "test", isDryRun: Bool = false) -> RulesAnswer {
+        let answered = DispatchSemaphore(value: 0)
+        let answer = Mutex(RulesAnswer.failed(.notStored("no answer")))
+        server.deployRules(Array(text.utf8), namespace: namespace, isDryRun: isDryRun) { given in
+            answer.withLock { $0 = given }
+            answered.signal()
+        }
+        #expect(answered.wait(timeout: .now() + 20) == .success)
+        return answer.withLock { $0 }
+    }
+
+    private func json(_ answer: RulesAnswer, details: Bool = false) -> String { String(decoding: answer.json(details: details), as: UTF8.self) }
+
+    private func observer(_ server: TestServer, _ id: Int, _ path: String) throws -> TestSocket {
+        let socket = try TestSocket(port: server.port)
+        socket.server = server
+        try socket.upgrade("/.observe?ns=test")
+        try socket.sendText("{\"id\":\(id),\"op\":\"observe\",\"path\":\"\(path)\",\"events\":[\"value\"]}")
+        #expect(try socket.text().contains("\"ok\""))
+        #expect(try socket.text().contains("null"))
+        return socket
+    }
+
+    @Test func deploy_decidesAtOnce_andCancelsOnlyWhatItRefuses_beforeAnyPush() throws {
+        let server = try TestServer()
+        let (a, b) = (try observer(server, 1, "/a"), try observer(server, 2, "/b"))
+        let answer = deploy(server.server, Self.onlyB)
+        #expect(json(answer) == "{\"status\":\"ok\"}\n")
+        let writer = try TestSocket(port: server.port)
+        try writer.upgrade("/.observe?ns=test")
+        try writer.sendText(#"{"id":1,"op":"update","path":"/","value":{"a":1,"b":1}}"#)
+        #expect(try writer.text().contains("\"ok\""))
+        #expect(try a.text().contains("permission_denied"))
+        #expect(try b.text().contains("\"value\":1"))
+        // Nothing else came to the one that was cancelled: the next thing it hears of is its own question.
+        try a.sendText(#"{"id":9,"op":"get","path":"/a"}"#)
+        let next = try a.text()
+        #expect(next.contains("\"id\":9") && next.contains("permission_denied"))
+        #expect(server.server.rules(of: "test")?.text == Self.onlyB)
+        #expect(server.server.rules(of: "test")?.plainJSON == #"{"rules":{".write":true,"b":{".read":true}}}"#)
+        #expect(server.server.rules(of: "other") == nil)
+    }
+
+    @Test func faultyRules_changeNothing_andAreAnsweredWithAllFaults() throws {
+        let server = try TestServer()
+        let faulty = "{\"rules\":{\n  \".read\": \"auth.uid = 1\",\n  \"a\": { \".write\": \"dta.exists()\" }\n}}"
+        let answer = deploy(server.server, faulty)
+        #expect(answer.status == .badRequest)
+        let node = try Node(json: json(answer))
+        #expect(node.child("error") == "2:13: Rule expressions may not contain assignments.\n3:21: Unknown variable 'dta'.\n")
+        #expect(json(answer, details: true).contains(#""hint":"did you mean 'data'?""#))
+        #expect(server.server.rules(of: "test")?.text == RuleSet.allowAll.text)
+        #expect(json(deploy(server.server, "")).contains("1:1: Parse error."))
+    }
+
+    @Test func faults_areBounded() throws {
+        let server = try TestServer()
+        let many = (0..<2_000).map { "\"k\($0)\":{\".read\":\"x\"}" }.joined(separator: ",")
+        guard case .refused(let errors) = deploy(server.server, "{\"rules\":{\(many)}}") else { return #expect(Bool(false), "accepted") }
+        #expect(errors.errors.count == 500)
+        let large = "{\"rules\":{}}" + String(repeating: " ", count: RuleSet.maxBytes)
+        #expect(json(deploy(server.server, large)).contains("Rules are larger than"))
+        let largest = "{\"rules\":{}}" + String(repeating: " ", count: RuleSet.maxBytes - 12)
+        #expect(deploy(server.server, largest).status == .ok)
+    }
+
+    @Test func dryRun_changesNothing_andTellsWhatWould() throws {
+        let server = try TestServer()
+        let answer = deploy(server.server, #"{"rules":{".read":"auth != null","$x":{".write":"true"}}}"#, isDryRun: true)
+        let report = try Node(json: json(answer, details: true))
+        let changes = try Node(json: #"{"added":["/$x.write"],"addedCount":1,"changed":["/.read"],"changedCount":1,"removed":["/.write"],"removedCount":1,"same":false}"#)
+        #expect(report.child("changes") == changes)
+        #expect(report.child("kept") == "nothing")
+        #expect(report.child("warnings").child("0").child("message").json.contains("$x is never"), "\(report.json)")
+        #expect(server.server.rules(of: "test")?.text == RuleSet.allowAll.text)
+    }
+
+    @Test func unknownNamespace_isRefused() throws {
+        let server = try TestServer { $0.isDev = false }
+        let answer = deploy(server.server, Self.open, namespace: "nobodys")
+        #expect(answer.status == .notFound)
+    }
+
+    /// Deploys that overlap are carried out one after the other, and the last one holds.
+    @Test func manyDeploys_areCarriedOutInOrder() throws {
+        let server = try TestServer()
+        #expect(deploy(server.server, Self.open).status == .ok)
+        let database = try #require(server.server.hub.database("test"))
+        let all = DispatchGroup()
+        let order = Mutex<[Int]>([])
+        for i in 0..<20 {
+            all.enter()
+            server.server.rulesInForce.deploy(Array("{\"rules\":{\"k\(i)\":{}}}".utf8), to: database, isDryRun: false) { _ in
+                order.withLock { $0.append(i) }
+                all.leave()
+            }
+        }
+        #expect(all.wait(timeout: .now() + 20) == .success)
+        #expect(order.withLock { $0 } == Array(0..<20))
+        #expect(server.server.rules(of: "test")?.text == #"{"rules":{"k19":{}}}"#)
+    }
+
+    // MARK: Kept
+
+    private func folder(_ body: (String) throws -> Void) throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("vigla-rules-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try body(folder.path)
+    }
+
+    /// The text in force on a server that is started on the folder, after what the test does with it.
+    private func run(_ folder: String, rules: String?, _ body: (Server) -> Void = { _ in }) throws -> String? {
+        let first = try rules.map { try RuleSet(parsing: $0) }
+        let server = try TestServer {
+            $0.dataFolder = folder
+            $0.namespace = "test"
+            $0.isDev = false
+            $0.rules = first ?? .denyAll
+            $0.rulesFile = rules == nil ? nil : "rules.json"
+        }
+        body(server.server)
+        defer { server.stop() }
+        return server.server.rules(of: "test")?.text
+    }
+
+    @Test func deployedRules_holdAfterARestart_asTheyWereWritten() throws {
+        try folder { (folder: String) throws in
+            #expect(try run(folder, rules: nil) == RuleSet.denyAll.text)
+            var status: HTTPResponse.Status?
+            #expect(try run(folder, rules: nil) { status = self.deploy($0, Self.onlyB).status } == Self.onlyB)
+            #expect(status == .ok)
+            var isDeployed = false
+            #expect(try run(folder, rules: nil) { isDeployed = $0.hasDeployedRules } == Self.onlyB)
+            #expect(isDeployed)
+            #expect(try run(folder, rules: nil) == Self.onlyB)
+        }
+    }
+
+    @Test func lastChangeCounts_ofTheFileAndOfDeploys() throws {
+        let (first, second) = (#"{"rules":{"first":{}}}"#, #"{"rules":{"second":{}}}"#)
+        try folder { (folder: String) throws in
+            var kept: RulesReport.Keeping?
+            #expect(try run(folder, rules: first) == first)
+            let deployed = try run(folder, rules: first) { if case .accepted(let report) = self.deploy($0, Self.onlyB) { kept = report.keeps } }
+            #expect(deployed == Self.onlyB)
+            #expect(kept == .storedUntilFileChanges("rules.json"))
+            // The file is the same: what was deployed after it holds, also when the file is left out.
+            #expect(try run(folder, rules: first) == Self.onlyB)
+            #expect(try run(folder, rules: nil) == Self.onlyB)
+            // Somebody changed the file: it holds, and going back to the old one does not bring the deploy back.
+            #expect(try run(folder, rules: second) == second)
+            #expect(try run(folder, rules: first) == first)
+        }
+    }
+
+    @Test func reload_takesTheFileOnlyWhenItHasChanged() throws {
+        let (first, second) = (#"{"rules":{"first":{}}}"#, #"{"rules":{"second":{}}}"#)
+        func reload(_ server: Server, _ text: String) -> Bool {
+            let done = DispatchSemaphore(value: 0)
+            let changed = Mutex(false)
+            guard let rules = try? RuleSet(parsing: text) else { return false }
+            server.reload(rules) { value in
+                changed.withLock { $0 = value }
+                done.signal()
+            }
+            #expect(done.wait(timeout: .now() + 20) == .success)
+            return changed.withLock { $0 }
+        }
+        try self.folder { (folder: String) throws in
+            let last = try run(folder, rules: first) { server in
+                #expect(!reload(server, first))
+                #expect(self.deploy(server, Self.onlyB).status == .ok)
+                // SIGHUP for a new certificate takes nobody's deploy away.
+                #expect(!reload(server, first))
+                #expect(server.rules(of: "test")?.text == Self.onlyB)
+                #expect(reload(server, second))
+            }
+            #expect(last == second)
+            #expect(try run(folder, rules: second) == second)
+        }
+    }
+
+    @Test func storedRulesThatCannotBeRead_denyEverything() throws {
+        let settings = MemorySettings()
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        for bytes in [Array("{\"source\":\"{\\\"rules\\\":5}\",\"after\":\"\"}".utf8), [0xFF, 0], Array("{}".utf8)] {
+            settings.put(bytes, setting: "rules", of: "test") { _ in }
+            let rules = RulesInForce(.allowAll, file: nil, settings: settings, isDurable: true, logger: logger)
+            #expect(try rules.open("test").text == RuleSet.denyAll.text)
+        }
+        let kept = StoredRules(source: "a\"\\\u{1F600}\n", after: StoredRules.mark(of: "x"))
+        #expect(StoredRules(kept.bytes) == kept)
+    }
+
+    /// What the disk refuses does not hold, and the answer says so.
+    @Test func rulesThatAreNotStored_doNotHold() throws {
+        struct Full: SettingStore {
+            func settings(of namespace: String?) -> [String: [UInt8]] { [:] }
+            func put(_ value: [UInt8]?, setting name: String, of namespace: String?, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+                completion(.failure(.closed))
+            }
+        }
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let rules = RulesInForce(.allowAll, file: nil, settings: Full(), isDurable: true, logger: logger)
+        let server = try TestServer()
+        _ = deploy(server.server, Self.open)
+        let database = try #require(server.server.hub.database("test"))
+        let done = DispatchSemaphore(value: 0)
+        let status = Mutex(0)
+        rules.deploy(Array(Self.onlyB.utf8), to: database, isDryRun: false) { answer in
+            status.withLock { $0 = answer.status.code }
+            done.signal()
+        }
+        #expect(done.wait(timeout: .now() + 20) == .success)
+        #expect(status.withLock { $0 } == 503)
+        #expect(rules.rules(of: "test").text == RuleSet.allowAll.text)
+    }
+}
