@@ -74,7 +74,8 @@ import Testing
     @Test func checklist_135_expiredToken_isRevokedWithItsRightsUntilThen() throws {
         let server = try server(#"{"x":{".read":"auth.uid == 'ana'",".write":"auth.uid == 'ana'"},"seen":{".read":true}}"#) {
             $0.limits.tokenLeewaySeconds = 0
-            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: Clock.nowMs() / 1000 + 1)) }
+            // Long enough for what comes before the end.
+            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: Clock.nowMs() / 1000 + 5)) }
         }
         let peer = try Peer(server)
         #expect(try peer.ask("auth", #"{"cred":"\#(Token.signed("ana"))"}"#)[0].hasPrefix(#"ok {"auth":{"uid":"ana"},"expires":1"#))
@@ -91,7 +92,7 @@ import Testing
     @Test func expiredToken_isRevokedByLongPollingToo() throws {
         let server = try server(#"{".read":true}"#) {
             $0.limits.tokenLeewaySeconds = 0
-            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: Clock.nowMs() / 1000 + 1)) }
+            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: Clock.nowMs() / 1000 + 5)) }
         }
         let peer = try LongPollPeer(server)
         try peer.poll(#"{"t":"d","d":{"r":1,"a":"auth","b":{"cred":"\#(Token.signed("ana"))"}}}"#)

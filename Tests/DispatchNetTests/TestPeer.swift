@@ -60,6 +60,9 @@ final class TestPeer {
         return all
     }
 
+    /// Whether these bytes come next. For long ones: a failed comparison inside `#expect` would work out their difference.
+    func reads(_ bytes: some Collection<UInt8>) -> Bool { read(bytes.count).elementsEqual(bytes) }
+
     /// True when the next read reports a regular end.
     func readsEnd() -> Bool { readSome(1) == [] }
 

@@ -42,10 +42,19 @@ extension Connection {
     /// A peer that takes large answers slowly but steadily goes on; one that has all but stopped does not.
     private func watchCongestion() {
         congestion?.timer = loop.schedule(afterMs: loop.settings.outboundSoftMs, everyMs: nil) { [weak self] in
-            guard let self, let congestion = self.congestion else { return }
-            if congestion.taken < self.loop.settings.outboundSoftBytes { return self.fail(.writeStalled) }
-            congestion.taken = 0
+            guard let self, self.judgeCongestion() else { return }
             self.watchCongestion()
         }
+    }
+
+    /// Fails a peer that has taken less than the soft limit since the last time; true when it goes on congested.
+    func judgeCongestion() -> Bool {
+        guard let congestion else { return false }
+        if congestion.taken < loop.settings.outboundSoftBytes {
+            fail(.writeStalled)
+            return false
+        }
+        congestion.taken = 0
+        return true
     }
 }

@@ -40,7 +40,7 @@ extension EventLoop {
             fired = true
             timer.fire()
             if let every = timer.everyNs, !timer.isCancelled {
-                timers.insert(timer, deadlineNs: max(deadlineNs + every, now + 1))
+                timers.insert(timer, deadlineNs: deadlineNs + every > now ? deadlineNs + every : now + every)
             }
             settleIfLarge()
         }

@@ -45,7 +45,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
         self.server = server
         lane = server.lanes[connection.loop.index]
         parser = HTTPRequestParser(limits: server.settings.limits.http)
-        since = lane.seconds
+        since = lane.mark
         lane.join(self)
     }
 
@@ -57,7 +57,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
             case .answering, .opening, .congested: return unread.append(contentsOf: rest)
             case .upgraded(let socket): return socket.received(UnsafeMutableRawBufferPointer(rebasing: rest))
             case .http:
-                if parser.isIdle { since = lane.seconds }
+                if parser.isIdle { since = lane.mark }
                 let step = parser.receive(UnsafeRawBufferPointer(rebasing: rest))
                 rest = rest.dropFirst(step.consumed)
                 switch step.event {
@@ -71,7 +71,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
     }
 
     private func respond(to request: HTTPInboundRequest, mayOpen: Bool = true) {
-        since = lane.seconds
+        since = lane.mark
         switch server.route(request, connection, mayOpen: mayOpen) {
         case .response(let bytes):
             guard request.keepsAlive else { return finish(bytes, .finished) }
@@ -121,7 +121,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
     /// Reads on, first what came before. Whoever that leads to may pause again.
     private func goOn() {
         state = .http
-        since = lane.seconds
+        since = lane.mark
         connection.isReading = true
         takeUnread()
     }

@@ -59,8 +59,8 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
         downstream = LongPollDownstream(opening: 0, preamble: LongPollScript.open(callback: callback, key: key))
         transport = TransportSwitch(limits: limits)
         socketAssembler = RealtimeAssembler(limits: server.settings.limits.realtime)
-        heardAt = lane.seconds
-        heldSince = lane.seconds
+        heardAt = lane.mark
+        heldSince = lane.mark
     }
 
     /// Answers the opening request: the functions, the key, and the session's hello.
@@ -75,12 +75,12 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     func poll(_ answer: PendingAnswer, serial: Int64?, segments: [LongPollSegment]) {
         lane.loop.assertOnLoop()
-        heardAt = lane.seconds
+        heardAt = lane.mark
         let ticket = nextTicket
         nextTicket += 1
         answers[ticket] = answer
         give(downstream.poll(ticket, serial: serial))
-        heldSince = lane.seconds
+        heldSince = lane.mark
         if downstream.hasClosed { return end() }
         if let session, session.intake.bytes > limits.askedBytes { return fail(LongPollError.tooMuchAsked.reason) }
         receive(segments)
@@ -143,7 +143,7 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
         downstream.send(message)
         if downstream.queuedBytes > limits.queuedBytes { return fail(LongPollError.tooMuchQueued.reason) }
         if congestedSince == nil, downstream.queuedBytes > server.settings.limits.net.outboundSoftBytes {
-            congestedSince = lane.seconds
+            congestedSince = lane.mark
             session?.congested()
         }
         guard !mustFlush else { return }

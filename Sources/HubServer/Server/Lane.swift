@@ -12,7 +12,10 @@ final class Lane: @unchecked Sendable {
     var compression: LaneCompression
     private var members: [ObjectIdentifier: any LaneMember] = [:]
     /// Seconds since the lane began, counted by its own timer: reading it costs nothing.
-    private(set) var seconds = 0
+    private var seconds = 0
+    /// When something that happens now began, for comparison with what `LaneMember.tick` is given: the end of the second
+    /// that runs, so that a limit of n seconds is never over before n seconds.
+    var mark: Int { seconds + 1 }
 
     init(loop: EventLoop, limits: ServerLimits) {
         self.loop = loop
@@ -67,6 +70,7 @@ final class Lane: @unchecked Sendable {
 
 /// What a lane looks after once a second.
 protocol LaneMember: AnyObject {
+    /// - Parameter seconds: to compare with an earlier `Lane.mark`.
     func tick(seconds: Int, limits: ServerLimits)
     /// The server is about to close every connection: a last chance to say so.
     func serverStops()

@@ -33,7 +33,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     init(_ connection: Connection, server: Server, deflate: DeflateAgreement?) {
         self.connection = connection
         lane = server.lanes[connection.loop.index]
-        heardAt = lane.seconds
+        heardAt = lane.mark
         decoder = WebSocketDecoder(role: .server, maxMessageBytes: server.settings.limits.frameBytes, deflate: deflate)
         self.deflate = deflate?.server
         lane.join(self)
@@ -50,7 +50,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     }
 
     func received(_ bytes: UnsafeMutableRawBufferPointer) {
-        heardAt = lane.seconds
+        heardAt = lane.mark
         isAsked = false
         decoder.receive(bytes) { event in
             guard !isClosing else { return }
@@ -75,7 +75,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         if isHeld { holds.insert(reason) } else { holds.remove(reason) }
         connection.isReading = holds.isEmpty
         // Who is not listened to has not fallen silent.
-        heardAt = lane.seconds
+        heardAt = lane.mark
     }
 
     func reportDrain() {

@@ -64,8 +64,8 @@ import Testing
         let connections = [try #require(server.connections.next()), try #require(plain.connections.next())]
         let frame = pattern(40_000)
         server.loop.execute { connections[0].loop.broadcast(frame, to: connections) }
-        #expect(peer.read(frame.count) == frame)
-        #expect(open.read(frame.count) == frame)
+        #expect(peer.reads(frame))
+        #expect(open.reads(frame))
     }
 
     @Test func slowReader_isBufferedAsPlaintext_thenDrainedInOrder() throws {
@@ -88,7 +88,7 @@ import Testing
         #expect(waiting > 0 && waiting < expected.count)
         // All but the last portion waits unencrypted.
         #expect(records < 2 * TLSChannel.portionBytes)
-        #expect(peer.read(expected.count) == expected)
+        #expect(peer.reads(expected))
         #expect(drained.next() == true)
         #expect(server.onLoop { connection.bufferedBytes } == 0)
     }
@@ -108,7 +108,7 @@ import Testing
         while server.onLoop({ slowConnection.isOpen }) == true, turns < 1000 {
             turns += 1
             server.loop.execute { goodConnection.loop.broadcast(frame, to: [slowConnection, goodConnection]) }
-            #expect(good.read(frame.count) == frame)
+            #expect(good.reads(frame))
         }
         #expect(server.ends.next() == .writeOverflow)
         good.write([1, 2])
@@ -156,7 +156,7 @@ import Testing
             let bytes = pattern(8 << 20, seed: UInt64(round + 1))
             server.loop.execute { connection.send(bytes) }
             #expect(notes.next() == "congested")
-            #expect(peer.read(bytes.count) == bytes)
+            #expect(peer.reads(bytes))
             #expect(notes.next() == "drained")
             #expect(server.onLoop { connection.isCongested || connection.backlogBytes > 0 } == false)
         }
@@ -169,7 +169,8 @@ import Testing
         limits.countsLoopback = true
         let admission = Admission(limits)
         var settings = NetSettings()
-        settings.handshakeTimeoutMs = 50
+        // Long enough for every handshake that is carried on, on a busy machine.
+        settings.handshakeTimeoutMs = 2000
         settings.lingerTimeoutMs = 50
         let files = try TestCertificates.get()
         let tls = try TLSServer(certificate: files.certificate("server"), key: files.key("server"), plainHTTPAnswer: [1])
@@ -216,7 +217,7 @@ import Testing
             connection.close(.finished)
         }
         #expect(server.ends.next() == .finished)
-        #expect(peer.read(bytes.count) == bytes)
+        #expect(peer.reads(bytes))
         #expect(peer.readsGoodbye())
     }
 
@@ -283,12 +284,12 @@ import Testing
 
     @Test func handshakeInTime_outlivesItsDeadline() throws {
         var settings = NetSettings()
-        settings.handshakeTimeoutMs = 500
+        settings.handshakeTimeoutMs = 3000
         let (server, _) = try tlsServer(settings: settings)
         let peer = try TLSPeer(port: server.port)
         peer.handshake()
         let passed = Log<Bool>()
-        server.loop.schedule(afterMs: 520, everyMs: nil) { passed.append(true) }
+        server.loop.schedule(afterMs: 3020, everyMs: nil) { passed.append(true) }
         #expect(passed.next() == true)
         peer.write([1])
         #expect(peer.read(1) == [1])

@@ -66,6 +66,9 @@ final class TLSPeer {
         return Array(plaintext.prefix(count))
     }
 
+    /// Whether these bytes come next; see `TestPeer.reads`.
+    func reads(_ bytes: some Collection<UInt8>) -> Bool { read(bytes.count).elementsEqual(bytes) }
+
     func sayGoodbye() {
         engine.sayGoodbye()
         socket.write(takeOutgoing())
