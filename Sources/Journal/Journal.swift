@@ -1,4 +1,5 @@
 public import JSONTree
+import Synchronization
 
 /// Where the commits of one namespace become durable.
 ///
@@ -14,9 +15,37 @@ public protocol Journal: AnyObject, Sendable {
     /// - Parameter completion: called on the journal's queue, in order of appends; success means that a crash cannot lose it.
     func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
 
-    /// Ends the journal after everything appended before; later appends fail with `.closed`.
-    /// - Parameter snapshot: the whole tree after the last batch, so that the next start replays nothing; nil to skip.
-    func close(snapshot: JournalSnapshot?, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+    /// Follows the log: all batches after a position, each once and in order, first what is stored and then what is appended.
+    /// - Parameters:
+    ///   - position: `sequence` of the last batch that the reader has; 0 for all.
+    ///   - receive: called on the journal's queue, never at the same time; nothing follows an `.end`.
+    /// - Returns: what ends it early. The journal keeps a tail going; let go of, it goes on.
+    @discardableResult
+    func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail
+
+    /// Lets go of the batches up to a number, which nobody will ask for again. What the journal itself needs to recover stays
+    /// until a snapshot holds it.
+    func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+
+    /// Ends the journal, and all its tails, after everything appended before; later calls fail with `.closed`.
+    func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+}
+
+/// What a follower of a journal hears.
+public enum TailEvent: Sendable, Equatable {
+    case batch(JournalBatch)
+    /// Nothing more comes: `.truncated` when the position has been let go of, so that a snapshot is needed first, `.conflict`
+    /// when no batch ends there, `.closed`, `.corrupt`, `.disk`.
+    case end(JournalError)
+}
+
+/// Stops a follower of a journal.
+public final class JournalTail: Sendable {
+    private let isCancelledFlag = Atomic(false)
+
+    /// No event begins after this has returned on the journal's queue; elsewhere one more may be under way.
+    public func cancel() { isCancelledFlag.store(true, ordering: .relaxed) }
+    var isCancelled: Bool { isCancelledFlag.load(ordering: .relaxed) }
 }
 
 /// The operations of one or more consecutive commits, stored and recovered together or not at all.
@@ -41,6 +70,9 @@ public enum JournalOperation: Sendable, Equatable {
     case set(Path, Node)
     /// Replaces only the priority.
     case priority(Path, Node)
+    /// Adds the children of an object to those of the place; the others stay. A very large `set` is stored, and read back, as
+    /// one of a placeholder and several of these.
+    case add(Path, Node)
     /// Changes what a session leaves behind for its end; the tree stays as it is.
     case pending(PendingChange)
 }
@@ -50,6 +82,7 @@ extension Node {
         switch operation {
         case .set(let path, let node): set(node, at: path)
         case .priority(let path, let priority): setPriority(priority, at: path)
+        case .add(let path, let node): merge(node, at: path)
         case .pending: break
         }
     }

@@ -16,8 +16,8 @@ public enum JournalError: Error, Equatable, Sendable {
     case disk(reason: String)
     /// The batch does not follow the last stored one.
     case conflict(expected: UInt64, last: UInt64)
-    /// A batch of more than `limit` bytes.
-    case tooLarge(bytes: Int, limit: Int)
+    /// The batches up to this number are no longer kept.
+    case truncated(upTo: UInt64)
     /// The journal or its store was closed.
     case closed
 }
@@ -33,11 +33,11 @@ extension JournalError: CustomStringConvertible {
         case .newerFormat(let path, let found, let known):
             "\(path) has format \(found); this version reads up to \(known). Use the version that wrote it, or a newer one."
         case .corrupt(let path, let place):
-            "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore one that was made before, or start with another folder."
+            "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore a backup (vigla backup --restore), or start with another folder (--data)."
         case .diskFull(let reason): "The disk is full (\(reason)). The write was not stored; free some space and try again."
         case .disk(let reason): "The disk refused the write (\(reason)). It was not stored."
         case .conflict(let expected, let last): "The batch follows commit \(expected), but commit \(last) is the last one stored."
-        case .tooLarge(let bytes, let limit): "The batch has \(bytes) bytes; the limit is \(limit)."
+        case .truncated(let last): "The batches up to commit \(last) are no longer kept; a snapshot holds them."
         case .closed: "The journal is closed."
         }
     }

@@ -42,7 +42,7 @@ final class EngineHarness: Sendable {
         let bytes = deliveries.reduce(0) { sum, delivery in
             switch delivery {
             case .one(_, let bytes), .many(_, let bytes): sum + bytes.count
-            case .close, .probe, .marked: sum
+            case .close, .probe, .marked, .reply: sum
             }
         }
         largest.withLock { $0 = max($0, bytes) }
@@ -60,6 +60,7 @@ final class EngineHarness: Sendable {
                     }
                 case .close(let client): lines[ObjectIdentifier(client), default: []].append("close")
                 case .probe(let client): lines[ObjectIdentifier(client), default: []].append("probe")
+                case .reply(let client, let reply): lines[ObjectIdentifier(client), default: []].append("\(reply)")
                 case .marked(let client, let bytes): lines[ObjectIdentifier(client), default: []].append("marked \(bytes)")
                 }
             }
@@ -103,6 +104,7 @@ struct LineFormat: WireFormat {
             case .done, .observing, .written: "ok \(token)"
             case .value(let node): "value \(token) \(node.json)"
             case .pushed(let key, _): "pushed \(token) \(key)"
+            case .exchanged(let outcome): "exchanged \(token) \(outcome.content.json)"
             case .identified(let identity): "identified \(token) \(identity.auth.json)"
             case .failed(let failure): "error \(token) \(failure.code.rawValue)"
             }
@@ -111,7 +113,7 @@ struct LineFormat: WireFormat {
 
     func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {
-        case .patches: Array("d \(path.relativeText) \(value.json)".utf8)
+        case .patches, .stream: Array("d \(path.relativeText) \(value.json)".utf8)
         case .events(let id, _): Array("initial \(id) \(value.json)".utf8)
         }
     }
@@ -120,7 +122,7 @@ struct LineFormat: WireFormat {
 
     private func line(_ change: ViewChange, style: ObserverStyle) -> [UInt8] {
         switch style {
-        case .patches:
+        case .patches, .stream:
             if change.patches.isEmpty { return Array("d \(change.path.relativeText) \(change.new.json)".utf8) }
             if change.patches.count == 1 { return Array("d \(change.patches[0].path.relativeText) \(change.patches[0].value.json)".utf8) }
             let entries = change.patches.map { "\"\($0.path.dropping(change.path.depth).relativeText)\":\($0.value.json)" }

@@ -91,6 +91,37 @@ final class TestSocket {
         }
     }
 
+    /// Reads a head alone, whatever body it announces.
+    func head() throws -> Response {
+        while true {
+            if let end = unread.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound {
+                let head = String(decoding: unread[..<end], as: UTF8.self)
+                unread.removeFirst(end)
+                return Response(status: Int(head.split(separator: " ")[1]) ?? 0, head: head, body: "")
+            }
+            unread += try readSome()
+        }
+    }
+
+    /// Reads one chunk of a chunked body; nil for the one that ends it.
+    func chunk() throws -> String? {
+        while true {
+            if let line = unread.firstRange(of: Array("\r\n".utf8)),
+                let size = Int(String(decoding: unread[..<line.lowerBound], as: UTF8.self), radix: 16), unread.count >= line.upperBound + size + 2
+            {
+                let text = String(decoding: unread[line.upperBound..<line.upperBound + size], as: UTF8.self)
+                unread.removeFirst(line.upperBound + size + 2)
+                return size == 0 ? nil : text
+            }
+            unread += try readSome()
+        }
+    }
+
+    /// Reads until the peer ends the connection.
+    func rest() throws -> String {
+        do { while true { unread += try readSome() } } catch is Closed { return String(decoding: unread, as: UTF8.self) }
+    }
+
     func get(_ target: String, host: String = "localhost") throws -> Response {
         try send("GET \(target) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
         return try response()

@@ -112,7 +112,7 @@ import Testing
         try store.close()
     }
 
-    @Test func snapshotThatTheDiskRefuses_atClose_takesNoBatchWithIt() async throws {
+    @Test func snapshotThatTheDiskRefuses_behindABatch_takesNoBatchWithIt() async throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path)
         let journal = store.journal(for: "main")
@@ -123,7 +123,7 @@ import Testing
         await withCheckedContinuation { continuation in
             holding(store) {
                 journal.append(JournalBatch(sequence: 2, after: 1, operations: []), completion: completions.record(0))
-                journal.close(snapshot: JournalSnapshot(root: root, sequence: 2)) { result in
+                journal.store(JournalSnapshot(root: root, sequence: 2)) { result in
                     completions.record(1)(result)
                     continuation.resume()
                 }
@@ -162,17 +162,6 @@ import Testing
         let again = try JournalStore.open(folder: folder.path)
         #expect(try again.recover("main").sequence == 50)
         try again.close()
-    }
-
-    @Test func memoryJournal_anyUse_completesAtOnceUnderTheSameRules() throws {
-        let journal = MemoryJournal()
-        let completions = Completions()
-        journal.append(batch(1), completion: completions.record(1))
-        journal.append(batch(3), completion: completions.record(2))
-        journal.close(snapshot: nil, completion: completions.record(3))
-        journal.append(batch(2), completion: completions.record(4))
-        let failures = completions.results.map { result -> JournalError? in if case .failure(let error) = result { error } else { nil } }
-        #expect(failures == [nil, .conflict(expected: 2, last: 1), nil, .closed])
     }
 }
 

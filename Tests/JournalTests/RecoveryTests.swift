@@ -100,25 +100,6 @@ import Testing
         try store.close()
     }
 
-    @Test func recovery_ofALongTail_writesASnapshotOnce() async throws {
-        let folder = try TemporaryFolder()
-        let settings = JournalStore.Settings(replayedBatchesBeforeSnapshot: 20)
-        var expected = Node.null
-        do {
-            let store = try JournalStore.open(folder: folder.path, settings: settings)
-            var writer = Writer(store.journal(for: "main"), seed: 9)
-            try await writer.write(batches: 21)
-            expected = writer.root
-            try store.close()
-        }
-        for replayed in [21, 0] {
-            let store = try JournalStore.open(folder: folder.path, settings: settings)
-            let recovered = try store.recover("main")
-            #expect(recovered.root == expected && recovered.replayed == replayed)
-            try store.close()
-        }
-    }
-
     @Test func journal_afterASnapshot_goesOnFromItsSequence() async throws {
         let folder = try TemporaryFolder()
         do {

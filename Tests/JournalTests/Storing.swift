@@ -10,8 +10,20 @@ extension Journal {
         try await withCheckedContinuation { continuation in append(batch) { continuation.resume(returning: $0) } }.get()
     }
 
+    /// Stores a snapshot, if there is one, and closes the journal in any case.
     func finish(_ snapshot: JournalSnapshot? = nil) async throws {
-        try await withCheckedContinuation { continuation in close(snapshot: snapshot) { continuation.resume(returning: $0) } }.get()
+        var stored: Result<Void, JournalError> = .success(())
+        if let snapshot, let journal = self as? SQLiteJournal {
+            stored = await withCheckedContinuation { continuation in journal.store(snapshot) { continuation.resume(returning: $0) } }
+        }
+        try await withCheckedContinuation { continuation in close { continuation.resume(returning: $0) } }.get()
+        try stored.get()
+    }
+}
+
+extension SQLiteJournal {
+    func store(_ snapshot: JournalSnapshot) async throws {
+        try await withCheckedContinuation { continuation in store(snapshot) { continuation.resume(returning: $0) } }.get()
     }
 }
 

@@ -30,10 +30,18 @@ open class Client: @unchecked Sendable {
     /// answers any more. Writes still count.
     public let isGone = Atomic<Bool>(false)
 
-    public init(lane: Int, dialect: Dialect) {
+    /// - Parameter identity: who it is from the start; requests can change that.
+    public init(lane: Int, dialect: Dialect, identity: Identity = .anonymous) {
         self.lane = lane
         self.dialect = dialect
+        self.identity = identity
     }
+
+    /// An answer to a client of the dialect `rest`. Called on the loop of the client's lane.
+    open func replied(_ reply: Reply) {}
+
+    /// The session of a client of the dialect `rest` is over (`Delivery.close`). Called on the loop of the client's lane.
+    open func dismissed() {}
 }
 
 /// The wire protocol of a client.
@@ -42,6 +50,9 @@ public enum Dialect: Sendable {
     case realtime
     /// Vigla's own observe protocol.
     case observe
+    /// REST: answers are handed over as values (`Client.replied`) and written down by whoever asked, so that the size of an
+    /// answer is no matter of the database queue. Only a stream's events are bytes.
+    case rest
 }
 
 /// Who a client is, for the rules.
@@ -69,6 +80,17 @@ public enum ObserverStyle: Hashable, Sendable {
     case patches(tag: Int64?)
     /// Named events (observe protocol), under the client's subscription id.
     case events(id: Int64, kinds: EventKinds)
+    /// What was written, below the place (event streams of REST). `exports` shows priorities.
+    case stream(exports: Bool)
+
+    /// Whether an observer of a whole place can be told of parts of it.
+    var tellsOfParts: Bool {
+        switch self {
+        case .patches(let tag): tag == nil
+        case .stream: true
+        case .events: false
+        }
+    }
 }
 
 /// The kinds of events that an observer asked for.

@@ -52,7 +52,7 @@ extension Observation {
     /// not how things are.
     var mayConflate: Bool {
         switch style {
-        case .patches: true
+        case .patches, .stream: true
         case .events(_, let kinds): kinds == .value
         }
     }

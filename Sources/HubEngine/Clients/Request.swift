@@ -21,6 +21,8 @@ public enum Request: Sendable {
     case write([TreeWrite], condition: Condition? = nil)
     /// Adds a child under a key that the server makes.
     case push(Path, WriteValue)
+    /// One request of REST (contract §7).
+    case exchange(Exchange)
     /// Keeps writes for the moment the client is gone (contract §6.2).
     case onDisconnect([TreeWrite])
     case cancelOnDisconnect(Path)
@@ -70,6 +72,7 @@ public enum Reply: Sendable {
     case written(sequence: UInt64)
     case pushed(Key, sequence: UInt64)
     case identified(Identity)
+    case exchanged(Exchanged)
     case failed(Failure)
 }
 

@@ -45,7 +45,7 @@ extension Core {
     /// - Parameter patches: the places below the view's that were written; empty when all of it may differ.
     func conflate(_ view: View, patches: [(path: Path, value: Node)]) {
         for (style, audience) in view.suspended {
-            let canPatch = view.query == nil && !patches.isEmpty && style == .patches(tag: nil)
+            let canPatch = view.query == nil && !patches.isEmpty && style.tellsOfParts
             let missed = canPatch ? Staleness.at(Set(patches.map(\.path))) : .whole
             for client in audience.lanes.joined() {
                 client.lag?.mark(Observation(path: view.path, query: view.query, style: style), missed, limit: limits.stalePlaces)

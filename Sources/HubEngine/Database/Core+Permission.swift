@@ -35,5 +35,10 @@ extension Core {
         note(.cancelledListen) { question(observation.path, observation.query, client.identity.auth, now: $0) }
         remove(observation, of: client)
         output.send(format.cancelled(observation.path, query: observation.query, style: observation.style), to: client)
+        // A stream is one observer: nothing is left to be said on it (contract §7.6).
+        if case .stream = observation.style {
+            end(client)
+            output.close(client)
+        }
     }
 }

@@ -54,6 +54,8 @@ extension Core {
         case .push(let path, let value):
             let key = pushIDs.next(now: clock())
             answer(result(of: [TreeWrite(path.appending(key), value)], if: nil, client) { .pushed(key, sequence: $0) }, item)
+        case .exchange(let exchange):
+            answer(self.exchange(exchange, client), item)
         case .onDisconnect(let writes):
             answer(keep(writes, client), item)
         case .cancelOnDisconnect(let path):
@@ -70,6 +72,7 @@ extension Core {
     }
 
     private func answer(_ reply: Reply, _ item: Database.Item) {
+        if item.client.dialect == .rest { return output.reply(reply, to: item.client) }
         var bytes = format.reply(reply, to: item.token, dialect: item.client.dialect)
         if case .value = reply, bytes.count > limits.readBytes {
             bytes = format.reply(.failed(.readTooBig), to: item.token, dialect: item.client.dialect)
@@ -77,13 +80,16 @@ extension Core {
         output.send(bytes, to: item.client)
     }
 
-    private func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
-        let auth = client.identity.auth
-        if client.identity.isAdmin || rules.allowsRead(path, root: root, auth: auth, now: clock(), query: query.map(QueryVariables.init) ?? .none) {
-            return true
-        }
-        note(.get) { question(path, query, auth, now: $0) }
+    func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
+        if mayRead(path, query, client) { return true }
+        note(.get) { question(path, query, client.identity.auth, now: $0) }
         return false
+    }
+
+    /// The same for a decision that refuses nothing.
+    func mayRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
+        client.identity.isAdmin
+            || rules.allowsRead(path, root: root, auth: client.identity.auth, now: clock(), query: query.map(QueryVariables.init) ?? .none)
     }
 
     private func result(of writes: [TreeWrite], if condition: Condition?, _ client: Client, _ success: (UInt64) -> Reply) -> Reply {
@@ -103,7 +109,7 @@ extension Core {
     }
 
     /// Ends a session: no observer of it is left and its pending writes are committed as one (contract §6.2).
-    private func end(_ client: Client) {
+    func end(_ client: Client) {
         client.hasEnded = true
         stopLagging(client)
         let id = client.sessionID.flatMap { sessions[$0] === client ? $0 : nil }
@@ -115,7 +121,7 @@ extension Core {
 
     // MARK: Reading
 
-    private func get(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Reply {
+    func get(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Reply {
         guard allowsRead(path, query, client) else { return .failed(.permissionDenied) }
         let node = root.node(at: path)
         guard let query else { return .value(node) }
@@ -149,9 +155,14 @@ extension Core {
             remove(observation, of: client)
             return answer(.failed(.permissionDenied), item)
         }
+        let unindexed = observation.query.map { lacksIndex($0.orderedBy, path) } ?? false
+        // REST has no way to say so beside the data (contract §3.4).
+        if unindexed, case .stream = style, let query = observation.query {
+            remove(observation, of: client)
+            return answer(.failed(.missingIndex(query.orderedBy, path)), item)
+        }
         let place = observers.place(at: path)
         var node = root.node(at: path)
-        let unindexed = observation.query.map { lacksIndex($0.orderedBy, path) } ?? false
         let view = place.view(observation.query, over: node, lanes: laneCount)
         view.add(client, style: style)
         if client.observations.insert(observation) { note(.observed(client, observation)) }
@@ -169,7 +180,7 @@ extension Core {
             // Data first: the ok is what makes the client's view complete (contract §2.5 rule 2).
             output.send(first, to: client)
             answer(reply, item)
-        case .events:
+        case .events, .stream:
             answer(reply, item)
             output.send(first, to: client)
         }

@@ -8,6 +8,8 @@ public enum Delivery: Sendable {
     case close(Client)
     /// Report `drained` when everything that was sent to the client before this has left.
     case probe(Client)
+    /// The answer to a client of the dialect `rest`.
+    case reply(Client, Reply)
     /// All that the client asked before its mark is done.
     case marked(Client, bytes: Int)
 }
@@ -36,6 +38,11 @@ struct OutputBuffer {
         for lane in lanes.indices where !audience.lanes[lane].isEmpty {
             lanes[lane].append(.many(audience.lanes[lane], bytes))
         }
+    }
+
+    mutating func reply(_ reply: Reply, to client: Client) {
+        guard !client.hasEnded else { return }
+        lanes[client.lane].append(.reply(client, reply))
     }
 
     mutating func probe(_ client: Client) { lanes[client.lane].append(.probe(client)) }

@@ -11,6 +11,7 @@ extension HubFormat {
         case .value(let node): frame(ObserveReply.ok(id, ObserveSuccess(value: node)))
         case .pushed(let key, let sequence): frame(ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), key: key)))
         case .identified(let identity): frame(ObserveReply.ok(id, ObserveSuccess(uid: identity.uid)))
+        case .exchanged: []
         case .failed(let failure): frame(ObserveReply.failed(id, ObserveFault(failure)))
         }
     }

@@ -8,6 +8,8 @@ struct HubFormat: WireFormat {
         switch dialect {
         case .realtime: RealtimeFraming.frames(for: realtime(reply, token))
         case .observe: observe(reply, token)
+        // Its answers are no bytes yet (`Client.replied`).
+        case .rest: []
         }
     }
 
@@ -15,6 +17,7 @@ struct HubFormat: WireFormat {
         switch style {
         case .patches(let tag): RealtimePush.data(path: path, value: value).frames(tag: tag)
         case .events(let id, let kinds): observeInitial(value, id, kinds, sequence)
+        case .stream(let exports): streamInitial(value, exports: exports)
         }
     }
 
@@ -27,6 +30,7 @@ struct HubFormat: WireFormat {
                 push = known
                 return known.frames(tag: tag)
             case .events(let id, let kinds): return observe(change, id, kinds)
+            case .stream(let exports): return stream(change, exports: exports)
             }
         }
     }
@@ -35,6 +39,7 @@ struct HubFormat: WireFormat {
         switch style {
         case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: query))
         case .events(let id, _): observeCancelled(id)
+        case .stream: EventStreamEvent.cancel
         }
     }
 
@@ -43,6 +48,7 @@ struct HubFormat: WireFormat {
         switch dialect {
         case .realtime: RealtimeFraming.frames(for: RealtimePush.authRevoked(RealtimeRefusal(failure)))
         case .observe: WebSocketFrame.text(ObserveReply.failed(nil, ObserveFault(failure)))
+        case .rest: EventStreamEvent.authRevoked
         }
     }
 
@@ -54,6 +60,7 @@ struct HubFormat: WireFormat {
         case .observing(_, let lacksIndex): RealtimeReply.okListen(number, lacksIndex: lacksIndex)
         case .value(let node): RealtimeReply.ok(number, value: node)
         case .identified(let identity): RealtimeReply.okAuth(number, auth: identity.auth, expires: identity.expires)
+        case .exchanged: []
         case .failed(let failure): RealtimeReply.refused(number, RealtimeRefusal(failure))
         }
     }

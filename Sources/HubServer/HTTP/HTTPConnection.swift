@@ -9,9 +9,12 @@ import WireProtocols
 /// http ── request ──► answering ── answer ──► http          one request at a time: what came behind it waits in `unread`
 ///   │ ▲                                                     (at most one read) and nothing more is read
 ///   │ └── drained ── congested ◄── too much waits for the peer
-///   └── upgrade ──► upgraded
+///   ├── upgrade ──► upgraded
+///   └── answering ──► sending (a large body, piece by piece) ──► http
+///              └────► streaming
 /// ```
-final class HTTPConnection: ConnectionHandler, LaneMember {
+final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
+    // Sendable: used on its connection's loop only.
     private enum State {
         /// Requests are read and answered one after the other.
         case http
@@ -21,6 +24,10 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
         case opening(HTTPInboundRequest)
         /// The peer does not take its answers; nothing more is read until it has.
         case congested
+        /// An answer's body is being made as the peer takes it; nothing more is read until then.
+        case sending(OutgoingBody, keepsAlive: Bool)
+        /// An answer without an end; what still comes in is not read.
+        case streaming(EventStreamCarrier)
         /// The upgrade was answered; all further bytes are the socket's.
         case upgraded(WebSocketCarrier)
         /// A last answer is on its way; what still comes in is not read.
@@ -53,8 +60,8 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
         var rest = bytes[...]
         while !rest.isEmpty {
             switch state {
-            case .closing: return
-            case .answering, .opening, .congested: return unread.append(contentsOf: rest)
+            case .closing, .streaming: return
+            case .answering, .opening, .congested, .sending: return unread.append(contentsOf: rest)
             case .upgraded(let socket): return socket.received(UnsafeMutableRawBufferPointer(rebasing: rest))
             case .http:
                 if parser.isIdle { since = lane.mark }
@@ -82,10 +89,10 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
             finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
         case .pending(let begin):
             pause(.answering(keepsAlive: request.keepsAlive))
-            begin(PendingAnswer(self, loop: connection.loop))
+            begin(PendingAnswer(self, loop: connection.loop, keepsAlive: request.keepsAlive))
         case .opening(let namespace):
             pause(.opening(request))
-            let answer = PendingAnswer(self, loop: connection.loop)
+            let answer = PendingAnswer(self, loop: connection.loop, keepsAlive: request.keepsAlive)
             server.hub.open(namespace) { _ in answer.opened() }
         case .upgrade(let accepted, let makeSocket):
             connection.send(accepted)
@@ -96,12 +103,47 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
     }
 
     /// Gives the pending answer and goes on with what came behind its request.
-    func answer(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: [UInt8]) {
+    /// - Parameter mayStay: false when the answer says that the connection ends.
+    func answer(_ bytes: [UInt8], keepsAlive mayStay: Bool = true) {
         guard case .answering(let keepsAlive) = state else { return }
-        let bytes = HTTPResponseEncoder.response(status, fields: fields, body: body, keepsAlive: keepsAlive)
-        guard keepsAlive else { return finish(bytes, .finished) }
+        guard keepsAlive, mayStay else { return finish(bytes, .finished) }
         connection.send(bytes)
-        goOn()
+        if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { state = .congested } else { goOn() }
+    }
+
+    /// Gives the beginning of the pending answer, then the rest of its body as the peer takes it.
+    func answer(_ bytes: [UInt8], then body: OutgoingBody, keepsAlive mayStay: Bool) {
+        guard case .answering(let keepsAlive) = state else { return }
+        connection.send(bytes)
+        state = .sending(body, keepsAlive: keepsAlive && mayStay)
+        sendMore()
+    }
+
+    /// The next piece; then the loop's other connections have their turn.
+    private func sendMore() {
+        guard case .sending(var body, let keepsAlive) = state else { return }
+        if body.isDone {
+            state = .answering(keepsAlive: keepsAlive)
+            return answer([])
+        }
+        connection.send(body.nextFramed())
+        state = .sending(body, keepsAlive: keepsAlive)
+        // Behind this turn's flush, which says what the kernel has not taken; else `outboundDrained` goes on.
+        connection.loop.execute { [weak self] in
+            guard let self, connection.isOpen, connection.bufferedBytes == 0 else { return }
+            sendMore()
+        }
+    }
+
+    /// The pending answer becomes a stream; false when the connection has ended.
+    func stream(_ events: EventStreamCarrier, listener: any SocketListener) -> Bool {
+        guard case .answering = state, connection.isOpen else { return false }
+        lane.leave(self)
+        state = .streaming(events)
+        unread = []
+        connection.isReading = true
+        events.begin(listener)
+        return true
     }
 
     /// The namespace that the request means has been opened, or refused.
@@ -139,20 +181,31 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
     }
 
     func outboundCongested() {
-        if case .upgraded(let socket) = state { socket.outboundCongested() }
+        switch state {
+        case .upgraded(let socket): socket.outboundCongested()
+        case .streaming(let events): events.outboundCongested()
+        case .http, .answering, .opening, .congested, .sending, .closing: break
+        }
     }
 
     func outboundDrained() {
         switch state {
         case .upgraded(let socket): socket.outboundDrained()
+        case .streaming(let events): events.outboundDrained()
         case .congested: goOn()
+        case .sending: sendMore()
         case .http, .answering, .opening, .closing: break
         }
     }
 
     func ended(_ reason: CloseReason) {
         server.noteEnd(connection, reason)
-        if case .upgraded(let socket) = state { socket.ended(reason) } else { lane.leave(self) }
+        switch state {
+        case .upgraded(let socket): socket.ended(reason)
+        case .streaming(let events): events.ended()
+        case .http, .answering, .opening, .congested, .sending, .closing: lane.leave(self)
+        }
+        state = .closing
     }
 
     /// A head must come whole within its time, a body at its rate, and an answer must be taken: whoever is slow on purpose,
@@ -163,7 +216,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember {
         waitingBytes = waiting
         switch state {
         case .answering, .opening: if waiting == 0 { return }
-        case .http, .congested, .upgraded, .closing: break
+        case .http, .congested, .sending, .streaming, .upgraded, .closing: break
         }
         let allowed = limits.requestSeconds + parser.bodyBytes / max(1, limits.bodyBytesPerSecond)
         guard seconds - since >= allowed else { return }

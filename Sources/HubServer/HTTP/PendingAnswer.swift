@@ -1,5 +1,6 @@
 import DispatchNet
 import HTTPTypes
+import WireProtocols
 
 /// The answer that an HTTP connection still owes. The connection reads nothing more before it is given, so answers keep the
 /// order of their requests (RFC 9112 §9.3.2), and it is not closed for idleness.
@@ -7,19 +8,55 @@ final class PendingAnswer: @unchecked Sendable {
     // Sendable: the connection is touched on its loop only.
     private weak var connection: HTTPConnection?
     private let loop: EventLoop
+    /// Whether the connection stays open behind the answer.
+    let keepsAlive: Bool
 
-    init(_ connection: HTTPConnection, loop: EventLoop) {
+    init(_ connection: HTTPConnection, loop: EventLoop, keepsAlive: Bool) {
         self.connection = connection
         self.loop = loop
+        self.keepsAlive = keepsAlive
     }
 
     /// Gives the answer. From any thread, once; nothing happens when the connection has ended.
     func send(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: [UInt8]) {
-        loop.execute { [self] in connection?.answer(status, fields, body) }
+        let bytes = HTTPResponseEncoder.response(status, fields: fields, body: body, keepsAlive: keepsAlive)
+        loop.execute { [self] in connection?.answer(bytes) }
     }
+
+    /// Gives a JSON answer of REST. From any thread, once.
+    func sendLater(_ status: HTTPResponse.Status, _ body: [UInt8], isHead: Bool) {
+        let bytes = RESTResponse.response(status, RESTResponse.Head(), body, keepsAlive: keepsAlive, isHead: isHead)
+        loop.execute { [self] in connection?.answer(bytes) }
+    }
+
+    /// Of the connection's loop.
+    var loopIndex: Int { loop.index }
 
     /// Has the request answered now that its namespace is known. From any thread.
     func opened() {
         loop.execute { [self] in connection?.opened() }
+    }
+
+    // MARK: On the loop
+
+    /// Gives an answer that is written down already.
+    /// - Parameter keepsAlive: what its head says, where that is less than the peer asked for.
+    func send(_ bytes: [UInt8], keepsAlive: Bool = true) {
+        connection?.answer(bytes, keepsAlive: keepsAlive)
+    }
+
+    /// Gives an answer whose body goes on with `body`.
+    func send(_ bytes: [UInt8], then body: OutgoingBody, keepsAlive: Bool) {
+        connection?.answer(bytes, then: body, keepsAlive: keepsAlive)
+    }
+
+    func refuse(_ refusal: RESTRefusal, isHead: Bool) {
+        connection?.answer(RESTResponse.refusal(refusal, keepsAlive: keepsAlive, isHead: isHead))
+    }
+
+    /// Turns the connection into an event stream; false when it has ended.
+    func begin(_ events: EventStreamCarrier, listener: any SocketListener) -> Bool {
+        guard let connection else { return false }
+        return connection.stream(events, listener: listener)
     }
 }

@@ -48,16 +48,19 @@ extension Server {
             guard let text = metrics(request, connection) else { return .response(nothingHere(request)) }
             return .response(plain(.ok, String(decoding: text, as: UTF8.self), "text/plain; version=0.0.4; charset=utf-8", request))
         case ".health": return .response(health(request))
-        default: return .response(nothingHere(request))
+        default:
+            if Self.isREST(request.target) { return rest(request, connection, mayOpen: mayOpen) }
+            if request.target.path == "*" { return .response(RESTResponse.preflight(request)) }
+            return .response(first?.first == "." ? nothingHere(request) : appendJSON(request))
         }
     }
 
     private func nothingHere(_ request: HTTPInboundRequest) -> [UInt8] {
-        let text = "Nothing is served at this path. The console is at /.console/, the realtime socket at /.ws, the observe socket at /.observe."
+        let text = "Nothing is served at this path. The console is at /.console/, data at /<path>.json, the realtime socket at /.ws, the observe socket at /.observe."
         return plain(.notFound, "{\"error\":\"\(text)\"}\n", "application/json; charset=utf-8", request)
     }
 
-    private func forbiddenOrigin(_ request: HTTPInboundRequest) -> [UInt8] {
+    func forbiddenOrigin(_ request: HTTPInboundRequest) -> [UInt8] {
         let text = "Pages of this origin are not let in. Start the hub with --allow-origin to name those that are."
         return plain(.forbidden, "{\"error\":\"\(text)\"}\n", "application/json; charset=utf-8", request)
     }

@@ -84,11 +84,26 @@ final class CommitJournal: CommitLog {
         }
     }
 
-    /// Stores the whole tree, so that the next start replays nothing, and takes no more commits.
+    /// Where snapshots come from: they are made when the log has grown, beside the commits.
+    func makeSnapshots(of database: Database) {
+        journal.whenSnapshotDue { [weak database, weak self] in
+            guard let self, let database else { return }
+            database.snapshot { root, sequence, pending in
+                self.store(JournalSnapshot(root: root, sequence: sequence, pending: pending), "no snapshot") {}
+            }
+        }
+    }
+
+    /// Stores what has changed, so that the next start replays nothing, and takes no more commits.
     func close(_ snapshot: JournalSnapshot, _ done: @escaping @Sendable () -> Void) {
-        journal.close(snapshot: snapshot) { [logger, namespace] result in
-            if case .failure(let error) = result {
-                logger.error("no snapshot at close", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+        store(snapshot, "no snapshot at close") { [journal] in journal.close { _ in done() } }
+    }
+
+    private func store(_ snapshot: JournalSnapshot, _ fault: Logger.Message, _ done: @escaping @Sendable () -> Void) {
+        journal.store(snapshot) { [logger, namespace] result in
+            switch result {
+            case .success: logger.debug("snapshot", metadata: ["namespace": "\(namespace)", "commits": "\(snapshot.sequence)"])
+            case .failure(let error): logger.error(fault, metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
             }
             done()
         }

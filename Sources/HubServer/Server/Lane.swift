@@ -59,7 +59,8 @@ final class Lane: @unchecked Sendable {
                 case .many(let clients, let bytes):
                     let frame = loop.stage(bytes)
                     for client in clients { session(client).carrier.send(frame, bytes) }
-                case .close(let client): session(client).carrier.dismiss()
+                case .reply(let client, let reply): client.replied(reply)
+                case .close(let client): client.dialect == .rest ? client.dismissed() : session(client).carrier.dismiss()
                 case .probe(let client): session(client).probe()
                 case .marked(let client, let bytes): session(client).marked(bytes)
                 }
@@ -80,6 +81,6 @@ extension LaneMember {
     func serverStops() {}
 }
 
-/// Every client that this server gives to an engine is a session.
+/// Every client that this server gives to an engine is a session, but those of single REST requests, which are only replied to.
 @inline(__always)
 private func session(_ client: Client) -> Session { unsafeDowncast(client, to: Session.self) }

@@ -9,11 +9,14 @@ import WireProtocols
 final class SessionCounts: Sendable {
     let realtime = Atomic<Int>(0)
     let observe = Atomic<Int>(0)
+    /// Event streams.
+    let streams = Atomic<Int>(0)
 
     func add(_ dialect: Dialect, _ difference: Int) {
         switch dialect {
         case .realtime: realtime.add(difference, ordering: .relaxed)
         case .observe: observe.add(difference, ordering: .relaxed)
+        case .rest: streams.add(difference, ordering: .relaxed)
         }
     }
 }
@@ -62,7 +65,9 @@ extension Server {
         page.counter("vigla_congestions_total", "Times that a reader was over the soft limit.", sum(\.congestions))
         page.gauge(
             "vigla_sessions", "Sessions open now.", label: "protocol",
-            [("realtime", sessions.realtime.load(ordering: .relaxed)), ("observe", sessions.observe.load(ordering: .relaxed))])
+            [("realtime", sessions.realtime.load(ordering: .relaxed)), ("observe", sessions.observe.load(ordering: .relaxed)),
+                ("stream", sessions.streams.load(ordering: .relaxed)),
+            ])
         page.gauge("vigla_long_polling_sessions", "Sessions that began by long polling.", longPolls.count)
         page.gauge("vigla_loop_inbox", "Work handed to a net loop and not begun.", label: "loop", loops.map { ("\($0.index)", $0.inboxDepth) })
 

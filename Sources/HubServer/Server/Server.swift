@@ -22,6 +22,7 @@ public final class Server: Sendable {
     let origins: OriginPolicy
     let admission: Admission
     let sessions = SessionCounts()
+    let smallSettings = SmallSettings()
     private let group: EventLoopGroup
     private let listener: Listener
     /// Speaks TLS beside the plain one.
@@ -74,10 +75,12 @@ public final class Server: Sendable {
             guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }
             do {
                 let stored = try store?.open(name)
-                return Database(
+                let database = Database(
                     name: name, rules: try rulesInForce.open(name), start: stored.map { ($0.recovered.root, $0.recovered.sequence) } ?? (.null, 0),
                     pending: stored?.recovered.pending ?? [], log: stored?.log ?? NoCommitLog(), lanes: loopCount, limits: settings.limits.engine,
                     format: HubFormat(), refusals: refusalLog?.listener(name), outlet: outlet, clock: { Clock.nowMs() })
+                stored?.log.makeSnapshots(of: database)
+                return database
             } catch {
                 logger.error("namespace could not be opened", metadata: ["namespace": "\(name)", "reason": "\(error)"])
                 opening.note("\(error)")

@@ -72,6 +72,10 @@ public struct ServerLimits: Sendable {
     public var tokenLeewaySeconds = 10
     /// Requests of one client that may wait while its credential is checked. Default 1,000.
     public var requestsBehindAuth = 1_000
+    /// Bytes of a REST answer's body, escapes not counted; more is answered with 400. Default 256 MiB (contract §4.1).
+    public var restReadBytes = 256 << 20
+    /// Seconds between signs of life on an event stream. Default 30 (contract §7.6).
+    public var streamKeepAliveSeconds = 30
     /// Seconds without any byte from a WebSocket peer before it is asked for a sign of life. Default 25.
     public var pingAfterSeconds = 25
     /// Seconds without any byte from a WebSocket peer before its session ends. Default 75 (contract §1.5).

@@ -24,11 +24,11 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     /// When the credential runs out and its leeway is over, ms since the epoch.
     private var endsAt: Int64?
 
-    init(_ carrier: any Carrier, lane: Int, database: Database, server: Server, dialect: Dialect) {
+    init(_ carrier: any Carrier, lane: Int, database: Database, server: Server, dialect: Dialect, identity: Identity = .anonymous) {
         self.carrier = carrier
         self.database = database
         self.server = server
-        super.init(lane: lane, dialect: dialect)
+        super.init(lane: lane, dialect: dialect, identity: identity)
         server.sessions.add(dialect, 1)
     }
 

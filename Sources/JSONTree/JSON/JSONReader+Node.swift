@@ -97,7 +97,7 @@ extension JSONReader {
                 continue
             }
             let key = Key(name)
-            guard key.isValid else { throw .invalidKey(Self.cut(name), offset: offset) }
+            guard key.isValid else { throw .invalidKey(Self.cut(name), offset: nameOffset) }
             let known = context.deferred.count
             let node = try child(key, &context)
             if !serverValues.isEmpty, let overwritten = serverValues.removeValue(forKey: key) { context.overwritten.append(overwritten) }
@@ -150,7 +150,7 @@ extension JSONReader {
                 do { read = try reader.leafOrServerValue(maxStringBytes) } catch .invalidValue { throw .invalidPriority(offset: offset) }
                 if case .leaf(.bool) = read { throw .invalidPriority(offset: offset) }
                 priority = read
-            default: throw .invalidKey(JSONReader.cut(name), offset: reader.offset)
+            default: throw .invalidKey(JSONReader.cut(name), offset: reader.nameOffset)
             }
         }
     }

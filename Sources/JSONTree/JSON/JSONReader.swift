@@ -11,6 +11,8 @@ public struct JSONReader {
     /// Offset of the next byte to read.
     public internal(set) var offset: Int
     private let end: Int
+    /// Where the name that was read last begins.
+    public private(set) var nameOffset = 0
     /// No member or element of the innermost container has been read yet.
     private var isFirst = false
 
@@ -58,6 +60,7 @@ public struct JSONReader {
     public mutating func nextName() throws(JSONError) -> String? {
         guard try advance(closing: UInt8(ascii: "}")) else { return nil }
         guard try peekByte() == UInt8(ascii: "\"") else { throw .malformed(offset: offset) }
+        nameOffset = offset
         let name = try string()
         guard try peekByte() == UInt8(ascii: ":") else { throw .malformed(offset: offset) }
         offset &+= 1

@@ -8,7 +8,7 @@ extension ChildMap: Sequence {
     public var underestimatedCount: Int { count }
 
     /// Walks leaf pages left to right with a stack of the inner pages above.
-    public struct Iterator: IteratorProtocol {
+    public struct Iterator: IteratorProtocol, Sendable {
         private var entries: ContiguousArray<Entry>
         private var index: Int
         private var stack: ContiguousArray<(page: ChildPage, next: Int)> = []

@@ -4,8 +4,7 @@ import JSONTree
 ///
 ///     [["s","users/ana",{"age":30}],["p","users/ana",1.5],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
-/// Batches hold `s`, `p`, `o`, `c`, `i` and `f`; the chunks of a snapshot hold `s`, `p`, `o`, `i`, and `a`, a run of children
-/// added to an object.
+/// Batches hold all kinds; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and `o`.
 enum EntryKind: String {
     /// `path, node`: sets the node.
     case set = "s"
@@ -21,6 +20,15 @@ enum EntryKind: String {
 }
 
 extension JSONWriter {
+    mutating func entry(_ operation: JournalOperation) {
+        switch operation {
+        case .set(let path, let node): entry(.set, at: path, node)
+        case .priority(let path, let priority): entry(.priority, at: path, priority)
+        case .add(let path, let node): entry(.add, at: path, node)
+        case .pending(let change): entry(change)
+        }
+    }
+
     mutating func entry(_ kind: EntryKind, at path: Path, _ node: Node) {
         beginEntry(kind, at: path)
         self.node(node)
@@ -42,62 +50,46 @@ extension JSONWriter {
     }
 }
 
-extension JournalBatch {
-    /// The operations as they are stored.
-    func encoded() -> [UInt8] {
-        var writer = JSONWriter(reservingCapacity: 64 + operations.count * 128)
-        for operation in operations {
-            switch operation {
-            case .set(let path, let node): writer.entry(.set, at: path, node)
-            case .priority(let path, let priority): writer.entry(.priority, at: path, priority)
-            case .pending(let change): writer.entry(change)
-            }
-        }
-        writer.raw(operations.isEmpty ? "[]" : "]")
-        return writer.bytes
-    }
-}
-
-/// All that a journal keeps of one namespace.
-struct DurableState {
-    var root = Node.null
-    var pending = PendingSessions()
-
-    /// Applies stored entries in their order.
+extension [JournalOperation] {
+    /// Reads stored entries.
     /// - Throws: what does not read as entries, such as a checksum that fits by chance never lets pass.
-    mutating func apply(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
+    init(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
+        self = []
+        try append(entries: bytes)
+    }
+
+    mutating func append(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
         var reader = JSONReader(bytes)
         do throws(JSONError) {
             try reader.beginArray()
-            while try reader.nextElement() { try applyEntry(&reader) }
+            while try reader.nextElement() { append(try reader.entry()) }
             try reader.expectEnd()
         } catch { throw EntryFault(offset: error.offset) }
-    }
-
-    private mutating func applyEntry(_ reader: inout JSONReader) throws(JSONError) {
-        let start = reader.offset
-        try reader.beginArray()
-        guard try reader.nextElement(), let kind = EntryKind(rawValue: try reader.string()), try reader.nextElement() else {
-            throw .malformed(offset: start)
-        }
-        switch kind {
-        case .set, .priority, .add:
-            let path = try reader.storedPath()
-            guard try reader.nextElement() else { throw .malformed(offset: start) }
-            let node = try reader.storedNode(below: path)
-            switch kind {
-            case .set: root.set(node, at: path)
-            case .priority: root.setPriority(node, at: path)
-            default: root.merge(node, at: path)
-            }
-        case .keep, .cancel, .identify, .forget:
-            pending.apply(try reader.pendingChange(kind))
-        }
-        if try reader.nextElement() { throw .malformed(offset: start) }
     }
 }
 
 extension JSONReader {
+    fileprivate mutating func entry() throws(JSONError) -> JournalOperation {
+        let start = offset
+        try beginArray()
+        guard try nextElement(), let kind = EntryKind(rawValue: try string()), try nextElement() else { throw .malformed(offset: start) }
+        let operation: JournalOperation
+        switch kind {
+        case .set, .priority, .add:
+            let path = try storedPath()
+            guard try nextElement() else { throw .malformed(offset: start) }
+            let node = try storedNode(below: path)
+            switch kind {
+            case .set: operation = .set(path, node)
+            case .priority: operation = .priority(path, node)
+            default: operation = .add(path, node)
+            }
+        case .keep, .cancel, .identify, .forget: operation = .pending(try pendingChange(kind))
+        }
+        if try nextElement() { throw .malformed(offset: start) }
+        return operation
+    }
+
     mutating func storedPath() throws(JSONError) -> Path {
         let start = offset
         guard let path = try? Path(parsing: try string()) else { throw .malformed(offset: start) }
@@ -110,6 +102,16 @@ extension JSONReader {
         let value = try writeValue(depth: path.depth, maxStringBytes: .max)
         guard value.deferred.isEmpty else { throw .malformed(offset: start) }
         return value.node
+    }
+}
+
+/// All that a journal keeps of one namespace.
+struct DurableState {
+    var root = Node.null
+    var pending = PendingSessions()
+
+    mutating func apply(_ operation: JournalOperation) {
+        if case .pending(let change) = operation { pending.apply(change) } else { root.apply(operation) }
     }
 }
 

@@ -1,30 +1,189 @@
+import Dispatch
 import struct Foundation.Data
 import GRDB
 import JSONTree
 
 extension JournalStore {
-    /// Replaces a namespace's snapshot and removes the batches it contains. Within a transaction on the journal queue.
-    func writeSnapshot(_ snapshot: JournalSnapshot, of known: Registered, _ db: Database, _ written: inout Int) throws -> Registered {
-        try db.execute(sql: "DELETE FROM chunk WHERE namespace = ?", arguments: [known.id])
-        let insert = try db.cachedStatement(sql: "INSERT INTO chunk (namespace, number, checksum, entries) VALUES (?, ?, ?, ?)")
-        var count = 0
-        try ChunkWriter.write(snapshot.root, snapshot.pending) { bytes in
-            let checksum = bytes.withUnsafeBytes { Self.checksum($0, chunk: count, sequence: snapshot.sequence) }
-            try insert.execute(arguments: [known.id, count, Int64(checksum), Data(bytes)])
-            count += 1
-            written += bytes.count
-        }
-        guard let sequence = Int64(exactly: snapshot.sequence) else { throw JournalError.conflict(expected: snapshot.sequence, last: known.last) }
-        try db.execute(sql: "UPDATE namespace SET snapshot_sequence = ?, snapshot_chunks = ? WHERE id = ?", arguments: [sequence, count, known.id])
-        try db.execute(sql: "DELETE FROM batch WHERE namespace = ? AND sequence <= ?", arguments: [known.id, sequence])
-        return Registered(id: known.id, last: known.last, snapshotSequence: snapshot.sequence, snapshotChunks: count)
+    /// Whether and how the store's own steps are part of a commit.
+    enum SnapshotStep: Sendable {
+        case chunk(SnapshotRun)
+        /// The new list of chunks takes the old one's place.
+        case take(SnapshotRun)
+        /// Lets go of some batches that a snapshot holds, and of chunks that no snapshot lists.
+        case trim(namespace: Int64, upTo: UInt64, chunks: [Int64])
     }
 
-    static func checksum(_ bytes: UnsafeRawBufferPointer, chunk number: Int, sequence: UInt64) -> UInt32 {
+    /// Most rows of batches and chunks that go in one commit.
+    private static let trimmedBatches = 200
+    private static let trimmedChunks = 16
+
+    func state(of namespace: String) -> SnapshotState {
+        if let state = states[namespace] { return state }
+        let state = SnapshotState()
+        // A snapshot that nobody has read is replaced as a whole.
+        state.sequence = registry[namespace]?.snapshotSequence ?? 0
+        states[namespace] = state
+        return state
+    }
+
+    /// Asks for the tree when the log has grown enough. On the journal queue.
+    func askForSnapshotIfDue(_ state: SnapshotState) {
+        guard let ask = state.whenDue, state.isDue(settings) else { return }
+        state.isRequested = true
+        ask()
+    }
+
+    /// Begins a snapshot, or puts it behind the one under way. On the journal queue, in the order of appends.
+    func begin(_ snapshot: JournalSnapshot, of namespace: String, _ completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        let last = registry[namespace]?.last ?? 0
+        let state = state(of: namespace)
+        guard snapshot.sequence == last else {
+            state.isRequested = state.run != nil
+            return completion(.failure(.conflict(expected: snapshot.sequence, last: last)))
+        }
+        if state.run != nil {
+            state.next.append((snapshot, completion))
+        } else {
+            start(snapshot, of: namespace, state, completion)
+        }
+    }
+
+    private func start(_ snapshot: JournalSnapshot, of namespace: String, _ state: SnapshotState, _ completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        // Nothing was ever written, or nothing since the last snapshot.
+        guard let known = registry[namespace], known.snapshotSequence < snapshot.sequence else {
+            state.isRequested = false
+            return completion(.success(()))
+        }
+        let run = SnapshotRun(namespace, snapshot, layout: state.layout, sizes: settings.chunks, completion: completion)
+        state.run = run
+        state.isRequested = true
+        (state.journalBytes, state.journalBatches) = (0, 0)
+        // One that waited is older than the last commit: what came after it stays noted.
+        if known.last == snapshot.sequence { state.layout.settle() }
+        advance(run)
+    }
+
+    private func advance(_ run: SnapshotRun) {
+        snapshots.async { [self] in
+            let step: SnapshotStep = run.encodeNext() ? .chunk(run) : .take(run)
+            enqueue(Waiting.Item(namespace: run.namespace, work: .step(step)) { [self] result in completed(step, result) })
+        }
+    }
+
+    /// Within a transaction on the journal queue. Returns the bytes written.
+    func store(_ step: SnapshotStep, _ db: Database, _ registry: inout [String: Registered]) throws -> Int {
+        switch step {
+        case .chunk(let run):
+            guard let known = registry[run.namespace] else { return 0 }
+            let insert = try db.cachedStatement(sql: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
+            try insert.execute(arguments: [known.id, Data(run.bytes)])
+            run.stored = StoredChunk(id: db.lastInsertedRowID, bytes: run.bytes.count, checksum: run.bytes.withUnsafeBytes(StoredChunk.checksum))
+            return run.bytes.count + 4096
+        case .take(let run):
+            guard var known = registry[run.namespace], let sequence = Int64(exactly: run.snapshot.sequence) else { return 0 }
+            let manifest = run.manifest.encoded()
+            try db.execute(
+                sql: "INSERT OR REPLACE INTO snapshot (namespace, sequence, checksum, manifest) VALUES (?, ?, ?, ?)",
+                arguments: [known.id, sequence, Int64(Self.checksum(manifest, sequence: run.snapshot.sequence)), Data(manifest)])
+            known.snapshotSequence = run.snapshot.sequence
+            registry[run.namespace] = known
+            return manifest.count + 4096
+        case .trim(let namespace, let sequence, let chunks):
+            let batches = try db.cachedStatement(
+                sql: "DELETE FROM batch WHERE id IN (SELECT id FROM batch WHERE namespace = ? AND sequence <= ? ORDER BY sequence, part LIMIT \(Self.trimmedBatches))")
+            try batches.execute(arguments: [namespace, Int64(clamping: sequence)])
+            let chunk = try db.cachedStatement(sql: "DELETE FROM chunk WHERE id = ?")
+            for id in chunks.prefix(Self.trimmedChunks) { try chunk.execute(arguments: [id]) }
+            return 16 * 4096
+        }
+    }
+
+    /// A step's commit is durable, or failed. On the journal queue.
+    private func completed(_ step: SnapshotStep, _ result: Result<Void, JournalError>) {
+        if case .failure(.closed) = result { return abandon(step) }
+        switch (step, result) {
+        case (.chunk(let run), .success):
+            run.keepStored()
+            advance(run)
+        case (.take(let run), .success):
+            let state = state(of: run.namespace)
+            var layout = ChunkLayout(run.manifest.tree)
+            layout.noteChanges(of: state.layout)
+            (state.layout, state.sequence, state.snapshotBytes) = (layout, run.snapshot.sequence, run.manifest.bytes)
+            finish(run, state, result)
+            removeLeftovers(of: run.namespace, keeping: run.manifest)
+        case (.chunk(let run), .failure), (.take(let run), .failure):
+            let state = state(of: run.namespace)
+            state.layout.restore(run.before)
+            finish(run, state, result)
+            removeLeftovers(of: run.namespace, keeping: nil)
+        case (.trim(let namespace, let sequence, let chunks), .success):
+            trim(namespace, upTo: sequence, Array(chunks.dropFirst(Self.trimmedChunks)))
+        case (.trim, .failure): return
+        }
+    }
+
+    /// The store was closed; what is there of the snapshot is removed at the next start. Not on the journal queue.
+    private func abandon(_ step: SnapshotStep) {
+        switch step {
+        case .chunk(let run), .take(let run): run.completion(.failure(.closed))
+        case .trim: return
+        }
+    }
+
+    private func finish(_ run: SnapshotRun, _ state: SnapshotState, _ result: Result<Void, JournalError>) {
+        state.run = nil
+        state.isRequested = false
+        run.completion(result)
+        if state.next.isEmpty { return }
+        let (snapshot, completion) = state.next.removeFirst()
+        start(snapshot, of: run.namespace, state, completion)
+    }
+
+    /// Removes, in small steps, the batches that the snapshot holds and the chunks that it does not list: those of the one
+    /// before and of one that was given up.
+    /// - Parameter manifest: nil to keep the stored one's chunks.
+    func removeLeftovers(of namespace: String, keeping manifest: SnapshotManifest?) {
+        guard let known = registry[namespace], states[namespace]?.run == nil else { return }
+        database.asyncWriteWithoutTransaction { [self] db in
+            // What cannot be read now is removed after the next snapshot or at the next start.
+            guard let kept = try? manifest ?? storedManifest(of: known.id, db)?.manifest ?? SnapshotManifest(),
+                let all = try? Int64.fetchAll(db, sql: "SELECT id FROM chunk WHERE namespace = ?", arguments: [known.id])
+            else { return }
+            // A snapshot that began meanwhile stores chunks that no list has yet: it will see to the rest.
+            guard states[namespace]?.run == nil else { return }
+            trim(known.id, upTo: known.snapshotSequence, Set(all).subtracting(kept.chunks.map(\.id)).sorted())
+        }
+    }
+
+    private func trim(_ namespace: Int64, upTo sequence: UInt64, _ chunks: [Int64]) {
+        database.asyncWriteWithoutTransaction { [self] db in
+            let hasBatches = (try? Int64.fetchOne(
+                db, sql: "SELECT 1 FROM batch WHERE namespace = ? AND sequence <= ? LIMIT 1", arguments: [namespace, Int64(clamping: sequence)])) != nil
+            if !hasBatches, chunks.isEmpty { return }
+            let step = SnapshotStep.trim(namespace: namespace, upTo: sequence, chunks: chunks)
+            enqueue(Waiting.Item(namespace: "", work: .step(step)) { [self] result in completed(step, result) })
+        }
+    }
+
+    /// The stored snapshot's list of chunks; nil when there is no snapshot.
+    /// - Throws: `PlaceFault`.
+    func storedManifest(of namespace: Int64, _ db: Database) throws -> (manifest: SnapshotManifest, sequence: UInt64)? {
+        guard let row = try Row.fetchOne(db, sql: "SELECT sequence, checksum, manifest FROM snapshot WHERE namespace = ?", arguments: [namespace]) else { return nil }
+        let fault = PlaceFault(place: "list of the snapshot's parts")
+        guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored) else { throw fault }
+        let bytes = try row.withBytes(2) { Array($0) }
+        guard Int64.fromDatabaseValue(row[1]) == Int64(Self.checksum(bytes, sequence: sequence)) else { throw fault }
+        let manifest = bytes.withUnsafeBytes { bytes in try? SnapshotManifest(bytes) }
+        guard let manifest else { throw fault }
+        return (manifest, sequence)
+    }
+
+    static func checksum(_ manifest: [UInt8], sequence: UInt64) -> UInt32 {
         var crc = CRC32()
-        crc.add(UInt64(number))
         crc.add(sequence)
-        crc.add(bytes)
+        manifest.withUnsafeBytes { crc.add($0) }
         return crc.value
     }
 }

@@ -8,6 +8,7 @@ import Synchronization
 ///
 ///     VIGLA_FAULT=commit.before        SIGKILL before the first commit is made: nothing of it may be found
 ///     VIGLA_FAULT=commit.after:20      SIGKILL after the 20th, before anybody is told: all of it must be found
+///     VIGLA_FAULT=snapshot.chunk:3     SIGKILL when three chunks of a snapshot are stored: the old snapshot must be found
 ///
 /// A commit is one of SQLite: all batches and settings that waited together.
 enum FaultPoint: String {
@@ -15,10 +16,20 @@ enum FaultPoint: String {
     case beforeCommit = "commit.before"
     /// The transaction is durable, no completion has been called.
     case afterCommit = "commit.after"
+    /// A chunk of a snapshot is durable.
+    case snapshotChunk = "snapshot.chunk"
+    /// All chunks are durable, the list that makes them the snapshot is not.
+    case beforeSwitch = "snapshot.switch.before"
+    /// The new snapshot holds; the log and the old chunks are still there.
+    case afterSwitch = "snapshot.switch.after"
+    /// Some of the log, or of the old chunks, is gone.
+    case truncate = "truncate"
+    /// SQLite's log is about to be copied into the database, beside the commits.
+    case checkpoint = "checkpoint"
 
     /// Ends the process if this passage is the one that was asked for.
     @inline(__always)
-    static func pass(_ point: FaultPoint) {
+    static func pass(_ point: FaultPoint?) {
         #if DEBUG
         guard let armed, armed.point == point else { return }
         if armed.left.subtract(1, ordering: .relaxed).newValue == 0 { kill(getpid(), SIGKILL) }

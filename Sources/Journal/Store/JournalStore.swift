@@ -5,36 +5,55 @@ import Synchronization
 /// The data folder: one SQLite database (`vigla.sqlite`) with the journals and snapshots of all namespaces, held by one
 /// process at a time.
 ///
-///     namespace   id, name, snapshot_sequence, snapshot_chunks
-///     batch       namespace, sequence, previous, checksum, operations      one row per batch, after the snapshot
-///     chunk       namespace, number, checksum, entries                     the snapshot, in order
-///     setting     namespace, name, checksum, value                         rules, hashed secrets, …; see `SettingStore`
+///     namespace   id, name
+///     batch       namespace, sequence, previous, checksum, operations, part, more     the log after the snapshot
+///     snapshot    namespace, sequence, checksum, manifest                             which chunks it consists of
+///     chunk       id, namespace, entries                                              parts of a tree
+///     setting     namespace, name, checksum, value                                    rules, secrets, …: see `SettingStore`
 ///
-/// Everything runs on the store's journal queue. `open`, `recover` and `close` block their caller and belong to start and
-/// end; they must not be called from the journal queue.
+/// All changes are made on the store's journal queue; recovery and followers read on a connection of their own. `open`,
+/// `recover` and `close` block their caller and belong to start and end; they must not be called from the journal queue.
 public final class JournalStore: @unchecked Sendable {
-    // Sendable: `registry` and `logBytes` are touched on `queue` only; the rest is immutable.
+    // Sendable: the variables are touched on `queue` only; the rest is immutable.
 
     /// The journal queue.
     let queue: DispatchQueue
     let path: String
     let settings: Settings
     let database: DatabaseQueue
+    /// For recovery and for followers, beside the commits.
+    let reader: DatabaseQueue
+    /// Copies SQLite's log into the database, beside the commits.
+    let checkpointer: DatabaseQueue
+    /// Where snapshots are encoded.
+    let snapshots = DispatchQueue(label: "vigla.snapshots", qos: .utility)
     private let lock: FolderLock
     /// What is durable of each namespace, by name.
     var registry: [String: Registered]
     /// Bytes written to the write-ahead log since it was last copied into the database, roughly.
     var logBytes = 0
+    /// Bytes by which it has grown since it was last begun anew, without those.
+    var grownBytes = 0
+    var isCheckpointing = false
+    /// By namespace.
+    var states: [String: SnapshotState] = [:]
+    var tails: [String: [Follower]] = [:]
     let waiting = Mutex(Waiting())
 
     public struct Settings: Sendable {
         public var durability: Durability = .full
-        /// `recover` writes a snapshot when it had to replay more batches than this.
-        public var replayedBatchesBeforeSnapshot = 10_000
+        /// A snapshot is due when so many bytes of operations were journalled since the last one, or a quarter of its size if
+        /// that is more.
+        public var snapshotAfterBytes = 64 << 20
+        /// A snapshot is due when so many batches were journalled since the last one.
+        public var snapshotAfterBatches = 200_000
+        var chunks = ChunkSizes()
+        var batches = BatchParts()
 
-        public init(durability: Durability = .full, replayedBatchesBeforeSnapshot: Int = 10_000) {
+        public init(durability: Durability = .full, snapshotAfterBytes: Int = 64 << 20, snapshotAfterBatches: Int = 200_000) {
             self.durability = durability
-            self.replayedBatchesBeforeSnapshot = replayedBatchesBeforeSnapshot
+            self.snapshotAfterBytes = snapshotAfterBytes
+            self.snapshotAfterBatches = snapshotAfterBatches
         }
     }
 
@@ -43,8 +62,8 @@ public final class JournalStore: @unchecked Sendable {
         let id: Int64
         /// The last durable commit.
         var last: UInt64
+        /// The last commit in the stored snapshot.
         var snapshotSequence: UInt64
-        var snapshotChunks: Int
     }
 
     /// Opens the folder and makes what is missing in it. Blocks.
@@ -60,15 +79,22 @@ public final class JournalStore: @unchecked Sendable {
                 try Schema.prepare(db, path: path)
                 return try Schema.namespaces(db, path: path)
             }
-            return JournalStore(queue, path, settings, database, lock, registry)
+            var side = Configuration()
+            side.label = "vigla.journal.reader"
+            side.readonly = true
+            let reader = try DatabaseQueue(path: path, configuration: side)
+            side.label = "vigla.journal.checkpointer"
+            side.readonly = false
+            let checkpointer = try DatabaseQueue(path: path, configuration: side)
+            return JournalStore(queue, path, settings, (database, reader, checkpointer), lock, registry)
         } catch { throw JournalError(error, opening: path) }
     }
 
-    private init(_ queue: DispatchQueue, _ path: String, _ settings: Settings, _ database: DatabaseQueue, _ lock: FolderLock, _ registry: [String: Registered]) {
+    private init(_ queue: DispatchQueue, _ path: String, _ settings: Settings, _ connections: (DatabaseQueue, DatabaseQueue, DatabaseQueue), _ lock: FolderLock, _ registry: [String: Registered]) {
         self.queue = queue
         self.path = path
         self.settings = settings
-        self.database = database
+        (database, reader, checkpointer) = connections
         self.lock = lock
         self.registry = registry
     }
@@ -88,7 +114,7 @@ public final class JournalStore: @unchecked Sendable {
         guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == durability.pragma, try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
             throw JournalError.disk(reason: "SQLite does not take the durability setting \(durability.rawValue)")
         }
-        // Copying the log into the database takes milliseconds: done between commits, see `checkpointIfDue`.
+        // Copying the log into the database takes milliseconds: done beside the commits, see `checkpointIfDue`.
         try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
     }
 
@@ -108,10 +134,14 @@ public final class JournalStore: @unchecked Sendable {
         if wasClosed { return }
         do {
             // Behind all commits that are under way or waiting.
-            try database.writeWithoutTransaction { db in
+            database.writeWithoutTransaction { db in
                 commitWaiting(db)
-                try db.checkpoint(.truncate)
+                for tail in tails.values.joined() { tail.end(.closed) }
+                tails = [:]
             }
+            try reader.close()
+            try checkpointer.close()
+            try database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
             try database.close()
             lock.release()
         } catch { throw JournalError(error, opening: path) }

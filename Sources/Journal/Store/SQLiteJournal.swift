@@ -1,3 +1,5 @@
+import Dispatch
+
 /// The journal of one namespace in a data folder; see `JournalStore` for the tables and the queue.
 public final class SQLiteJournal: Journal {
     public let namespace: String
@@ -12,8 +14,37 @@ public final class SQLiteJournal: Journal {
         store.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion))
     }
 
-    /// A snapshot is written only when something was stored since the last one, and removes the batches it contains.
-    public func close(snapshot: JournalSnapshot?, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.enqueue(Waiting.Item(namespace: namespace, work: .close(snapshot), completion: completion))
+    @discardableResult
+    public func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
+        store.tail(namespace, from: position, receive)
+    }
+
+    /// At most what a snapshot holds; a snapshot does this by itself, a moment later.
+    public func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        store.enqueue(Waiting.Item(namespace: namespace, work: .truncate(upTo: sequence), completion: completion))
+    }
+
+    public func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        store.enqueue(Waiting.Item(namespace: namespace, work: .close, completion: completion))
+    }
+
+    /// Stores a tree, so that the next start reads it and need not replay what led to it. Commits go on meanwhile; only what
+    /// has changed since the last snapshot is written, and that one holds until the new one is complete.
+    /// - Parameters:
+    ///   - snapshot: the tree after the last batch that was appended before this call; else the end is `.conflict`.
+    ///   - completion: called once, on the journal's queue; success means that the snapshot has taken the old one's place.
+    public func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        store.enqueue(Waiting.Item(namespace: namespace, work: .snapshot(snapshot), completion: completion))
+    }
+
+    /// Says who has the tree. `ask` is called whenever the log has grown so far that a snapshot is due, and is expected to
+    /// call `store(_:completion:)` soon.
+    /// - Parameter ask: called on the journal's queue.
+    public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {
+        store.queue.async { [store, namespace] in
+            let state = store.state(of: namespace)
+            state.whenDue = ask
+            store.askForSnapshotIfDue(state)
+        }
     }
 }

@@ -1,10 +1,13 @@
+import struct Foundation.Data
 import GRDB
+import JSONTree
 
 /// Tables, format version, and what is known of the namespaces at start.
 enum Schema {
     /// In SQLite's `user_version`; a higher one is refused, a lower one is upgraded here.
-    /// 2: batches and chunks may hold pending writes of sessions. 3: settings.
-    static let format = 3
+    /// 2: batches and chunks may hold pending writes of sessions. 3: settings. 4: a snapshot is a list of chunks, which outlive
+    /// it when their places do not change; a large batch has several rows.
+    static let format = 4
     /// In SQLite's `application_id`: "VGLA".
     static let applicationID = 0x5647_4C41
 
@@ -22,17 +25,78 @@ enum Schema {
         }
         guard application == applicationID else { throw JournalError.notAJournal(path: path) }
         guard found <= format else { throw JournalError.newerFormat(path: path, found: found, known: format) }
-        if found < format { try upgrade(db, from: found) }
+        if found < format { try upgrade(db, from: found, path: path) }
     }
 
     /// All steps to the current format, or none.
-    private static func upgrade(_ db: Database, from found: Int) throws {
+    private static func upgrade(_ db: Database, from found: Int, path: String) throws {
         try db.inTransaction(.immediate) {
             if found < 3 { try db.execute(sql: settingSQL) }
+            if found < 4 { try upgradeTo4(db, path: path) }
             try db.execute(sql: "PRAGMA user_version = \(format)")
             return .commit
         }
     }
+
+    /// Takes the snapshots over chunk by chunk. Their places are not known, so the next snapshot writes all anew.
+    private static func upgradeTo4(_ db: Database, path: String) throws {
+        try db.execute(sql: """
+            ALTER TABLE batch ADD COLUMN part INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE batch ADD COLUMN more INTEGER NOT NULL DEFAULT 0;
+            DROP INDEX batch_order;
+            DROP INDEX chunk_order;
+            ALTER TABLE chunk RENAME TO chunk_of_3;
+            \(batchOrderSQL)
+            \(snapshotSQL)
+            """)
+        let insert = try db.makeStatement(sql: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
+        for namespace in try Row.fetchAll(db, sql: "SELECT id, name, snapshot_sequence, snapshot_chunks FROM namespace WHERE snapshot_sequence > 0") {
+            let (id, sequence): (Int64, Int64) = (namespace[0], namespace[2])
+            var manifest = SnapshotManifest()
+            manifest.hasPlaces = false
+            let rows = try Row.fetchCursor(db, sql: "SELECT number, checksum, entries FROM chunk_of_3 WHERE namespace = ? ORDER BY number", arguments: [id])
+            func corrupt() -> JournalError { .corrupt(path: path, place: "snapshot part \(manifest.tree.count) of namespace \(namespace[1] as String)") }
+            while let row = try rows.next() {
+                let bytes = try row.withBytes(2) { Array($0) }
+                var crc = CRC32()
+                crc.add(UInt64(manifest.tree.count))
+                crc.add(UInt64(sequence))
+                bytes.withUnsafeBytes { crc.add($0) }
+                guard Int.fromDatabaseValue(row[0]) == manifest.tree.count, Int64.fromDatabaseValue(row[1]) == Int64(crc.value) else { throw corrupt() }
+                try insert.execute(arguments: [id, Data(bytes)])
+                let checksum = bytes.withUnsafeBytes(StoredChunk.checksum)
+                manifest.tree.append(.init(start: .root, chunk: StoredChunk(id: db.lastInsertedRowID, bytes: bytes.count, checksum: checksum)))
+            }
+            guard Int.fromDatabaseValue(namespace[3]) == manifest.tree.count else { throw corrupt() }
+            let encoded = manifest.encoded()
+            try db.execute(
+                sql: "INSERT INTO snapshot (namespace, sequence, checksum, manifest) VALUES (?, ?, ?, ?)",
+                arguments: [id, sequence, Int64(JournalStore.checksum(encoded, sequence: UInt64(sequence))), Data(encoded)])
+        }
+        try db.execute(sql: """
+            DROP TABLE chunk_of_3;
+            ALTER TABLE namespace DROP COLUMN snapshot_sequence;
+            ALTER TABLE namespace DROP COLUMN snapshot_chunks;
+            """)
+    }
+
+    private static let batchOrderSQL = "CREATE UNIQUE INDEX batch_order ON batch(namespace, sequence, part);"
+
+    /// Ids of chunks are never used again, so that what is to be removed is never something newer.
+    private static let snapshotSQL = """
+        CREATE TABLE snapshot (
+            namespace INTEGER PRIMARY KEY REFERENCES namespace(id),
+            sequence INTEGER NOT NULL,
+            checksum INTEGER NOT NULL,
+            manifest BLOB NOT NULL
+        );
+        CREATE TABLE chunk (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            namespace INTEGER NOT NULL REFERENCES namespace(id),
+            entries BLOB NOT NULL
+        );
+        CREATE INDEX chunk_owner ON chunk(namespace);
+        """
 
     /// The namespace is the empty text for settings of the whole store: a namespace may have rules before it holds anything.
     private static let settingSQL = """
@@ -48,9 +112,7 @@ enum Schema {
     private static let tablesSQL = """
         CREATE TABLE namespace (
             id INTEGER PRIMARY KEY,
-            name TEXT NOT NULL UNIQUE,
-            snapshot_sequence INTEGER NOT NULL DEFAULT 0,
-            snapshot_chunks INTEGER NOT NULL DEFAULT 0
+            name TEXT NOT NULL UNIQUE
         );
         CREATE TABLE batch (
             id INTEGER PRIMARY KEY,
@@ -58,17 +120,12 @@ enum Schema {
             sequence INTEGER NOT NULL,
             previous INTEGER NOT NULL,
             checksum INTEGER NOT NULL,
-            operations BLOB NOT NULL
+            operations BLOB NOT NULL,
+            part INTEGER NOT NULL DEFAULT 0,
+            more INTEGER NOT NULL DEFAULT 0
         );
-        CREATE UNIQUE INDEX batch_order ON batch(namespace, sequence);
-        CREATE TABLE chunk (
-            id INTEGER PRIMARY KEY,
-            namespace INTEGER NOT NULL REFERENCES namespace(id),
-            number INTEGER NOT NULL,
-            checksum INTEGER NOT NULL,
-            entries BLOB NOT NULL
-        );
-        CREATE UNIQUE INDEX chunk_order ON chunk(namespace, number);
+        \(batchOrderSQL)
+        \(snapshotSQL)
         \(settingSQL)
         PRAGMA application_id = \(applicationID);
         PRAGMA user_version = \(format);
@@ -78,17 +135,16 @@ enum Schema {
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT id, name, snapshot_sequence, snapshot_chunks,
-                    max(snapshot_sequence, coalesce((SELECT max(sequence) FROM batch WHERE namespace = namespace.id), 0))
-                FROM namespace
+                SELECT namespace.id, name, coalesce(snapshot.sequence, 0),
+                    max(coalesce(snapshot.sequence, 0), coalesce((SELECT max(sequence) FROM batch WHERE namespace = namespace.id), 0))
+                FROM namespace LEFT JOIN snapshot ON snapshot.namespace = namespace.id
                 """)
         var registry: [String: JournalStore.Registered] = [:]
         for row in rows {
             guard let id = Int64.fromDatabaseValue(row[0]), let name = String.fromDatabaseValue(row[1]),
-                let snapshot = Int64.fromDatabaseValue(row[2]), snapshot >= 0, let chunks = Int.fromDatabaseValue(row[3]),
-                let last = Int64.fromDatabaseValue(row[4]), last >= 0
+                let snapshot = Int64.fromDatabaseValue(row[2]), snapshot >= 0, let last = Int64.fromDatabaseValue(row[3]), last >= 0
             else { throw JournalError.corrupt(path: path, place: "table of namespaces") }
-            registry[name] = .init(id: id, last: UInt64(last), snapshotSequence: UInt64(snapshot), snapshotChunks: chunks)
+            registry[name] = .init(id: id, last: UInt64(last), snapshotSequence: UInt64(snapshot))
         }
         return registry
     }

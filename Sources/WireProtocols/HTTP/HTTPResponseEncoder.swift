@@ -33,7 +33,7 @@ public enum HTTPResponseEncoder {
         _ status: HTTPResponse.Status, fields: HTTPFields = [:], framing: Framing, keepsAlive: Bool = true,
         date: String? = nil, to bytes: inout [UInt8]
     ) {
-        append("HTTP/1.1 \(status.code) \(status.reasonPhrase)\r\n", to: &bytes)
+        appendStatus(status, to: &bytes)
         for field in fields where !framed.contains(field.name) {
             append(field.name.rawName, to: &bytes)
             append(": ", to: &bytes)
@@ -41,9 +41,32 @@ public enum HTTPResponseEncoder {
             append("\r\n", to: &bytes)
         }
         if let date { append("Date: \(date)\r\n", to: &bytes) }
+        appendEnd(status, framing, keepsAlive: keepsAlive, to: &bytes)
+    }
+
+    /// The same for fields that are written already, each line with its end.
+    static func appendHead(
+        _ status: HTTPResponse.Status, lines: [UInt8], framing: Framing, keepsAlive: Bool, to bytes: inout [UInt8]
+    ) {
+        appendStatus(status, to: &bytes)
+        bytes += lines
+        appendEnd(status, framing, keepsAlive: keepsAlive, to: &bytes)
+    }
+
+    private static let okLine = Array("HTTP/1.1 200 OK\r\n".utf8)
+
+    private static func appendStatus(_ status: HTTPResponse.Status, to bytes: inout [UInt8]) {
+        if status.code == 200 { return bytes += okLine }
+        append("HTTP/1.1 \(status.code) \(status.reasonPhrase)\r\n", to: &bytes)
+    }
+
+    private static func appendEnd(_ status: HTTPResponse.Status, _ framing: Framing, keepsAlive: Bool, to bytes: inout [UInt8]) {
         if mayHaveBody(status) {
             switch framing {
-            case .length(let length): append("Content-Length: \(length)\r\n", to: &bytes)
+            case .length(let length):
+                append("Content-Length: ", to: &bytes)
+                append(String(length), to: &bytes)
+                append("\r\n", to: &bytes)
             case .chunked: append("Transfer-Encoding: chunked\r\n", to: &bytes)
             case .untilClose: break
             }

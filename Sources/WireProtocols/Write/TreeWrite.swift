@@ -5,6 +5,11 @@ struct TreePlace {
     var path: Path
     var part: TreeWrite.Part
 
+    init(path: Path, part: TreeWrite.Part) {
+        self.path = path
+        self.part = part
+    }
+
     /// Reads a path whose last segment may be `.priority`.
     init(parsing text: String) throws(PathError) {
         let suffix = ".priority"

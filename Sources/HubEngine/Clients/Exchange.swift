@@ -1,0 +1,42 @@
+public import JSONTree
+
+/// One request of REST: it needs more in its answer than the sockets' requests do, and has a client of its own (contract §7).
+public struct Exchange: Sendable {
+    public enum Work: Sendable {
+        /// The place, or what a query shows of it.
+        case read(TreeQuery?)
+        /// All or nothing.
+        case write([TreeWrite])
+        /// A child under a key that the server makes.
+        case push(WriteValue)
+    }
+
+    public var path: Path
+    public var work: Work
+    /// The hash that the place must have; empty for nothing there. Nil writes whatever is there.
+    public var ifHash: String?
+    /// A write's answer also says what is at the place then. That, like `ifHash`, takes the permission to read it.
+    public var wantsContent: Bool
+
+    public init(_ path: Path, _ work: Work, ifHash: String? = nil, wantsContent: Bool = false) {
+        self.path = path
+        self.work = work
+        self.ifHash = ifHash
+        self.wantsContent = wantsContent
+    }
+}
+
+/// What an exchange led to.
+public struct Exchanged: Sendable {
+    /// What was read, or what is at the place after the write if the exchange wanted that or was refused as stale.
+    public var content = Node.null
+    /// What was written, server values filled in, in the order of the writes. Nil when it would tell somebody who may not read
+    /// the place what had been stored there (an increment's sum).
+    public var written: [Node]?
+    /// The child that a push has made.
+    public var key: Key?
+    /// Something else is stored than the exchange has said; nothing was written.
+    public var isStale = false
+
+    public init() {}
+}

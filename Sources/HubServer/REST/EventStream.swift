@@ -1,0 +1,134 @@
+import DispatchNet
+import HTTPTypes
+import HubEngine
+import JSONTree
+import WireProtocols
+
+/// A `text/event-stream` (contract §7.6): one observer, on one connection, with one credential.
+///
+///     begin ─► observe ─► replied ok ─► head ─► put "/" ─► put, patch … ─► cancel | auth_revoked | peer gone
+///                            └─ refused: an answer like any other, and the connection goes on
+final class EventStream: Session, @unchecked Sendable {
+    // Sendable: everything declared here is used on the lane's loop only.
+    private let request: RESTRequest
+    private let answer: PendingAnswer
+    private let events: EventStreamCarrier
+
+    init(
+        _ request: RESTRequest, _ identity: Identity, _ connection: Connection, _ answer: PendingAnswer, isChunked: Bool, database: Database,
+        server: Server
+    ) {
+        self.request = request
+        self.answer = answer
+        let lane = server.lanes[connection.loop.index]
+        events = EventStreamCarrier(connection, lane: lane, isChunked: isChunked)
+        ends = identity.end(server.settings.limits.tokenLeewaySeconds)
+        super.init(events, lane: lane.index, database: database, server: server, dialect: .rest, identity: identity)
+    }
+
+    /// When the credential runs out.
+    private let ends: Int64?
+    private var hasBegun = false
+
+    func begin() {
+        // A query that loads everything is the place itself.
+        let query = request.query.flatMap { $0.isDefault ? nil : $0 }
+        database.submit(.observe(request.path, query: query, style: .stream(exports: request.form.showsPriorities), hash: ""), from: self)
+    }
+
+    override func replied(_ reply: Reply) {
+        switch reply {
+        case .observing:
+            // The connection may have gone in the meantime.
+            guard answer.begin(events, listener: self) else { return ended() }
+            hasBegun = true
+            expire(at: ends)
+        case .failed(let failure):
+            answer.refuse(RESTRefusal(failure), isHead: false)
+            ended()
+        default: break
+        }
+    }
+
+    override func dismissed() {
+        if hasBegun { return carrier.dismiss() }
+        answer.refuse(RESTRefusal(.serviceUnavailable, "Try again later."), isHead: false)
+        ended()
+    }
+}
+
+/// Carries a stream's events: chunks of an answer that has no end of its own.
+final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
+    // Sendable: used on its connection's loop only.
+    private let connection: Connection
+    private let lane: Lane
+    /// False for peers of HTTP/1.0, who know no chunks.
+    private let isChunked: Bool
+    private var listener: (any SocketListener)?
+    private var isClosing = false
+    /// When something was last sent, in the lane's seconds.
+    private var spokeAt: Int
+
+    init(_ connection: Connection, lane: Lane, isChunked: Bool) {
+        self.connection = connection
+        self.lane = lane
+        self.isChunked = isChunked
+        spokeAt = lane.mark
+    }
+
+    /// The stream is accepted.
+    func begin(_ listener: any SocketListener) {
+        self.listener = listener
+        lane.join(self)
+        var head: [UInt8] = []
+        RESTResponse.appendHead(
+            .ok, RESTResponse.Head(content: .events), framing: isChunked ? .chunked : .untilClose, keepsAlive: isChunked, to: &head)
+        connection.send(head)
+    }
+
+    func send(_ frames: [UInt8]) {
+        connection.send(isChunked ? frames : EventStreamEvent.unwrapped(frames))
+    }
+
+    func send(_ staged: StagedFrame, _ frames: [UInt8]) {
+        if isChunked { connection.send(staged) } else { send(frames) }
+    }
+
+    /// Streams hear nothing that could break a protocol.
+    func close(_ code: UInt16, _ reason: String) { finish(.finished) }
+    func dismiss() { finish(.dismissed) }
+    func serverStops() { finish(.serverShutdown) }
+
+    private func finish(_ reason: CloseReason) {
+        guard !isClosing else { return }
+        isClosing = true
+        if isChunked { connection.send(HTTPResponseEncoder.lastChunk) }
+        connection.close(reason)
+    }
+
+    /// Nothing is asked on a stream.
+    func holdInput(_ isHeld: Bool) {}
+
+    func reportDrain() {
+        // After this turn's flush, which says what the kernel has not taken; `outboundDrained` follows then.
+        lane.loop.execute { [self] in
+            if connection.backlogBytes == 0 { listener?.drained() }
+        }
+    }
+
+    func outboundCongested() { listener?.congested() }
+    func outboundDrained() { listener?.drained() }
+
+    func ended() {
+        lane.leave(self)
+        listener?.ended()
+        listener = nil
+    }
+
+    func tick(seconds: Int, limits: ServerLimits) {
+        guard !isClosing, seconds - spokeAt >= limits.streamKeepAliveSeconds else { return }
+        spokeAt = seconds
+        // Who has not taken the last ones needs no further.
+        if connection.bufferedBytes == 0 { send(EventStreamEvent.keepAlive) }
+    }
+}

@@ -1,0 +1,238 @@
+import Dispatch
+import DispatchNet
+import HTTPTypes
+import HubEngine
+import JSONTree
+import WireProtocols
+
+/// One REST request on its way through the database and back. Lives until it is answered.
+///
+/// ```
+/// loop:    begin ── small body ─────────────► submit                    replied ─► answer
+///             └── large ─► worker: parse ─► loop ─► submit                  └─ large ─► worker: measure, hash ─► loop: answer, in pieces
+/// ```
+///
+/// What takes long for its size is done on `worker`, so that other connections of the loop do not wait.
+final class RESTExchange: Client, @unchecked Sendable {
+    // Sendable: everything declared here is set before the request is submitted and used on the loop, or by the one worker
+    // that the exchange is with.
+    private let request: RESTRequest
+    private let answer: PendingAnswer
+    private let home: Lane
+    private let database: Database
+    private unowned let server: Server
+    private let beganAt = Clock.nowMs()
+    private var isHTTP11 = true
+    /// As it was sent, while the answer may have to repeat it.
+    private var body: [UInt8] = []
+    private var isAnswered = false
+    /// The body is, and so may be the answer.
+    private var isLarge = false
+
+    /// Parses, measures and hashes what is large.
+    private static let worker = DispatchQueue(label: "vigla.rest", qos: .userInitiated, attributes: .concurrent)
+    /// Up to here work is done on the loop, and an answer is made in one piece.
+    static let inlineBytes = 128 << 10
+
+    init(_ request: RESTRequest, _ identity: Identity, _ answer: PendingAnswer, lane: Lane, database: Database, server: Server) {
+        self.request = request
+        self.answer = answer
+        home = lane
+        self.database = database
+        self.server = server
+        super.init(lane: lane.index, dialect: .rest, identity: identity)
+    }
+
+    func begin(_ body: [UInt8], isHTTP11: Bool) {
+        self.isHTTP11 = isHTTP11
+        guard request.method != .get else {
+            return submit(.read(request.query))
+        }
+        isLarge = body.count > Self.inlineBytes
+        guard isLarge else { return carryOut(parsed(body), body) }
+        Self.worker.async { [self] in
+            let work = parsed(body)
+            home.loop.execute { [self] in carryOut(work, body) }
+        }
+    }
+
+    private func parsed(_ body: [UInt8]) -> Result<RESTBody, RESTRefusal> {
+        body.withUnsafeBytes { bytes in
+            do throws(RESTRefusal) { return .success(try RESTBody(request, bytes)) } catch { return .failure(error) }
+        }
+    }
+
+    private func carryOut(_ work: Result<RESTBody, RESTRefusal>, _ body: [UInt8]) {
+        switch work {
+        case .failure(let refusal): refuse(refusal)
+        case .success(.push(let value)): submit(.push(value), size: body.count)
+        case .success(.write(let writes)):
+            if writes.contains(where: { !$0.value.deferred.isEmpty }) { self.body = body }
+            if request.method == .patch, writes.first?.path != request.path { names = writes.map { $0.name(below: request.path) } }
+            submit(.write(writes), size: body.count)
+        }
+    }
+
+    private func submit(_ work: Exchange.Work, size: Int = 0) {
+        let exchange = Exchange(
+            request.path, work, ifHash: request.ifMatch?.hash, wantsContent: request.method != .get && request.wantsETag || request.ifMatch != nil)
+        database.submit(.exchange(exchange), from: self, size: size)
+    }
+
+    // MARK: The answer
+
+    override func dismissed() {
+        refuse(RESTRefusal(.serviceUnavailable, "The request could not be stored and was not carried out. Try again later."))
+    }
+
+    override func replied(_ reply: Reply) {
+        switch reply {
+        case .exchanged(let outcome): request.method == .get ? read(outcome.content) : wrote(outcome)
+        case .failed(let failure): refuse(RESTRefusal(failure))
+        default: refuse(RESTRefusal(.internalServerError, "Unexpected answer."))
+        }
+    }
+
+    private func refuse(_ refusal: RESTRefusal) {
+        guard !isAnswered else { return }
+        isAnswered = true
+        answer.refuse(refusal, isHead: request.isHead)
+    }
+
+    private func wrote(_ outcome: Exchanged) {
+        if outcome.isStale { return send(outcome.content, .preconditionFailed, tags: outcome.content) }
+        let tagged = request.wantsETag || request.ifMatch != nil ? outcome.content : nil
+        if request.isSilent { return send(empty: .noContent, tags: tagged) }
+        switch request.method {
+        case .post:
+            var writer = JSONWriter()
+            writer.raw("{\"name\":")
+            writer.string(outcome.key?.text ?? "")
+            writer.raw("}")
+            send(whole: writer.bytes, tags: tagged)
+        case .delete, .get: send(.null, .ok, tags: tagged)
+        case .put, .patch:
+            guard let written = outcome.written else { return send(whole: body, tags: tagged) }
+            if request.method == .put { return send(written.first ?? .null, .ok, tags: tagged) }
+            echo(written)
+        }
+    }
+
+    /// The names that an update was sent with; nil for a `null`, which has none.
+    private var names: [String]?
+
+    /// An update's values under their names.
+    private func echo(_ written: [Node]) {
+        guard let names, names.count == written.count else { return send(.null, .ok, tags: nil) }
+        let form = form(for: .ok)
+        let make = { @Sendable () -> [UInt8] in
+            var writer = JSONWriter()
+            writer.raw("{")
+            for (i, name) in names.enumerated() {
+                if i > 0 { writer.raw(",") }
+                writer.string(name)
+                writer.raw(":")
+                writer.rest(written[i], form)
+            }
+            writer.raw("}")
+            return writer.bytes
+        }
+        guard isLarge else { return send(whole: make(), tags: nil) }
+        onWorker(make) { [self] in send(whole: $0, tags: nil) }
+    }
+
+    private func read(_ content: Node) {
+        if Clock.nowMs() - beganAt > Int64(request.timeoutMs) { return refuse(.tookTooLong) }
+        let tagged = request.wantsETag || request.ifNoneMatch != nil ? content : nil
+        if let shallow = request.shallow {
+            let named = { @Sendable in content.named(after: shallow.startAfter, limit: shallow.limit, keepsLast: shallow.keepsLast) }
+            guard content.childCount > 10_000 else { return send(named(), .ok, tags: tagged) }
+            return onWorker(named) { [self] in send($0, .ok, tags: tagged) }
+        }
+        let node = request.part == .node ? content : content.priority
+        guard request.isSilent else { return send(node, .ok, tags: tagged) }
+        send(empty: .noContent, tags: tagged)
+    }
+
+    private func onWorker<Value: Sendable>(_ work: @escaping @Sendable () -> Value, _ done: @escaping @Sendable (Value) -> Void) {
+        Self.worker.async { [home] in
+            let value = work()
+            home.loop.execute { done(value) }
+        }
+    }
+
+    // MARK: Writing it down
+
+    private func send(empty status: HTTPResponse.Status, tags: Node?) {
+        withTag(of: tags) { [self] tag in
+            answer.send(RESTResponse.response(status, RESTResponse.Head(etag: tag), [], keepsAlive: answer.keepsAlive))
+        }
+    }
+
+    private func send(whole body: [UInt8], tags: Node?) {
+        withTag(of: tags) { [self] tag in
+            let head = RESTResponse.Head(etag: tag)
+            guard body.count > Self.inlineBytes else {
+                return answer.send(RESTResponse.response(.ok, head, body, keepsAlive: answer.keepsAlive))
+            }
+            var bytes: [UInt8] = []
+            RESTResponse.appendHead(.ok, head, framing: .length(body.count), keepsAlive: answer.keepsAlive, to: &bytes)
+            answer.send(bytes, then: OutgoingBody(body), keepsAlive: answer.keepsAlive)
+        }
+    }
+
+    /// - Parameter tags: what the answer's ETag is of; nil for an answer without one.
+    private func send(_ node: Node, _ status: HTTPResponse.Status, tags: Node?) {
+        withTag(of: tags) { [self] tag in
+            if let wanted = request.ifNoneMatch, wanted == tag { return send(notModified: tag) }
+            send(node, status, tag)
+        }
+    }
+
+    private func send(notModified tag: RESTRequest.ETag?) {
+        answer.send(RESTResponse.response(.notModified, RESTResponse.Head(etag: tag), [], keepsAlive: answer.keepsAlive))
+    }
+
+    private func withTag(of node: Node?, _ done: @escaping @Sendable (RESTRequest.ETag?) -> Void) {
+        guard !isAnswered else { return }
+        isAnswered = true
+        guard let node else { return done(nil) }
+        guard node.isLarger(than: Self.inlineBytes) else { return done(RESTRequest.ETag(hash: node.hash)) }
+        onWorker({ node.hash }) { done(RESTRequest.ETag(hash: $0)) }
+    }
+
+    private func send(_ node: Node, _ status: HTTPResponse.Status, _ tag: RESTRequest.ETag?) {
+        var head = RESTResponse.Head(etag: tag, download: request.download, content: request.callback == nil ? .json : .script)
+        if status != .ok { head.download = nil }
+        var body = OutgoingBody(node, form(for: status), callback: request.callback)
+        let first = body.next(Self.inlineBytes)
+        if body.isDone { return answer.send(RESTResponse.response(status, head, first, keepsAlive: answer.keepsAlive, isHead: request.isHead)) }
+        let limit = server.settings.limits.restReadBytes
+        onWorker({ node.isLarger(than: limit) }) { [self, head, body] isTooLarge in
+            if isTooLarge { return answer.refuse(.readTooBig, isHead: request.isHead) }
+            var body = body
+            let keepsAlive = answer.keepsAlive && isHTTP11
+            body.isChunked = isHTTP11
+            var bytes: [UInt8] = []
+            RESTResponse.appendHead(status, head, framing: isHTTP11 ? .chunked : .untilClose, keepsAlive: keepsAlive, to: &bytes)
+            if request.isHead { return answer.send(bytes, keepsAlive: keepsAlive) }
+            answer.send(bytes + body.framed(first), then: body, keepsAlive: keepsAlive)
+        }
+    }
+
+    /// What was written is repeated as it was sent, with priorities.
+    private func form(for status: HTTPResponse.Status) -> NodeEncoder.Form {
+        var form = request.form
+        if request.shallow != nil { form.showsArrays = false }
+        if request.method == .put || request.method == .patch, status == .ok { form.showsPriorities = true }
+        return form
+    }
+}
+
+extension TreeWrite {
+    /// The name that an update of a place has for the write.
+    fileprivate func name(below base: Path) -> String {
+        let text = path.dropping(base.depth).relativeText
+        return part == .node ? text : text.isEmpty ? ".priority" : text + "/.priority"
+    }
+}

@@ -1,0 +1,90 @@
+import HTTPTypes
+import HubEngine
+import JSONTree
+import SecurityRules
+import Synchronization
+import WireProtocols
+
+/// `/.settings/…` and `/.inspect/…`: for administrators, whatever the rules say (contract §7.7).
+///
+///     | GET, PUT  /.settings/rules.json                    | the rules; ?format=strict, ?dryRun=true, ?details=true
+///     | POST      /.settings/explain                       | how the rules decide one operation
+///     | GET, PUT  /.settings/defaultWriteSizeLimit.json    | of writes that name none
+///     | GET, PUT  /.settings/strictTriggerValidation.json  | kept, without effect: there are no triggers
+///     | PUT, POST /.settings/functionTriggers.json         | accepted, without effect
+///     | GET       /.inspect/databases.json                 | the open namespaces
+extension Server {
+    /// Answers an administrator, and refuses everybody else.
+    func administer(_ request: HTTPInboundRequest, _ database: Database, _ answer: PendingAnswer) {
+        let isHead = request.method == .head
+        // Not as somebody else: `auth_variable_override` is for data.
+        identify(RESTRequest.credential(request), override: nil, lanes[answer.loopIndex]) { [self] result in
+            switch result {
+            case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: isHead)
+            case .success(let identity) where !identity.isAdmin: answer.refuse(RESTRefusal(.unauthorized, "Permission denied"), isHead: isHead)
+            case .success: carryOut(request, database) { answer.sendLater($0, $1, isHead: isHead) }
+            }
+        }
+    }
+
+    /// - Parameter done: called once, from any thread, with the status and a JSON body.
+    private func carryOut(_ request: HTTPInboundRequest, _ database: Database, _ done: @escaping @Sendable (HTTPResponse.Status, [UInt8]) -> Void) {
+        var name = request.target.segments.joined(separator: "/")
+        if name.hasSuffix(".json") { name.removeLast(5) }
+        let method: HTTPRequest.Method = request.method == .head ? .get : request.method
+        switch (method, name) {
+        case (.get, ".settings/rules"):
+            guard let rules = rules(of: database.name) else { return done(.notFound, Self.error("Unknown namespace.")) }
+            done(.ok, Array((request.target.value("format") == "strict" ? rules.plainJSON : rules.text).utf8))
+        case (.put, ".settings/rules"):
+            let isDetailed = request.target.value("details") == "true"
+            deployRules(request.body, namespace: database.name, isDryRun: request.target.value("dryRun") == "true") {
+                done($0.status, $0.json(details: isDetailed))
+            }
+        case (.post, ".settings/explain"): explain(request.body, namespace: database.name, done)
+        case (.get, ".settings/defaultWriteSizeLimit"), (.get, ".settings/strictTriggerValidation"):
+            done(.ok, smallSettings.value(name, of: database.name))
+        case (.put, ".settings/defaultWriteSizeLimit"), (.put, ".settings/strictTriggerValidation"):
+            guard smallSettings.put(request.body, name, of: database.name) else { return done(.badRequest, Self.error("Not a value that \(name) can have.")) }
+            done(.ok, request.body)
+        case (.put, ".settings/functionTriggers"), (.post, ".settings/functionTriggers"): done(.ok, Array("{\"status\":\"ok\"}\n".utf8))
+        case (.get, ".inspect/databases"):
+            // Names have no character that JSON would escape.
+            let names = hub.all.map(\.name).sorted().map { "{\"name\":\"\($0)\"}" }
+            done(.ok, Array("[\(names.joined(separator: ","))]\n".utf8))
+        case (_, ".settings/rules"), (_, ".settings/explain"), (_, ".settings/defaultWriteSizeLimit"), (_, ".settings/strictTriggerValidation"),
+            (_, ".settings/functionTriggers"), (_, ".inspect/databases"):
+            done(.methodNotAllowed, Self.error("Method \(request.method.rawValue) is not supported here."))
+        default: done(.notFound, Self.error("There is no /\(name.prefix(64))."))
+        }
+    }
+
+    private static func error(_ text: String) -> [UInt8] { RESTRefusal(.badRequest, text).body }
+}
+
+/// Settings that the SDKs' command-line tool reads and writes. They last as long as the process.
+final class SmallSettings: Sendable {
+    private let values = Mutex<[String: [UInt8]]>([:])
+
+    private static let writeSize = ".settings/defaultWriteSizeLimit"
+
+    func value(_ name: String, of namespace: String) -> [UInt8] {
+        values.withLock { $0[namespace + name] } ?? Array((name == Self.writeSize ? "\"unlimited\"" : "false").utf8)
+    }
+
+    /// - Returns: false for a value that the setting cannot have.
+    func put(_ body: [UInt8], _ name: String, of namespace: String) -> Bool {
+        let text = String(decoding: body, as: UTF8.self).filter { !$0.isWhitespace }
+        let isKnown = name == Self.writeSize
+            ? RESTRequest.WriteSize.allCases.contains { text == "\"\($0.rawValue)\"" } : ["true", "false"].contains(text)
+        guard isKnown else { return false }
+        values.withLock { $0[namespace + name] = Array(text.utf8) }
+        return true
+    }
+
+    /// What a write without `writeSizeLimit` may be.
+    func writeSize(of namespace: String) -> RESTRequest.WriteSize {
+        let text = String(decoding: value(Self.writeSize, of: namespace), as: UTF8.self)
+        return RESTRequest.WriteSize(rawValue: String(text.dropFirst().dropLast())) ?? .unlimited
+    }
+}

@@ -1,0 +1,85 @@
+import DispatchNet
+import HTTPTypes
+import HubEngine
+import JSONTree
+import WireProtocols
+
+/// REST: `/<path>.json`, and `/.settings/…` and `/.inspect/…` for administrators (contract §7).
+///
+///     request ─► RESTRequest ─► credential ─► RESTExchange ─► Database ─► answer, encoded on the connection's loop
+///                                        └──► EventStream ──► Database ─► events, encoded once for all streams of a place
+extension Server {
+    private static let administrative: Set<String> = [".settings", ".inspect"]
+
+    /// Whether an address is one of REST's, so that its namespace is made on demand and its body may be large.
+    static func isREST(_ target: HTTPTarget) -> Bool {
+        target.segments.first.map(administrative.contains) == true || RESTRequest.isMeant(by: target)
+    }
+
+    func rest(_ request: HTTPInboundRequest, _ connection: Connection, mayOpen: Bool) -> Route {
+        if request.method == .options { return .response(RESTResponse.preflight(request)) }
+        // A script tag of any page can ask for JSONP.
+        guard origins.permits(request, usesReferer: request.target.value("callback") != nil) else { return .response(forbiddenOrigin(request)) }
+        let name = Namespace.name(of: request, default: settings.namespace)
+        if mayOpen, settings.isDev, Namespace.isValid(name), hub.database(name) == nil { return .opening(name) }
+        guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
+        if let first = request.target.segments.first, Self.administrative.contains(first) {
+            return .pending { [self] answer in administer(request, database, answer) }
+        }
+        var asked: RESTRequest
+        do throws(RESTRefusal) {
+            asked = try RESTRequest(request)
+            if asked.method != .get, asked.writeSize == nil { asked.writeSize = smallSettings.writeSize(of: database.name) }
+        } catch {
+            return .response(RESTResponse.refusal(error, keepsAlive: request.keepsAlive, isHead: request.method == .head))
+        }
+        let lane = lanes[connection.loop.index]
+        return .pending { [self, asked] answer in
+            identify(asked.credential, override: asked.override, lane) { result in
+                switch result {
+                case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: asked.isHead)
+                case .success(let identity) where asked.isStream:
+                    EventStream(asked, identity, connection, answer, isChunked: request.isHTTP11, database: database, server: self).begin()
+                case .success(let identity):
+                    RESTExchange(asked, identity, answer, lane: lane, database: database, server: self).begin(request.body, isHTTP11: request.isHTTP11)
+                }
+            }
+        }
+    }
+
+    /// Finds out who asks; calls back on the lane's loop, at once where nobody has to be asked.
+    func identify(_ credential: String?, override: Node?, _ lane: Lane, _ done: @escaping (Result<Identity, Failure>) -> Void) {
+        guard let credential else { return done(.success(.anonymous)) }
+        let box = LoopBound(done)
+        Credentials(settings).identify(credential, override: override) { result in
+            if lane.loop.isOnLoop { box.value(result) } else { lane.loop.execute { box.value(result) } }
+        }
+    }
+
+    /// What anybody gets who forgets the `.json`.
+    func appendJSON(_ request: HTTPInboundRequest) -> [UInt8] {
+        RESTResponse.response(
+            .notFound, RESTResponse.Head(content: .text), Array("append .json to your request URI to use the REST API.\n".utf8),
+            keepsAlive: request.keepsAlive, isHead: request.method == .head)
+    }
+}
+
+/// Something that goes through a verifier's thread and is used on its loop only.
+private struct LoopBound<Value>: @unchecked Sendable {
+    // Sendable: made and used on one loop; in between nobody looks at it.
+    let value: Value
+    init(_ value: Value) { self.value = value }
+}
+
+extension RESTRefusal {
+    /// What the engine or a credential check says, in REST's statuses (contract §7.4): 401 for rules and tokens alike.
+    init(_ failure: Failure) {
+        switch failure.code {
+        case .permissionDenied, .invalidToken: self.init(.unauthorized, failure.message)
+        case .expiredToken: self.init(.unauthorized, "Auth token is expired")
+        case .unavailable: self.init(.serviceUnavailable, failure.message)
+        case .dataStale: self.init(.preconditionFailed, failure.message)
+        case .tooBig, .failure, .unknownObserver, .duplicateObserver: self.init(.badRequest, failure.message)
+        }
+    }
+}

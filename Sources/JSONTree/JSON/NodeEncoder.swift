@@ -1,0 +1,212 @@
+/// Writes a node in the form of REST (contract §4.3, §4.4), piece by piece: a large one needs no more memory than a piece.
+///
+///     {"a":1,"b":{"c":[true,null,2]}}        nodes whose keys are (nearly) 0…n−1 are arrays
+///     {"a":{".value":1,".priority":2}}       with priorities
+///
+/// It holds the node, which is immutable, so it may be used on any one queue while the tree goes on. O(nodes)
+public struct NodeEncoder: Sendable {
+    public struct Form: Sendable, Hashable {
+        /// Shows priorities.
+        public var showsPriorities: Bool
+        /// Shows nodes whose keys are indexes as arrays; never those with a priority that is shown.
+        public var showsArrays: Bool
+        /// Indented by two spaces a level (`print=pretty`).
+        public var isPretty: Bool
+
+        public init(showsPriorities: Bool = false, showsArrays: Bool = true, isPretty: Bool = false) {
+            self.showsPriorities = showsPriorities
+            self.showsArrays = showsArrays
+            self.isPretty = isPretty
+        }
+
+        /// With priorities and without arrays (`format=export`).
+        public static let export = Form(showsPriorities: true, showsArrays: false)
+    }
+
+    /// A container that is being written.
+    private struct Level {
+        var children: ChildMap.Iterator
+        var priority: Node
+        /// The next index of an array; negative for an object.
+        var nextIndex: Int
+        var isFirst = true
+    }
+
+    private let form: Form
+    private var first: Node?
+    private var levels: [Level] = []
+
+    public init(_ node: Node, _ form: Form = Form()) {
+        first = node
+        self.form = form
+    }
+
+    /// Whether all has been written.
+    public var isDone: Bool { first == nil && levels.isEmpty }
+
+    /// Goes on until everything, or at least `bytes` more, has been appended. Exceeds that by at most one leaf with its key.
+    public mutating func write(to writer: inout JSONWriter, atLeast bytes: Int) {
+        let enough = bytes < .max - writer.bytes.count ? writer.bytes.count + bytes : .max
+        if let node = first {
+            first = nil
+            begin(node, &writer)
+        }
+        while !levels.isEmpty, writer.bytes.count < enough {
+            let top = levels.count - 1
+            guard let (key, node) = levels[top].children.next() else {
+                end(&writer)
+                continue
+            }
+            if levels[top].nextIndex >= 0 {
+                let index = Int(key.integer ?? 0)
+                while levels[top].nextIndex < index {
+                    separate(&writer)
+                    writer.raw("null")
+                    levels[top].nextIndex += 1
+                }
+                levels[top].nextIndex += 1
+                separate(&writer)
+            } else {
+                separate(&writer)
+                name(key.text, &writer)
+            }
+            begin(node, &writer)
+        }
+    }
+
+    /// Writes a leaf, or the beginning of a container.
+    @inline(__always)
+    private mutating func begin(_ node: Node, _ writer: inout JSONWriter) {
+        switch node {
+        case .object(let object):
+            let priority = form.showsPriorities ? object.priority : .null
+            let isArray = form.showsArrays && priority.isNull && object.children.isArray
+            writer.raw(isArray ? "[" : "{")
+            levels.append(Level(children: object.children.makeIterator(), priority: priority, nextIndex: isArray ? 0 : -1))
+        case .prioritized(let leaf):
+            guard form.showsPriorities else { return writer.node(leaf.leaf) }
+            levels.append(Level(children: ChildMap().makeIterator(), priority: leaf.priority, nextIndex: -1))
+            writer.raw("{")
+            separate(&writer)
+            name(".value", &writer)
+            writer.node(leaf.leaf)
+        default: writer.node(node)
+        }
+    }
+
+    private mutating func end(_ writer: inout JSONWriter) {
+        let priority = levels[levels.count - 1].priority
+        if priority.exists {
+            separate(&writer)
+            name(".priority", &writer)
+            writer.node(priority)
+        }
+        let level = levels.removeLast()
+        breakLine(&writer)
+        writer.raw(level.nextIndex >= 0 ? "]" : "}")
+    }
+
+    @inline(__always)
+    private mutating func separate(_ writer: inout JSONWriter) {
+        let top = levels.count - 1
+        if !levels[top].isFirst { writer.raw(",") }
+        levels[top].isFirst = false
+        breakLine(&writer)
+    }
+
+    @inline(__always)
+    private func name(_ name: Text, _ writer: inout JSONWriter) {
+        writer.string(name)
+        form.isPretty ? writer.raw(" : ") : writer.raw(":")
+    }
+
+    @inline(__always)
+    private func breakLine(_ writer: inout JSONWriter) {
+        guard form.isPretty else { return }
+        writer.raw("\n")
+        for _ in levels { writer.raw("  ") }
+    }
+}
+
+extension JSONWriter {
+    /// A node in the form of REST.
+    public mutating func rest(_ node: Node, _ form: NodeEncoder.Form = NodeEncoder.Form()) {
+        var encoder = NodeEncoder(node, form)
+        encoder.write(to: &self, atLeast: .max)
+    }
+}
+
+extension ChildMap {
+    /// Whether REST shows the children as an array: all keys are plain indexes, and more than half of them up to the last exist
+    /// (contract §4.4). O(log n), or O(n) when the last key is a number.
+    public var isArray: Bool {
+        // Keys that read as integers come first, so the last one tells whether all do.
+        guard let last = root?.lastEntry.key ?? flat.last?.key, let highest = last.integer, Int(highest) < 2 * count else { return false }
+        return allSatisfy { $0.key.isIndex }
+    }
+}
+
+extension Key {
+    /// `0|[1-9][0-9]*`
+    fileprivate var isIndex: Bool {
+        guard integer != nil else { return false }
+        return text.withBytes { $0.first == UInt8(ascii: "0") ? $0.count == 1 : $0.first != UInt8(ascii: "-") }
+    }
+}
+
+extension Node {
+    /// Whether the node's REST form has more than `limit` bytes, escapes in strings and white space not counted. O(nodes) up to
+    /// the limit; nothing is written.
+    public func isLarger(than limit: Int) -> Bool {
+        var left = limit
+        return !withUnsafePointer(to: self) { NodeCursor($0).takesAtMost(&left) }
+    }
+}
+
+extension NodeCursor {
+    /// Takes the bytes of the node from `left`; false as soon as none are left.
+    fileprivate func takesAtMost(_ left: inout Int) -> Bool {
+        switch kind {
+        case .null, .bool: left -= 4
+        case .int(let value): left -= value.magnitude < 10 ? 1 : value.magnitude < 1000 ? 3 : 10
+        case .double: left -= 8
+        case .text(let text): left -= text.pointee.string.utf8.count + 2
+        case .prioritized: left -= 8
+        case .object:
+            left -= 2
+            return allChildren { key, child in
+                left -= key.pointee.text.string.utf8.count + 4
+                return child.takesAtMost(&left)
+            }
+        }
+        return left >= 0
+    }
+}
+
+extension Node {
+    /// The node with every child replaced by `true`; a leaf as it is (`shallow=true`, contract §7.2). O(log n + children named)
+    /// - Parameters:
+    ///   - after: only children behind this key.
+    ///   - limit: at most so many, the first or the last of them.
+    public func named(after: Key? = nil, limit: Int? = nil, keepsLast: Bool = false) -> Node {
+        guard case .object(let object) = self else { return leaf }
+        var entries = ContiguousArray<ChildMap.Entry>()
+        var left = limit ?? .max
+        if keepsLast {
+            for (key, _) in object.children.descending() {
+                if left == 0 { break }
+                if let after, !(after < key) { break }
+                entries.append(ChildMap.Entry(key: key, node: .bool(true)))
+                left -= 1
+            }
+            entries.reverse()
+        } else {
+            for (key, _) in object.children.ascending(from: after) where key != after {
+                if left == 0 { break }
+                entries.append(ChildMap.Entry(key: key, node: .bool(true)))
+                left -= 1
+            }
+        }
+        return entries.isEmpty ? .null : .object(ObjectNode(children: ChildMap(sorted: entries)))
+    }
+}

@@ -1,0 +1,60 @@
+import GRDB
+
+/// The rows of a namespace's batches after a commit, checked to follow each other without a gap.
+struct StoredBatches {
+    let namespace: Int64
+    let after: UInt64
+
+    /// A batch, or a part of one that was too large for one row.
+    struct Part {
+        let sequence: UInt64
+        let previous: UInt64
+        let isLast: Bool
+        /// Valid while it is handed over.
+        let operations: UnsafeRawBufferPointer
+        let check: DecodingPipeline.Check
+    }
+
+    /// Hands over all parts in order.
+    /// - Throws: `PlaceFault` where a row is missing; the checksums are left to the receiver.
+    func forEach(_ db: Database, _ body: (Part) throws -> Void) throws {
+        var last = after
+        /// The batch whose parts are being read, and the number of the next part.
+        var open: (sequence: UInt64, part: Int)?
+        let rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT sequence, previous, part, more, checksum, operations FROM batch
+                WHERE namespace = ? AND sequence > ? ORDER BY sequence, part
+                """, arguments: [namespace, Int64(clamping: after)])
+        while let row = try rows.next() {
+            guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored), open == nil || open?.sequence == sequence,
+                let previous = Int64.fromDatabaseValue(row[1]), UInt64(exactly: previous) == last,
+                let part = Int.fromDatabaseValue(row[2]), part == open?.part ?? 0, let more = Int.fromDatabaseValue(row[3])
+            else { throw PlaceFault(place: "batch after commit \(last)") }
+            let checksum = Int64.fromDatabaseValue(row[4])
+            let before = last
+            try row.withBytes(5) { bytes in
+                let check = DecodingPipeline.Check(checksum: checksum, prefix: Self.prefix(previous: before, sequence: sequence, part: part, isLast: more == 0)) {
+                    "batch of commit \(sequence)"
+                }
+                try body(Part(sequence: sequence, previous: before, isLast: more == 0, operations: bytes, check: check))
+            }
+            open = more == 0 ? nil : (sequence, part + 1)
+            if more == 0 { last = sequence }
+        }
+        if let open { throw PlaceFault(place: "batch of commit \(open.sequence)") }
+    }
+
+    /// What a row's checksum is over besides its bytes. One row's batch is as it was before batches had parts.
+    static func prefix(previous: UInt64, sequence: UInt64, part: Int, isLast: Bool) -> [UInt64] {
+        part == 0 && isLast ? [previous, sequence] : [previous, sequence, UInt64(part) << 1 | (isLast ? 0 : 1)]
+    }
+
+    static func checksum(_ bytes: [UInt8], previous: UInt64, sequence: UInt64, part: Int, isLast: Bool) -> UInt32 {
+        var crc = CRC32()
+        for number in prefix(previous: previous, sequence: sequence, part: part, isLast: isLast) { crc.add(number) }
+        bytes.withUnsafeBytes { crc.add($0) }
+        return crc.value
+    }
+}

@@ -1,0 +1,102 @@
+import Dispatch
+import JSONTree
+
+/// Decodes stored entries on the other cores while the caller reads on and applies what is ready, in order.
+///
+///     caller        read 5 ─ read 6 ─ apply 1 ─ read 7 ─ apply 2 ─ …
+///     the others    decode 2, 3, 4 …
+///
+/// Not for a queue that something waits for: `add` and `finish` block.
+final class DecodingPipeline {
+    private let apply: ([JournalOperation], _ isBatch: Bool) -> Void
+    private var open = Job()
+    private var jobs: [Job] = []
+    private var first = 0
+    private let workers = DispatchQueue(label: "vigla.journal.decoding", attributes: .concurrent)
+
+    /// A job is begun when it has so many bytes.
+    private static let jobBytes = 128 << 10
+    /// Jobs that are decoded or wait to be applied.
+    private let depth = 2 * max(2, ProcessorCount.active)
+
+    /// What a row must be, and what to call it if it is not.
+    struct Check: Sendable {
+        let checksum: Int64?
+        /// What the checksum is over besides the bytes.
+        let prefix: [UInt64]
+        let place: @Sendable () -> String
+    }
+
+    private final class Job: @unchecked Sendable {
+        // Sendable: filled by one thread, decoded by another, read again by the first when that has ended.
+        var bytes: [UInt8] = []
+        var rows: [(range: Range<Int>, check: Check)] = []
+        var isBatch = false
+        var operations: [JournalOperation] = []
+        /// The place that does not fit.
+        var fault: String?
+        var work: DispatchWorkItem?
+
+        func decode() {
+            bytes.withUnsafeBytes { all in
+                for (range, check) in rows {
+                    let row = UnsafeRawBufferPointer(rebasing: all[range])
+                    var crc = CRC32()
+                    for number in check.prefix { crc.add(number) }
+                    crc.add(row)
+                    guard check.checksum == Int64(crc.value) else { return fault = check.place() }
+                    do throws(EntryFault) { try operations.append(entries: row) } catch { return fault = "\(check.place()), byte \(error.offset)" }
+                }
+            }
+            bytes = []
+        }
+    }
+
+    /// - Parameter apply: called on the caller's thread with what rows say, in their order.
+    init(apply: @escaping ([JournalOperation], _ isBatch: Bool) -> Void) { self.apply = apply }
+
+    /// Takes a row. Blocks while enough is under way.
+    /// - Throws: the place of an earlier row that does not fit.
+    func add(_ row: UnsafeRawBufferPointer, isBatch: Bool, _ check: Check) throws(PlaceFault) {
+        if open.isBatch != isBatch || open.bytes.count + row.count > Self.jobBytes { try begin() }
+        open.isBatch = isBatch
+        let start = open.bytes.count
+        open.bytes.append(contentsOf: row)
+        open.rows.append((start..<open.bytes.count, check))
+    }
+
+    /// Applies everything that was added.
+    func finish() throws(PlaceFault) {
+        try begin()
+        while first < jobs.count { try applyFirst() }
+    }
+
+    private func begin() throws(PlaceFault) {
+        if open.rows.isEmpty { return }
+        let job = open
+        open = Job()
+        let work = DispatchWorkItem { job.decode() }
+        job.work = work
+        jobs.append(job)
+        workers.async(execute: work)
+        if jobs.count - first >= depth { try applyFirst() }
+    }
+
+    private func applyFirst() throws(PlaceFault) {
+        let job = jobs[first]
+        job.work?.wait()
+        if let place = job.fault { throw PlaceFault(place: place) }
+        apply(job.operations, job.isBatch)
+        job.operations = []
+        first += 1
+        if first > 64 {
+            jobs.removeFirst(first)
+            first = 0
+        }
+    }
+}
+
+/// Something stored that is not what was written.
+struct PlaceFault: Error {
+    let place: String
+}

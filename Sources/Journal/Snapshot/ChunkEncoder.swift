@@ -1,0 +1,130 @@
+import JSONTree
+
+/// How a tree is cut into chunks; estimates in bytes of JSON.
+struct ChunkSizes: Sendable {
+    /// A chunk with so many bytes takes no further member. Escapes and one long string may make it longer.
+    var full = 256 << 10
+    /// Subtrees up to this estimate are written whole; a larger one is entered, and its children are members of their own.
+    var member = 32 << 10
+}
+
+/// Writes a part of a tree as stored entries: what lies between two places in the order in which a walk meets them, a node
+/// before its children.
+///
+///     {a: small, b: HUGE, c: small}     ["a","",{"a":…}] ["a","b",{…   |   …}] ["a","",{"c":…}]
+///                                       chunk from /                   chunk from /b/k7
+///
+/// An object's priority follows its last child.
+struct ChunkEncoder {
+    private let root: Node
+    private let sizes: ChunkSizes
+    private var writer = JSONWriter(reservingCapacity: 1024)
+    /// The object whose run of children is open.
+    private var run: Path?
+    /// Where the next chunk begins, when this one is full.
+    private var next: Path?
+
+    init(_ root: Node, sizes: ChunkSizes) {
+        self.root = root
+        self.sizes = sizes
+    }
+
+    /// The entries, empty when nothing lies in the part.
+    private(set) var bytes: [UInt8] {
+        get { writer.bytes }
+        set { writer.bytes = newValue }
+    }
+
+    /// Writes as much of a part as fits one chunk, at least one member. O(depth · log n) plus what is written.
+    /// - Parameters:
+    ///   - start: the first place of the part.
+    ///   - end: the first place behind it; nil for everything.
+    /// - Returns: the first place that was left for the next chunk; nil when the part is complete.
+    mutating func encode(from start: Path, to end: Path?) -> Path? {
+        bytes.removeAll(keepingCapacity: true)
+        next = nil
+        if let object = root.object {
+            _ = enter(object, at: .root, from: start.keys[...], to: end?.keys[...])
+        } else if root.exists, start.isRoot {
+            writer.entry(.set, at: .root, root)
+        }
+        endRun()
+        if !bytes.isEmpty { writer.raw("]") }
+        return next
+    }
+
+    /// Writes an object's children.
+    /// - Parameters:
+    ///   - lower: keys from the object to the first place of the part; empty when it begins at the object or before.
+    ///   - upper: keys from the object to the first place behind the part; nil when it ends behind the object.
+    /// - Returns: false when the chunk is full.
+    private mutating func enter(_ object: ObjectNode, at path: Path, from lower: ArraySlice<Key>, to upper: ArraySlice<Key>?) -> Bool {
+        for (key, child) in object.children.ascending(from: lower.first) {
+            let from = key == lower.first ? lower.dropFirst() : []
+            var to: ArraySlice<Key>?
+            if let bound = upper?.first, key >= bound {
+                guard key == bound, let rest = upper?.dropFirst(), !rest.isEmpty else { return true }
+                to = rest
+            }
+            if let inner = child.object, !from.isEmpty || to != nil || !child.isSmall(within: sizes.member) {
+                guard enter(inner, at: path.appending(key), from: from, to: to) else { return false }
+            } else if from.isEmpty {
+                guard add(key, child, to: path) else { return false }
+            }
+        }
+        if upper == nil, object.priority.exists {
+            endRun()
+            writer.entry(.priority, at: path, object.priority)
+        }
+        return true
+    }
+
+    private mutating func add(_ key: Key, _ node: Node, to path: Path) -> Bool {
+        // Not an object and yet large: one long string, which stands alone.
+        let isLong = node.object == nil && !node.isSmall(within: sizes.member)
+        if bytes.count >= sizes.full || isLong && !bytes.isEmpty {
+            next = path.appending(key)
+            return false
+        }
+        if run == path {
+            writer.raw(",")
+        } else {
+            endRun()
+            writer.beginEntry(.add, at: path)
+            writer.raw("{")
+            run = path
+        }
+        writer.string(key.text)
+        writer.raw(":")
+        writer.node(node)
+        return true
+    }
+
+    private mutating func endRun() {
+        if run != nil { writer.raw("}]") }
+        run = nil
+    }
+}
+
+extension Node {
+    /// Whether the node's text is estimated to have at most so many bytes, escapes not counted. O(bytes)
+    func isSmall(within bytes: Int) -> Bool {
+        var room = bytes
+        return fits(&room)
+    }
+
+    private func fits(_ room: inout Int) -> Bool {
+        switch self {
+        case .string(let text): room -= text.utf8Count + 2
+        case .prioritized(let leaf): return leaf.leaf.fits(&room) && leaf.priority.fits(&room)
+        case .object(let object):
+            if !object.priority.fits(&room) { return false }
+            for (key, child) in object.children {
+                room -= key.text.utf8Count + 4
+                guard room >= 0, child.fits(&room) else { return false }
+            }
+        default: room -= 8
+        }
+        return room >= 0
+    }
+}

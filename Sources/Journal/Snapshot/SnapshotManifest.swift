@@ -1,0 +1,89 @@
+import JSONTree
+
+/// The list of a snapshot's chunks: one row, so that a new snapshot takes the place of the old one in an instant.
+///
+///     {"tree":[[17,262201,3735928559,""],[18,91244,195948557,"posts/k7"]],"pending":[[21,120,4207849484]]}
+///
+/// Each is a row's id, its bytes and their checksum; in the tree followed by the first place that it covers.
+struct SnapshotManifest: Sendable, Equatable {
+    var tree: [ChunkLayout.Part] = []
+    /// What sessions leave behind.
+    var pending: [StoredChunk] = []
+    /// Whether the chunks' places are known; those of a format before 4 have none, and are all written anew.
+    var hasPlaces = true
+
+    var bytes: Int { tree.reduce(0) { $0 + $1.chunk.bytes } + pending.reduce(0) { $0 + $1.bytes } }
+    /// All chunks in the order in which they are applied.
+    var chunks: [StoredChunk] { tree.map(\.chunk) + pending }
+
+    func encoded() -> [UInt8] {
+        var writer = JSONWriter(reservingCapacity: 64 + tree.count * 64)
+        writer.raw("{\"tree\":[")
+        for (i, part) in tree.enumerated() {
+            if i > 0 { writer.raw(",") }
+            writer.chunk(part.chunk)
+            if hasPlaces {
+                writer.raw(",")
+                writer.path(part.start.keys)
+            }
+            writer.raw("]")
+        }
+        writer.raw("],\"pending\":[")
+        for (i, chunk) in pending.enumerated() {
+            if i > 0 { writer.raw(",") }
+            writer.chunk(chunk)
+            writer.raw("]")
+        }
+        writer.raw("]}")
+        return writer.bytes
+    }
+
+    /// - Throws: what is no manifest.
+    init(_ bytes: UnsafeRawBufferPointer) throws(EntryFault) {
+        var reader = JSONReader(bytes)
+        do throws(JSONError) {
+            try reader.beginObject()
+            while let name = try reader.nextName() {
+                try reader.beginArray()
+                while try reader.nextElement() {
+                    let (chunk, start) = try reader.chunk()
+                    if name == "pending" {
+                        pending.append(chunk)
+                    } else {
+                        if start == nil { hasPlaces = false }
+                        tree.append(ChunkLayout.Part(start: start ?? .root, chunk: chunk))
+                    }
+                }
+            }
+            try reader.expectEnd()
+        } catch { throw EntryFault(offset: error.offset) }
+    }
+
+    init() {}
+}
+
+extension JSONWriter {
+    /// Without the closing bracket.
+    fileprivate mutating func chunk(_ chunk: StoredChunk) {
+        raw("[")
+        int(chunk.id)
+        raw(",")
+        int(Int64(chunk.bytes))
+        raw(",")
+        int(Int64(chunk.checksum))
+    }
+}
+
+extension JSONReader {
+    fileprivate mutating func chunk() throws(JSONError) -> (StoredChunk, Path?) {
+        let start = offset
+        try beginArray()
+        var numbers: [Int64] = []
+        var place: Path?
+        while try nextElement() {
+            if numbers.count < 3 { numbers.append(try int()) } else { place = try storedPath() }
+        }
+        guard numbers.count == 3, let bytes = Int(exactly: numbers[1]), let checksum = UInt32(exactly: numbers[2]) else { throw .malformed(offset: start) }
+        return (StoredChunk(id: numbers[0], bytes: bytes, checksum: checksum), place)
+    }
+}

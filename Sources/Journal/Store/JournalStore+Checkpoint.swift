@@ -1,0 +1,37 @@
+import GRDB
+
+/// SQLite's log is copied into the database from time to time, so that it does not grow for ever. That takes milliseconds to
+/// tens of them: it happens on a connection of its own, beside the commits, and only the little that was committed meanwhile
+/// is copied between two of them. Then the next commit begins the log anew.
+extension JournalStore {
+    /// Bytes of log from which on a copy is worth it.
+    private static let dueBytes = 4 << 20
+    /// So much is copied between two commits.
+    private static let restBytes = 512 << 10
+    /// The log grows no further, whatever a commit has to wait.
+    private static let maxBytes = 256 << 20
+
+    /// On the journal queue.
+    func checkpointIfDue() {
+        guard logBytes > Self.dueBytes, !isCheckpointing else { return }
+        isCheckpointing = true
+        let before = logBytes
+        checkpointer.asyncWriteWithoutTransaction { [self] copying in
+            FaultPoint.pass(.checkpoint)
+            let isCopied = (try? copying.checkpoint(.passive)) != nil
+            database.asyncWriteWithoutTransaction { [self] db in
+                isCheckpointing = false
+                // A failure costs nothing now: the log keeps everything, and a later commit tries again.
+                guard isCopied else { return }
+                grownBytes += before
+                logBytes -= before
+                if logBytes <= Self.restBytes || grownBytes > Self.maxBytes {
+                    if logBytes > 0 { _ = try? db.checkpoint(.passive) }
+                    (logBytes, grownBytes) = (0, 0)
+                } else {
+                    checkpointIfDue()
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+public import HTTPTypes
+import JSONTree
+
+/// Why a REST request is refused, in the contract's words (§7.5). Nothing of the request was carried out.
+public struct RESTRefusal: Error, Sendable, Hashable {
+    public var status: HTTPResponse.Status
+    /// What `error` says in the answer's body.
+    public var text: String
+
+    public init(_ status: HTTPResponse.Status, _ text: String) {
+        self.status = status
+        self.text = text
+    }
+
+    static func bad(_ text: String) -> RESTRefusal { RESTRefusal(.badRequest, text) }
+
+    static let badPath = bad("Invalid path: Invalid token in path")
+    static let badData = bad("Invalid data; couldn't parse JSON object, array, or value.")
+    static let noObject = bad("Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?")
+    static let noData = bad("Error: No data supplied.")
+    static let badOrder = bad("orderBy must be a valid JSON encoded path")
+    static let noOrder = bad("orderBy must be defined when other query parameters are defined")
+    static let badBound = bad("Constraint index field must be a JSON primitive")
+    static let badKeyBound = bad("Provided key index type is invalid, must be string")
+    static let bothLimits = bad("Only one of limitToFirst and limitToLast may be specified")
+    static let equalAndBound = bad("equalTo cannot be specified in addition to startAfter, startAt, endAt, or endBefore")
+    static let mixedCondition = bad(
+        "Mixing 'shallow', querying parameters or 'print=silent' and if-match or if-none-match requests is not supported")
+    static let mixedETag = bad("Mixing 'shallow' and etag requests is not supported")
+
+    public static let writeTooBig = bad("Data to write exceeds the maximum size that can be modified with a single request.")
+    public static let readTooBig = bad("The specified payload is too large, please request a location with less data.")
+    public static let tookTooLong = bad("The read took longer than the request's timeout; ask for less, or raise it (at most 15min).")
+
+    /// The error as REST clients parse it (contract §7.4).
+    public var body: [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\n  \"error\" : ")
+        writer.string(text)
+        writer.raw("\n}\n")
+        return writer.bytes
+    }
+}

@@ -1,0 +1,89 @@
+public import JSONTree
+
+/// A request to `/<path>.json`, with everything its address and fields say (contract §7.1–§7.3). Pure: what it may do and
+/// what it leads to is decided elsewhere.
+public struct RESTRequest: Sendable {
+    public enum Method: Sendable, Hashable {
+        case get, put, patch, post, delete
+    }
+
+    public var method: Method
+    /// HEAD: answered as GET, without the body.
+    public var isHead = false
+    public var path: Path
+    /// The priority of the place, for `/path/.priority.json`.
+    public var part = TreeWrite.Part.node
+    /// Nil for the whole place.
+    public var query: TreeQuery?
+    public var shallow: Shallow?
+    public var form = NodeEncoder.Form()
+    /// `print=silent`: 204 without a body.
+    public var isSilent = false
+    /// JSONP: the function to call.
+    public var callback: String?
+    /// The file name that a browser shall store the answer under.
+    public var download: String?
+    /// How long a read may take. Default and at most 15 minutes.
+    public var timeoutMs = RESTRequest.longestTimeoutMs
+    /// Nil leaves it to the setting `defaultWriteSizeLimit`.
+    public var writeSize: WriteSize?
+    public var credential: String?
+    /// The identity that rules are to be applied as, if the credential is an administrator's; `.some(.null)` for nobody.
+    public var override: Node?
+    /// `X-Firebase-ETag: true`
+    public var wantsETag = false
+    public var ifMatch: ETag?
+    public var ifNoneMatch: ETag?
+    /// GET with `Accept: text/event-stream`.
+    public var isStream = false
+
+    static let longestTimeoutMs = 15 * 60 * 1000
+
+    /// Each child is only named. Limits are by key (the command-line tool of the SDKs asks so).
+    public struct Shallow: Sendable, Hashable {
+        public var limit: Int?
+        public var keepsLast = false
+        /// Only children behind this key.
+        public var startAfter: Key?
+    }
+
+    /// `writeSizeLimit`: how long a write may take the hub, as the bytes that it can carry out in that time at 10 MB/s.
+    /// Removing costs nothing here.
+    public enum WriteSize: String, Sendable, CaseIterable {
+        case tiny, small, medium, large, unlimited
+
+        /// Bytes of the request's body.
+        public var bytes: Int {
+            switch self {
+            case .tiny: 10 << 20
+            case .small: 100 << 20
+            case .medium, .large, .unlimited: .max
+            }
+        }
+    }
+
+    /// Names the content of a place: its hash, `null_etag` for nothing (contract §7.3).
+    public struct ETag: Sendable, Hashable {
+        /// Empty for nothing.
+        public var hash: String
+
+        public init(hash: String) { self.hash = hash }
+
+        /// As a header says it; quotes are let go.
+        init(field: String) {
+            var text = Substring(field.trimmed)
+            if text.count >= 2, text.first == "\"", text.last == "\"" { text = text.dropFirst().dropLast() }
+            hash = text == "null_etag" ? "" : text.isEmpty ? "?" : String(text)
+        }
+
+        public var text: String { hash.isEmpty ? "null_etag" : hash }
+    }
+}
+
+extension String {
+    fileprivate var trimmed: Substring {
+        let start = firstIndex { $0 != " " && $0 != "\t" } ?? endIndex
+        let end = lastIndex { $0 != " " && $0 != "\t" }.map { index(after: $0) } ?? endIndex
+        return self[start..<max(start, end)]
+    }
+}

@@ -1,0 +1,254 @@
+import JSONTree
+import Synchronization
+import Testing
+
+@testable import Journal
+
+/// What every journal must do. A further implementation is one more case of `Kind`.
+@Suite struct JournalContractTests {
+    enum Kind: CaseIterable { case memory, sqlite }
+
+    /// A journal with all that it needs to be opened again.
+    private final class Bench {
+        let kind: Kind
+        let folder: TemporaryFolder
+        private var store: JournalStore?
+        private(set) var journal: any Journal
+
+        init(_ kind: Kind) throws {
+            self.kind = kind
+            folder = try TemporaryFolder()
+            switch kind {
+            case .memory: journal = MemoryJournal()
+            case .sqlite:
+                let store = try JournalStore.open(folder: folder.path)
+                self.store = store
+                journal = store.journal(for: "main")
+            }
+        }
+
+        /// Makes it possible to let go of everything so far.
+        func prepareTruncation(_ snapshot: JournalSnapshot) async throws {
+            if let journal = journal as? SQLiteJournal { try await journal.store(snapshot) }
+        }
+
+        /// Whether it has another life.
+        func restart() throws -> Bool {
+            guard let old = store else { return false }
+            try old.close()
+            let store = try JournalStore.open(folder: folder.path)
+            self.store = store
+            journal = store.journal(for: "main")
+            return true
+        }
+
+        func end() throws { try store?.close() }
+    }
+
+    /// A follower that remembers what it hears.
+    private final class Heard: Sendable {
+        private struct State {
+            var batches: [JournalBatch] = []
+            var end: JournalError?
+            var waiting: (until: UInt64?, continuation: CheckedContinuation<Void, Never>)?
+        }
+
+        private let state = Mutex(State())
+
+        func hear(_ event: TailEvent) {
+            let continuation = state.withLock { state -> CheckedContinuation<Void, Never>? in
+                switch event {
+                case .batch(let batch): state.batches.append(batch)
+                case .end(let error): state.end = error
+                }
+                guard let waiting = state.waiting, state.end != nil || waiting.until.map({ $0 == state.batches.last?.sequence }) ?? false else { return nil }
+                state.waiting = nil
+                return waiting.continuation
+            }
+            continuation?.resume()
+        }
+
+        /// Waits for a batch, or with nil for the end.
+        func wait(until sequence: UInt64?) async {
+            await withCheckedContinuation { continuation in
+                let isThere = state.withLock { state in
+                    if state.end != nil || sequence != nil && state.batches.last?.sequence == sequence { return true }
+                    state.waiting = (sequence, continuation)
+                    return false
+                }
+                if isThere { continuation.resume() }
+            }
+        }
+
+        var batches: [JournalBatch] { state.withLock { $0.batches } }
+        var end: JournalError? { state.withLock { $0.end } }
+    }
+
+    private func batch(_ sequence: UInt64, after last: UInt64? = nil) -> JournalBatch {
+        JournalBatch(sequence: sequence, after: last ?? sequence - 1, operations: [.set("n", .int(Int64(clamping: sequence)))])
+    }
+
+    private func ended(_ journal: any Journal, from position: UInt64) async -> JournalError? {
+        let heard = Heard()
+        journal.tail(from: position) { heard.hear($0) }
+        await heard.wait(until: nil)
+        return heard.end
+    }
+
+    @Test(arguments: Kind.allCases) func appends_complete_inTheirOrder(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        let completions = Completions()
+        await withCheckedContinuation { continuation in
+            for i in 1...200 {
+                let record = completions.record(i)
+                bench.journal.append(batch(UInt64(i))) { result in
+                    record(result)
+                    if i == 200 { continuation.resume() }
+                }
+            }
+        }
+        #expect(completions.labels == Array(1...200) && completions.results.allSatisfy { (try? $0.get()) != nil })
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func batch_thatDoesNotFollow_isRefusedWithEverythingOnTop(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        let completions = Completions()
+        await withCheckedContinuation { continuation in
+            bench.journal.append(batch(1), completion: completions.record(0))
+            bench.journal.append(batch(3), completion: completions.record(1))
+            bench.journal.append(batch(4), completion: completions.record(2))
+            bench.journal.append(batch(1, after: 1), completion: completions.record(3))
+            bench.journal.append(batch(.max, after: 1), completion: completions.record(4))
+            let record = completions.record(5)
+            bench.journal.append(batch(7, after: 1)) { result in
+                record(result)
+                continuation.resume()
+            }
+        }
+        let failures = completions.results.map { result -> JournalError? in if case .failure(let error) = result { error } else { nil } }
+        #expect(failures == [nil, .conflict(expected: 2, last: 1), .conflict(expected: 3, last: 1), .conflict(expected: 1, last: 1), .conflict(expected: 1, last: 1), nil])
+        let heard = Heard()
+        bench.journal.tail(from: 0) { heard.hear($0) }
+        await heard.wait(until: 7)
+        #expect(heard.batches == [batch(1), batch(7, after: 1)])
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func tail_fromAnyPoint_isCompleteAndInOrder(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        var writer = Writer(bench.journal, seed: 3)
+        var batches: [JournalBatch] = []
+        for _ in 0..<40 {
+            batches.append(writer.batch())
+            try await bench.journal.store(batches[batches.count - 1])
+        }
+        let followers = [0, 1, 17, 39, 40].map { skipped in
+            let heard = Heard()
+            bench.journal.tail(from: skipped == 0 ? 0 : batches[skipped - 1].sequence) { heard.hear($0) }
+            return (skipped: skipped, heard: heard)
+        }
+        for _ in 0..<40 {
+            batches.append(writer.batch())
+            try await bench.journal.store(batches[batches.count - 1])
+        }
+        for follower in followers {
+            await follower.heard.wait(until: writer.sequence)
+            #expect(follower.heard.batches == Array(batches[follower.skipped...]) && follower.heard.end == nil)
+        }
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func tail_thatBeginsWhileBatchesCome_missesNone(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        let followers = (0..<20).map { _ in Heard() }
+        await withCheckedContinuation { continuation in
+            for i in UInt64(1)...400 {
+                bench.journal.append(batch(i)) { _ in if i == 400 { continuation.resume() } }
+                if i % 20 == 0 { bench.journal.tail(from: 0) { followers[Int(i / 20) - 1].hear($0) } }
+            }
+        }
+        for heard in followers {
+            await heard.wait(until: 400)
+            #expect(heard.batches.map(\.sequence) == Array(1...400))
+        }
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func tail_cancelled_hearsNothingMore(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        let (heard, other) = (Heard(), Heard())
+        let tail = bench.journal.tail(from: 0) { heard.hear($0) }
+        bench.journal.tail(from: 0) { other.hear($0) }
+        try await bench.journal.store(batch(1))
+        await heard.wait(until: 1)
+        tail.cancel()
+        try await bench.journal.store(batch(2))
+        await other.wait(until: 2)
+        #expect(heard.batches == [batch(1)] && heard.end == nil)
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func tail_fromWhereNoBatchEnds_isRefused(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        try await bench.journal.store(batch(5, after: 0))
+        try await bench.journal.store(batch(9, after: 5))
+        for position in [2, 7, 10] as [UInt64] { #expect(await ended(bench.journal, from: position) == .conflict(expected: position, last: 9)) }
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func truncated_batches_areGoneAndTheOthersThere(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        for i in UInt64(1)...10 { try await bench.journal.store(batch(i)) }
+        try await bench.prepareTruncation(JournalSnapshot(root: ["n": 10], sequence: 10))
+        for i in UInt64(11)...15 { try await bench.journal.store(batch(i)) }
+        try await withCheckedContinuation { continuation in bench.journal.truncate(upTo: 10) { continuation.resume(returning: $0) } }.get()
+        for position in [0, 9] as [UInt64] { #expect(await ended(bench.journal, from: position) == .truncated(upTo: 10)) }
+        let heard = Heard()
+        bench.journal.tail(from: 10) { heard.hear($0) }
+        try await bench.journal.store(batch(16))
+        await heard.wait(until: 16)
+        #expect(heard.batches.map(\.sequence) == Array(11...16))
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func journal_closed_refusesAndEndsItsTails(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        let heard = Heard()
+        bench.journal.tail(from: 0) { heard.hear($0) }
+        try await bench.journal.store(batch(1))
+        let completions = Completions()
+        let journal = bench.journal
+        await withCheckedContinuation { continuation in
+            journal.append(batch(2), completion: completions.record(0))
+            let record = completions.record(1)
+            journal.close { result in
+                record(result)
+                continuation.resume()
+            }
+        }
+        #expect(completions.results.allSatisfy { (try? $0.get()) != nil } && completions.labels == [0, 1])
+        await heard.wait(until: nil)
+        #expect(heard.batches == [batch(1), batch(2)] && heard.end == .closed)
+        await #expect(throws: JournalError.closed) { try await journal.store(batch(3)) }
+        await #expect(throws: JournalError.closed) { try await journal.finish() }
+        await #expect(throws: JournalError.closed) {
+            try await withCheckedContinuation { continuation in journal.truncate(upTo: 1) { continuation.resume(returning: $0) } }.get()
+        }
+        #expect(await ended(journal, from: 0) == .closed)
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func journal_restarted_goesOnWhereItWas(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        for i in UInt64(1)...5 { try await bench.journal.store(batch(i)) }
+        guard try bench.restart() else { return }
+        await #expect(throws: JournalError.conflict(expected: 4, last: 5)) { try await bench.journal.store(batch(6, after: 4)) }
+        try await bench.journal.store(batch(6))
+        let heard = Heard()
+        bench.journal.tail(from: 2) { heard.hear($0) }
+        await heard.wait(until: 6)
+        #expect(heard.batches == (3...6).map { batch($0) })
+        try bench.end()
+    }
+}
