@@ -20,7 +20,7 @@ struct Vigla: ParsableCommand {
             """,
         version: "vigla \(version)",
         subcommands: [
-            Serve.self, Get.self, Watch.self, Set.self, Update.self, Push.self, Remove.self, Rules.self, Token.self, Health.self,
+            Serve.self, Get.self, Watch.self, Set.self, Update.self, Push.self, Remove.self, Export.self, Import.self, Rules.self, Token.self, Health.self,
         ])
 
     static let version = "0.1.0"

@@ -61,6 +61,8 @@ final class RealtimeSocket {
         var frame: [UInt8] = [0x81]
         if text.count < 126 {
             frame.append(0x80 | UInt8(text.count))
+        } else if text.count < 1 << 16 {
+            frame += [0x80 | 126, UInt8(text.count >> 8), UInt8(text.count & 255)]
         } else {
             frame.append(0x80 | 127)
             for shift in stride(from: 56, through: 0, by: -8) { frame.append(UInt8(truncatingIfNeeded: text.count >> shift)) }
