@@ -108,7 +108,7 @@ let package = Package(
         .target(name: "CBaseline", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
-            "CBaseline", "CLinux", "COpenSSL", "DispatchNet", "HubEngine", "JSONTree", "SecurityRules",
+            "CBaseline", "CLinux", "COpenSSL", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Histogram", package: "hdrhistogram-swift"),
         ], swiftSettings: shared),

@@ -18,6 +18,8 @@ public enum JournalError: Error, Equatable, Sendable {
     case conflict(expected: UInt64, last: UInt64)
     /// The batches up to this number are no longer kept.
     case truncated(upTo: UInt64)
+    /// There is data already where a copy was to go.
+    case exists(path: String)
     /// The journal or its store was closed.
     case closed
 }
@@ -38,6 +40,7 @@ extension JournalError: CustomStringConvertible {
         case .disk(let reason): "The disk refused the write (\(reason)). It was not stored."
         case .conflict(let expected, let last): "The batch follows commit \(expected), but commit \(last) is the last one stored."
         case .truncated(let last): "The batches up to commit \(last) are no longer kept; a snapshot holds them."
+        case .exists(let path): "\(path) holds data already and was not touched. Choose another folder, or replace it with --replace."
         case .closed: "The journal is closed."
         }
     }

@@ -80,6 +80,12 @@ final class TestSocket {
         while true {
             if let end = unread.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound {
                 let head = String(decoding: unread[..<end], as: UTF8.self)
+                if head.lowercased().contains("\r\ntransfer-encoding: chunked") {
+                    unread.removeFirst(end)
+                    var body = ""
+                    while let piece = try chunk() { body += piece }
+                    return Response(status: Int(head.split(separator: " ")[1]) ?? 0, head: head, body: body)
+                }
                 let length = head.split(separator: "\r\n").first { $0.lowercased().hasPrefix("content-length:") }
                     .flatMap { Int($0.split(separator: ":")[1].filter { $0 != " " }) } ?? 0
                 while unread.count < end + length { unread += try readSome() }

@@ -143,7 +143,7 @@ import Testing
     private func settle(_ store: JournalStore, _ journal: SQLiteJournal) async throws {
         while true {
             let left = try await store.database.writeWithoutTransaction { db in
-                let stored = try store.registry["main"].flatMap { try store.storedManifest(of: $0.id, db)?.manifest.chunks.count } ?? 0
+                let stored = try store.registry["main"].flatMap { try JournalStore.storedManifest(of: $0.id, db)?.manifest.chunks.count } ?? 0
                 let old = try Int.fetchOne(db, sql: "SELECT count(*) FROM batch WHERE sequence <= (SELECT sequence FROM snapshot)") ?? 0
                 return try (Int.fetchOne(db, sql: "SELECT count(*) FROM chunk") ?? 0) - stored + old
             }

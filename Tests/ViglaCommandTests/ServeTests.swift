@@ -28,6 +28,17 @@ import Testing
         #expect(try Command.run("set", hub.url + "/a", "1").code == 0)
     }
 
+    @Test func durability_byChoice_isSaidAtTheStart() throws {
+        let memory = try RunningHub(["--port", "0", "--durability", "memory"])
+        #expect(memory.readyLine.contains("data memory"))
+        let normal = try RunningHub(["--port", "0", "--durability", "normal"])
+        #expect(normal.readyLine.contains("data ./data") && normal.error.contains("power cut"))
+        let full = try RunningHub(["--port", "0", "--durability", "full"])
+        #expect(!full.error.contains("power cut"))
+        let both = try Command.run("serve", "--durability", "memory", "--data", "x")
+        #expect(both.code == 78 && both.error.contains("contradict"))
+    }
+
     @Test func everyOption_hasAnEnvironmentForm() throws {
         let folder = try Folder()
         let rules = try folder.file("rules.json", #"{"rules":{}}"#)

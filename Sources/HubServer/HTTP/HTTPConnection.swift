@@ -1,6 +1,7 @@
 import DispatchNet
 import HTTPTypes
 import HubEngine
+import Synchronization
 import WireProtocols
 
 /// A connection that was just accepted: HTTP requests, until one turns it into a WebSocket.
@@ -46,12 +47,16 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     private var since: Int
     /// What waited for the peer at the last look.
     private var waitingBytes = 0
+    /// Nothing more will be asked.
+    private var peerHasFinished = false
+    /// Bytes of an unfinished body, as the server counts them.
+    private var countedBytes = 0
 
     init(_ connection: Connection, server: Server) {
         self.connection = connection
         self.server = server
         lane = server.lanes[connection.loop.index]
-        parser = HTTPRequestParser(limits: server.settings.limits.http)
+        parser = HTTPRequestParser(limits: server.settings.limits.http, takesMuch: Server.isREST)
         since = lane.mark
         lane.join(self)
     }
@@ -61,20 +66,43 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         while !rest.isEmpty {
             switch state {
             case .closing, .streaming: return
-            case .answering, .opening, .congested, .sending: return unread.append(contentsOf: rest)
+            case .answering, .opening, .congested, .sending:
+                // Most peers wait for their answer, so reading is given up only now that there is something to read.
+                unread.append(contentsOf: rest)
+                connection.isReading = false
+                return
             case .upgraded(let socket): return socket.received(UnsafeMutableRawBufferPointer(rebasing: rest))
             case .http:
                 if parser.isIdle { since = lane.mark }
                 let step = parser.receive(UnsafeRawBufferPointer(rebasing: rest))
                 rest = rest.dropFirst(step.consumed)
+                countBody()
                 switch step.event {
-                case .incomplete: return
+                case .incomplete:
+                    if countedBytes > 0, server.incomingBodies.load(ordering: .relaxed) > server.settings.limits.incomingBodyBytes { refuseBody() }
+                    return
                 case .expectsContinue: connection.send(HTTPResponseEncoder.continueResponse)
                 case .request(let request): respond(to: request)
                 case .failure(let failure): finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
                 }
             }
         }
+    }
+
+    /// Keeps the server's count of bytes in unfinished bodies.
+    private func countBody() {
+        let bytes = parser.bodyBytes
+        guard bytes != countedBytes else { return }
+        server.incomingBodies.add(bytes - countedBytes, ordering: .relaxed)
+        countedBytes = bytes
+    }
+
+    /// There is no room for more of the body: whoever sends it is to try again.
+    private func refuseBody() {
+        parser = HTTPRequestParser()
+        countBody()
+        let refusal = RESTRefusal(.serviceUnavailable, "Too much is being written at the moment. Try again later.")
+        finish(RESTResponse.refusal(refusal, keepsAlive: false), .limitExceeded(503))
     }
 
     private func respond(to request: HTTPInboundRequest, mayOpen: Bool = true) {
@@ -84,14 +112,14 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
             guard request.keepsAlive else { return finish(bytes, .finished) }
             connection.send(bytes)
             // Pipelined requests are small and their answers need not be.
-            if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { pause(.congested) }
+            if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { waitForPeer() }
         case .refusal(let failure):
             finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
         case .pending(let begin):
-            pause(.answering(keepsAlive: request.keepsAlive))
+            state = .answering(keepsAlive: request.keepsAlive)
             begin(PendingAnswer(self, loop: connection.loop, keepsAlive: request.keepsAlive))
         case .opening(let namespace):
-            pause(.opening(request))
+            state = .opening(request)
             let answer = PendingAnswer(self, loop: connection.loop, keepsAlive: request.keepsAlive)
             server.hub.open(namespace) { _ in answer.opened() }
         case .upgrade(let accepted, let makeSocket):
@@ -108,7 +136,17 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         guard case .answering(let keepsAlive) = state else { return }
         guard keepsAlive, mayStay else { return finish(bytes, .finished) }
         connection.send(bytes)
-        if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { state = .congested } else { goOn() }
+        if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { waitForPeer() } else { goOn() }
+    }
+
+    /// Answers nothing more until the peer has taken what was sent.
+    private func waitForPeer() {
+        state = .congested
+        // The kernel may take all of it at this turn's flush; else `outboundDrained` goes on.
+        connection.loop.execute { [weak self] in
+            guard let self, case .congested = state, connection.isOpen, connection.bufferedBytes == 0 else { return }
+            goOn()
+        }
     }
 
     /// Gives the beginning of the pending answer, then the rest of its body as the peer takes it.
@@ -153,11 +191,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         connection.isReading = true
         respond(to: request, mayOpen: false)
         takeUnread()
-    }
-
-    private func pause(_ next: State) {
-        state = next
-        connection.isReading = false
+        if peerHasFinished, case .http = state { connection.close(.peerClosed) }
     }
 
     /// Reads on, first what came before. Whoever that leads to may pause again.
@@ -166,6 +200,17 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         since = lane.mark
         connection.isReading = true
         takeUnread()
+        if peerHasFinished, case .http = state { connection.close(.peerClosed) }
+    }
+
+    /// Whoever has asked for the last time still gets the answers.
+    func peerFinishedSending() -> HalfClose {
+        switch state {
+        case .answering, .opening, .congested, .sending:
+            peerHasFinished = true
+            return .keepWriting
+        case .http, .streaming, .upgraded, .closing: return .close
+        }
     }
 
     private func takeUnread() {
@@ -200,6 +245,8 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
 
     func ended(_ reason: CloseReason) {
         server.noteEnd(connection, reason)
+        parser = HTTPRequestParser()
+        countBody()
         switch state {
         case .upgraded(let socket): socket.ended(reason)
         case .streaming(let events): events.ended()

@@ -50,7 +50,11 @@ struct OutgoingBody: Sendable {
     }
 
     /// The next piece as it is sent.
-    mutating func nextFramed() -> [UInt8] { framed(next(Self.pieceBytes)) }
+    mutating func nextFramed() -> [UInt8] {
+        // First the piece: it decides whether it is the last.
+        let piece = next(Self.pieceBytes)
+        return framed(piece)
+    }
 
     func framed(_ piece: [UInt8]) -> [UInt8] {
         guard isChunked else { return piece }

@@ -51,7 +51,7 @@ extension Server {
     func identify(_ credential: String?, override: Node?, _ lane: Lane, _ done: @escaping (Result<Identity, Failure>) -> Void) {
         guard let credential else { return done(.success(.anonymous)) }
         let box = LoopBound(done)
-        Credentials(settings).identify(credential, override: override) { result in
+        Credentials(self).identify(credential, override: override) { result in
             if lane.loop.isOnLoop { box.value(result) } else { lane.loop.execute { box.value(result) } }
         }
     }

@@ -12,6 +12,7 @@ final class DataStore: Sendable {
 
     init(folder: String, durability: Durability, logger: Logger) throws(ServerError) {
         self.logger = logger
+        if durability == .normal { logger.notice("durability normal: a power cut may take the last moments of acknowledged writes") }
         do { store = try JournalStore.open(folder: folder, settings: .init(durability: durability)) } catch { throw .cannotOpen("\(error)") }
     }
 

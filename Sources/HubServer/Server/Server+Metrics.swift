@@ -68,6 +68,7 @@ extension Server {
             [("realtime", sessions.realtime.load(ordering: .relaxed)), ("observe", sessions.observe.load(ordering: .relaxed)),
                 ("stream", sessions.streams.load(ordering: .relaxed)),
             ])
+        page.gauge("vigla_incoming_body_bytes", "Bytes of request bodies that have come in part.", incomingBodies.load(ordering: .relaxed))
         page.gauge("vigla_long_polling_sessions", "Sessions that began by long polling.", longPolls.count)
         page.gauge("vigla_loop_inbox", "Work handed to a net loop and not begun.", label: "loop", loops.map { ("\($0.index)", $0.inboxDepth) })
 

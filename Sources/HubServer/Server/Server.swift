@@ -22,7 +22,11 @@ public final class Server: Sendable {
     let origins: OriginPolicy
     let admission: Admission
     let sessions = SessionCounts()
+    /// Bytes of request bodies that have come in part.
+    let incomingBodies = Atomic<Int>(0)
     let smallSettings = SmallSettings()
+    /// Credentials of administrators.
+    public let secrets: Secrets
     private let group: EventLoopGroup
     private let listener: Listener
     /// Speaks TLS beside the plain one.
@@ -64,6 +68,7 @@ public final class Server: Sendable {
         }
         self.store = store
         settingStore = store?.settings ?? MemorySettings()
+        do { secrets = try Secrets(settingStore) } catch { throw .cannotOpen("\(error)") }
         let rulesInForce = RulesInForce(
             settings.rules, file: settings.rulesFile, settings: settingStore, isDurable: store != nil, logger: logger)
         self.rulesInForce = rulesInForce

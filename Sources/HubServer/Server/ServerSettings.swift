@@ -87,8 +87,9 @@ public struct ServerLimits: Sendable {
     /// Bytes per second that the body of a request must bring on average, after `requestSeconds`. Default 8 KiB.
     public var bodyBytesPerSecond = 8 << 10
 
-    public init() {
-        // A body that is read has somewhere to go only below `/.console` and the sockets, so none is large yet.
-        http.bodyBytes = 1 << 20
-    }
+    /// Bytes of request bodies of all connections that have come in part; over it those that bring more are answered with 503.
+    /// Default 1 GiB.
+    public var incomingBodyBytes = 1 << 30
+
+    public init() {}
 }

@@ -1,16 +1,19 @@
 import HubEngine
 import JSONTree
 
-/// Turns a credential into an identity (contract §8.1). The constant `owner` is the administrator of a development server,
+/// Turns a credential into an identity (contract §8.1). A database secret is an administrator's. The constant `owner` is the administrator of a development server,
 /// which also trusts unsigned tokens as the SDKs' emulator mode sends them, however old they are; signed tokens are somebody
 /// else's to check.
 struct Credentials {
     let isDev: Bool
     let tokens: (any TokenVerifier)?
+    let secrets: Secrets
     /// See `ServerLimits.tokenLeewaySeconds`.
     let leewaySeconds: Int
 
-    init(_ settings: ServerSettings) {
+    init(_ server: Server) {
+        let settings = server.settings
+        secrets = server.secrets
         isDev = settings.isDev
         tokens = settings.tokens
         leewaySeconds = settings.limits.tokenLeewaySeconds
@@ -26,6 +29,7 @@ struct Credentials {
         if credential == "owner" {
             return done(isDev ? .success(Identity.admin.acting(as: override)) : .failure(Self.badToken))
         }
+        if secrets.admit(credential) { return done(.success(Identity.admin.acting(as: override))) }
         let parts = credential.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Self.json(parts[0]), let claims = Self.json(parts[1]) else { return done(.failure(Self.badToken)) }
         if header.child("alg") == "none" || parts[2].isEmpty {

@@ -59,7 +59,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     /// Finds out who the client is, and answers; later requests wait for that (contract check 34).
     final func identify(_ credential: String, override: Node? = nil, token: Int64) {
         waiting = []
-        Credentials(server.settings).identify(credential, override: override) { [self, home] result in
+        Credentials(server).identify(credential, override: override) { [self, home] result in
             if home.loop.isOnLoop { identified(result, token) } else { home.loop.execute { [self] in identified(result, token) } }
         }
     }

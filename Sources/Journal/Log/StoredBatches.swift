@@ -13,6 +13,8 @@ struct StoredBatches {
         /// Valid while it is handed over.
         let operations: UnsafeRawBufferPointer
         let check: DecodingPipeline.Check
+
+        var isIntact: Bool { check.fits(operations) }
     }
 
     /// Hands over all parts in order.

@@ -25,6 +25,13 @@ final class DecodingPipeline {
         /// What the checksum is over besides the bytes.
         let prefix: [UInt64]
         let place: @Sendable () -> String
+
+        func fits(_ row: UnsafeRawBufferPointer) -> Bool {
+            var crc = CRC32()
+            for number in prefix { crc.add(number) }
+            crc.add(row)
+            return checksum == Int64(crc.value)
+        }
     }
 
     private final class Job: @unchecked Sendable {
@@ -41,10 +48,7 @@ final class DecodingPipeline {
             bytes.withUnsafeBytes { all in
                 for (range, check) in rows {
                     let row = UnsafeRawBufferPointer(rebasing: all[range])
-                    var crc = CRC32()
-                    for number in check.prefix { crc.add(number) }
-                    crc.add(row)
-                    guard check.checksum == Int64(crc.value) else { return fault = check.place() }
+                    guard check.fits(row) else { return fault = check.place() }
                     do throws(EntryFault) { try operations.append(entries: row) } catch { return fault = "\(check.place()), byte \(error.offset)" }
                 }
             }

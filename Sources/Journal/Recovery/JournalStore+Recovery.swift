@@ -58,7 +58,7 @@ extension JournalStore {
             }
         }
         do {
-            let snapshot = try storedManifest(of: known.id, db)
+            let snapshot = try Self.storedManifest(of: known.id, db)
             guard (snapshot?.sequence ?? 0) >= known.snapshotSequence else { throw PlaceFault(place: "list of the snapshot's parts") }
             if let (manifest, sequence) = snapshot {
                 try readChunks(manifest, of: known.id, into: pipeline, db)

@@ -38,13 +38,17 @@ extension JournalStore: SettingStore {
 
     /// Over the value and whose it is, so that a row in the wrong place does not pass.
     private static func checksum(_ value: [UInt8], setting name: String, of scope: String) -> UInt32 {
+        value.withUnsafeBytes { checksum($0, setting: name, of: scope) }
+    }
+
+    static func checksum(_ value: UnsafeRawBufferPointer, setting name: String, of scope: String) -> UInt32 {
         var crc = CRC32()
         for text in [scope, name] {
             let bytes = Array(text.utf8)
             crc.add(UInt64(bytes.count))
             bytes.withUnsafeBytes { crc.add($0) }
         }
-        value.withUnsafeBytes { crc.add($0) }
+        crc.add(value)
         return crc.value
     }
 }

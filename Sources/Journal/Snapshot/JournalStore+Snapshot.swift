@@ -148,7 +148,7 @@ extension JournalStore {
         guard let known = registry[namespace], states[namespace]?.run == nil else { return }
         database.asyncWriteWithoutTransaction { [self] db in
             // What cannot be read now is removed after the next snapshot or at the next start.
-            guard let kept = try? manifest ?? storedManifest(of: known.id, db)?.manifest ?? SnapshotManifest(),
+            guard let kept = try? manifest ?? Self.storedManifest(of: known.id, db)?.manifest ?? SnapshotManifest(),
                 let all = try? Int64.fetchAll(db, sql: "SELECT id FROM chunk WHERE namespace = ?", arguments: [known.id])
             else { return }
             // A snapshot that began meanwhile stores chunks that no list has yet: it will see to the rest.
@@ -169,12 +169,12 @@ extension JournalStore {
 
     /// The stored snapshot's list of chunks; nil when there is no snapshot.
     /// - Throws: `PlaceFault`.
-    func storedManifest(of namespace: Int64, _ db: Database) throws -> (manifest: SnapshotManifest, sequence: UInt64)? {
+    static func storedManifest(of namespace: Int64, _ db: Database) throws -> (manifest: SnapshotManifest, sequence: UInt64)? {
         guard let row = try Row.fetchOne(db, sql: "SELECT sequence, checksum, manifest FROM snapshot WHERE namespace = ?", arguments: [namespace]) else { return nil }
         let fault = PlaceFault(place: "list of the snapshot's parts")
         guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored) else { throw fault }
         let bytes = try row.withBytes(2) { Array($0) }
-        guard Int64.fromDatabaseValue(row[1]) == Int64(Self.checksum(bytes, sequence: sequence)) else { throw fault }
+        guard Int64.fromDatabaseValue(row[1]) == Int64(checksum(bytes, sequence: sequence)) else { throw fault }
         let manifest = bytes.withUnsafeBytes { bytes in try? SnapshotManifest(bytes) }
         guard let manifest else { throw fault }
         return (manifest, sequence)

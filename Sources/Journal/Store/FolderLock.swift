@@ -59,7 +59,7 @@ final class FolderLock: Sendable {
         return Int32(String(decoding: bytes[..<count].prefix { $0 >= 48 && $0 <= 57 }, as: UTF8.self))
     }
 
-    private static func reason(_ code: Int32) -> String {
+    static func reason(_ code: Int32) -> String {
         guard let text = strerror(code) else { return "error \(code)" }
         return String(cString: text)
     }

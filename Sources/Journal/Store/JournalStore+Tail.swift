@@ -74,10 +74,7 @@ extension JournalStore {
         var bytes = 0
         do {
             try StoredBatches(namespace: known.id, after: position).forEach(db) { part in
-                var crc = CRC32()
-                for number in part.check.prefix { crc.add(number) }
-                crc.add(part.operations)
-                guard part.check.checksum == Int64(crc.value), (try? operations.append(entries: part.operations)) != nil else {
+                guard part.isIntact, (try? operations.append(entries: part.operations)) != nil else {
                     throw PlaceFault(place: part.check.place())
                 }
                 bytes += part.operations.count
@@ -91,7 +88,7 @@ extension JournalStore {
             guard batches.isEmpty else { return batches }
             // Let go of, never there, or damaged.
             let first = try Int64.fetchOne(db, sql: "SELECT previous FROM batch WHERE namespace = ? AND sequence > ? ORDER BY sequence LIMIT 1", arguments: [known.id, Int64(clamping: position)])
-            let snapshot = (try? storedManifest(of: known.id, db))?.sequence ?? 0
+            let snapshot = (try? Self.storedManifest(of: known.id, db))?.sequence ?? 0
             if position < snapshot { throw JournalError.truncated(upTo: snapshot) }
             if let first, first < Int64(clamping: position) { throw JournalError.conflict(expected: position, last: known.last) }
             throw JournalError.corrupt(path: path, place: "\(fault.place) of namespace \(namespace)")

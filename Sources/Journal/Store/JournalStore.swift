@@ -57,6 +57,8 @@ public final class JournalStore: @unchecked Sendable {
         }
     }
 
+    static let fileName = "vigla.sqlite"
+
     /// A namespace as the database has it.
     struct Registered {
         let id: Int64
@@ -71,7 +73,7 @@ public final class JournalStore: @unchecked Sendable {
     public static func open(folder: String, settings: Settings = Settings()) throws(JournalError) -> JournalStore {
         let lock = try FolderLock(folder: folder)
         let queue = DispatchQueue(label: "vigla.journal")
-        let path = folder + "/vigla.sqlite"
+        let path = folder + "/" + fileName
         do {
             let database = try DatabaseQueue(path: path, configuration: configuration(settings, queue))
             let registry = try database.writeWithoutTransaction { db in

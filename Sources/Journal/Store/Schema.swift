@@ -13,19 +13,29 @@ enum Schema {
 
     /// Makes the tables of a new file, checks the format of an old one.
     static func prepare(_ db: Database, path: String) throws {
-        let found = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
-        let application = try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0
         let tables = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master") ?? 0
-        if found == 0, application == 0, tables == 0 {
+        if try format(of: db) == 0, try application(of: db) == 0, tables == 0 {
             try db.inTransaction(.immediate) {
                 try db.execute(sql: tablesSQL)
                 return .commit
             }
             return
         }
-        guard application == applicationID else { throw JournalError.notAJournal(path: path) }
-        guard found <= format else { throw JournalError.newerFormat(path: path, found: found, known: format) }
+        let found = try check(db, path: path)
         if found < format { try upgrade(db, from: found, path: path) }
+    }
+
+    static func format(of db: Database) throws -> Int { try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0 }
+    private static func application(of db: Database) throws -> Int { try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0 }
+
+    /// The format of a file that this version can read.
+    /// - Throws: `.notAJournal`, `.newerFormat`.
+    @discardableResult
+    static func check(_ db: Database, path: String) throws -> Int {
+        let found = try format(of: db)
+        guard try application(of: db) == applicationID else { throw JournalError.notAJournal(path: path) }
+        guard found <= format else { throw JournalError.newerFormat(path: path, found: found, known: format) }
+        return found
     }
 
     /// All steps to the current format, or none.

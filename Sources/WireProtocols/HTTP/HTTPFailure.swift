@@ -91,7 +91,7 @@ public enum HTTPFailure: Error, Sendable, Hashable {
         case .badChunk: "Malformed chunk."
         case .targetTooLong: "Request line too long."
         case .fieldsTooLarge: "Too many or too large header fields."
-        case .bodyTooLarge: "The body exceeds the maximum size."
+        case .bodyTooLarge: "Data to write exceeds the maximum size that can be modified with a single request."
         case .unknownExpectation: "The only expectation is 100-continue."
         case .badHandshake(.method): "A WebSocket handshake is a GET request of HTTP/1.1."
         case .badHandshake(.upgrade): "This address speaks WebSocket: Upgrade and Connection headers are required."

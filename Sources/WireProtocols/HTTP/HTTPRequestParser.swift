@@ -53,9 +53,15 @@ public struct HTTPRequestParser: Sendable {
     private var section = HTTPFieldSection()
     private var start: RequestLine?
     private var body: HTTPBodyReader?
+    private let takesMuch: (@Sendable (HTTPTarget) -> Bool)?
+    /// The limits of the request that is being read.
+    private var bodyLimits: HTTPLimits
 
-    public init(limits: HTTPLimits = HTTPLimits()) {
+    /// - Parameter takesMuch: which addresses take bodies of up to ``HTTPLimits/bodyBytes``; nil for all.
+    public init(limits: HTTPLimits = HTTPLimits(), takesMuch: (@Sendable (HTTPTarget) -> Bool)? = nil) {
         self.limits = limits
+        self.takesMuch = takesMuch
+        bodyLimits = limits
     }
 
     /// True between requests: the connection may be closed for idleness without cutting one off.
@@ -106,7 +112,7 @@ public struct HTTPRequestParser: Sendable {
                 if isEnd, try finishHead() { return .expectsContinue }
             case .body:
                 guard let start, var body = body.take() else { throw .badRequestLine }
-                let isDone = try body.take(bytes, &at, limits)
+                let isDone = try body.take(bytes, &at, bodyLimits)
                 if !isDone {
                     self.body = body
                     return .incomplete
@@ -140,7 +146,9 @@ public struct HTTPRequestParser: Sendable {
         guard hosts.count == 1 || (hosts.isEmpty && !start.isHTTP11), hosts.allSatisfy(HTTPTarget.isHost) else {
             throw .badHost
         }
-        let body = try HTTPBodyReader(section.framing(isHTTP10: !start.isHTTP11), limits)
+        bodyLimits = limits
+        if let takesMuch, !takesMuch(start.target) { bodyLimits.bodyBytes = min(limits.bodyBytes, limits.smallBodyBytes) }
+        let body = try HTTPBodyReader(section.framing(isHTTP10: !start.isHTTP11), bodyLimits)
         self.body = body
         state = .body
         guard start.isHTTP11, let expectation = fields[.expect] else { return false }

@@ -36,7 +36,7 @@ struct Serve: ParsableCommand {
     @Option(help: ArgumentHelp("Folder of the console page. Default: ./web, else ../share/vigla/web beside the program.", valueName: "folder"))
     var web: String?
     @Option(help: ArgumentHelp("JSON file of options.", valueName: "file")) var config: String?
-    @Option(help: ArgumentHelp("When a write is acknowledged: full (on disk) or normal (with the system). Default: full.", valueName: "full|normal"))
+    @Option(help: ArgumentHelp("When a write is acknowledged: full (on disk), normal (with the system) or memory (nothing is kept). Default: full.", valueName: "full|normal|memory"))
     var durability: String?
     @Option(help: ArgumentHelp("Network loops. Default: one per core.", valueName: "number")) var loops: String?
     @Option(help: ArgumentHelp("trace, debug, info, notice, warning, error or critical. Default: info.", valueName: "level")) var logLevel: String?

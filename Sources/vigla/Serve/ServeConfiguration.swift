@@ -58,7 +58,9 @@ struct ServeConfiguration {
             if let namespace = value(.namespace, "1–64 letters, digits, - and _", { Checks.isNamespace($0) ? $0 : nil }) { made.settings.namespace = namespace }
             if let port = value(.port, "a port (0…65535)", UInt16.init) { made.settings.port = port }
             if let loops = value(.loops, "a number of loops (1…256)", { Int($0).flatMap { (1...256).contains($0) ? $0 : nil } }) { made.settings.loops = loops }
-            if let durability = value(.durability, "full or normal", Durability.init(rawValue:)) { made.settings.durability = durability }
+            if layers.find(.durability)?.text != "memory", let durability = value(.durability, "full, normal or memory", Durability.init(rawValue:)) {
+                made.settings.durability = durability
+            }
             if let level = value(.logLevel, "one of " + Logger.Level.allCases.map(\.rawValue).joined(separator: ", "), Logger.Level.init(rawValue:)) {
                 made.logLevel = level
             }
@@ -113,11 +115,11 @@ struct ServeConfiguration {
 
         /// `--data` and `--memory` exclude each other where they are written; between layers the stronger one decides.
         private mutating func resolveData() {
-            let memory = layers.find(.memory)
+            let memory = layers.find(.memory) ?? layers.find(.durability).flatMap { $0.text == "memory" ? $0 : nil }
             let data = layers.find(.data)
             var inMemory = false
             if let memory {
-                if let flag = Checks.flag(memory.text) { inMemory = flag } else { faults.append("\(memory.source): \"\(memory.text)\" is not true or false") }
+                if let flag = memory.text == "memory" ? true : Checks.flag(memory.text) { inMemory = flag } else { faults.append("\(memory.source): \"\(memory.text)\" is not true or false") }
             }
             if inMemory, let memory, let data {
                 if memory.layer == data.layer { faults.append("\(memory.source) and \(data.source) contradict each other: data is kept in memory or in a folder") }

@@ -23,7 +23,7 @@ import Testing
         let response = try #require(HTTPResponseParser.responses([HTTPResponseEncoder.failure(.bodyTooLarge)]).first)
         #expect(response.status.code == 413)
         #expect(!response.keepsAlive)
-        #expect(text(response.body) == "{\n  \"error\" : \"The body exceeds the maximum size.\"\n}\n")
+        #expect(text(response.body) == "{\n  \"error\" : \"Data to write exceeds the maximum size that can be modified with a single request.\"\n}\n")
     }
 
     static let pipeline =

@@ -1,6 +1,7 @@
 import HTTPTypes
 import HubEngine
 import JSONTree
+import Logging
 import SecurityRules
 import Synchronization
 import WireProtocols
@@ -12,6 +13,8 @@ import WireProtocols
 ///     | GET, PUT  /.settings/defaultWriteSizeLimit.json    | of writes that name none
 ///     | GET, PUT  /.settings/strictTriggerValidation.json  | kept, without effect: there are no triggers
 ///     | PUT, POST /.settings/functionTriggers.json         | accepted, without effect
+///     | GET, POST /.settings/secrets.json                  | the secrets; a new one: {"name":"backup"}
+///     | DELETE    /.settings/secrets/ID.json               | revokes one
 ///     | GET       /.inspect/databases.json                 | the open namespaces
 extension Server {
     /// Answers an administrator, and refuses everybody else.
@@ -48,18 +51,79 @@ extension Server {
             guard smallSettings.put(request.body, name, of: database.name) else { return done(.badRequest, Self.error("Not a value that \(name) can have.")) }
             done(.ok, request.body)
         case (.put, ".settings/functionTriggers"), (.post, ".settings/functionTriggers"): done(.ok, Array("{\"status\":\"ok\"}\n".utf8))
+        case (.get, ".settings/secrets"): done(.ok, Self.list(secrets.all))
+        case (.post, ".settings/secrets"): addSecret(request.body, done)
+        case (.delete, _) where name.hasPrefix(".settings/secrets/"):
+            let id = String(name.dropFirst(".settings/secrets/".utf8.count))
+            secrets.remove(id) { [logger] fault in
+                if fault == nil { logger.notice("secret removed", metadata: ["id": "\(id)"]) }
+                done(fault.map(\.status) ?? .ok, fault.map { Self.error("\($0)") } ?? Array("null\n".utf8))
+            }
         case (.get, ".inspect/databases"):
             // Names have no character that JSON would escape.
             let names = hub.all.map(\.name).sorted().map { "{\"name\":\"\($0)\"}" }
             done(.ok, Array("[\(names.joined(separator: ","))]\n".utf8))
         case (_, ".settings/rules"), (_, ".settings/explain"), (_, ".settings/defaultWriteSizeLimit"), (_, ".settings/strictTriggerValidation"),
-            (_, ".settings/functionTriggers"), (_, ".inspect/databases"):
+            (_, ".settings/functionTriggers"), (_, ".settings/secrets"), (_, ".inspect/databases"):
             done(.methodNotAllowed, Self.error("Method \(request.method.rawValue) is not supported here."))
         default: done(.notFound, Self.error("There is no /\(name.prefix(64))."))
         }
     }
 
+    private func addSecret(_ body: [UInt8], _ done: @escaping @Sendable (HTTPResponse.Status, [UInt8]) -> Void) {
+        let asked = body.withUnsafeBytes { bytes -> Node? in
+            var reader = JSONReader(bytes)
+            return try? reader.claims()
+        }
+        let name: String
+        switch asked?.child("name") {
+        case .string(let text): name = text.string
+        case .null: name = ""
+        default: return done(.badRequest, Self.error("Expected an object such as {\"name\":\"backup\"}."))
+        }
+        secrets.add(name, madeAt: Clock.nowMs()) { [logger] result in
+            switch result {
+            case .failure(let fault): done(fault.status, Self.error("\(fault)"))
+            case .success(let (entry, secret)):
+                logger.notice("secret made", metadata: ["id": "\(entry.id)"])
+                var writer = JSONWriter()
+                writer.raw("{\"id\":")
+                writer.string(entry.id)
+                writer.raw(",\"secret\":")
+                writer.string(secret)
+                writer.raw("}\n")
+                done(.ok, writer.bytes)
+            }
+        }
+    }
+
+    private static func list(_ secrets: [Secrets.Entry]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"secrets\":[")
+        for (i, entry) in secrets.enumerated() {
+            writer.raw(i > 0 ? ",{\"id\":" : "{\"id\":")
+            writer.string(entry.id)
+            writer.raw(",\"name\":")
+            writer.string(entry.name)
+            writer.raw(",\"madeAt\":")
+            writer.int(entry.madeAt)
+            writer.raw("}")
+        }
+        writer.raw("]}\n")
+        return writer.bytes
+    }
+
     private static func error(_ text: String) -> [UInt8] { RESTRefusal(.badRequest, text).body }
+}
+
+extension SecretFault {
+    fileprivate var status: HTTPResponse.Status {
+        switch self {
+        case .tooMany, .nameTooLong: .badRequest
+        case .unknown: .notFound
+        case .notStored: .serviceUnavailable
+        }
+    }
 }
 
 /// Settings that the SDKs' command-line tool reads and writes. They last as long as the process.

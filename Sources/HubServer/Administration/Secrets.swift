@@ -1,0 +1,159 @@
+import Crypto
+import Dispatch
+public import Journal
+import JSONTree
+import Synchronization
+
+/// Database secrets: credentials of administrators, for servers, scripts and the command line (contract §8.1). Whoever has one
+/// is bound by no rule. A secret is shown once, when it is made; kept is only its hash, in the setting `secrets` of the store.
+///
+///     {"secrets":[{"id":"Qz7…","name":"backup","madeAt":1790000000000,"hash":"9f86d0…"}]}
+///
+/// A hash without salt or stretching is enough: a secret is 40 random letters and digits (238 bits), not somebody's word.
+public final class Secrets: Sendable {
+    /// What is known of a secret.
+    public struct Entry: Sendable, Equatable {
+        /// Names it in lists and for removal; tells nothing of it.
+        public let id: String
+        /// What it is for, as its maker said.
+        public let name: String
+        /// ms since the epoch.
+        public let madeAt: Int64
+        /// SHA-256 of the secret.
+        let hash: [UInt8]
+    }
+
+    /// Length of a secret, as the SDKs' own legacy secrets have it.
+    public static let length = 40
+    /// Most secrets of one store.
+    public static let most = 100
+    /// Longest name in bytes.
+    public static let nameBytes = 100
+
+    private static let setting = "secrets"
+    private let store: any SettingStore
+    private let entries: Mutex<[Entry]>
+    /// Changes are made and kept one after the other.
+    private let changes = DispatchQueue(label: "vigla.secrets")
+
+    /// Reads what is kept; blocks.
+    public init(_ store: any SettingStore) throws(JournalError) {
+        self.store = store
+        entries = Mutex(try store.settings(of: nil)[Self.setting].flatMap(Self.parse) ?? [])
+    }
+
+    /// All secrets, oldest first. From any thread.
+    public var all: [Entry] { entries.withLock { $0 } }
+
+    /// Whether a credential is one of the secrets. Takes the same time whichever it is, and whichever part of it is wrong.
+    public func admit(_ credential: String) -> Bool {
+        guard credential.utf8.count == Self.length else { return false }
+        let hash = Self.hash(credential)
+        var isKnown = false
+        for entry in all {
+            var difference: UInt8 = 0
+            for (a, b) in zip(entry.hash, hash) { difference |= a ^ b }
+            if difference == 0 { isKnown = true }
+        }
+        return isKnown
+    }
+
+    /// Makes a secret.
+    /// - Parameter done: called once, on some queue, when it is as durable as a write: with the secret, which nobody can tell
+    ///   again, or with why there is none.
+    public func add(_ name: String, madeAt: Int64, _ done: @escaping @Sendable (Result<(entry: Entry, secret: String), SecretFault>) -> Void) {
+        let secret = RandomText.make(Self.length)
+        let entry = Entry(id: RandomText.make(8), name: name, madeAt: madeAt, hash: Self.hash(secret))
+        guard name.utf8.count <= Self.nameBytes else { return done(.failure(.nameTooLong)) }
+        changes.async { [self] in
+            let changed = entries.withLock { entries -> [Entry]? in
+                guard entries.count < Self.most else { return nil }
+                entries.append(entry)
+                return entries
+            }
+            guard let changed else { return done(.failure(.tooMany)) }
+            keep(changed) { [self] fault in
+                guard let fault else { return done(.success((entry, secret))) }
+                entries.withLock { $0.removeAll { $0.id == entry.id } }
+                done(.failure(fault))
+            }
+        }
+    }
+
+    /// Revokes a secret. Requests with it are refused from now on; sockets and streams that were opened with it go on until they
+    /// close.
+    /// - Parameter done: called once, on some queue; it holds across restarts then.
+    public func remove(_ id: String, _ done: @escaping @Sendable (SecretFault?) -> Void) {
+        changes.async { [self] in
+            let changed = entries.withLock { entries -> [Entry]? in
+                guard let at = entries.firstIndex(where: { $0.id == id }) else { return nil }
+                entries.remove(at: at)
+                return entries
+            }
+            guard let changed else { return done(.unknown) }
+            keep(changed, done)
+        }
+    }
+
+    private func keep(_ entries: [Entry], _ done: @escaping @Sendable (SecretFault?) -> Void) {
+        store.put(Self.bytes(entries), setting: Self.setting, of: nil) { result in
+            switch result {
+            case .success: done(nil)
+            case .failure(let error): done(.notStored("\(error)"))
+            }
+        }
+    }
+
+    // MARK: What is kept
+
+    private static func hash(_ secret: String) -> [UInt8] { Array(SHA256.hash(data: Array(secret.utf8))) }
+
+    private static func bytes(_ entries: [Entry]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"secrets\":[")
+        for (i, entry) in entries.enumerated() {
+            if i > 0 { writer.raw(",") }
+            writer.raw("{\"id\":")
+            writer.string(entry.id)
+            writer.raw(",\"name\":")
+            writer.string(entry.name)
+            writer.raw(",\"madeAt\":")
+            writer.int(entry.madeAt)
+            writer.raw(",\"hash\":")
+            writer.string(entry.hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())
+            writer.raw("}")
+        }
+        writer.raw("]}")
+        return writer.bytes
+    }
+
+    private static func parse(_ bytes: [UInt8]) -> [Entry]? {
+        let node = bytes.withUnsafeBytes { buffer -> Node? in
+            var reader = JSONReader(buffer)
+            return try? reader.claims()
+        }
+        return node?.child("secrets").object?.children.compactMap { _, secret in
+            guard case .string(let id) = secret.child("id"), case .string(let name) = secret.child("name"), case .int(let madeAt) = secret.child("madeAt"),
+                case .string(let hex) = secret.child("hash"), hex.string.utf8.count == 64
+            else { return nil }
+            let digits = Array(hex.string)
+            let hash = stride(from: 0, to: 64, by: 2).compactMap { UInt8(String(digits[$0...($0 + 1)]), radix: 16) }
+            return hash.count == 32 ? Entry(id: id.string, name: name.string, madeAt: madeAt, hash: hash) : nil
+        }
+    }
+}
+
+/// Why a secret was not made or revoked.
+public enum SecretFault: Error, Sendable, CustomStringConvertible {
+    case tooMany, nameTooLong, unknown
+    case notStored(String)
+
+    public var description: String {
+        switch self {
+        case .tooMany: "There are \(Secrets.most) secrets; remove one that is no longer used."
+        case .nameTooLong: "A secret's name has at most \(Secrets.nameBytes) bytes."
+        case .unknown: "There is no secret with this id."
+        case .notStored(let reason): "It could not be stored: \(reason)"
+        }
+    }
+}

@@ -1,0 +1,310 @@
+import ArgumentParser
+import CLinux
+import Dispatch
+import Glibc
+import Histogram
+import JSONTree
+import Journal
+import Synchronization
+
+/// What durability costs: commits beside the disk's own `fdatasync`, many writers sharing commits, snapshots beside commits,
+/// and starting again.
+struct JournalBench: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "journal", abstract: "Commits, snapshots and recovery of the journal, against the disk's own fdatasync.")
+
+    @Option(help: "Where the data goes; on the disk that is measured. It is removed afterwards.") var folder = "./vigla-bench-data"
+    @Option(help: "Size of the tree for snapshots and recovery, in MB of JSON.") var megabytes = 100
+    @Option(help: "Seconds for each measurement of commits.") var seconds = 3.0
+    @Option(help: "Waiting connections that share commits.") var connections = 1000
+    @Option(help: "Journalled operations to recover.") var operations = 400_000
+    @Option(help: "How far a commit has gone when it is acknowledged: full or normal.") var durability = "full"
+
+    func validate() throws {
+        guard megabytes > 0, seconds > 0, connections > 0, operations > 0, Durability(rawValue: durability) != nil else { throw ValidationError("see --help") }
+        guard access(folder, F_OK) != 0 else { throw ValidationError("\(folder) exists; choose another --folder") }
+    }
+
+    func run() throws {
+        defer { Self.remove(folder) }
+        try commits()
+        try recoveryOfOperations()
+        try snapshots()
+    }
+
+    // MARK: Commits
+
+    private func commits() throws {
+        let store = try open("commits")
+        let journal = store.journal(for: "main")
+        // In turns, so that both see the same load of the machine.
+        var (disk, single) = (Histogram<UInt64>(), Histogram<UInt64>())
+        let probe = try DiskProbe(folder + "/probe")
+        var sequence: UInt64 = 0
+        let end = now() + UInt64(seconds * 1e9)
+        while now() < end {
+            for _ in 0..<50 { disk.record(try probe.write()) }
+            for _ in 0..<50 {
+                let start = now()
+                try commit([Self.position(sequence)], to: journal, &sequence)
+                single.record(now() - start)
+            }
+        }
+        let ratio = Double(single.valueAtPercentile(50)) / Double(disk.valueAtPercentile(50))
+        print("disk: 4 KiB and fdatasync: \(Self.line(disk))")
+        print("one writer: \(Self.line(single)); ratio of medians \(ratio.fixed(2))")
+        try shared(journal, from: sequence)
+        try store.close()
+    }
+
+    /// Every connection waits for its write before it makes the next; what waits becomes one batch, as in a database.
+    private func shared(_ journal: SQLiteJournal, from sequence: UInt64) throws {
+        let load = SharedLoad(journal, connections: connections, from: sequence)
+        let before = processCPU()
+        let result = load.run(seconds: seconds)
+        let cpu = Double(processCPU() - before) / 1000 / Double(max(1, result.writes))
+        print("\(connections) waiting writers: \(Int(Double(result.writes) / seconds)) writes/s in \(result.batches) commits, cpu \(cpu.fixed(2)) µs a write")
+    }
+
+    // MARK: Recovery
+
+    private func recoveryOfOperations() throws {
+        for width in [1, 20] {
+            let store = try open("replay-\(width)", .normal)
+            let journal = store.journal(for: "main")
+            let done = DispatchSemaphore(value: 0)
+            let batches = operations / width
+            for i in 0..<batches {
+                let writes = (0..<width).map { Self.position(UInt64(i * width + $0)) }
+                journal.append(JournalBatch(sequence: UInt64(i + 1), after: UInt64(i), operations: writes)) { _ in if i + 1 == batches { done.signal() } }
+            }
+            done.wait()
+            try store.close()
+            let again = try open("replay-\(width)", .normal)
+            let start = now()
+            let recovered = try again.recover("main")
+            let wall = Double(now() - start) / 1e9
+            guard recovered.replayed == batches else { throw BenchError.incomplete("\(recovered.replayed) of \(batches) batches") }
+            print("replay, \(width) a batch: \(Int(Double(batches * width) / wall)) operations/s")
+            try again.close()
+        }
+    }
+
+    // MARK: Snapshots
+
+    private func snapshots() throws {
+        var root = Node.null
+        let count = megabytes * 1_000_000 / Self.record(0).json.utf8.count
+        for start in stride(from: 0, to: count, by: 10_000) {
+            let some = Node.object((start..<min(count, start + 10_000)).map { (Self.key($0), Self.record($0)) })
+            root.merge(some, at: "people")
+        }
+        let store = try open("tree")
+        let journal = store.journal(for: "main")
+        var sequence: UInt64 = 0
+        try commit([.set(.root, root)], to: journal, &sequence)
+        let quiet = try latencies(journal, &root, &sequence, forMs: Int(seconds * 1000)) { false }
+        print("commits, no snapshot: \(Self.line(quiet))")
+        try duringSnapshot("first snapshot", journal, &root, &sequence)
+        for i in 0..<100 { try commit([Self.change(i * 7919 % count, &root)], to: journal, &sequence) }
+        try duringSnapshot("snapshot after 100 scattered writes more", journal, &root, &sequence)
+        try store.close()
+        let again = try open("tree")
+        let start = now()
+        let recovered = try again.recover("main")
+        let wall = Double(now() - start) / 1e9
+        guard recovered.root == root else { throw BenchError.incomplete("another tree was recovered") }
+        print("recovery of the snapshot: \((Double(megabytes) / wall).fixed(1)) MB/s (\(wall.fixed(2)) s for \(count) records, \(recovered.replayed) batches behind it)")
+        try again.close()
+    }
+
+    private func duringSnapshot(_ title: String, _ journal: SQLiteJournal, _ root: inout Node, _ sequence: inout UInt64) throws {
+        let isDone = Flag()
+        let start = now()
+        let before = processCPU()
+        journal.store(JournalSnapshot(root: root, sequence: sequence)) { isDone.raise($0, at: now()) }
+        let busy = try latencies(journal, &root, &sequence, forMs: 600_000) { isDone.time != nil }
+        let cpu = Double(processCPU() - before) / 1e9
+        guard let time = isDone.time else { throw BenchError.incomplete("the snapshot failed") }
+        print("commits during the \(title): \(Self.line(busy)); \((Double(time - start) / 1e9).fixed(2)) s, cpu \(cpu.fixed(2)) s")
+    }
+
+    /// One commit at a time until the time is over, or something has ended.
+    private func latencies(
+        _ journal: SQLiteJournal, _ root: inout Node, _ sequence: inout UInt64, forMs: Int, until isDone: () -> Bool
+    ) throws -> Histogram<UInt64> {
+        var histogram = Histogram<UInt64>()
+        let end = now() + UInt64(forMs) * 1_000_000
+        var i = 0
+        while !isDone(), now() < end {
+            let change = Self.change(i, &root)
+            let start = now()
+            try commit([change], to: journal, &sequence)
+            histogram.record(now() - start)
+            i += 1
+        }
+        return histogram
+    }
+
+    private func commit(_ operations: [JournalOperation], to journal: SQLiteJournal, _ sequence: inout UInt64) throws {
+        let done = DispatchSemaphore(value: 0)
+        let fault = Flag()
+        journal.append(JournalBatch(sequence: sequence + 1, after: sequence, operations: operations)) { result in
+            fault.raise(result, at: 1)
+            done.signal()
+        }
+        done.wait()
+        guard fault.time != nil else { throw BenchError.incomplete("a commit failed") }
+        sequence += 1
+    }
+
+    // MARK: Data
+
+    private func open(_ name: String, _ durability: Durability? = nil) throws -> JournalStore {
+        var settings = JournalStore.Settings(durability: durability ?? Durability(rawValue: self.durability) ?? .full)
+        settings.snapshotAfterBytes = .max
+        settings.snapshotAfterBatches = .max
+        return try JournalStore.open(folder: folder + "/" + name, settings: settings)
+    }
+
+    private static func key(_ i: Int) -> Key { Key("-Nx\(1_000_000_000 + i)") }
+
+    /// About 200 bytes of JSON.
+    private static func record(_ i: Int) -> Node {
+        [
+            "name": .string("person number \(i)"), "latitude": .number(37 + Double(i % 100_000) / 100_000), "longitude": .number(23 + Double(i % 77_777) / 77_777),
+            "timestamp": .int(1_700_000_000_000 + Int64(i)), "tag": "walks about", "speed": .number(Double(i % 50) / 10), "heading": .int(Int64(i % 360)),
+            "isMoving": .bool(i % 2 == 0),
+        ]
+    }
+
+    /// As a walker's position is written.
+    static func position(_ i: UInt64) -> JournalOperation {
+        .set(Path(["locations", "user\(i % 10_000)", "current"].map { Key($0) }), record(Int(i % 1_000_000)))
+    }
+
+    private static func change(_ i: Int, _ root: inout Node) -> JournalOperation {
+        let path = Path([Key("people"), key(i), Key("timestamp")])
+        root.set(.int(Int64(i)), at: path)
+        return .set(path, .int(Int64(i)))
+    }
+
+    private static func line(_ histogram: Histogram<UInt64>) -> String {
+        let p = [50.0, 99, 99.9].map { Double(histogram.valueAtPercentile($0)) / 1000 }
+        return "p50 \(p[0].fixed(0)) p99 \(p[1].fixed(0)) p99.9 \(p[2].fixed(0)) max \((Double(histogram.max) / 1000).fixed(0)) µs (\(histogram.totalCount))"
+    }
+
+    private static func remove(_ folder: String) {
+        guard let pointer = opendir(folder) else { return }
+        while let entry = readdir(pointer) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) } }
+            if name == "." || name == ".." { continue }
+            let path = folder + "/" + name
+            if unlink(path) != 0 { remove(path) }
+        }
+        closedir(pointer)
+        rmdir(folder)
+    }
+}
+
+/// What the disk itself takes for a block that is appended and made durable.
+private final class DiskProbe {
+    private let descriptor: Int32
+    private let block = [UInt8](repeating: 7, count: 4096)
+
+    init(_ path: String) throws {
+        descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw BenchError.system("open", errno: errno) }
+        // The room is there already, as it is in SQLite's log.
+        for _ in 0..<4096 { _ = Glibc.write(descriptor, block, block.count) }
+        fsync(descriptor)
+        lseek(descriptor, 0, SEEK_SET)
+    }
+
+    deinit { close(descriptor) }
+
+    /// Nanoseconds.
+    func write() throws -> UInt64 {
+        if lseek(descriptor, 0, SEEK_CUR) >= 4096 * 4096 { lseek(descriptor, 0, SEEK_SET) }
+        let start = now()
+        guard Glibc.write(descriptor, block, block.count) == block.count, fdatasync(descriptor) == 0 else { throw BenchError.system("fdatasync", errno: errno) }
+        return now() - start
+    }
+}
+
+/// Writers that each wait for their own write, before a queue that makes one batch of all that has come.
+private final class SharedLoad: @unchecked Sendable {
+    // Sendable: confined to `queue`, but for the result, which is read when everything has ended.
+    private let queue = DispatchQueue(label: "vigla.bench.database")
+    private let journal: SQLiteJournal
+    private var sequence: UInt64
+    private var inbox: Int
+    private var isScheduled = false
+    private var isOver = false
+    private var underWay = 0
+    private var result = (writes: 0, batches: 0)
+    private let ended = DispatchSemaphore(value: 0)
+
+    init(_ journal: SQLiteJournal, connections: Int, from sequence: UInt64) {
+        self.journal = journal
+        self.sequence = sequence
+        inbox = connections
+    }
+
+    func run(seconds: Double) -> (writes: Int, batches: Int) {
+        queue.async { self.drain() }
+        queue.asyncAfter(deadline: .now() + seconds) { self.isOver = true }
+        ended.wait()
+        return result
+    }
+
+    private func drain() {
+        isScheduled = false
+        if isOver {
+            if underWay == 0 { ended.signal() }
+            return
+        }
+        let count = inbox
+        inbox = 0
+        if count == 0 { return }
+        let operations = (0..<count).map { JournalBench.position(sequence &+ UInt64($0)) }
+        let batch = JournalBatch(sequence: sequence + UInt64(count), after: sequence, operations: operations)
+        sequence += UInt64(count)
+        underWay += 1
+        journal.append(batch) { _ in
+            self.queue.async {
+                self.underWay -= 1
+                self.result.writes += count
+                self.result.batches += 1
+                self.inbox += count
+                if !self.isScheduled {
+                    self.isScheduled = true
+                    self.queue.async { self.drain() }
+                }
+            }
+        }
+    }
+}
+
+/// Something has happened, and when.
+private final class Flag: Sendable {
+    private let state = Mutex<UInt64?>(nil)
+    var time: UInt64? { state.withLock { $0 } }
+
+    func raise(_ result: Result<Void, JournalError>, at time: UInt64) {
+        if case .success = result { state.withLock { $0 = time } } else { print("failed: \(result)") }
+    }
+}
+
+private func now() -> UInt64 {
+    var time = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+}
+
+/// User and system time of this process in ns.
+private func processCPU() -> UInt64 {
+    var time = timespec()
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+}

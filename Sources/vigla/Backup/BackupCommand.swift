@@ -1,0 +1,75 @@
+import ArgumentParser
+import Glibc
+import Journal
+
+/// `vigla backup --data DIR --to DIR` and `vigla backup --restore --from DIR --data DIR`
+struct Backup: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Copy a hub's data to another folder, or back.",
+        discussion: """
+            The hub may go on serving: the copy is how everything was at one moment. It is read back and compared with its \
+            checksums before it counts.
+
+              vigla backup --data ./data --to ./backup
+              vigla backup --restore --from ./backup --data ./data
+
+            To restore, stop the hub first. Data that is already there is replaced only with --replace, and only when the copy \
+            is complete.
+            """)
+
+    @Option(help: "The hub's data folder.") var data = "./data"
+    @Option(help: "Where the backup goes.") var to: String?
+    @Flag(help: "Copy a backup to the data folder.") var restore = false
+    @Option(help: "The backup to restore.") var from: String?
+    @Flag(help: "Replace data that is already there.") var replace = false
+
+    func validate() throws {
+        if restore {
+            guard from != nil, to == nil else { throw ValidationError("--restore takes the backup with --from and the data folder with --data") }
+        } else {
+            guard to != nil, from == nil else { throw ValidationError("give the folder for the backup with --to (or --restore with --from)") }
+        }
+    }
+
+    func run() {
+        let (source, target) = restore ? (from ?? "", data) : (data, to ?? "")
+        let bar = ProgressBar()
+        do throws(JournalError) {
+            let summary = try FolderCopy.make(from: source, to: target, replacing: replace) { bar.show($0.copiedBytes, of: $0.totalBytes) }
+            bar.clear()
+            let commits = summary.commits.sorted { $0.key < $1.key }.map { "\($0.key) up to commit \($0.value)" }.joined(separator: ", ")
+            let what = commits.isEmpty ? "" : ": " + commits
+            StandardStream.output.line("\(source) is copied to \(target) (\(ProgressBar.megabytes(summary.bytes)) MB\(what))")
+        } catch {
+            bar.clear()
+            fail("\(error)")
+        }
+    }
+}
+
+/// One line on the terminal that says how far something is; nothing where standard error is none.
+final class ProgressBar {
+    private let isShown = isatty(STDERR_FILENO) == 1
+    private var permille = -1
+    private static let width = 40
+
+    func show(_ done: Int, of total: Int) {
+        guard isShown, total > 0 else { return }
+        let now = min(1000, done * 1000 / total)
+        if now == permille { return }
+        permille = now
+        let filled = now * Self.width / 1000
+        let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: Self.width - filled)
+        StandardStream.error.write(Array("\r\(bar) \(now / 10) %  \(Self.megabytes(done)) of \(Self.megabytes(total)) MB\u{1B}[K".utf8))
+    }
+
+    func clear() {
+        if permille >= 0 { StandardStream.error.write(Array("\r\u{1B}[K".utf8)) }
+    }
+
+    /// With one decimal below ten.
+    static func megabytes(_ bytes: Int) -> String {
+        let tenths = (bytes + 50_000) / 100_000
+        return tenths < 100 ? "\(tenths / 10).\(tenths % 10)" : "\(tenths / 10)"
+    }
+}

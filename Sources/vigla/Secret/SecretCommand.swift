@@ -1,0 +1,152 @@
+import ArgumentParser
+import Dispatch
+import Glibc
+import HubServer
+import Journal
+import JSONTree
+import ViglaClient
+
+/// `vigla secret …`
+struct Secret: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Make, list and revoke administrators' secrets.",
+        discussion: """
+            Whoever has a secret is bound by no rule: it is for servers, backups and deploys, never for an app. The hub keeps only its \
+            hash, so it is shown once, when it is made.
+
+            The first one is made while the hub does not run, in its data folder; further ones at the running hub, by whoever has one:
+
+              vigla secret add --data ./data --name first > secret.txt
+              vigla serve --data ./data --rules rules.json &
+              VIGLA_AUTH_FILE=secret.txt vigla secret add http://127.0.0.1:9000 --name backup
+
+            A secret is taken as ?auth=, ?access_token= and Authorization: Bearer over REST, and by the SDKs' sockets.
+            """,
+        subcommands: [Add.self, List.self, Remove.self])
+
+    /// Where the secrets are: in a folder that no hub uses now, or at a hub.
+    struct Place: ParsableArguments {
+        @Argument(help: "A running hub, such as http://127.0.0.1:9000; leave it out with --data.", transform: HubURL.init(argument:)) var url: HubURL?
+        @Option(help: ArgumentHelp("Data folder of a hub that does not run.", valueName: "folder")) var data: String?
+        @OptionGroup var credential: AdminCredential
+        @OptionGroup var trust: Trust
+
+        func validate() throws {
+            if (url == nil) == (data == nil) { throw ValidationError("Name either a running hub, or the data folder of one that does not run with --data.") }
+        }
+
+        /// Works on the data folder; ends the program.
+        func offline(_ work: (Secrets) -> Void) -> Never {
+            do {
+                let store = try JournalStore.open(folder: data ?? "", settings: .init())
+                work(try Secrets(store))
+                // Closed behind whatever was put.
+                try store.close()
+                end()
+            } catch { fail("\(error)\nIf a hub runs on this folder, give its address instead of --data.") }
+        }
+
+        /// Asks the hub; ends the program.
+        func online(_ method: StaticString, _ target: String, _ body: [UInt8] = [], _ answered: @escaping @Sendable (Node) -> Void) -> Never {
+            guard let url else { fail("no hub was named") }
+            AdminCall.run(method, target, at: url.address, tls: trust.client(for: url.address), credential: credential.read(), body: body) { status, body in
+                let answer = body.withUnsafeBytes { bytes -> Node in
+                    var reader = JSONReader(bytes)
+                    return (try? reader.claims()) ?? .null
+                }
+                guard status == 200 else {
+                    let text = if case .string(let text) = answer.child("error") { text.string } else { "status \(status)" }
+                    fail(status == 401 ? "\(text)\nGive an administrator's secret with VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE." : text)
+                }
+                answered(answer)
+                end()
+            }
+        }
+    }
+
+    struct Add: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Make a secret and print it, this once.")
+        @OptionGroup var place: Place
+        @Option(help: "What it is for; shown in lists.") var name = ""
+
+        func run() {
+            if place.data != nil {
+                place.offline { secrets in
+                    let made = DispatchSemaphore(value: 0)
+                    secrets.add(name, madeAt: Self.nowMs()) { result in
+                        switch result {
+                        case .success(let (_, secret)): StandardStream.output.line(secret)
+                        case .failure(let fault): fail("\(fault)")
+                        }
+                        made.signal()
+                    }
+                    made.wait()
+                }
+            }
+            var writer = JSONWriter()
+            writer.raw("{\"name\":")
+            writer.string(name)
+            writer.raw("}")
+            place.online("POST", "/.settings/secrets.json", writer.bytes) { answer in
+                guard case .string(let secret) = answer.child("secret") else { fail("the hub gave no secret") }
+                StandardStream.output.line(secret.string)
+            }
+        }
+
+        private static func nowMs() -> Int64 {
+            var time = timespec()
+            clock_gettime(CLOCK_REALTIME, &time)
+            return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+        }
+    }
+
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List ids, times and names; never the secrets.")
+        @OptionGroup var place: Place
+
+        func run() {
+            if place.data != nil { place.offline { secrets in for secret in secrets.all { Self.show(secret.id, secret.madeAt, secret.name) } } }
+            place.online("GET", "/.settings/secrets.json") { answer in
+                for (_, secret) in answer.child("secrets").object?.children ?? ChildMap() {
+                    guard case .string(let id) = secret.child("id"), case .string(let name) = secret.child("name"), case .int(let madeAt) = secret.child("madeAt")
+                    else { continue }
+                    Self.show(id.string, madeAt, name.string)
+                }
+            }
+        }
+
+        /// `Qz7k2LmP  2026-01-31T12:00:00Z  backup`
+        private static func show(_ id: String, _ madeAt: Int64, _ name: String) {
+            var (seconds, parts) = (time_t(madeAt / 1000), tm())
+            gmtime_r(&seconds, &parts)
+            var text = [CChar](repeating: 0, count: 32)
+            strftime(&text, text.count, "%Y-%m-%dT%H:%M:%SZ", &parts)
+            let length = text.firstIndex(of: 0) ?? text.count
+            StandardStream.output.line("\(id)  \(String(decoding: text[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self))  \(name)")
+        }
+    }
+
+    struct Remove: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Revoke a secret: requests with it are refused from now on.")
+        @OptionGroup var place: Place
+        @Option(help: "Its id, as 'list' shows it.") var id: String
+
+        func validate() throws {
+            if id.isEmpty || !id.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x7A).contains($0 | 0x20) }) { throw ValidationError("--id is what 'vigla secret list' shows.") }
+        }
+
+        func run() {
+            if place.data != nil {
+                place.offline { secrets in
+                    let removed = DispatchSemaphore(value: 0)
+                    secrets.remove(id) { fault in
+                        if let fault { fail("\(fault)") }
+                        removed.signal()
+                    }
+                    removed.wait()
+                }
+            }
+            place.online("DELETE", "/.settings/secrets/\(id).json") { _ in }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+import DispatchNet
+import HubServer
+import JSONTree
+import Testing
+import WireProtocols
+
+/// Bodies and answers that are too large to be held as one, and the limits of both.
+@Suite struct LargeBodyTests {
+    private static let tooBig = "413 Data to write exceeds the maximum size that can be modified with a single request."
+
+    @Test func body_overTheLimit_isRefused_oneWithinIsNot() throws {
+        let server = try TestServer { $0.limits.http.bodyBytes = 2_000_000 }
+        let text = String(repeating: "a", count: 1_999_998)
+        #expect(try RESTPeer(server).put("/a.json?print=silent", "\"\(text)\"") == "204 ")
+        #expect(try RESTPeer(server).refusal("PUT", "/a.json", "\"\(text)b\"") == Self.tooBig)
+        let chunked = try RESTPeer(server)
+        try chunked.socket.send("PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1e8480\r\n\"\(text)\"\r\n1\r\n")
+        #expect(try chunked.socket.response().status == 413)
+        let waiting = try RESTPeer(server)
+        try waiting.socket.send("PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2000001\r\n\r\n")
+        #expect(try waiting.socket.response().status == 413, "before the body is sent")
+    }
+
+    @Test func body_toAnAddressThatTakesNone_hasALimitOfItsOwn() throws {
+        let server = try TestServer { $0.limits.http.smallBodyBytes = 1000 }
+        for (length, status) in [(1000, 200), (1001, 413)] {
+            let socket = try TestSocket(port: server.port)
+            try socket.send("GET /.health HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n" + String(repeating: "a", count: length))
+            #expect(try socket.response().status == status)
+        }
+    }
+
+    @Test func unfinishedBodies_overTheLimitOfAll_areRefused_untilThereIsRoom() throws {
+        let server = try TestServer { $0.limits.incomingBodyBytes = 3_000_000 }
+        func begin(_ bytes: Int) throws -> RESTPeer {
+            let peer = try RESTPeer(server)
+            try peer.socket.send("PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nContent-Length: 4000002\r\n\r\n\"" + String(repeating: "a", count: bytes))
+            return peer
+        }
+        let first = try begin(2_000_000)
+        let second = try begin(2_000_000)
+        // Whichever brought what was too much is refused; the other has room again.
+        var (refused, other) = (second, first)
+        if try server.metric("vigla_incoming_body_bytes", becomes: { $0 <= 3_000_000 && $0 > 0 }) == false { Issue.record("nobody was refused") }
+        do { try refused.socket.send("a"); #expect(try refused.socket.response().status == 503) } catch is TestSocket.Closed { swap(&refused, &other) }
+        try other.socket.send(String(repeating: "a", count: 500_000))
+        #expect(try server.metric("vigla_incoming_body_bytes", becomes: { $0 == 2_500_001 }))
+    }
+
+    /// `{"k0":{"text":"…","list":[…]},…}` and its JSON.
+    private func tree(_ count: Int) throws -> String {
+        var writer = JSONWriter()
+        writer.raw("{")
+        for i in 0..<count {
+            if i > 0 { writer.raw(",") }
+            writer.string("k\(100_000 + i)")
+            writer.raw(":{\"list\":[\(i),null,true],\"text\":\"é\\n\(String(repeating: "x", count: i % 60))\"}".utf8)
+        }
+        writer.raw("}")
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    @Test func largeAnswer_comesInPieces_andIsTheTreeAsItWas() throws {
+        let server = try TestServer()
+        let (peer, slow) = (try RESTPeer(server), try RESTPeer(server))
+        let json = try tree(12_000)
+        #expect(try peer.line("PUT", "/big.json", json) == "200 \(json)", "the echo is as large")
+        try slow.send("GET", "/big.json")
+        #expect(try slow.socket.head().head.contains("Transfer-Encoding: chunked"))
+        // The other has taken a head, and others write.
+        #expect(try peer.line("DELETE", "/big.json") == "200 null")
+        var body = ""
+        while let piece = try slow.socket.chunk() { body += piece }
+        #expect(body == json)
+        #expect(try slow.get("/big.json") == "200 null", "the connection goes on")
+        #expect(try peer.patch("/big.json", json) == "200 \(json)")
+        let etag = try #require(try peer.ask("GET", "/big.json", "", ["X-Firebase-ETag: true"]).field("ETag"))
+        #expect(try peer.line("GET", "/big.json", "", ["if-none-match: \(etag)"]) == "304 ")
+        #expect(try peer.ask("HEAD", "/big.json").status == 200)
+        #expect(try peer.get("/big.json?callback=f&shallow=true").hasPrefix("200 f({\"k100000\":true,"))
+        let script = try peer.ask("GET", "/big.json?callback=f")
+        #expect(script.body == "f(\(json))")
+        try peer.socket.send("GET /big.json?ns=test HTTP/1.0\r\n\r\n")
+        #expect(try peer.socket.rest().hasSuffix("\r\n\r\n" + json), "without chunks for HTTP/1.0")
+    }
+
+    @Test func largeAnswer_overTheLimit_isRefused_oneWithinIsNot() throws {
+        let json = "[\"" + String(repeating: "x", count: 400_000) + "\"]"
+        for (limit, isAllowed) in [(400_100, true), (399_000, false)] {
+            let peer = try RESTPeer(TestServer { $0.limits.restReadBytes = limit })
+            #expect(try peer.put("/a.json?print=silent", json) == "204 ")
+            let answer = try peer.ask("GET", "/a.json")
+            #expect(answer.status == (isAllowed ? 200 : 400))
+            if !isAllowed { #expect(answer.body.contains("The specified payload is too large, please request a location with less data.")) }
+            #expect(try peer.get("/a.json?shallow=true") == #"200 {"0":true}"#)
+        }
+    }
+
+    @Test func largeAnswer_thatNobodyTakes_holdsAPieceAtMost() throws {
+        let server = try TestServer { $0.limits.net.sendBufferBytes = 16 << 10 }
+        #expect(try RESTPeer(server).put("/big.json?print=silent", try tree(30_000)) == "204 ")
+        let slow = try TestSocket(port: server.port, receiveBuffer: 4096)
+        try slow.send("GET /big.json?ns=test HTTP/1.1\r\nHost: x\r\n\r\n")
+        #expect(try slow.head().status == 200)
+        #expect(try server.metric("vigla_backlog_bytes", becomes: { $0 > 0 }))
+        #expect(try server.metric("vigla_backlog_bytes") < 600_000)
+        #expect(try RESTPeer(server).put("/other.json", "1") == "200 1", "nobody waits for it")
+    }
+}

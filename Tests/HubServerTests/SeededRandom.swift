@@ -1,0 +1,1 @@
+../JSONTreeTests/Support/SeededRandom.swift
