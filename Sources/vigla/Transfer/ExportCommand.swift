@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import JSONTree
+import Journal
 import ViglaClient
 
 /// `vigla export URL|FOLDER FILE`
