@@ -42,7 +42,7 @@ let package = Package(
         .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols", "CZlib"], exclude: ["Corpora"], swiftSettings: shared),
         // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
-        .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], swiftSettings: shared),
+        .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], exclude: ["Corpora"], swiftSettings: shared),
         // durable log of commits, snapshots, recovery
         .target(name: "Journal", dependencies: ["JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
         .testTarget(name: "JournalTests", dependencies: ["Journal", "JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
@@ -96,7 +96,7 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
-        .testTarget(name: "ViglaCommandTests", dependencies: ["TestCertificates", "vigla", "watchme-simulation", "WireProtocols"], swiftSettings: shared),
+        .testTarget(name: "ViglaCommandTests", dependencies: ["JSONTree", "TestCertificates", "vigla", "watchme-simulation", "WireProtocols"], swiftSettings: shared),
         // the walkers and followers of Examples/watchme
         .executableTarget(name: "watchme-simulation", dependencies: [
             "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
