@@ -25,7 +25,7 @@ extension Core {
             if !written.isEmpty { log.append(written) { _ in } }
             if waiting.isEmpty {
                 finished(bytes)
-                batch.release(to: outlet)
+                batch.release(to: outlet, from: lane)
             } else {
                 waiting.append(WaitingBatch(output: batch, history: done, root: root, sequence: sequence, bytes: bytes, isDurable: true))
             }
@@ -38,6 +38,11 @@ extension Core {
         }
     }
 
+    /// What was asked before the first write of a batch was answered by what is durable: it does not wait for that write.
+    func releaseWhatIsDurable(before request: Request) {
+        if request.mayCommit, commits.isEmpty, waiting.isEmpty, !log.isImmediate, !output.isEmpty { finishBatch() }
+    }
+
     private func becameDurable(_ index: Int, _ result: Result<Void, CommitRefusal>) {
         dispatchPrecondition(condition: .onQueue(queue))
         // Below the first: the batch was given up together with an earlier one.
@@ -46,7 +51,7 @@ extension Core {
         waiting[index - firstWaiting].isDurable = true
         var released = 0
         while released < waiting.count, waiting[released].isDurable {
-            waiting[released].output.release(to: outlet)
+            waiting[released].output.release(to: outlet, from: lane)
             finished(waiting[released].bytes)
             durable = (waiting[released].root, waiting[released].sequence)
             released += 1
@@ -54,6 +59,9 @@ extension Core {
         waiting.removeFirst(released)
         firstWaiting += released
     }
+
+    /// Where output begins to leave: no lane is always told first.
+    private var lane: Int { Int(truncatingIfNeeded: sequence % UInt64(laneCount)) }
 
     /// Requests have become durable, or were given up.
     func finished(_ bytes: Int) {

@@ -61,7 +61,13 @@ struct OutputBuffer {
         }
     }
 
-    func release(to outlet: Outlet) {
-        for (lane, deliveries) in lanes.enumerated() where !deliveries.isEmpty { outlet(lane, deliveries) }
+    var isEmpty: Bool { lanes.allSatisfy(\.isEmpty) }
+
+    /// - Parameter first: the lane that is told first.
+    func release(to outlet: Outlet, from first: Int) {
+        for i in lanes.indices {
+            let lane = (first + i) % lanes.count
+            if !lanes[lane].isEmpty { outlet(lane, lanes[lane]) }
+        }
     }
 }
