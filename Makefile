@@ -42,7 +42,7 @@ autobahn: build-needs ## the Autobahn WebSocket test suite (needs Python 2.7, or
 
 fuzz: build-needs ## fuzz every parser, FUZZ_SECONDS=600 each, one after the other; FILTER=WebSocketFuzzTests/frames chooses
 	@VIGLA_FUZZ_SECONDS=$(FUZZ_SECONDS) nice swift test -c release -Xswiftc -enable-testing --scratch-path .build/fuzzing \
-		--no-parallel --filter '$(or $(FILTER),(HTTP|WebSocket|Message)FuzzTests)'
+		--no-parallel --filter '$(or $(FILTER),(HTTP|WebSocket|Message|Rules)FuzzTests)'
 
 clean: ## remove what was built (your ./data stays)
 	rm -rf .build

@@ -42,7 +42,7 @@ let package = Package(
         .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols", "CZlib"], exclude: ["Corpora"], swiftSettings: shared),
         // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
-        .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], swiftSettings: shared),
+        .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], exclude: ["Corpora"], swiftSettings: shared),
         // durable log of commits, snapshots, recovery
         .target(name: "Journal", dependencies: ["JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
         .testTarget(name: "JournalTests", dependencies: ["Journal", "JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),

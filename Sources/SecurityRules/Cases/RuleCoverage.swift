@@ -51,7 +51,7 @@ public struct RuleCoverage: Sendable {
                     isNeverFalse: declared.contains(Self.name(place.pattern, kind)))
             }
         }
-        rules = found.sorted { $0.source.offset < $1.source.offset }
+        rules = found.sorted { ($0.source.offset, $0.kind.rawValue) < ($1.source.offset, $1.kind.rawValue) }
         unknown = declared.subtracting(rules.map(\.name)).sorted()
         for (i, rule) in rules.enumerated() { numbers[rule.name] = i }
     }

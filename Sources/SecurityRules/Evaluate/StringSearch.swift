@@ -21,6 +21,7 @@ enum StringSearch {
         var (text, old) = (text, old)
         let new = Array(new.utf8)
         var out: [UInt8] = []
+        out.reserveCapacity(min(text.utf8.count, maxBytes) + new.count)
         let fits = text.withUTF8 { text in
             old.withUTF8 { old in
                 if old.isEmpty {
@@ -32,6 +33,7 @@ enum StringSearch {
                     out.append(contentsOf: new)
                     return out.count <= maxBytes
                 }
+                if old.count == 1 { return replace(text, old[0], new, &out, maxBytes) }
                 let table = prefixTable(old)
                 var start = 0
                 while let found = first(of: old, in: text, from: start, table: table) {
@@ -45,6 +47,21 @@ enum StringSearch {
             }
         }
         return fits ? String(decoding: out, as: UTF8.self) : nil
+    }
+
+    /// One byte by others: no search is worth its call then.
+    private static func replace(_ text: UnsafeBufferPointer<UInt8>, _ old: UInt8, _ new: [UInt8], _ out: inout [UInt8], _ maxBytes: Int) -> Bool {
+        for byte in text {
+            if byte != old {
+                out.append(byte)
+            } else if new.count == 1 {
+                out.append(new[0])
+            } else {
+                out.append(contentsOf: new)
+            }
+            if out.count > maxBytes { return false }
+        }
+        return true
     }
 
     /// Knuth–Morris–Pratt's table: for each length of a matched prefix, the longest shorter prefix that is its suffix. Empty

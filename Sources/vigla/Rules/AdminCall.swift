@@ -62,8 +62,8 @@ enum AdminCall {
             connection.send(request)
             return Exchange(address, answered)
         } failed: { error in
-            let text = "\(error)"
-            fail(text + (text.contains("nobody listens") ? "\nIs the hub running there?" : Trust.advice(text)))
+            if case .connectFailed(_, ECONNREFUSED) = error { fail("nobody listens on \(address)\nIs the hub running there?") }
+            fail("\(error)" + Trust.advice("\(error)"))
         }
         dispatchMain()
     }
