@@ -8,7 +8,8 @@ import Testing
 @Suite struct SecretTests {
     /// Makes a secret and waits for it.
     private func add(_ secrets: Secrets, _ name: String) -> Result<(entry: Secrets.Entry, secret: String), SecretFault> {
-        let (made, done) = (Mutex<Result<(entry: Secrets.Entry, secret: String), SecretFault>?>(nil), DispatchSemaphore(value: 0))
+        let made = Mutex<Result<(entry: Secrets.Entry, secret: String), SecretFault>?>(nil)
+        let done = DispatchSemaphore(value: 0)
         secrets.add(name, madeAt: 1) { result in
             made.withLock { $0 = result }
             done.signal()
