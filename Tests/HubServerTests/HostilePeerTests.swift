@@ -27,14 +27,21 @@ import WireProtocols
             $0.limits.requestSeconds = 4
             $0.limits.bodyBytesPerSecond = 10
         }
-        let head = "POST /.health HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
+        let head = "POST /.health HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
         let steady = try TestSocket(port: server.port)
-        try steady.send(head + String(repeating: "x", count: 990))
+        try steady.send(head)
+        // Speed at first is no credit for silence later.
         let slow = try TestSocket(port: server.port)
-        try slow.send(head + "x")
+        try slow.send(head + String(repeating: "x", count: 50_000))
+        var sent = 0
+        while sent < 99_960, try server.metric(#"vigla_connections_closed_total{reason="request_timeout"}"#) == 0 {
+            try steady.send(String(repeating: "x", count: 40))
+            sent += 40
+            usleep(20_000)
+        }
         #expect(throws: TestSocket.Closed.self) { _ = try slow.response() }
         #expect(try server.metric(#"vigla_connections_closed_total{reason="request_timeout"}"#) == 1)
-        try steady.send("xxxxxxxxxx")
+        try steady.send(String(repeating: "x", count: 100_000 - sent))
         #expect(try steady.response().status == 200)
     }
 

@@ -85,13 +85,17 @@ public final class Secrets: Sendable {
     /// - Parameter done: called once, on some queue; it holds across restarts then.
     public func remove(_ id: String, _ done: @escaping @Sendable (SecretFault?) -> Void) {
         changes.async { [self] in
-            let changed = entries.withLock { entries -> [Entry]? in
-                guard let at = entries.firstIndex(where: { $0.id == id }) else { return nil }
-                entries.remove(at: at)
-                return entries
+            let (changed, removed) = entries.withLock { entries -> ([Entry]?, Entry?) in
+                guard let at = entries.firstIndex(where: { $0.id == id }) else { return (nil, nil) }
+                let removed = entries.remove(at: at)
+                return (entries, removed)
             }
             guard let changed else { return done(.unknown) }
-            keep(changed, done)
+            keep(changed) { [self] fault in
+                // It would be valid again after a restart: it is now, too.
+                if fault != nil, let removed { entries.withLock { $0.append(removed) } }
+                done(fault)
+            }
         }
     }
 
@@ -136,8 +140,8 @@ public final class Secrets: Sendable {
             guard case .string(let id) = secret.child("id"), case .string(let name) = secret.child("name"), case .int(let madeAt) = secret.child("madeAt"),
                 case .string(let hex) = secret.child("hash"), hex.string.utf8.count == 64
             else { return nil }
-            let digits = Array(hex.string)
-            let hash = stride(from: 0, to: 64, by: 2).compactMap { UInt8(String(digits[$0...($0 + 1)]), radix: 16) }
+            let digits = Array(hex.string.utf8)
+            let hash = stride(from: 0, to: 64, by: 2).compactMap { UInt8(String(decoding: digits[$0...($0 + 1)], as: UTF8.self), radix: 16) }
             return hash.count == 32 ? Entry(id: id.string, name: name.string, madeAt: madeAt, hash: hash) : nil
         }
     }

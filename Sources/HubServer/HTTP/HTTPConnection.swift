@@ -51,6 +51,8 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     private var peerHasFinished = false
     /// Bytes of an unfinished body, as the server counts them.
     private var countedBytes = 0
+    /// Bytes of the body when it last had brought what `requestSeconds` demand.
+    private var inTime = 0
 
     init(_ connection: Connection, server: Server) {
         self.connection = connection
@@ -95,6 +97,9 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         guard bytes != countedBytes else { return }
         server.incomingBodies.add(bytes - countedBytes, ordering: .relaxed)
         countedBytes = bytes
+        if bytes < inTime { inTime = 0 }
+        let limits = server.settings.limits
+        if bytes - inTime >= limits.requestSeconds * limits.bodyBytesPerSecond { (inTime, since) = (bytes, lane.mark) }
     }
 
     /// There is no room for more of the body: whoever sends it is to try again.
@@ -265,8 +270,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         case .answering, .opening: if waiting == 0 { return }
         case .http, .congested, .sending, .streaming, .upgraded, .closing: break
         }
-        let allowed = limits.requestSeconds + parser.bodyBytes / max(1, limits.bodyBytesPerSecond)
-        guard seconds - since >= allowed else { return }
+        guard seconds - since >= limits.requestSeconds else { return }
         if waiting > 0 { connection.abort(.idle) } else { connection.close(parser.isIdle ? .idle : .requestTimeout) }
     }
 }

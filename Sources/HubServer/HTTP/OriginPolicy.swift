@@ -14,12 +14,18 @@ import WireProtocols
 /// | `file://` | let in |
 /// | without an origin (`null`): any page can make itself a frame like that | 403 |
 /// | anything else, also under a name that resolves to this machine | 403 |
+///
+/// Nor may the hub be dialled by a name with a dot in development: a page can have its own name resolve to this machine, and
+/// asks it as its own origin, of which browsers say nothing.
 struct OriginPolicy: Sendable {
     let allowed: [String]?
     let isDev: Bool
 
     /// - Parameter usesReferer: for requests that a browser makes without an `Origin` (script tags).
     func permits(_ request: HTTPInboundRequest, usesReferer: Bool = false) -> Bool {
+        if isDev, allowed == nil, let dialled = request.host.map({ Self.host($0[...]) }) {
+            guard !dialled.contains(".") || Self.isNumeric(dialled) || Self.isThisMachine(dialled) else { return false }
+        }
         guard let origin = request.fields[.origin] ?? (usesReferer ? Self.referrer(request) : nil) else { return true }
         if let allowed { return allowed.contains { $0 == "*" || $0.lowercased() == origin.lowercased() } }
         guard isDev else { return true }

@@ -68,7 +68,9 @@ final class RESTExchange: Client, @unchecked Sendable {
         case .success(.push(let value)): submit(.push(value), size: body.count)
         case .success(.write(let writes)):
             if writes.contains(where: { !$0.value.deferred.isEmpty }) { self.body = body }
-            if request.method == .patch, writes.first?.path != request.path { names = writes.map { $0.name(below: request.path) } }
+            // A body of `null` is one write of the place itself, and has no names.
+            let isRemoval = writes.count == 1 && writes[0].part == .node && writes[0].path == request.path
+            if request.method == .patch, !isRemoval { names = writes.map { $0.name(below: request.path) } }
             submit(.write(writes), size: body.count)
         }
     }

@@ -42,9 +42,9 @@ public enum RESTBody: Sendable {
     private static func refusal(_ fault: RequestFault, _ bytes: UnsafeRawBufferPointer) -> RESTRefusal {
         switch fault {
         case .data(.invalidKey(_, let offset)):
-            let lines = bytes[..<min(offset, bytes.count)].split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-            let place = "\(max(1, lines.count)):\((lines.last?.count ?? 0) + 1)"
-            return .bad("Invalid data; couldn't parse key beginning at \(place). Key value can't be empty or contain $ # [ ] / or .")
+            var (line, start) = (1, 0)
+            for at in 0..<min(offset, bytes.count) where bytes[at] == UInt8(ascii: "\n") { (line, start) = (line + 1, at + 1) }
+            return .bad("Invalid data; couldn't parse key beginning at \(line):\(offset - start + 1). Key value can't be empty or contain $ # [ ] / or .")
         case .path(.invalidKey): return .noObject
         default: return .bad(fault.text)
         }

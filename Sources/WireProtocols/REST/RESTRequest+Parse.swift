@@ -50,7 +50,8 @@ extension RESTRequest {
         }
         switch name {
         case "GET": return (.get, false)
-        case "HEAD": return (.get, true)
+        // Not as an override: how an answer ends is told by the method that was sent.
+        case "HEAD" where request.method == .head: return (.get, true)
         case "PUT": return (.put, false)
         case "PATCH": return (.patch, false)
         case "POST": return (.post, false)
