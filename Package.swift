@@ -96,7 +96,7 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
-        .testTarget(name: "ViglaCommandTests", dependencies: ["TestCertificates", "vigla", "watchme-simulation", "WireProtocols"], swiftSettings: shared),
+        .testTarget(name: "ViglaCommandTests", dependencies: ["JSONTree", "TestCertificates", "vigla", "watchme-simulation", "WireProtocols"], swiftSettings: shared),
         // the walkers and followers of Examples/watchme
         .executableTarget(name: "watchme-simulation", dependencies: [
             "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",

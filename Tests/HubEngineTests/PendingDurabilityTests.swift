@@ -6,46 +6,10 @@ import Testing
 
 /// Pending onDisconnect writes are durable, and carried out once whatever fails (contract §6.2).
 @Suite struct PendingDurabilityTests {
-    /// A log that records what became durable; it completes when the test says so.
-    private final class RecordingLog: CommitLog {
-        struct Failed: Error {}
-        private struct State {
-            var waiting: [(commits: [Commit], done: @Sendable (Result<Void, any Error>) -> Void)] = []
-            var pending = PendingSessions()
-            var root = Node.null
-        }
-        private let state = Mutex(State())
-        var isImmediate: Bool { false }
-
-        func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, any Error>) -> Void) {
-            state.withLock { $0.waiting.append((commits, completion)) }
-        }
-
-        func complete(_ succeeds: Bool = true) {
-            let done = state.withLock { state in
-                let (commits, done) = state.waiting.removeFirst()
-                guard succeeds else { return done }
-                for commit in commits {
-                    for operation in commit.operations { state.root.set(operation.value, at: operation.path) }
-                    for change in commit.pending { state.pending.apply(change) }
-                }
-                return done
-            }
-            done(succeeds ? .success(()) : .failure(Failed()))
-        }
-
-        /// Requests handed over one by one may have been handled as one batch or as several.
-        func completeAll() { while !isIdle { complete() } }
-
-        var sessions: [PendingSession] { state.withLock { $0.pending.sessions } }
-        var root: Node { state.withLock { $0.root } }
-        var isIdle: Bool { state.withLock { $0.waiting.isEmpty } }
-    }
-
     private func write(_ path: Path, _ value: Node = 1) -> TreeWrite { TreeWrite(path, WriteValue(value)) }
 
     @Test func registration_isAnsweredWhenDurable_andKnownToTheNextProcess() {
-        let log = RecordingLog()
+        let log = FlakyLog()
         let hub = EngineHarness(log: log)
         let client = Client.make()
         let ana = Identity(auth: ["uid": "ana"])
@@ -65,7 +29,7 @@ import Testing
     }
 
     @Test func end_writesAndForgetsInOneCommit() {
-        let log = RecordingLog()
+        let log = FlakyLog()
         let hub = EngineHarness(log: log)
         let client = Client.make()
         _ = hub.ask(client, .onDisconnect([write("gone")]))
@@ -78,7 +42,7 @@ import Testing
     }
 
     @Test func refusedAtTheEnd_isForgottenAllTheSame() throws {
-        let log = RecordingLog()
+        let log = FlakyLog()
         let hub = EngineHarness(log: log)
         let client = Client.make()
         _ = hub.ask(client, .onDisconnect([write("a"), write("b")]))
@@ -102,7 +66,7 @@ import Testing
         left.writes.add(write("users/bo/on", false))
         var admin = PendingSession(id: "s2", isAdmin: true)
         admin.writes.add(write("log/x"))
-        let log = RecordingLog()
+        let log = FlakyLog()
         let rules = try RuleSet(parsing: #"{"rules":{"users":{"$u":{".write":"auth.uid == $u"}}}}"#)
         let hub = EngineHarness(rules: rules, root: ["users": ["ana": ["on": true], "bo": ["on": true]]], pending: [left, admin], log: log)
         hub.settle()
@@ -113,7 +77,7 @@ import Testing
     }
 
     @Test func cancelledAndKeptAgain_isLeftOnce() {
-        let log = RecordingLog()
+        let log = FlakyLog()
         let hub = EngineHarness(log: log)
         let client = Client.make()
         _ = hub.ask(client, .begin(sessionID: "s1", replacing: nil), .onDisconnect([write("a")]), .cancelOnDisconnect("a"), .onDisconnect([write("b")]))
@@ -121,46 +85,79 @@ import Testing
         #expect(log.sessions.map(\.writes.writes) == [[write("b")]], "one session, so that the next process writes once")
     }
 
-    @Test func givenUpCancel_isToldAgain_soThatNoLaterProcessMakesTheWrite() {
-        let log = RecordingLog()
-        let hub = EngineHarness(log: log)
+    @Test func refusedSteps_areNotTaken_andWhatWasPendingStays() {
+        let log = FlakyLog()
+        let hub = EngineHarness(log: log, limits: .patient)
         let (client, other) = (Client.make(), Client.make())
         _ = hub.ask(client, .onDisconnect([write("gone")]))
         _ = hub.ask(other, .onDisconnect([write("kept"), write("cancelled")]))
         log.completeAll()
-        _ = hub.ask(client, .cancelOnDisconnect("gone"))
-        _ = hub.ask(other, .cancelOnDisconnect("cancelled"), .onDisconnect([write("more")]))
-        while !log.isIdle { log.complete(false) }
-        #expect(hub.take(client).last == "close" && hub.take(other).last == "close")
-        #expect(log.sessions.map(\.writes.writes.count) == [1, 2])
+        _ = (hub.take(client), hub.take(other))
+        _ = hub.ask(client, .cancelOnDisconnect("gone"), .onDisconnect([write("new")]))
+        _ = hub.ask(other, .cancelOnDisconnect("cancelled"), .identify(Identity(auth: ["uid": "ana"])))
+        log.refuse()
+        #expect(hub.take(client) == ["error 0 unavailable", "error 1 unavailable"])
+        #expect(hub.take(other) == ["error 0 unavailable", #"identified 1 {"uid":"ana"}"#])
+        #expect(log.sessions.map(\.writes.writes) == [[write("gone")], [write("kept"), write("cancelled")]])
         _ = hub.ask(client, .end)
+        #expect(log.isIdle && log.root.isNull, "it is owed")
+        hub.passRetryTime()
+        _ = hub.ask(other, .get("gone"))
+        log.complete()
+        hub.settle()
         log.completeAll()
-        #expect(log.sessions.map(\.writes.writes) == [[write("kept"), write("more")]] && log.root.isNull)
+        hub.settle()
+        #expect(log.root == ["gone": 1])
+        #expect(log.sessions.map(\.auth) == [["uid": "ana"]], "the log knows by now who is to write")
         _ = hub.ask(other, .end)
         log.completeAll()
-        #expect(log.sessions.isEmpty && log.root == ["kept": 1, "more": 1])
+        #expect(log.sessions.isEmpty && log.root == ["gone": 1, "kept": 1, "cancelled": 1])
         #expect(log.isIdle)
     }
 
-    @Test func givenUpEnd_isOwed_andWrittenOnce() {
-        let log = RecordingLog()
-        let hub = EngineHarness(log: log)
+    @Test func refusedEnd_isOwed_andWrittenOnce() {
+        let log = FlakyLog()
+        let hub = EngineHarness(log: log, limits: .patient)
         let client = Client.make()
         _ = hub.ask(client, .onDisconnect([write("gone")]))
         log.completeAll()
-        _ = hub.ask(client, .end)
-        log.complete(false)
+        _ = hub.ask(client, .onDisconnect([write("refused")]), .end)
+        log.refuse()
         hub.settle()
         let left = Mutex<[PendingSession]>([])
         hub.database.snapshot { _, _, pending in left.withLock { $0 = pending } }
         hub.settle()
         #expect(left.withLock { $0.map(\.writes.writes) } == [[write("gone")]], "a snapshot now would have it")
         #expect(log.root.isNull)
+        hub.passRetryTime()
         let other = Client.make()
-        _ = hub.ask(other, .get("gone"))
+        #expect(hub.ask(other, .get("gone")) == ["value 0 null"])
+        log.complete()
+        hub.settle()
+        log.refuse()
+        hub.passRetryTime()
+        #expect(hub.ask(other, .get("gone")) == ["value 0 null"], "refused again, and owed again")
+        log.complete()
+        #expect(hub.ask(other, .get("gone")) == [])
         log.completeAll()
         #expect(hub.take(other) == ["value 0 1"])
         #expect(log.root == ["gone": 1] && log.sessions.isEmpty)
         #expect(log.isIdle)
+    }
+
+    @Test func abandonedByTheProcessBefore_refused_isOwed() {
+        var left = PendingSession(id: "s1", isAdmin: true)
+        left.writes.add(write("x"))
+        let log = FlakyLog()
+        let hub = EngineHarness(pending: [left], log: log, limits: .patient)
+        hub.settle()
+        log.refuse()
+        hub.passRetryTime()
+        #expect(hub.ask(.make(), .get("x")) == ["value 0 null"])
+        log.complete()
+        hub.settle()
+        log.completeAll()
+        hub.settle()
+        #expect(log.root == ["x": 1] && log.sessions.isEmpty && log.isIdle)
     }
 }

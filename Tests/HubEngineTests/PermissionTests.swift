@@ -97,15 +97,22 @@ import Testing
         #expect(hub.take(client) == [], "the client knows of no listen, and the rules permit none")
     }
 
-    @Test func failedLog_asksAgain() throws {
-        struct DiskFull: Error {}
-        let log = DurabilityOrderTests.ManualLog()
-        let hub = EngineHarness(rules: try rules("root.child('members/x').val() == 1"), root: ["members": ["x": 1]], log: log)
+    @Test func refusedCommit_cancelsNobody() throws {
+        let log = FlakyLog(root: ["members": ["x": 1]])
+        let hub = EngineHarness(rules: try rules("root.child('members/x').val() == 1"), root: ["members": ["x": 1]], log: log, limits: .patient)
         let (reader, writer) = (Client.make(), Client.make())
         _ = hub.ask(reader, .listen("room/r"))
         _ = hub.ask(writer, .put("members/x", 2))
-        log.complete(.failure(DiskFull()))
-        #expect(hub.take(reader) == ["close"], "its cancellation was given up")
+        log.refuse()
+        hub.passRetryTime()
+        _ = hub.ask(writer, .get("room"))
+        log.complete()
+        _ = hub.ask(writer, .put("room/r", 1))
+        log.complete()
+        #expect(hub.take(reader) == ["d room/r 1"])
+        _ = hub.ask(writer, .put("members/x", 2))
+        log.complete()
+        #expect(hub.take(reader) == ["cancelled /room/r"], "what its permission rests on is known as before")
     }
 
     @Test func replacedRules_holdBeforeAnyFurtherPush() throws {

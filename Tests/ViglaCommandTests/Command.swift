@@ -48,7 +48,7 @@ struct Command {
 
     static func process(_ arguments: [String], _ environment: [String: String], _ directory: URL?, _ program: String = "vigla") -> Process {
         let process = Process()
-        process.executableURL = folder.appendingPathComponent(program)
+        process.executableURL = program.hasPrefix("/") ? URL(fileURLWithPath: program) : folder.appendingPathComponent(program)
         process.arguments = arguments
         process.environment = environment
         if let directory { process.currentDirectoryURL = directory }
@@ -106,10 +106,15 @@ final class RunningHub {
 
     struct NotReady: Error { let error: String }
 
-    init(_ arguments: [String], environment: [String: String] = [:], folder: Folder? = nil) throws {
+    /// - Parameter shell: what prepares the process, in the folder; it becomes the hub.
+    init(_ arguments: [String], environment: [String: String] = [:], folder: Folder? = nil, program: String = "vigla", shell: String? = nil) throws {
         let folder = try folder ?? Folder()
         self.folder = folder
-        process = Command.process(["serve"] + arguments, environment, folder.url)
+        if let shell {
+            process = Command.process(["-c", "\(shell) exec \"$0\" \"$@\"", Command.folder.appendingPathComponent(program).path, "serve"] + arguments, environment, folder.url, "/bin/sh")
+        } else {
+            process = Command.process(["serve"] + arguments, environment, folder.url, program)
+        }
         let pipe = Pipe()
         output = pipe.fileHandleForReading
         errorFile = folder.url.appendingPathComponent("error-\(UUID().uuidString).log")

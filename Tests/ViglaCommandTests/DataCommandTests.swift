@@ -122,7 +122,7 @@ import Testing
 
     @Test func help_namesEveryCommand() throws {
         let help = try Command.run("--help").output
-        for name in ["serve", "get", "watch", "set", "update", "push", "remove", "rules", "token", "health"] { #expect(help.contains("  \(name) ")) }
+        for name in ["serve", "get", "watch", "set", "update", "push", "remove", "export", "import", "rules", "token", "health"] { #expect(help.contains("  \(name) ")) }
         #expect(try Command.run("token", "mint", "--help").output.contains("--dev"))
     }
 }

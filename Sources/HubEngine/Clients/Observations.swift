@@ -5,17 +5,23 @@ struct Observations: Sequence {
     private var byPath: [Path: [Observation]] = [:]
     private var byID: [Int64: Observation] = [:]
 
-    /// Nothing happens when it is there already.
-    mutating func insert(_ observation: Observation) {
-        guard byPath[observation.path]?.contains(observation) != true else { return }
+    /// - Returns: false when it was there already.
+    @discardableResult
+    mutating func insert(_ observation: Observation) -> Bool {
+        guard byPath[observation.path]?.contains(observation) != true else { return false }
         byPath[observation.path, default: []].append(observation)
         if case .events(let id, _) = observation.style { byID[id] = observation }
+        return true
     }
 
-    mutating func remove(_ observation: Observation) {
-        byPath[observation.path]?.removeAll { $0 == observation }
+    /// - Returns: false when it was not there.
+    @discardableResult
+    mutating func remove(_ observation: Observation) -> Bool {
+        guard let index = byPath[observation.path]?.firstIndex(of: observation) else { return false }
+        byPath[observation.path]?.remove(at: index)
         if byPath[observation.path]?.isEmpty == true { byPath[observation.path] = nil }
         if case .events(let id, _) = observation.style { byID[id] = nil }
+        return true
     }
 
     /// The observers of a place in a style; realtime clients tell queries of one place apart by their tag.

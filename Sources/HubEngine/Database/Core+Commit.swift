@@ -15,6 +15,7 @@ extension Core {
         guard isPermitted(.write, writes, candidate, identity, now: now) else { throw .permissionDenied }
         if let condition, !root.node(at: condition.path).hasHash(condition.hash) { throw .dataStale }
         guard !writes.isEmpty else { return sequence }
+        try mustTakeWrites()
         let old = root
         root = candidate
         sequence += 1

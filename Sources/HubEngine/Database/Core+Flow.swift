@@ -74,7 +74,18 @@ extension Core {
         for observation in client.observations where observation.mayConflate {
             observers.existingPlace(at: observation.path)?.existingView(observation.query)?.resume(client, style: observation.style)
         }
-        for (observation, missed) in lag.takeStale() {
+        let stale = lag.takeStale()
+        note(.catchUp(client, stale))
+        tell(client, stale)
+    }
+
+    /// What a client's observers have missed, in one message each; one that is held back again is told later.
+    func tell(_ client: Client, _ stale: [Observation: Staleness]) {
+        for (observation, missed) in stale {
+            if let lag = client.lag, lag.isSuspended {
+                lag.mark(observation, missed, limit: limits.stalePlaces)
+                continue
+            }
             guard let place = observers.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { continue }
             output.send(format.change(present(view, place, missed))(observation.style), to: client)
         }

@@ -8,8 +8,12 @@ extension Core {
         guard client.pending.writes.count + writes.count <= limits.pendingWrites else {
             return .failed(Failure(.failure, "At most \(limits.pendingWrites) writes may wait for the disconnect of one client."))
         }
-        do throws(Failure) { try check(writes, client.identity) } catch { return .failed(error) }
-        if writes.isEmpty { return .done }
+        do throws(Failure) {
+            try check(writes, client.identity)
+            if writes.isEmpty { return .done }
+            try mustTakeWrites()
+        } catch { return .failed(error) }
+        note(.pended(client, before: client.pending, id: client.pendingID))
         var changes: [PendingChange] = []
         let id: String
         if let known = client.pendingID {
@@ -28,8 +32,10 @@ extension Core {
         return .done
     }
 
-    func cancelPending(_ path: Path, of client: Client) {
-        guard let id = client.pendingID else { return }
+    func cancelPending(_ path: Path, of client: Client) -> Reply {
+        guard let id = client.pendingID else { return .done }
+        do throws(Failure) { try mustTakeWrites() } catch { return .failed(error) }
+        note(.pended(client, before: client.pending, id: id))
         client.pending.cancel(path)
         if client.pending.isEmpty {
             client.pendingID = nil
@@ -38,11 +44,18 @@ extension Core {
         } else {
             record([.cancel(session: id, path)])
         }
+        return .done
     }
 
     func identify(_ client: Client, as identity: Identity) {
+        note(.identified(client, before: client.identity))
         client.identity = identity
         guard let id = client.pendingID else { return }
+        // Who somebody is needs no disk. Until the log is told, a crash would find who it was.
+        if refusal != nil {
+            untold.insert(id)
+            return
+        }
         record([.identify(session: id, auth: identity.auth, isAdmin: identity.isAdmin)])
     }
 
@@ -50,15 +63,23 @@ extension Core {
     func leave(_ client: Client) {
         guard let id = client.pendingID else { return }
         let left = client.leftBehind(as: id)
+        note(.pended(client, before: client.pending, id: id))
+        untold.remove(id)
         leaving[id] = nil
         client.pendingID = nil
         _ = client.pending.takeAll()
-        fire(left)
+        write(left)
+    }
+
+    /// Writes what a session left behind, without a request that asks for it.
+    func fire(_ left: PendingSession) {
+        note(.fire(left))
+        write(left)
     }
 
     /// Writes as one what a session left behind. What the rules refuse by now is dropped path by path; the rest still applies.
-    func fire(_ left: PendingSession) {
-        fired.append(left)
+    private func write(_ left: PendingSession) {
+        if refusal != nil { return owed.append(left) }
         let identity = Identity(auth: left.auth, isAdmin: left.isAdmin)
         let done = [PendingChange.forget(session: left.id)]
         do throws(Failure) {
@@ -71,6 +92,7 @@ extension Core {
 
     /// Tells the log all that a session leaves behind, whatever it knew.
     func retell(_ id: String) {
+        note(.retell(id))
         var changes = [PendingChange.forget(session: id)]
         if let left = leaving[id]?.leftBehind(as: id) {
             changes.append(.identify(session: id, auth: left.auth, isAdmin: left.isAdmin))

@@ -3,11 +3,22 @@ import SecurityRules
 import Synchronization
 
 extension Core {
-    /// Carries out one request; all but those said to be not answered get exactly one answer.
+    /// Carries out one request, unless it has to wait.
     func handle(_ item: Database.Item) {
-        let client = item.client
-        guard !client.hasEnded, !mustHold(item) else { return }
+        guard !item.client.hasEnded, !mustHold(item) else { return }
         counters.requests += 1
+        switch item.request {
+        case .congested: suspend(item.client)
+        case .drained: catchUp(item.client)
+        default:
+            note(.request(item))
+            carryOut(item)
+        }
+    }
+
+    /// All requests but those said to be not answered get exactly one answer.
+    func carryOut(_ item: Database.Item) {
+        let client = item.client
         defer { probeIfNeeded(client) }
         // A peer that asked for much and left costs no more: its writes count, its reads are for nobody.
         if item.request.isRead, client.isGone.load(ordering: .relaxed) { return }
@@ -48,8 +59,7 @@ extension Core {
         case .onDisconnect(let writes):
             answer(keep(writes, client), item)
         case .cancelOnDisconnect(let path):
-            cancelPending(path, of: client)
-            answer(.done, item)
+            answer(cancelPending(path, of: client), item)
         case .revoke(let notice):
             output.send(notice, to: client)
             end(client)
@@ -57,8 +67,7 @@ extension Core {
         case .answer(let bytes):
             output.send(bytes, to: client)
         case .mark(let bytes): output.mark(client, bytes)
-        case .congested: suspend(client)
-        case .drained: catchUp(client)
+        case .congested, .drained: break
         }
     }
 
@@ -94,6 +103,7 @@ extension Core {
             end(old)
             output.close(old)
         }
+        note(.named(client, sessionID, before: sessions[sessionID]))
         client.sessionID = sessionID
         sessions[sessionID] = client
     }
@@ -102,9 +112,11 @@ extension Core {
     func end(_ client: Client) {
         client.hasEnded = true
         stopLagging(client)
-        if let id = client.sessionID, sessions[id] === client { sessions[id] = nil }
+        let id = client.sessionID.flatMap { sessions[$0] === client ? $0 : nil }
+        if let id { sessions[id] = nil }
         for observation in client.observations { remove(observation, of: client) }
         leave(client)
+        note(.ended(client, wasNamed: id != nil))
     }
 
     // MARK: Reading
@@ -153,7 +165,7 @@ extension Core {
         var node = root.node(at: path)
         let view = place.view(observation.query, over: node, lanes: laneCount)
         view.add(client, style: style)
-        client.observations.insert(observation)
+        if client.observations.insert(observation) { note(.observed(client, observation)) }
         if let window = view.window {
             node = TreeQuery.value(of: window.selection(over: place.children(of: node, by: window.query.orderedBy)), in: node)
         }
@@ -182,7 +194,7 @@ extension Core {
 
     func remove(_ observation: Observation, of client: Client) {
         readDependencies.set([], for: observation, of: client)
-        client.observations.remove(observation)
+        if client.observations.remove(observation) { note(.unobserved(client, observation)) }
         client.lag?.forget(observation)
         guard let place = observers.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { return }
         view.remove(client, style: observation.style)

@@ -102,28 +102,3 @@ public final class Database: Sendable {
         }
     }
 }
-
-/// Where commits become durable. `completion` is called once for each append, in order, from any thread.
-///
-/// After a failure nothing of that append is stored, and those made on top of it fail too; the database goes back to its last
-/// durable content and continues from there.
-public protocol CommitLog: Sendable {
-    func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, any Error>) -> Void)
-    /// Whether appends complete at once, so that nothing needs to wait.
-    var isImmediate: Bool { get }
-}
-
-/// What one commit wrote, with server values filled in; applying it again gives the same tree.
-public struct Commit: Sendable {
-    public let sequence: UInt64
-    public let operations: [(path: Path, part: TreeWrite.Part, value: Node)]
-    /// How it changed what sessions leave behind; a commit may do this alone.
-    public let pending: [PendingChange]
-}
-
-/// For databases that live in memory only.
-public struct NoCommitLog: CommitLog {
-    public init() {}
-    public var isImmediate: Bool { true }
-    public func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, any Error>) -> Void) { completion(.success(())) }
-}

@@ -13,6 +13,8 @@ public struct EngineLimits: Sendable {
     /// Bytes of requests that may wait for a database, for its queue or its journal, before those who ask are read no more.
     /// Default 256 MiB.
     public var waitingBytes = 256 << 20
+    /// ms between two tries while the log refuses commits. Default 1,000.
+    public var retryMs = 1_000
 
     public init() {}
 }

@@ -25,6 +25,12 @@ public struct EngineCounters: Sendable {
     /// Times that a client's observers were suspended, and clients that are so now.
     public var suspensions = 0
     public var suspended = 0
+    /// Why the log takes no commits now; nil while it does.
+    public var refusal: CommitRefusal?
+    /// Times that the log began to refuse.
+    public var refusals = 0
+    /// Requests that were answered with `unavailable`, as the log takes no commits.
+    public var refusedWrites = 0
     /// Bytes of requests that wait, for the queue or for the journal.
     public var waitingBytes = 0
 

@@ -49,30 +49,15 @@ struct OutputBuffer {
     mutating func mark(_ client: Client, _ bytes: Int) { lanes[client.lane].append(.marked(client, bytes: bytes)) }
     mutating func close(_ client: Client) { lanes[client.lane].append(.close(client)) }
 
-    /// Whose connection would be closed.
-    var dismissed: [Client] {
-        lanes.joined().compactMap { if case .close(let client) = $0 { client } else { nil } }
+    /// Of a buffer that is given up: its bytes do not count as sent.
+    func uncount() {
+        for case .one(let client, let bytes) in lanes.joined() { client.unprobedBytes = max(0, client.unprobedBytes - bytes.count) }
     }
 
-    /// Moves what is not said to clients, but about them, from a buffer that is given up.
-    mutating func takeSignals(of other: OutputBuffer) {
+    /// Moves the probes of a buffer that is given up: their clients are held back until they are answered.
+    mutating func takeProbes(of other: OutputBuffer) {
         for (lane, deliveries) in other.lanes.enumerated() {
-            for delivery in deliveries {
-                switch delivery {
-                case .probe, .marked: lanes[lane].append(delivery)
-                case .one, .many, .close, .reply: break
-                }
-            }
-        }
-    }
-
-    /// Who would be answered.
-    var recipients: [Client] {
-        lanes.joined().compactMap { delivery in
-            switch delivery {
-            case .one(let client, _), .reply(let client, _): client
-            case .many, .close, .probe, .marked: nil
-            }
+            for delivery in deliveries { if case .probe = delivery { lanes[lane].append(delivery) } }
         }
     }
 

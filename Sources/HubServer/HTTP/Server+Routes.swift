@@ -47,7 +47,7 @@ extension Server {
         case ".metrics":
             guard let text = metrics(request, connection) else { return .response(nothingHere(request)) }
             return .response(plain(.ok, String(decoding: text, as: UTF8.self), "text/plain; version=0.0.4; charset=utf-8", request))
-        case ".health": return .response(plain(.ok, "{\"status\":\"ok\"}\n", "application/json", request))
+        case ".health": return .response(health(request))
         default:
             if Self.isREST(request.target) { return rest(request, connection, mayOpen: mayOpen) }
             if request.target.path == "*" { return .response(RESTResponse.preflight(request)) }

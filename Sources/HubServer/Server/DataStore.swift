@@ -3,6 +3,7 @@ import HubEngine
 import Journal
 import JSONTree
 import Logging
+import Synchronization
 
 /// The durable side of a server: one journal for each namespace in one data folder.
 final class DataStore: Sendable {
@@ -44,6 +45,8 @@ final class CommitJournal: CommitLog {
     private let journal: SQLiteJournal
     private let namespace: String
     private let logger: Logger
+    /// Whether the last append failed: what a full disk does to every write is logged once.
+    private let isFailing = Atomic<Bool>(false)
 
     init(_ journal: SQLiteJournal, namespace: String, logger: Logger) {
         self.journal = journal
@@ -53,7 +56,7 @@ final class CommitJournal: CommitLog {
 
     var isImmediate: Bool { false }
 
-    func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, any Error>) -> Void) {
+    func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void) {
         guard let first = commits.first, let last = commits.last else { return completion(.success(())) }
         var operations: [JournalOperation] = []
         for commit in commits {
@@ -63,11 +66,22 @@ final class CommitJournal: CommitLog {
             for change in commit.pending { operations.append(.pending(change)) }
         }
         let batch = JournalBatch(sequence: last.sequence, after: first.sequence - 1, operations: operations)
-        journal.append(batch) { [logger, namespace] result in
-            if case .failure(let error) = result {
-                logger.error("commits could not be stored", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
-            }
-            completion(result.mapError { $0 })
+        journal.append(batch) { [self] result in
+            note(result)
+            completion(result.mapError(CommitRefusal.init))
+        }
+    }
+
+    private func note(_ result: Result<Void, JournalError>) {
+        switch result {
+        case .success:
+            guard isFailing.exchange(false, ordering: .relaxed) else { return }
+            logger.notice("writes are stored again", metadata: ["namespace": "\(namespace)"])
+        case .failure(let error):
+            guard !isFailing.exchange(true, ordering: .relaxed) else { return }
+            logger.error(
+                "writes cannot be stored: they are refused until the disk takes them, reads go on",
+                metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
         }
     }
 
@@ -93,6 +107,16 @@ final class CommitJournal: CommitLog {
             case .failure(let error): logger.error(fault, metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
             }
             done()
+        }
+    }
+}
+
+extension CommitRefusal {
+    init(_ error: JournalError) {
+        switch error {
+        case .diskFull: self = .diskFull
+        case .closed: self = .stopping
+        default: self = .diskFailed
         }
     }
 }

@@ -1,7 +1,7 @@
 import WireProtocols
 
 /// Which database a request means (contract §1.1).
-enum Namespace {
+public enum Namespace {
     /// The `ns` parameter, else the first label of a host with at least three, else the default.
     static func name(of request: HTTPInboundRequest, default fallback: String) -> String {
         if let ns = request.target.value("ns"), !ns.isEmpty { return ns }
@@ -13,7 +13,7 @@ enum Namespace {
     }
 
     /// 1–64 letters, digits, `-` and `_`: safe in file names, logs and URLs.
-    static func isValid(_ name: String) -> Bool {
+    public static func isValid(_ name: String) -> Bool {
         (1...64).contains(name.utf8.count)
             && name.utf8.allSatisfy { byte in
                 switch byte {

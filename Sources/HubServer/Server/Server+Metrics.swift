@@ -79,6 +79,10 @@ extension Server {
         page.gauge("vigla_database_waiting_bytes", "Bytes of requests not yet carried out and durable.", label: label, each(\.waitingBytes))
         page.counter("vigla_requests_total", "Requests handled.", label: label, each(\.requests))
         page.counter("vigla_commits_total", "Commits.", label: label, each(\.commits))
+        page.gauge(
+            "vigla_degraded", "1 while the disk refuses, and with it every write is refused.", label: label, each { $0.refusal == nil ? 0 : 1 })
+        page.counter("vigla_degradations_total", "Times that the disk began to refuse.", label: label, each(\.refusals))
+        page.counter("vigla_refused_writes_total", "Requests refused because the disk refuses.", label: label, each(\.refusedWrites))
         page.counter("vigla_conflated_changes_total", "Changes that a slow reader was not told one by one.", label: label, each(\.conflated))
         page.gauge("vigla_suspended_clients", "Clients whose observers are suspended because they read too slowly.", label: label, each(\.suspended))
         return page.text

@@ -74,6 +74,7 @@ public final class Server: Sendable {
         self.rulesInForce = rulesInForce
         let refusalLog = settings.limits.loggedRefusals > 0 ? RefusalLog(perSecond: settings.limits.loggedRefusals, logger: logger) : nil
         self.refusalLog = refusalLog
+        let opening = OpeningFault()
         let outlet: Outlet = { lane, deliveries in lanes[lane].deliver(deliveries) }
         hub = Hub { name in
             guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }
@@ -87,11 +88,12 @@ public final class Server: Sendable {
                 return database
             } catch {
                 logger.error("namespace could not be opened", metadata: ["namespace": "\(name)", "reason": "\(error)"])
+                opening.note("\(error)")
                 return nil
             }
         }
         // The default namespace is recovered before the port answers, so that a broken store shows at start.
-        guard hub.openNow(settings.namespace) != nil else { throw .cannotOpen("namespace \(settings.namespace)") }
+        guard hub.openNow(settings.namespace) != nil else { throw .cannotOpen(opening.text ?? "namespace \(settings.namespace)") }
         for lane in lanes { lane.startTicking() }
         warnOfExpiry()
         let tls = settings.tls?.identity
@@ -131,6 +133,14 @@ public final class Server: Sendable {
             }
         }
     }
+}
+
+/// Why the namespace that a server begins with could not be opened.
+private final class OpeningFault: Sendable {
+    private let noted = Mutex<String?>(nil)
+
+    func note(_ text: String) { noted.withLock { $0 = text } }
+    var text: String? { noted.withLock { $0 } }
 }
 
 /// Why a server did not start; the text says what to do.

@@ -67,6 +67,9 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
         path = Path(keys)
     }
 
+    /// The place's address in REST, without a query: `/users/ana.json`.
+    public var resource: String { (path.isRoot ? "/" : path.keys.map { "/" + PercentText.encode($0.string) }.joined()) + ".json" }
+
     public var description: String {
         "\(address.isSecure ? "https" : "http")://\(address)\(path.keys.map { "/" + PercentText.encode($0.string) }.joined())\(address.namespace.map { "?ns=" + PercentText.encode($0) } ?? "")"
     }

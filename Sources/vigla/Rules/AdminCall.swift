@@ -40,7 +40,7 @@ struct AdminCredential: ParsableArguments {
 /// One HTTP request to a hub's administrative endpoints, at whose answer the program ends.
 enum AdminCall {
     /// Seconds without an answer after which it is given up.
-    private static let patienceMs = 60_000
+    private static let patienceMs = 600_000
 
     /// - Parameter body: called with the status and the answer; ends the program.
     static func run(
@@ -49,7 +49,10 @@ enum AdminCall {
     ) -> Never {
         signal(SIGPIPE, SIG_IGN)
         let group: EventLoopGroup
-        do throws(NetError) { group = try EventLoopGroup(count: 1) } catch { fail("\(error)") }
+        // What is sent and what comes back may be as large as it is.
+        var net = NetSettings()
+        (net.outboundHardBytes, net.outboundLoopBytes) = (1 << 40, 1 << 40)
+        do throws(NetError) { group = try EventLoopGroup(count: 1, settings: net) } catch { fail("\(error)") }
         let loop = group.next()
         loop.schedule(afterMs: patienceMs, everyMs: nil) { fail("no answer from \(address) within \(patienceMs / 1000) seconds") }
         var head = "\(method) \(target) HTTP/1.1\r\nHost: \(address)\r\nConnection: close\r\nContent-Length: \(body.count)\r\n"
@@ -71,7 +74,12 @@ enum AdminCall {
     private final class Exchange: ConnectionHandler {
         private let address: HubAddress
         private let answered: (Int, [UInt8]) -> Never
-        private var parser = HTTPResponseParser()
+        private var parser = HTTPResponseParser(limits: Exchange.limits)
+        private static var limits: HTTPLimits {
+            var limits = HTTPLimits()
+            limits.bodyBytes = 1 << 40
+            return limits
+        }
 
         init(_ address: HubAddress, _ answered: @escaping (Int, [UInt8]) -> Never) { (self.address, self.answered) = (address, answered) }
 
@@ -85,4 +93,17 @@ enum AdminCall {
 
         func ended(_ reason: CloseReason) { fail("\(address) closed the connection (\(reason.name))") }
     }
+}
+
+extension AdminCall {
+    /// Says why a hub did not do what was asked, and ends the program.
+    static func refused(_ status: Int, _ body: [UInt8], by address: HubAddress, advice: String) -> Never {
+        let text = String(decoding: body.prefix(2_000), as: UTF8.self).split(separator: "\n").joined(separator: " ")
+        fail("\(address) answers \(status): \(text)\n" + (status == 401 || status == 403 ? "This takes an administrator: --auth-file FILE, or VIGLA_AUTH." : advice))
+    }
+}
+
+extension HubAddress {
+    /// For a query that has an item already.
+    var namespaceItem: String { namespace.map { "&ns=\($0)" } ?? "" }
 }

@@ -61,8 +61,10 @@ enum Checks {
             nearest = parent.isEmpty ? "/" : parent
         }
         guard isFolder(nearest) else { return "\(nearest) is not a folder" }
-        guard access(nearest, W_OK | X_OK) == 0 else { return "\(nearest) may not be written by this user" }
-        return nil
+        if access(nearest, W_OK | X_OK) == 0 { return nil }
+        return errno == EROFS
+            ? "\(nearest) is on a file system that is mounted read-only: mount it for writing, or choose another folder"
+            : "\(nearest) may not be written by this user: give it to the user (chown, chmod), or choose another folder"
     }
 
     /// `web/` of the source tree, else the files installed with the program, else nothing.

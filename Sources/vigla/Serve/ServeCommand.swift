@@ -88,6 +88,8 @@ struct Serve: ParsableCommand {
 
     private func start(_ configuration: ServeConfiguration) -> Never {
         signal(SIGPIPE, SIG_IGN)
+        // A file that may not grow is a full disk, and no reason to end.
+        signal(SIGXFSZ, SIG_IGN)
         let (level, format) = (configuration.logLevel, configuration.logFormat)
         LoggingSystem.bootstrap { label in LogLines(label: label, format: format, level: level) }
         let signals = ProcessSignals()

@@ -1,0 +1,68 @@
+import JSONTree
+
+/// What a batch did, kept until it is durable. If the log refuses it, the changes are taken back, newest first, and the steps
+/// are carried out again with nothing being written: everybody is answered as if the disk had refused before.
+struct BatchHistory {
+    /// In the order in which they were carried out.
+    var steps: [Step] = []
+    var changes: [SessionChange] = []
+
+    enum Step {
+        case request(Database.Item)
+        /// A client that reads slowly was told what it had missed.
+        case catchUp(Client, [Observation: Staleness])
+        /// What an ended session had left was written, other than by a request.
+        case fire(PendingSession)
+        /// The log was told what a session leaves behind.
+        case retell(String)
+    }
+
+    /// What a step changed of a session, as it was before.
+    enum SessionChange {
+        case named(Client, String, before: Client?)
+        case ended(Client, wasNamed: Bool)
+        case identified(Client, before: Identity)
+        case pended(Client, before: PendingWrites, id: String?)
+        case observed(Client, Observation)
+        case unobserved(Client, Observation)
+    }
+}
+
+extension Core {
+    func note(_ step: @autoclosure () -> BatchHistory.Step) {
+        if keepsHistory { history.steps.append(step()) }
+    }
+
+    func note(_ change: @autoclosure () -> BatchHistory.SessionChange) {
+        if keepsHistory { history.changes.append(change()) }
+    }
+
+    /// Undoes a change of a batch that is given up. The content has gone back already.
+    func takeBack(_ change: BatchHistory.SessionChange) {
+        switch change {
+        case .named(let client, let id, let before):
+            client.sessionID = nil
+            sessions[id] = before
+        case .ended(let client, let wasNamed):
+            client.hasEnded = false
+            if wasNamed, let id = client.sessionID { sessions[id] = client }
+        case .identified(let client, let before):
+            client.identity = before
+        case .pended(let client, let before, let id):
+            if let now = client.pendingID { leaving[now] = nil }
+            (client.pending, client.pendingID) = (before, id)
+            if let id { leaving[id] = client }
+        case .observed(let client, let observation):
+            remove(observation, of: client)
+        case .unobserved(let client, let observation):
+            let view = observers.place(at: observation.path).view(observation.query, over: root.node(at: observation.path), lanes: laneCount)
+            view.add(client, style: observation.style)
+            client.observations.insert(observation)
+            // Ended and observed again, it may have missed anything.
+            if let lag = client.lag, lag.isSuspended, observation.mayConflate {
+                view.suspend(client, style: observation.style)
+                lag.mark(observation, .whole, limit: limits.stalePlaces)
+            }
+        }
+    }
+}

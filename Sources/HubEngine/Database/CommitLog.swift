@@ -1,0 +1,42 @@
+public import JSONTree
+
+/// Where commits become durable. `completion` is called once for each append, in order, from any thread.
+///
+/// After a failure nothing of that append is stored, and those made on top of it fail too; the database goes back to its last
+/// durable content, refuses writes, and tries from time to time with a commit that changes nothing.
+public protocol CommitLog: Sendable {
+    func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void)
+    /// Whether appends complete at once, so that nothing needs to wait.
+    var isImmediate: Bool { get }
+}
+
+/// Why a log takes no commits, as those are told who wanted to write. The log of the program knows more.
+public enum CommitRefusal: String, Error, Sendable {
+    case diskFull = "disk_full"
+    case diskFailed = "disk_failed"
+    /// The log is closed.
+    case stopping
+
+    public var text: String {
+        switch self {
+        case .diskFull: "The server's disk is full. Nothing of this write was stored; it is taken again as soon as there is space."
+        case .diskFailed: "The server's disk refused. Nothing of this write was stored; it is taken again as soon as the disk takes it."
+        case .stopping: "The server is stopping. Nothing of this write was stored."
+        }
+    }
+}
+
+/// What one commit wrote, with server values filled in; applying it again gives the same tree.
+public struct Commit: Sendable {
+    public let sequence: UInt64
+    public let operations: [(path: Path, part: TreeWrite.Part, value: Node)]
+    /// How it changed what sessions leave behind; a commit may do this alone, or nothing at all.
+    public let pending: [PendingChange]
+}
+
+/// For databases that live in memory only.
+public struct NoCommitLog: CommitLog {
+    public init() {}
+    public var isImmediate: Bool { true }
+    public func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void) { completion(.success(())) }
+}

@@ -1,0 +1,62 @@
+import Dispatch
+import JSONTree
+import Synchronization
+
+/// A batch that has been carried out and is not durable yet.
+struct WaitingBatch {
+    let output: OutputBuffer
+    let history: BatchHistory
+    /// The content after the batch.
+    let root: Node
+    let sequence: UInt64
+    /// Bytes of its requests.
+    let bytes: Int
+    var isDurable: Bool
+}
+
+/// Output in the order of commits: what a batch has to say leaves when it and all before it are durable.
+extension Core {
+    /// Ends the batch that runs: its commits go to the log, its output waits for that.
+    func finishBatch() {
+        let (batch, written, done, bytes) = (output, commits, history, batchBytes)
+        output = OutputBuffer(lanes: laneCount)
+        (commits, history, batchBytes) = ([], BatchHistory(), 0)
+        if written.isEmpty || log.isImmediate {
+            if !written.isEmpty { log.append(written) { _ in } }
+            if waiting.isEmpty {
+                finished(bytes)
+                batch.release(to: outlet)
+            } else {
+                waiting.append(WaitingBatch(output: batch, history: done, root: root, sequence: sequence, bytes: bytes, isDurable: true))
+            }
+            return
+        }
+        let index = firstWaiting + waiting.count
+        waiting.append(WaitingBatch(output: batch, history: done, root: root, sequence: sequence, bytes: bytes, isDurable: false))
+        log.append(written) { [self] result in
+            queue.async { [self] in becameDurable(index, result) }
+        }
+    }
+
+    private func becameDurable(_ index: Int, _ result: Result<Void, CommitRefusal>) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        // Below the first: the batch was given up together with an earlier one.
+        guard index >= firstWaiting else { return }
+        if case .failure(let reason) = result { return goBack(reason) }
+        waiting[index - firstWaiting].isDurable = true
+        var released = 0
+        while released < waiting.count, waiting[released].isDurable {
+            waiting[released].output.release(to: outlet)
+            finished(waiting[released].bytes)
+            durable = (waiting[released].root, waiting[released].sequence)
+            released += 1
+        }
+        waiting.removeFirst(released)
+        firstWaiting += released
+    }
+
+    /// Requests have become durable, or were given up.
+    func finished(_ bytes: Int) {
+        if bytes > 0 { gauge.waitingBytes.subtract(bytes, ordering: .relaxed) }
+    }
+}

@@ -1,0 +1,28 @@
+import HTTPTypes
+import HubEngine
+import WireProtocols
+
+/// `/.health`: whether the hub serves, and whether it stores (docs/operations.md).
+extension Server {
+    /// Why writes are refused now; nil while every open namespace takes them.
+    var refusal: CommitRefusal? { hub.all.lazy.compactMap(\.counters.refusal).first }
+
+    /// A hub that refuses writes still serves reads, and a restart would not make room on its disk: `/.health` stays 200.
+    /// `/.health/ready`, for those who choose where to send writes, is then 503.
+    func health(_ request: HTTPInboundRequest) -> [UInt8] {
+        let asksReadiness = request.target.segments.count > 1 && request.target.segments[1] == "ready"
+        guard let refusal else { return plain(.ok, "{\"status\":\"ok\"}\n", "application/json", request) }
+        let text = "{\"status\":\"degraded\",\"reason\":\"\(refusal.rawValue)\",\"text\":\"\(refusal.healthText)\"}\n"
+        return plain(asksReadiness ? .serviceUnavailable : .ok, text, "application/json", request)
+    }
+}
+
+extension CommitRefusal {
+    fileprivate var healthText: String {
+        switch self {
+        case .diskFull: "The disk is full: writes are refused until there is space, reads go on."
+        case .diskFailed: "The disk refuses: writes are refused until it takes them, reads go on. The log has the reason."
+        case .stopping: "The hub is stopping."
+        }
+    }
+}

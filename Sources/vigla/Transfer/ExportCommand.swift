@@ -1,0 +1,129 @@
+import ArgumentParser
+import Glibc
+import JSONTree
+import Journal
+import ViglaClient
+
+/// `vigla export URL|FOLDER FILE`
+struct Export: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Write all that a hub or a place in it holds to a file of JSON.",
+        discussion: """
+            The JSON is that of the Realtime Database's own export, with priorities, so that either can read what the other wrote. \
+            The file appears when it is complete. A hub asks for an administrator (--auth and others, see 'vigla rules deploy --help').
+
+              vigla export ./data backup.json
+              vigla export http://127.0.0.1:9000/users users.json
+            """)
+
+    @OptionGroup var options: TransferOptions
+
+    func run() {
+        switch options.place {
+        case .folder(let folder):
+            guard DataFolder.holdsData(folder) else { fail("\(folder) holds no data: there is no \(folder)/vigla.sqlite") }
+            let data = DataFolder(folder, namespace: options.namespace)
+            guard data.store.namespaces().contains(data.namespace) else {
+                fail("\(folder) holds no namespace \(data.namespace); it has: \(data.store.namespaces().sorted().joined(separator: ", "))")
+            }
+            let root = data.recover().root
+            let file = ExportFile(options.file)
+            var writer = TreeWriter(to: file)
+            writer.write(root)
+            file.finish()
+            data.close()
+        case .hub(let url):
+            let address = options.address(url)
+            let file = options.file
+            AdminCall.run(
+                "GET", "\(url.resource)?format=export\(address.namespaceItem)", at: address, tls: options.trust.client(for: address),
+                credential: options.credential.read(), body: []
+            ) { status, body in
+                guard status == 200 else { AdminCall.refused(status, body, by: address, advice: "What is too large for one answer is exported from the data folder of the stopped hub.") }
+                let file = ExportFile(file)
+                file.write(body.last == 0x0A ? body : body + [0x0A])
+                file.finish()
+                end()
+            }
+        }
+    }
+}
+
+/// A file that appears under its name when it is complete, or standard output.
+final class ExportFile {
+    private let name: String
+    private let descriptor: Int32
+    private var isStandard: Bool { name == "-" }
+    private var partial: String { name + ".part" }
+
+    /// Ends the program when it cannot be made.
+    init(_ name: String) {
+        self.name = name
+        descriptor = name == "-" ? 1 : open(name + ".part", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        if descriptor < 0 { fail("\(partial): \(FileFault(errno))") }
+    }
+
+    func write(_ bytes: [UInt8]) {
+        if isStandard { return StandardStream.output.write(bytes) }
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress.map { $0 + sent }, bytes.count - sent) }
+            if count > 0 { sent += count } else if errno != EINTR { giveUp() }
+        }
+    }
+
+    func finish() {
+        if isStandard { return }
+        guard fsync(descriptor) == 0, Glibc.close(descriptor) == 0, rename(partial, name) == 0 else { giveUp() }
+    }
+
+    private func giveUp() -> Never {
+        let fault = FileFault(errno)
+        unlink(partial)
+        fail("\(name): \(fault). The export is not complete, and there is no file of it.")
+    }
+}
+
+/// Writes a tree in export form, piece by piece.
+struct TreeWriter {
+    private static let pieceBytes = 1 << 20
+
+    private let file: ExportFile
+    private var writer = JSONWriter(reservingCapacity: pieceBytes + 64 << 10)
+    private var nodes = 0
+    private var progress = ProgressLine("export")
+
+    init(to file: ExportFile) { self.file = file }
+
+    /// The tree and a line end.
+    mutating func write(_ root: Node) {
+        node(root)
+        writer.raw("\n")
+        file.write(writer.bytes)
+        progress.end()
+    }
+
+    private mutating func node(_ node: Node) {
+        nodes += 1
+        guard case .object(let object) = node else { return writer.node(node) }
+        writer.raw("{")
+        var isFirst = true
+        for (key, child) in object.children {
+            if !isFirst { writer.raw(",") }
+            isFirst = false
+            writer.string(key.text)
+            writer.raw(":")
+            self.node(child)
+            if writer.bytes.count >= Self.pieceBytes {
+                file.write(writer.bytes)
+                writer.bytes.removeAll(keepingCapacity: true)
+                progress.show(nodes, unit: "nodes")
+            }
+        }
+        if object.priority.exists {
+            writer.raw(",\".priority\":")
+            writer.node(object.priority)
+        }
+        writer.raw("}")
+    }
+}

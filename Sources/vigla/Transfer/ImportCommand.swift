@@ -1,0 +1,75 @@
+import ArgumentParser
+import Dispatch
+import Glibc
+import JSONTree
+import Journal
+import Synchronization
+import ViglaClient
+
+/// `vigla import URL|FOLDER FILE`
+struct Import: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Replace all that a hub or a place in it holds by a file of JSON.",
+        discussion: """
+            The file is read and checked as a whole first; then it becomes the content in one commit, all or nothing. It is the \
+            JSON of 'vigla export' and of the Realtime Database's own export: priorities as ".priority" and ".value", arrays as \
+            objects with keys 0, 1, …. What was there before is gone, and so is what lost clients had left to be written into it; \
+            rules and secrets stay. A folder that does not exist is made. A hub takes files of up to 256 MiB and asks for an \
+            administrator (--auth and others, see 'vigla rules deploy --help'); a stopped hub's folder takes any size.
+
+              vigla import ./data export.json
+              vigla import http://127.0.0.1:9000/users users.json
+            """)
+
+    /// Largest body of a REST write (contract §4.1).
+    private static let hubBytes = 256 << 20
+
+    @OptionGroup var options: TransferOptions
+
+    func run() {
+        let source = ImportSource(options.file)
+        switch options.place {
+        case .folder(let folder): store(source.read(depth: 0), folder)
+        case .hub(let url):
+            guard source.bytes.count <= Self.hubBytes else {
+                fail("\(source.name) has \(source.bytes.count) bytes; a running hub takes \(Self.hubBytes). Stop the hub and import into its data folder.")
+            }
+            _ = source.read(depth: url.path.depth)
+            let address = options.address(url)
+            AdminCall.run(
+                "PUT", "\(url.resource)?print=silent\(address.namespaceItem)", at: address, tls: options.trust.client(for: address),
+                credential: options.credential.read(), body: Array(source.bytes)
+            ) { status, body in
+                guard status == 204 || status == 200 else { AdminCall.refused(status, body, by: address, advice: "Nothing was changed.") }
+                end()
+            }
+        }
+    }
+
+    private func store(_ root: Node, _ folder: String) {
+        let data = DataFolder(folder, namespace: options.namespace)
+        let before = data.recover()
+        let operations = before.pending.map { JournalOperation.pending(.forget(session: $0.id)) } + [.set(.root, root)]
+        let outcome = Outcome()
+        let journal = data.store.journal(for: data.namespace)
+        journal.append(JournalBatch(sequence: before.sequence + 1, after: before.sequence, operations: operations)) { outcome.put($0) }
+        if case .failure(let error) = outcome.take() { fail("\(error)") }
+        data.close()
+    }
+
+    /// From the journal's queue to the thread that has nothing else to do.
+    private final class Outcome: Sendable {
+        private let result = Mutex<Result<Void, JournalError>?>(nil)
+        private let isThere = DispatchSemaphore(value: 0)
+
+        func put(_ result: Result<Void, JournalError>) {
+            self.result.withLock { $0 = result }
+            isThere.signal()
+        }
+
+        func take() -> Result<Void, JournalError> {
+            isThere.wait()
+            return result.withLock { $0 } ?? .failure(.closed)
+        }
+    }
+}

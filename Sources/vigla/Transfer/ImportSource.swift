@@ -1,0 +1,131 @@
+import Glibc
+import JSONTree
+
+/// A file of JSON that is to become a tree. It is mapped, not held: what has been read is let go of.
+struct ImportSource {
+    /// For messages.
+    let name: String
+    let bytes: UnsafeRawBufferPointer
+
+    /// Ends the program when it cannot be read. Standard input is copied to a file without a name first, unless it is one.
+    init(_ file: String) {
+        name = file == "-" ? "standard input" : file
+        var descriptor = file == "-" ? 0 : open(file, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { fail("\(name): \(FileFault(errno))") }
+        var info = stat()
+        guard fstat(descriptor, &info) == 0 else { fail("\(name): \(FileFault(errno))") }
+        if info.st_mode & S_IFMT != S_IFREG {
+            descriptor = Self.copy(descriptor, name)
+            guard fstat(descriptor, &info) == 0 else { fail("\(name): \(FileFault(errno))") }
+        }
+        let size = Int(info.st_size)
+        guard size > 0 else { fail("\(name) is empty; an empty tree is: null") }
+        guard let base = mmap(nil, size, PROT_READ, MAP_PRIVATE, descriptor, 0), base != MAP_FAILED else { fail("\(name): \(FileFault(errno))") }
+        close(descriptor)
+        bytes = UnsafeRawBufferPointer(start: base, count: size)
+    }
+
+    private static func copy(_ source: Int32, _ name: String) -> Int32 {
+        var template = Array("\(Environment["TMPDIR"] ?? "/tmp")/vigla-import-XXXXXX".utf8CString)
+        let copy = mkstemp(&template)
+        guard copy >= 0 else { fail("a temporary file for \(name): \(FileFault(errno))") }
+        unlink(template)
+        var chunk = [UInt8](repeating: 0, count: 256 << 10)
+        while true {
+            let count = Glibc.read(source, &chunk, chunk.count)
+            if count == 0 { return copy }
+            if count < 0 {
+                if errno == EINTR { continue }
+                fail("\(name): \(FileFault(errno))")
+            }
+            var sent = 0
+            while sent < count {
+                let written = chunk.withUnsafeBytes { Glibc.write(copy, $0.baseAddress.map { $0 + sent }, count - sent) }
+                if written > 0 { sent += written } else if errno != EINTR { fail("a temporary file for \(name): \(FileFault(errno))") }
+            }
+        }
+    }
+
+    /// Reads all of it. Ends the program when it is no tree, naming line, column and byte.
+    /// - Parameter depth: levels that the place already takes.
+    func read(depth: Int) -> Node {
+        var reader = TreeReader(bytes, depth: depth)
+        do throws(JSONError) { return try reader.read() } catch {
+            let before = bytes.prefix(error.offset)
+            let line = before.count { $0 == 0x0A } + 1
+            let column = error.offset - (before.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0) + 1
+            fail("\(name):\(line):\(column) (byte \(error.offset + 1)): \(error) Nothing was changed.")
+        }
+    }
+}
+
+/// Reads a tree from mapped bytes and says how far it is. What `JSONReader.writeValue` does at once is done here member by
+/// member in the upper levels, so that the pages that were read can go.
+struct TreeReader {
+    /// Levels that are entered.
+    private static let levels = 3
+    private static let releasedBytes = 16 << 20
+
+    private let bytes: UnsafeRawBufferPointer
+    private let depth: Int
+    private var reader: JSONReader
+    private var released = 0
+    private var progress = ProgressLine("import")
+
+    init(_ bytes: UnsafeRawBufferPointer, depth: Int) {
+        self.bytes = bytes
+        self.depth = depth
+        reader = JSONReader(bytes)
+    }
+
+    mutating func read() throws(JSONError) -> Node {
+        defer { progress.end() }
+        let node = try value(level: 0)
+        try reader.expectEnd()
+        return node
+    }
+
+    private mutating func value(level: Int) throws(JSONError) -> Node {
+        note()
+        guard level < Self.levels, depth + level < Path.maxDepth, try reader.peek() == .object else { return try whole(level) }
+        let start = reader
+        try reader.beginObject()
+        var children: [(Key, Node)] = []
+        var priority = Node.null
+        while let name = try reader.nextName() {
+            if name == ".priority" {
+                let offset = reader.offset
+                let value = try reader.writeValue()
+                guard value.deferred.isEmpty, value.node.canBePriority else { throw .invalidPriority(offset: offset) }
+                priority = value.node
+                continue
+            }
+            if name.utf8.first == UInt8(ascii: ".") {
+                // A leaf with a priority, or nothing that is known: small either way.
+                reader = start
+                return try whole(level)
+            }
+            let key = Key(name)
+            guard key.isValid else { throw .invalidKey(String(decoding: name.utf8.prefix(64), as: UTF8.self), offset: reader.offset) }
+            children.append((key, try value(level: level + 1)))
+        }
+        return .object(children, priority: priority)
+    }
+
+    private mutating func whole(_ level: Int) throws(JSONError) -> Node {
+        let offset = reader.offset
+        let value = try reader.writeValue(depth: depth + level)
+        // Computed when it is written by a client; a file has nobody who writes.
+        guard value.deferred.isEmpty else { throw .unknownServerValue(offset: offset) }
+        return value.node
+    }
+
+    private mutating func note() {
+        guard reader.offset - released >= Self.releasedBytes else { return }
+        progress.show(reader.offset >> 20, of: bytes.count >> 20, unit: "MiB")
+        let start = released
+        released = reader.offset & ~(Self.releasedBytes - 1)
+        // Mapped pages come back when they are needed; a fault here costs memory and nothing else.
+        if let base = bytes.baseAddress { madvise(UnsafeMutableRawPointer(mutating: base + start), released - start, MADV_DONTNEED) }
+    }
+}

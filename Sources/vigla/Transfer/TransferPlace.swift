@@ -1,0 +1,72 @@
+import ArgumentParser
+import DispatchNet
+import Glibc
+import HubServer
+import JSONTree
+import Journal
+import ViglaClient
+
+/// Where a tree comes from or goes to.
+enum TransferPlace {
+    /// A place in a running hub.
+    case hub(HubURL)
+    /// The data folder of a hub that is not running.
+    case folder(String)
+
+    /// What looks like an address is one; everything else names a folder.
+    init(argument: String) throws {
+        self = argument.contains("://") ? .hub(try HubURL(argument: argument)) : .folder(argument)
+    }
+}
+
+/// What both directions take.
+struct TransferOptions: ParsableArguments {
+    @Argument(
+        help: ArgumentHelp("Address of a place in a running hub (http://127.0.0.1:9000/users), or the data folder of a hub that is not running.", valueName: "url|folder"),
+        transform: TransferPlace.init(argument:))
+    var place: TransferPlace
+    @Argument(help: ArgumentHelp("File of JSON; - for standard input or output.", valueName: "file")) var file: String
+    @Option(help: ArgumentHelp("Namespace. Default: the address's ns, else default.", valueName: "name")) var namespace: String?
+    @OptionGroup var credential: AdminCredential
+    @OptionGroup var trust: Trust
+
+    func validate() throws {
+        if let namespace, !Namespace.isValid(namespace) {
+            throw ValidationError("--namespace: a namespace has 1 to 64 letters, digits, - and _.")
+        }
+    }
+
+    /// The hub, with the namespace that is meant.
+    func address(_ url: HubURL) -> HubAddress {
+        var address = url.address
+        if let namespace { address.namespace = namespace }
+        return address
+    }
+}
+
+/// A data folder that no hub has open, until the program ends. Blocks.
+struct DataFolder {
+    let store: JournalStore
+    let namespace: String
+
+    /// Ends the program when the folder cannot be used.
+    init(_ folder: String, namespace: String?) {
+        self.namespace = namespace ?? "default"
+        do throws(JournalError) {
+            store = try JournalStore.open(folder: folder)
+        } catch {
+            if case .inUse = error { fail("\(error)\nOr name the running hub by its address: http://127.0.0.1:9000/") }
+            fail("\(error)")
+        }
+    }
+
+    static func holdsData(_ folder: String) -> Bool { access(folder + "/vigla.sqlite", F_OK) == 0 }
+
+    func recover() -> Recovered {
+        do throws(JournalError) { return try store.recover(namespace) } catch { fail("\(error)") }
+    }
+
+    func close() {
+        do throws(JournalError) { try store.close() } catch { fail("\(error)") }
+    }
+}

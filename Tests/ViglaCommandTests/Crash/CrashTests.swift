@@ -1,0 +1,102 @@
+import Foundation
+import JSONTree
+import Synchronization
+import Testing
+
+/// The program is killed again and again while several clients write, at random instants and at every step of a commit and of
+/// a snapshot, and started again on what it left. Each time:
+///
+/// * every acknowledged write is there, and what a lost client had left for its end was written, once;
+/// * of the writes without an answer the first so many are there and the others are not, each of them whole or not at all;
+/// * nothing that was refused is there, and nothing else.
+///
+/// `VIGLA_CRASH_ROUNDS` asks for more rounds, `VIGLA_CRASH_PROGRAM` for another build of the program. Fault points exist in
+/// debug builds only (`Sources/Journal/Store/FaultPoint.swift`); others are killed at random alone.
+@Suite struct CrashTests {
+    private static let rules = #"{"rules":{".read":true,"w":{".write":true,"$writer":{"bad":{".validate":false}}}}}"#
+    /// While it serves, and while it stops: then it makes a snapshot.
+    private static let points = [nil, "commit.before", "commit.after", nil, "checkpoint"]
+    private static let pointsAtStop = [nil, "snapshot.chunk", "snapshot.switch.before", "snapshot.switch.after", "truncate", "commit.before", "commit.after"]
+
+    @Test func kill9_losesNothingAcknowledged_andLeavesNothingHalf() throws {
+        let environment = ProcessInfo.processInfo.environment
+        let rounds = environment["VIGLA_CRASH_ROUNDS"].flatMap { Int($0) } ?? 14
+        let program = environment["VIGLA_CRASH_PROGRAM"] ?? "vigla"
+        let folder = try Folder()
+        let rules = try folder.file("rules.json", Self.rules)
+        let writers = (0..<4).map { CrashWriter($0) }
+        var stored = 0
+        var lost = 0
+        var (atPoint, atStart, atStop) = (0, 0, 0)
+        func start(_ fault: String?) throws -> RunningHub {
+            try RunningHub(
+                ["--port", "0", "--data", "data", "--rules", rules, "--log-level", "error"], environment: fault.map { ["VIGLA_FAULT": $0] } ?? [:],
+                folder: folder, program: program)
+        }
+        /// A start may meet its fault point already, writing what lost clients had left: the one after it must find all the same.
+        func look(_ point: String?) throws -> (hub: RunningHub, content: Node) {
+            if let point {
+                if let hub = try? start(point) {
+                    if let content = try? RealtimeSocket(url: hub.url).ask("g", "/").value { return (hub, content) }
+                    hub.process.waitUntilExit()
+                    #expect(hub.process.terminationStatus == SIGKILL, "\(hub.error)")
+                }
+                atStart += 1
+            }
+            let hub = try start(nil)
+            return (hub, try RealtimeSocket(url: hub.url).ask("g", "/").value)
+        }
+        for round in 0..<rounds {
+            let point = Self.points[round % Self.points.count]
+            let hub = try start(point.map { "\($0):\(Int.random(in: 1...20))" })
+            // Killed after so many answers, which the fault point may come before.
+            let most = point == nil ? Int.random(in: 1...400) : 600
+            let answers = Atomic<Int>(0)
+            let process = hub.process.processIdentifier
+            let isKilled = Atomic<Bool>(false)
+            let (url, group) = (hub.url, DispatchGroup())
+            for writer in writers {
+                group.enter()
+                let thread = Thread {
+                    writer.run(url: url) {
+                        guard answers.add(1, ordering: .relaxed).newValue == most else { return }
+                        isKilled.store(true, ordering: .relaxed)
+                        // At any instant, not only where answers leave.
+                        usleep(UInt32.random(in: 0...2_000))
+                        kill(process, SIGKILL)
+                    }
+                    group.leave()
+                }
+                thread.start()
+            }
+            group.wait()
+            hub.process.waitUntilExit()
+            #expect(hub.process.terminationReason == .uncaughtSignal && hub.process.terminationStatus == SIGKILL, "\(hub.error)")
+            for writer in writers { if let fault = writer.fault { Issue.record("round \(round): writer \(writer.number): \(fault)") } }
+            if !isKilled.load(ordering: .relaxed) { atPoint += 1 }
+
+            let pointAtStop = Self.pointsAtStop[round % Self.pointsAtStop.count]
+            let (next, found) = try look(pointAtStop)
+            var expected = Node.null
+            for writer in writers {
+                let place: Path = Path([Key("w"), Key("\(writer.number)")])
+                let open = writer.underWay.count
+                guard let kept = writer.settle(on: found.node(at: place)) else {
+                    Issue.record("round \(round), \(point ?? "random"), writer \(writer.number): found \(found.node(at: place).json), \(writer.expectation)")
+                    return
+                }
+                stored += kept
+                lost += open - kept
+                expected.set(found.node(at: place), at: place)
+            }
+            #expect(found.json == expected.json && found.hash == expected.hash, "something else is there")
+            // The next round looks at what this left.
+            let code = next.stop(pointAtStop == nil && round % 2 == 0 ? SIGKILL : SIGTERM)
+            #expect(code == 0 || code == SIGKILL, "\(next.error)")
+            if code == SIGKILL, pointAtStop != nil { atStop += 1 }
+        }
+        let (answered, refused) = (writers.reduce(0) { $0 + $1.acknowledged }, writers.reduce(0) { $0 + $1.refused })
+        print("crash test: \(rounds) rounds, \(atPoint) of them ended by a fault point, \(atStart) starts and \(atStop) stops, too; \(answered) answers, of them \(refused) refusals, in \(writers.reduce(0) { $0 + $1.sessions }) sessions; of those under way \(stored) stored, \(lost) not")
+        #expect(answered > rounds && refused > 0)
+    }
+}
