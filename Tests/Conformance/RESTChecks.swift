@@ -227,6 +227,7 @@ import WireProtocols
         let peer = try RESTPeer(TestServer())
         #expect(try peer.line("POST", "/a.json", #"{"b":1}"#, ["X-HTTP-Method-Override: PUT"]) == #"200 {"b":1}"#)
         #expect(try peer.line("POST", "/a.json?x-http-method-override=PATCH", #"{"c":2}"#) == #"200 {"c":2}"#)
+        #expect(try peer.ask("POST", "/a.json?x-http-method-override=HEAD", "").status == 405, "the answer to a POST has a body")
         #expect(try peer.line("POST", "/a.json?x-http-method-override=GET", "") == #"200 {"b":1,"c":2}"#)
         #expect(try peer.line("POST", "/a.json", "", ["x-http-method-override: delete"]) == "200 null")
         #expect(try peer.refusal("POST", "/a.json", "1", ["X-HTTP-Method-Override: BREW"]).hasPrefix("405 "))

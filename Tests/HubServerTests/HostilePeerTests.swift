@@ -170,6 +170,23 @@ import WireProtocols
         #expect(!policy.permits(try request(origin: "http://evil.example:9000", host: "evil.example:9000")), "a name that resolves here")
     }
 
+    @Test func devHub_isNotDialledByAStrangersName_whateverThePageSays() throws {
+        let policy = OriginPolicy(allowed: nil, isDev: true)
+        for host in ["localhost:9000", "127.0.0.1:9000", "[::1]:9000", "192.168.1.5:9000", "vigla:9000", "app.localhost"] {
+            #expect(policy.permits(try request(origin: nil, host: host)), "\(host)")
+        }
+        for host in ["evil.example:9000", "evil.example", "127.0.0.1.evil.example"] {
+            #expect(!policy.permits(try request(origin: nil, host: host)), "\(host)")
+        }
+        #expect(!policy.permits(try request(origin: nil, host: "192.168.1.5:9000"), usesReferer: true), "a silent script tag")
+        #expect(OriginPolicy(allowed: ["https://app.example"], isDev: true).permits(try request(origin: nil, host: "hub.example")), "told to")
+        #expect(OriginPolicy(allowed: nil, isDev: false).permits(try request(origin: nil, host: "hub.example")))
+        let server = try TestServer()
+        for target in ["/.json", "/.lp?start=t", "/.settings/rules.json"] {
+            #expect(try TestSocket(port: server.port).get(target, host: "evil.example").status == 403, "\(target)")
+        }
+    }
+
     @Test func productionOrigins_areAll_unlessNamed() throws {
         #expect(OriginPolicy(allowed: nil, isDev: false).permits(try request(origin: "https://any.example")))
         let named = OriginPolicy(allowed: ["https://app.example"], isDev: false)

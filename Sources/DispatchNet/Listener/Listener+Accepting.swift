@@ -100,8 +100,9 @@ extension Listener {
             var storage = sockaddr_storage()
             let accepted = vigla_accept(fd, &storage)
             if accepted >= 0 {
-                _ = vigla_close_reset(accepted)
+                // Counted first, so that whoever sees the end sees it counted.
                 serving.admission?.refuse(.descriptors)
+                _ = vigla_close_reset(accepted)
             }
             reserve = vigla_reserve()
             if accepted < 0 { break }

@@ -33,6 +33,8 @@ extension Core {
         // What was noted while taking back is nobody's step.
         history = BatchHistory()
         for batch in givenUp { batch.output.uncount() }
+        // Before anybody is told anything: the rules may have changed since.
+        recheckAllObservers()
         for batch in givenUp {
             finished(batch.bytes)
             for step in batch.history.steps {

@@ -5,7 +5,9 @@ import Synchronization
 extension Core {
     /// Carries out one request, unless it has to wait.
     func handle(_ item: Database.Item) {
-        guard !item.client.hasEnded, !mustHold(item) else { return }
+        // Kept for the case that what ended the client is taken back.
+        if item.client.hasEnded { return note(.request(item)) }
+        guard !mustHold(item) else { return }
         counters.requests += 1
         switch item.request {
         case .congested: suspend(item.client)

@@ -58,7 +58,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         self.connection = connection
         self.server = server
         lane = server.lanes[connection.loop.index]
-        parser = HTTPRequestParser(limits: server.settings.limits.http, takesMuch: Server.isREST)
+        parser = HTTPRequestParser(limits: server.settings.limits.http, takesMuch: Server.isData)
         since = lane.mark
         lane.join(self)
     }

@@ -26,7 +26,10 @@ struct OriginPolicy: Sendable {
         if isDev, allowed == nil, let dialled = request.host.map({ Self.host($0[...]) }) {
             guard !dialled.contains(".") || Self.isNumeric(dialled) || Self.isThisMachine(dialled) else { return false }
         }
-        guard let origin = request.fields[.origin] ?? (usesReferer ? Self.referrer(request) : nil) else { return true }
+        guard let origin = request.fields[.origin] ?? (usesReferer ? Self.referrer(request) : nil) else {
+            // A page may keep silent about itself where its browser does, too: under an address that is not this machine's.
+            return !(usesReferer && isDev && allowed == nil) || request.host.map(Self.isThisMachine) ?? true
+        }
         if let allowed { return allowed.contains { $0 == "*" || $0.lowercased() == origin.lowercased() } }
         guard isDev else { return true }
         if origin.hasPrefix("file:") { return true }

@@ -11,10 +11,13 @@ import WireProtocols
 extension Server {
     private static let administrative: Set<String> = [".settings", ".inspect"]
 
-    /// Whether an address is one of REST's, so that its namespace is made on demand and its body may be large.
-    static func isREST(_ target: HTTPTarget) -> Bool {
-        target.segments.first.map(administrative.contains) == true || RESTRequest.isMeant(by: target)
-    }
+    /// Whether an address is one of REST's, so that its namespace is made on demand.
+    static func isREST(_ target: HTTPTarget) -> Bool { isAdministrative(target) || RESTRequest.isMeant(by: target) }
+
+    /// Whether an address is a place of the tree, so that its body may be large.
+    static func isData(_ target: HTTPTarget) -> Bool { !isAdministrative(target) && RESTRequest.isMeant(by: target) }
+
+    private static func isAdministrative(_ target: HTTPTarget) -> Bool { target.segments.first.map(administrative.contains) == true }
 
     func rest(_ request: HTTPInboundRequest, _ connection: Connection, mayOpen: Bool) -> Route {
         if request.method == .options { return .response(RESTResponse.preflight(request)) }

@@ -58,15 +58,24 @@ public enum FolderCopy {
     private static let pagesPerStep: CInt = 2048
 
     private static func copy(_ from: String, to partial: String, _ progress: (Progress) -> Void) throws -> Summary {
-        let origin = try DatabaseQueue(path: from)
+        let origin = try DatabaseQueue(path: from, configuration: JournalStore.patient)
         _ = try origin.writeWithoutTransaction { try Schema.check($0, path: from) }
         let pageSize = try origin.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA page_size") ?? 4096 }
         let copy = try DatabaseQueue(path: partial)
         chmod(partial, 0o600)
-        // One read transaction from the first page to the last: commits of a hub meanwhile are not seen.
+        // One read transaction from the first page to the last: commits of a hub meanwhile are not seen. It begins with the first
+        // thing that is read; without it each step would have one of its own, and every commit would begin the copy anew.
         try withoutActuallyEscaping(progress) { progress in
-            try origin.backup(to: copy, pagesPerStep: pagesPerStep) { step in
-                progress(Progress(copiedBytes: step.completedPageCount * pageSize, totalBytes: step.totalPageCount * pageSize))
+            try origin.writeWithoutTransaction { source in
+                try source.inTransaction(.deferred) {
+                    _ = try Int.fetchOne(source, sql: "SELECT count(*) FROM sqlite_master")
+                    try copy.writeWithoutTransaction { target in
+                        try source.backup(to: target, pagesPerStep: pagesPerStep) { step in
+                            progress(Progress(copiedBytes: step.completedPageCount * pageSize, totalBytes: step.totalPageCount * pageSize))
+                        }
+                    }
+                    return .commit
+                }
             }
         }
         try origin.close()
@@ -79,21 +88,21 @@ public enum FolderCopy {
         return Summary(bytes: pages * pageSize, commits: commits)
     }
 
-    /// Gives the copy its name when it is on disk. What was there goes only then, and its log before it: a log of another file
-    /// would be taken for the copy's.
+    /// Gives the copy its name when it is on disk. There is a whole database under that name at every instant: first the old
+    /// one, with its log taken in, as a log that is left would be taken for the copy's; then the new one.
     private static func put(_ partial: String, in path: String, folder: String) throws(JournalError) {
         try sync(partial)
-        let old = path + ".replaced"
-        let hadOld = access(path, F_OK) == 0
-        if hadOld {
-            // With its log, so that it could be put back by hand if this ends here.
-            remove(old)
-            for suffix in ["", "-wal", "-shm"] where access(path + suffix, F_OK) == 0 { try move(path + suffix, old + suffix) }
-        }
+        if access(path, F_OK) == 0 { takeInLog(path) }
         for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
         try move(partial, path)
         try sync(folder)
-        if hadOld { remove(old) }
+    }
+
+    /// As far as the old database can be read: it may be what the backup is restored for.
+    private static func takeInLog(_ path: String) {
+        guard let old = try? DatabaseQueue(path: path) else { return }
+        _ = try? old.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+        try? old.close()
     }
 
     private static func move(_ from: String, _ to: String) throws(JournalError) {

@@ -142,9 +142,11 @@ extension JournalStore {
         state.run = nil
         state.isRequested = false
         run.completion(result)
-        if state.next.isEmpty { return }
-        let (snapshot, completion) = state.next.removeFirst()
-        start(snapshot, of: run.namespace, state, completion)
+        // One that has nothing to do ends at once.
+        while state.run == nil, !state.next.isEmpty {
+            let (snapshot, completion) = state.next.removeFirst()
+            start(snapshot, of: run.namespace, state, completion)
+        }
     }
 
     /// Removes, in small steps, the batches that the snapshot holds and the chunks that it does not list: those of the one

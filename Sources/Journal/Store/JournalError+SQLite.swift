@@ -27,6 +27,10 @@ extension JournalError {
             case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_AUTH:
                 self = .cannotOpen(path: path, reason: error.message ?? error.resultCode.description)
                 return
+            // Nothing is asked that a store of this format does not know.
+            case .SQLITE_ERROR, .SQLITE_SCHEMA:
+                self = .corrupt(path: path, place: error.message ?? error.resultCode.description)
+                return
             default: break
             }
         }

@@ -8,12 +8,14 @@ extension JournalStore {
     private static let dueBytes = 1 << 20
     /// So much is copied between two commits.
     private static let restBytes = 256 << 10
-    /// The log grows no further, whatever a commit has to wait.
+    /// When it has grown so much, the log is copied whole between two commits, so that the next one begins it anew. A reader of
+    /// the folder, such as a backup, keeps it from that for as long as it reads.
     private static let maxBytes = 256 << 20
 
     /// On the journal queue.
     func checkpointIfDue() {
-        guard logBytes > Self.dueBytes, !isCheckpointing else { return }
+        // The last copy is made by `close`, which has ended the connection for the others.
+        guard logBytes > Self.dueBytes, !isCheckpointing, !waiting.withLock({ $0.isClosed }) else { return }
         isCheckpointing = true
         let before = logBytes
         checkpointer.asyncWriteWithoutTransaction { [self] copying in

@@ -81,7 +81,7 @@ public final class JournalStore: @unchecked Sendable {
                 try Schema.prepare(db, path: path)
                 return try Schema.namespaces(db, path: path)
             }
-            var side = Configuration()
+            var side = patient
             side.label = "vigla.journal.reader"
             side.readonly = true
             let reader = try DatabaseQueue(path: path, configuration: side)
@@ -101,8 +101,15 @@ public final class JournalStore: @unchecked Sendable {
         self.registry = registry
     }
 
-    private static func configuration(_ settings: Settings, _ queue: DispatchQueue) -> Configuration {
+    /// Another process may be opening or closing the folder, a backup for instance: that takes a moment.
+    static var patient: Configuration {
         var configuration = Configuration()
+        configuration.busyMode = .timeout(5)
+        return configuration
+    }
+
+    private static func configuration(_ settings: Settings, _ queue: DispatchQueue) -> Configuration {
+        var configuration = patient
         // GRDB runs the connection on a queue of its own on top of ours, so the journal queue is where it runs, too.
         configuration.targetQueue = queue
         configuration.journalMode = .wal
@@ -134,6 +141,7 @@ public final class JournalStore: @unchecked Sendable {
             return waiting.isClosed
         }
         if wasClosed { return }
+        defer { lock.release() }
         do {
             // Behind all commits that are under way or waiting.
             database.writeWithoutTransaction { db in
@@ -143,9 +151,9 @@ public final class JournalStore: @unchecked Sendable {
             }
             try reader.close()
             try checkpointer.close()
-            try database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+            // Whatever keeps it from that, a full disk or a backup that reads: the log holds everything.
+            _ = try? database.writeWithoutTransaction { db in try db.checkpoint(.truncate) }
             try database.close()
-            lock.release()
         } catch { throw JournalError(error, opening: path) }
     }
 }

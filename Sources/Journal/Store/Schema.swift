@@ -29,12 +29,13 @@ enum Schema {
     private static func application(of db: Database) throws -> Int { try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0 }
 
     /// The format of a file that this version can read.
-    /// - Throws: `.notAJournal`, `.newerFormat`.
+    /// - Throws: `.notAJournal`, `.newerFormat`, `.corrupt`.
     @discardableResult
     static func check(_ db: Database, path: String) throws -> Int {
         let found = try format(of: db)
         guard try application(of: db) == applicationID else { throw JournalError.notAJournal(path: path) }
         guard found <= format else { throw JournalError.newerFormat(path: path, found: found, known: format) }
+        guard found >= 1 else { throw JournalError.corrupt(path: path, place: "number of the format") }
         return found
     }
 
@@ -142,6 +143,10 @@ enum Schema {
         """
 
     static func namespaces(_ db: Database, path: String) throws -> [String: JournalStore.Registered] {
+        // Names have no checksum of their own, but each stands twice: in the table and in its index.
+        guard try String.fetchOne(db, sql: "PRAGMA integrity_check('namespace')") == "ok" else {
+            throw JournalError.corrupt(path: path, place: "table of namespaces")
+        }
         let rows = try Row.fetchAll(
             db,
             sql: """
