@@ -18,6 +18,7 @@ struct JournalBench: ParsableCommand {
     @Option(help: "Seconds for each measurement of commits.") var seconds = 3.0
     @Option(help: "Waiting connections that share commits.") var connections = 1000
     @Option(help: "Journalled operations to recover.") var operations = 400_000
+    @Option(help: "Only commits, replay or snapshots.") var only = ""
     @Option(help: "How far a commit has gone when it is acknowledged: full or normal.") var durability = "full"
 
     func validate() throws {
@@ -27,9 +28,9 @@ struct JournalBench: ParsableCommand {
 
     func run() throws {
         defer { Self.remove(folder) }
-        try commits()
-        try recoveryOfOperations()
-        try snapshots()
+        if only.isEmpty || only == "commits" { try commits() }
+        if only.isEmpty || only == "replay" { try recoveryOfOperations() }
+        if only.isEmpty || only == "snapshots" { try snapshots() }
     }
 
     // MARK: Commits
@@ -81,11 +82,11 @@ struct JournalBench: ParsableCommand {
             done.wait()
             try store.close()
             let again = try open("replay-\(width)", .normal)
-            let start = now()
+            let (start, cpuBefore) = (now(), processCPU())
             let recovered = try again.recover("main")
-            let wall = Double(now() - start) / 1e9
+            let (wall, cpu) = (Double(now() - start) / 1e9, Double(processCPU() - cpuBefore) / 1e9)
             guard recovered.replayed == batches else { throw BenchError.incomplete("\(recovered.replayed) of \(batches) batches") }
-            print("replay, \(width) a batch: \(Int(Double(batches * width) / wall)) operations/s")
+            print("replay, \(width) a batch: \(Int(Double(batches * width) / wall)) operations/s, cpu \((cpu / Double(operations) * 1e6).fixed(2)) µs each")
             try again.close()
         }
     }
@@ -103,6 +104,8 @@ struct JournalBench: ParsableCommand {
         let journal = store.journal(for: "main")
         var sequence: UInt64 = 0
         try commit([.set(.root, root)], to: journal, &sequence)
+        // Until what that left behind is copied.
+        try latencies(journal, &root, &sequence, forMs: 3000) { false }
         let quiet = try latencies(journal, &root, &sequence, forMs: Int(seconds * 1000)) { false }
         print("commits, no snapshot: \(Self.line(quiet))")
         try duringSnapshot("first snapshot", journal, &root, &sequence)
@@ -110,11 +113,11 @@ struct JournalBench: ParsableCommand {
         try duringSnapshot("snapshot after 100 scattered writes more", journal, &root, &sequence)
         try store.close()
         let again = try open("tree")
-        let start = now()
+        let (start, cpuBefore) = (now(), processCPU())
         let recovered = try again.recover("main")
-        let wall = Double(now() - start) / 1e9
+        let (wall, cpu) = (Double(now() - start) / 1e9, Double(processCPU() - cpuBefore) / 1e9)
         guard recovered.root == root else { throw BenchError.incomplete("another tree was recovered") }
-        print("recovery of the snapshot: \((Double(megabytes) / wall).fixed(1)) MB/s (\(wall.fixed(2)) s for \(count) records, \(recovered.replayed) batches behind it)")
+        print("recovery of the snapshot: \((Double(megabytes) / wall).fixed(1)) MB/s (\(wall.fixed(2)) s for \(count) records, \(recovered.replayed) batches behind it), cpu \(cpu.fixed(2)) s")
         try again.close()
     }
 
@@ -130,6 +133,7 @@ struct JournalBench: ParsableCommand {
     }
 
     /// One commit at a time until the time is over, or something has ended.
+    @discardableResult
     private func latencies(
         _ journal: SQLiteJournal, _ root: inout Node, _ sequence: inout UInt64, forMs: Int, until isDone: () -> Bool
     ) throws -> Histogram<UInt64> {

@@ -35,7 +35,7 @@ enum StoreCheck {
         }
         var last = snapshot?.sequence ?? 0
         try StoredBatches(namespace: known.id, after: last).forEach(db) { part in
-            guard part.isIntact else { throw PlaceFault(place: part.check.place()) }
+            guard part.isIntact else { throw PlaceFault(place: part.check.place) }
             last = part.sequence
         }
         return last

@@ -91,9 +91,7 @@ extension JSONReader {
     }
 
     mutating func storedPath() throws(JSONError) -> Path {
-        let start = offset
-        guard let path = try? Path(parsing: try string()) else { throw .malformed(offset: start) }
-        return path
+        try path()
     }
 
     /// Whatever was accepted once is read back, also under lower limits than then.

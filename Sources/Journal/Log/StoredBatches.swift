@@ -37,26 +37,13 @@ struct StoredBatches {
             let checksum = Int64.fromDatabaseValue(row[4])
             let before = last
             try row.withBytes(5) { bytes in
-                let check = DecodingPipeline.Check(checksum: checksum, prefix: Self.prefix(previous: before, sequence: sequence, part: part, isLast: more == 0)) {
-                    "batch of commit \(sequence)"
-                }
+                let stored = StoredRow.batch(previous: before, sequence: sequence, part: part, isLast: more == 0)
+                let check = DecodingPipeline.Check(checksum: checksum, row: stored)
                 try body(Part(sequence: sequence, previous: before, isLast: more == 0, operations: bytes, check: check))
             }
             open = more == 0 ? nil : (sequence, part + 1)
             if more == 0 { last = sequence }
         }
         if let open { throw PlaceFault(place: "batch of commit \(open.sequence)") }
-    }
-
-    /// What a row's checksum is over besides its bytes. One row's batch is as it was before batches had parts.
-    static func prefix(previous: UInt64, sequence: UInt64, part: Int, isLast: Bool) -> [UInt64] {
-        part == 0 && isLast ? [previous, sequence] : [previous, sequence, UInt64(part) << 1 | (isLast ? 0 : 1)]
-    }
-
-    static func checksum(_ bytes: [UInt8], previous: UInt64, sequence: UInt64, part: Int, isLast: Bool) -> UInt32 {
-        var crc = CRC32()
-        for number in prefix(previous: previous, sequence: sequence, part: part, isLast: isLast) { crc.add(number) }
-        bytes.withUnsafeBytes { crc.add($0) }
-        return crc.value
     }
 }

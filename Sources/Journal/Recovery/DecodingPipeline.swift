@@ -22,16 +22,10 @@ final class DecodingPipeline {
     /// What a row must be, and what to call it if it is not.
     struct Check: Sendable {
         let checksum: Int64?
-        /// What the checksum is over besides the bytes.
-        let prefix: [UInt64]
-        let place: @Sendable () -> String
+        let row: StoredRow
 
-        func fits(_ row: UnsafeRawBufferPointer) -> Bool {
-            var crc = CRC32()
-            for number in prefix { crc.add(number) }
-            crc.add(row)
-            return checksum == Int64(crc.value)
-        }
+        func fits(_ bytes: UnsafeRawBufferPointer) -> Bool { checksum == Int64(row.checksum(bytes)) }
+        var place: String { row.place }
     }
 
     private final class Job: @unchecked Sendable {
@@ -48,8 +42,8 @@ final class DecodingPipeline {
             bytes.withUnsafeBytes { all in
                 for (range, check) in rows {
                     let row = UnsafeRawBufferPointer(rebasing: all[range])
-                    guard check.fits(row) else { return fault = check.place() }
-                    do throws(EntryFault) { try operations.append(entries: row) } catch { return fault = "\(check.place()), byte \(error.offset)" }
+                    guard check.fits(row) else { return fault = check.place }
+                    do throws(EntryFault) { try operations.append(entries: row) } catch { return fault = "\(check.place), byte \(error.offset)" }
                 }
             }
             bytes = []
@@ -96,6 +90,31 @@ final class DecodingPipeline {
         if first > 64 {
             jobs.removeFirst(first)
             first = 0
+        }
+    }
+}
+
+/// Which row something stored is: its checksum is over that, too, so that it cannot be taken for another.
+enum StoredRow: Sendable {
+    case chunk(number: Int)
+    /// Part 0 of one is a batch as it was before batches had parts.
+    case batch(previous: UInt64, sequence: UInt64, part: Int, isLast: Bool)
+
+    func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt32 {
+        var crc = CRC32()
+        if case .batch(let previous, let sequence, let part, let isLast) = self {
+            crc.add(previous)
+            crc.add(sequence)
+            if part > 0 || !isLast { crc.add(UInt64(part) << 1 | (isLast ? 0 : 1)) }
+        }
+        crc.add(bytes)
+        return crc.value
+    }
+
+    var place: String {
+        switch self {
+        case .chunk(let number): "snapshot part \(number)"
+        case .batch(_, let sequence, _, _): "batch of commit \(sequence)"
         }
     }
 }

@@ -103,7 +103,7 @@ extension JournalStore {
             try withExtendedLifetime(rows) {
                 guard let row = try rows.next() else { throw PlaceFault(place: "snapshot part \(number)") }
                 try row.withBytes(0) { bytes in
-                    let check = DecodingPipeline.Check(checksum: Int64(chunk.checksum), prefix: []) { "snapshot part \(number)" }
+                    let check = DecodingPipeline.Check(checksum: Int64(chunk.checksum), row: .chunk(number: number))
                     try pipeline.add(bytes, isBatch: false, check)
                 }
             }
@@ -112,9 +112,8 @@ extension JournalStore {
 }
 
 extension Row {
-    /// A blob without a copy; one of another type counts as empty, so that its checksum fails.
+    /// A blob without a copy. What is none is handed over as its text, or empty: its checksum tells.
     func withBytes<Result>(_ index: Int, _ body: (UnsafeRawBufferPointer) throws -> Result) throws -> Result {
-        guard case .blob = (self[index] as DatabaseValue).storage else { return try body(UnsafeRawBufferPointer(start: nil, count: 0)) }
-        return try withUnsafeData(atIndex: index) { data in try (data ?? Data()).withUnsafeBytes(body) }
+        try withUnsafeData(atIndex: index) { data in try (data ?? Data()).withUnsafeBytes(body) }
     }
 }

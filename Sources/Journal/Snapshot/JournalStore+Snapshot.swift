@@ -64,8 +64,10 @@ extension JournalStore {
         advance(run)
     }
 
-    private func advance(_ run: SnapshotRun) {
-        snapshots.async { [self] in
+    /// Encodes the next chunk and puts it among what waits.
+    private func advance(_ run: SnapshotRun, after delay: DispatchTimeInterval = .nanoseconds(0)) {
+        snapshots.asyncAfter(deadline: .now() + delay) { [self] in
+            run.began = .now()
             let step: SnapshotStep = run.encodeNext() ? .chunk(run) : .take(run)
             enqueue(Waiting.Item(namespace: run.namespace, work: .step(step)) { [self] result in completed(step, result) })
         }
@@ -105,7 +107,11 @@ extension JournalStore {
         switch (step, result) {
         case (.chunk(let run), .success):
             run.keepStored()
-            advance(run)
+            // While others write, the disk is theirs half of the time.
+            let batches = state(of: run.namespace).journalBatches
+            let pause = batches == run.seenBatches ? 0 : Int(clamping: DispatchTime.now().uptimeNanoseconds - run.began.uptimeNanoseconds)
+            run.seenBatches = batches
+            advance(run, after: .nanoseconds(min(pause, 50_000_000)))
         case (.take(let run), .success):
             let state = state(of: run.namespace)
             var layout = ChunkLayout(run.manifest.tree)

@@ -1,3 +1,4 @@
+import Dispatch
 import JSONTree
 
 /// What the store knows of one namespace's snapshot.
@@ -56,6 +57,10 @@ final class SnapshotRun: @unchecked Sendable {
     private(set) var bytes: [UInt8] = []
     /// The chunk as it was stored; set within the transaction, taken over when that is durable.
     var stored: StoredChunk?
+    /// When the chunk under way was begun.
+    var began = DispatchTime.now()
+    /// Batches that had been journalled when the last chunk was stored.
+    var seenBatches = 0
     /// What has changed before the snapshot: to be noted again if it fails.
     let before: ChunkLayout
 

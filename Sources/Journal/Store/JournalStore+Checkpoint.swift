@@ -4,10 +4,10 @@ import GRDB
 /// tens of them: it happens on a connection of its own, beside the commits, and only the little that was committed meanwhile
 /// is copied between two of them. Then the next commit begins the log anew.
 extension JournalStore {
-    /// Bytes of log from which on a copy is worth it.
-    private static let dueBytes = 4 << 20
+    /// Bytes of log from which on a copy is worth it. Small, as the disk makes a commit wait for the copy that is under way.
+    private static let dueBytes = 1 << 20
     /// So much is copied between two commits.
-    private static let restBytes = 512 << 10
+    private static let restBytes = 256 << 10
     /// The log grows no further, whatever a commit has to wait.
     private static let maxBytes = 256 << 20
 

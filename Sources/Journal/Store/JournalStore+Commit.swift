@@ -109,7 +109,8 @@ extension JournalStore {
                 sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more) VALUES (?, ?, ?, ?, ?, ?, ?)")
             var (part, written) = (0, 0)
             try settings.batches.write(batch.operations) { bytes, isLast in
-                let checksum = StoredBatches.checksum(bytes, previous: last, sequence: batch.sequence, part: part, isLast: isLast)
+                let row = StoredRow.batch(previous: last, sequence: batch.sequence, part: part, isLast: isLast)
+                let checksum = bytes.withUnsafeBytes(row.checksum)
                 try statement.execute(arguments: [known.id, sequence, Int64(last), Int64(checksum), Data(bytes), part, isLast ? 0 : 1])
                 part += 1
                 written += bytes.count

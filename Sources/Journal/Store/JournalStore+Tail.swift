@@ -75,7 +75,7 @@ extension JournalStore {
         do {
             try StoredBatches(namespace: known.id, after: position).forEach(db) { part in
                 guard part.isIntact, (try? operations.append(entries: part.operations)) != nil else {
-                    throw PlaceFault(place: part.check.place())
+                    throw PlaceFault(place: part.check.place)
                 }
                 bytes += part.operations.count
                 guard part.isLast else { return }

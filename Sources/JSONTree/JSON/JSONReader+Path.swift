@@ -1,0 +1,21 @@
+extension JSONReader {
+    /// A path in a string such as `"a/b"`; `""` is the root. Its keys are made straight from the text.
+    public mutating func path() throws(JSONError) -> Path {
+        let start = offset
+        guard try peek() == .string else { throw .unexpectedType(offset: offset) }
+        let (content, escaped) = try scanString()
+        do throws(PathError) {
+            var path = Path()
+            guard !escaped else {
+                offset = start
+                var text = (try? string()) ?? ""
+                let keys = text.withUTF8 { bytes in try? Path.segments(bytes) }
+                guard let keys else { throw .tooDeep }
+                path.keys = keys
+                return path
+            }
+            path.keys = try Path.segments(UnsafeBufferPointer(rebasing: bytes[content]))
+            return path
+        } catch { throw .malformed(offset: start) }
+    }
+}
