@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import JSONTree
 import Synchronization
 import Testing
@@ -48,32 +49,14 @@ import Testing
         }
         for round in 0..<rounds {
             let point = Self.points[round % Self.points.count]
-            let hub = try start(point.map { "\($0):\(Int.random(in: 1...20))" })
-            // Killed after so many answers, which the fault point may come before.
-            let most = point == nil ? Int.random(in: 1...400) : 600
-            let answers = Atomic<Int>(0)
-            let process = hub.process.processIdentifier
-            let isKilled = Atomic<Bool>(false)
-            let (url, group) = (hub.url, DispatchGroup())
-            for writer in writers {
-                group.enter()
-                let thread = Thread {
-                    writer.run(url: url) {
-                        guard answers.add(1, ordering: .relaxed).newValue == most else { return }
-                        isKilled.store(true, ordering: .relaxed)
-                        // At any instant, not only where answers leave.
-                        usleep(UInt32.random(in: 0...2_000))
-                        kill(process, SIGKILL)
-                    }
-                    group.leave()
-                }
-                thread.start()
+            let hub = try point.map { point in try? start("\(point):\(Int.random(in: 1...20))") } ?? start(nil)
+            if let hub {
+                // Killed after so many answers, which the fault point may come before.
+                if try !kill(hub, while: writers, after: point == nil ? Int.random(in: 1...400) : 600) { atPoint += 1 }
+            } else {
+                atStart += 1
             }
-            group.wait()
-            hub.process.waitUntilExit()
-            #expect(hub.process.terminationReason == .uncaughtSignal && hub.process.terminationStatus == SIGKILL, "\(hub.error)")
             for writer in writers { if let fault = writer.fault { Issue.record("round \(round): writer \(writer.number): \(fault)") } }
-            if !isKilled.load(ordering: .relaxed) { atPoint += 1 }
 
             let pointAtStop = Self.pointsAtStop[round % Self.pointsAtStop.count]
             let (next, found) = try look(pointAtStop)
@@ -98,5 +81,33 @@ import Testing
         let (answered, refused) = (writers.reduce(0) { $0 + $1.acknowledged }, writers.reduce(0) { $0 + $1.refused })
         print("crash test: \(rounds) rounds, \(atPoint) of them ended by a fault point, \(atStart) starts and \(atStop) stops, too; \(answered) answers, of them \(refused) refusals, in \(writers.reduce(0) { $0 + $1.sessions }) sessions; of those under way \(stored) stored, \(lost) not")
         #expect(answered > rounds && refused > 0)
+    }
+
+    /// Lets the writers write until the hub is dead.
+    /// - Returns: whether it was killed from here, rather than by its fault point.
+    private func kill(_ hub: RunningHub, while writers: [CrashWriter], after most: Int) throws -> Bool {
+        let answers = Atomic<Int>(0)
+        let isKilled = Atomic<Bool>(false)
+        let (url, process, group) = (hub.url, hub.process.processIdentifier, DispatchGroup())
+        for writer in writers {
+            group.enter()
+            let thread = Thread {
+                writer.run(url: url) {
+                    guard answers.add(1, ordering: .relaxed).newValue == most else { return }
+                    isKilled.store(true, ordering: .relaxed)
+                    // At any instant, not only where answers leave.
+                    usleep(UInt32.random(in: 0...2_000))
+                    Glibc.kill(process, SIGKILL)
+                }
+                group.leave()
+            }
+            thread.start()
+        }
+        group.wait()
+        // Writers that gave up do not keep it.
+        if hub.process.isRunning { Glibc.kill(process, SIGKILL) }
+        hub.process.waitUntilExit()
+        #expect(hub.process.terminationReason == .uncaughtSignal && hub.process.terminationStatus == SIGKILL, "\(hub.error)")
+        return isKilled.load(ordering: .relaxed)
     }
 }
