@@ -1,4 +1,5 @@
 import GRDB
+import Synchronization
 
 /// SQLite's log is copied into the database from time to time, so that it does not grow for ever. That takes milliseconds to
 /// tens of them: it happens on a connection of its own, beside the commits, and only the little that was committed meanwhile
