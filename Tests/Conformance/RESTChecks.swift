@@ -242,6 +242,7 @@ import WireProtocols
         let pretty = "{\n  \"b\" : [\n    1,\n    \"x\"\n  ],\n  \"c\" : true\n}\n"
         #expect(try peer.ask("GET", "/a.json?print=pretty").body == pretty)
         #expect(try peer.ask("GET", "/a/c.json?print=pretty").body == "true\n")
+        #expect(try peer.ask("GET", "/a/c.json?print=pretty&callback=f").body == "f(true\n)")
         let head = try peer.ask("HEAD", "/a.json")
         #expect(head.status == 200 && head.field("Content-Length") == "22")
         #expect(try peer.get("/a/c.json") == "200 true", "no body came behind the head")

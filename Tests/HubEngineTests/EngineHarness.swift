@@ -13,12 +13,12 @@ final class EngineHarness: Sendable {
     private let frames = Mutex<Int>(0)
     private let largest = Mutex<Int>(0)
 
-    init(rules: RuleSet = .allowAll, root: Node = .null, pending: [PendingSession] = [], log: any CommitLog = NoCommitLog(), lanes: Int = 2, limits: EngineLimits = EngineLimits(), now: Int64 = 1_700_000_000_000) {
+    init(rules: RuleSet = .allowAll, root: Node = .null, pending: [PendingSession] = [], log: any CommitLog = NoCommitLog(), lanes: Int = 2, limits: EngineLimits = EngineLimits(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil) {
         let sink = Sink()
         let time = Time(now)
         self.time = time
         database = Database(
-            name: "test", rules: rules, start: (root, 0), pending: pending, log: log, lanes: lanes, limits: limits, format: LineFormat(), outlet: { sink.receive($0, $1) },
+            name: "test", rules: rules, start: (root, 0), pending: pending, log: log, lanes: lanes, limits: limits, format: LineFormat(), refusals: refusals, outlet: { sink.receive($0, $1) },
             clock: { time.now })
         sink.harness = self
     }

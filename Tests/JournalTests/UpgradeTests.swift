@@ -36,7 +36,19 @@ import Testing
         return Int64(~crc)
     }
 
-    private func makeFormat2(_ folder: TemporaryFolder) throws {
+    /// What format 3 added, with the rules of a namespace.
+    private func addSettings(_ db: Database) throws {
+        try db.execute(sql: """
+            CREATE TABLE setting (
+                namespace TEXT NOT NULL, name TEXT NOT NULL, checksum INTEGER NOT NULL, value BLOB NOT NULL,
+                PRIMARY KEY (namespace, name)) WITHOUT ROWID;
+            PRAGMA user_version = 3;
+            """)
+        let bytes = [4, 0, 0, 0, 0, 0, 0, 0] + Array("main".utf8) + [5, 0, 0, 0, 0, 0, 0, 0] + Array("rules".utf8) + [0x7B, 0x7D]
+        try db.execute(sql: "INSERT INTO setting VALUES ('main', 'rules', ?, x'7b7d')", arguments: [crc([], String(decoding: bytes, as: UTF8.self))])
+    }
+
+    private func makeFormat2(_ folder: TemporaryFolder, then change: (Database) throws -> Void = { _ in }) throws {
         let database = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
         try database.writeWithoutTransaction { db in
             try db.execute(sql: Self.format2)
@@ -48,7 +60,29 @@ import Testing
                     arguments: [Int64(sequence), Int64(previous), crc([previous, sequence], text), text])
             }
         }
+        try database.writeWithoutTransaction(change)
         try database.close()
+    }
+
+    @Test func file_ofFormat3_isUpgradedWithItsSettings() throws {
+        let folder = try TemporaryFolder()
+        try makeFormat2(folder, then: addSettings)
+        let store = try JournalStore.open(folder: folder.path)
+        #expect(try store.settings(of: "main") == ["rules": Array("{}".utf8)])
+        let recovered = try store.recover("main")
+        #expect(recovered.root == ["n": Node.int(3).with(priority: 1.5)] && recovered.sequence == 4 && recovered.replayed == 2)
+        try store.close()
+    }
+
+    /// An upgrade that meets damage changes nothing.
+    @Test func file_ofFormat2_damaged_isRefusedAndStaysWhatItWas() throws {
+        let folder = try TemporaryFolder()
+        try makeFormat2(folder) { try $0.execute(sql: "UPDATE chunk SET checksum = checksum + 1") }
+        #expect { try JournalStore.open(folder: folder.path) } throws: { isCorrupt($0) && "\($0)".contains("snapshot part 0 of namespace main") }
+        let again = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
+        #expect(try again.read { try Int.fetchOne($0, sql: "PRAGMA user_version") } == 2)
+        #expect(try again.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM sqlite_master WHERE name IN ('setting', 'snapshot', 'chunk_of_3')") } == 0)
+        try again.close()
     }
 
     @Test func file_ofFormat2_isUpgradedAndKeepsEverything() async throws {

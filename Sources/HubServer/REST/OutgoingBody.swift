@@ -23,7 +23,7 @@ struct OutgoingBody: Sendable {
     init(_ node: Node, _ form: NodeEncoder.Form, callback: String? = nil) {
         source = .node(NodeEncoder(node, form))
         opening = callback.map { Array("\($0)(".utf8) } ?? []
-        closing = Array((callback == nil ? "" : ")").utf8) + (form.isPretty ? [0x0A] : [])
+        closing = Array(((form.isPretty ? "\n" : "") + (callback == nil ? "" : ")")).utf8)
     }
 
     init(_ bytes: [UInt8]) { source = .bytes(bytes[...]) }

@@ -36,6 +36,25 @@ public struct JSONWriter {
         }
     }
 
+    /// A finite double in its shortest form, as `description` has it.
+    public mutating func double(_ value: Double) {
+        // Most are decimals of few digits. One of at most 15 digits that reads as this double is its shortest form.
+        let scaled = (value.magnitude * 1e7).rounded()
+        guard scaled >= 1e4, scaled < 1e15, scaled / 1e7 == value.magnitude else { return raw(value.description.utf8) }
+        let digits = Int64(scaled)
+        if value < 0 { bytes.append(UInt8(ascii: "-")) }
+        int(digits / 10_000_000)
+        var fraction = digits % 10_000_000
+        guard fraction > 0 else { return raw(".0") }
+        bytes.append(UInt8(ascii: "."))
+        var divisor: Int64 = 1_000_000
+        while fraction > 0 {
+            bytes.append(UInt8(ascii: "0") + UInt8(fraction / divisor))
+            fraction %= divisor
+            divisor /= 10
+        }
+    }
+
     /// A quoted string; control characters, quotes and backslashes escaped.
     public mutating func string(_ text: String) { string(Text(text)) }
 
@@ -87,7 +106,7 @@ public struct JSONWriter {
         case .null: raw("null")
         case .bool(let value): value ? raw("true") : raw("false")
         case .int(let value): int(value)
-        case .double(let value): raw(value.description.utf8)
+        case .double(let value): double(value)
         case .string(let text): string(text)
         case .prioritized(let leaf):
             raw("{\".value\":")

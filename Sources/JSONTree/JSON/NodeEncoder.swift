@@ -4,7 +4,8 @@
 ///     {"a":{".value":1,".priority":2}}       with priorities
 ///
 /// It holds the node, which is immutable, so it may be used on any one queue while the tree goes on. O(nodes)
-public struct NodeEncoder: Sendable {
+public struct NodeEncoder: @unchecked Sendable {
+    // Sendable: what its levels point at lies in `root`, which is held and immutable.
     public struct Form: Sendable, Hashable {
         /// Shows priorities.
         public var showsPriorities: Bool
@@ -25,7 +26,7 @@ public struct NodeEncoder: Sendable {
 
     /// A container that is being written.
     private struct Level {
-        var children: ChildMap.Iterator
+        var children: ChildCursor
         var priority: Node
         /// The next index of an array; negative for an object.
         var nextIndex: Int
@@ -33,32 +34,33 @@ public struct NodeEncoder: Sendable {
     }
 
     private let form: Form
-    private var first: Node?
+    private let root: Node
+    private var hasBegun = false
     private var levels: [Level] = []
 
     public init(_ node: Node, _ form: Form = Form()) {
-        first = node
+        root = node
         self.form = form
     }
 
     /// Whether all has been written.
-    public var isDone: Bool { first == nil && levels.isEmpty }
+    public var isDone: Bool { hasBegun && levels.isEmpty }
 
     /// Goes on until everything, or at least `bytes` more, has been appended. Exceeds that by at most one leaf with its key.
     public mutating func write(to writer: inout JSONWriter, atLeast bytes: Int) {
         let enough = bytes < .max - writer.bytes.count ? writer.bytes.count + bytes : .max
-        if let node = first {
-            first = nil
-            begin(node, &writer)
+        if !hasBegun {
+            hasBegun = true
+            begin(root, &writer)
         }
         while !levels.isEmpty, writer.bytes.count < enough {
             let top = levels.count - 1
-            guard let (key, node) = levels[top].children.next() else {
+            guard let child = levels[top].children.next() else {
                 end(&writer)
                 continue
             }
             if levels[top].nextIndex >= 0 {
-                let index = Int(key.integer ?? 0)
+                let index = Int(child.pointee.key.integer ?? 0)
                 while levels[top].nextIndex < index {
                     separate(&writer)
                     writer.raw("null")
@@ -68,9 +70,9 @@ public struct NodeEncoder: Sendable {
                 separate(&writer)
             } else {
                 separate(&writer)
-                name(key.text, &writer)
+                name(child.pointee.key.text, &writer)
             }
-            begin(node, &writer)
+            begin(child.pointee.node, &writer)
         }
     }
 
@@ -82,10 +84,10 @@ public struct NodeEncoder: Sendable {
             let priority = form.showsPriorities ? object.priority : .null
             let isArray = form.showsArrays && priority.isNull && object.children.isArray
             writer.raw(isArray ? "[" : "{")
-            levels.append(Level(children: object.children.makeIterator(), priority: priority, nextIndex: isArray ? 0 : -1))
+            levels.append(Level(children: ChildCursor(object), priority: priority, nextIndex: isArray ? 0 : -1))
         case .prioritized(let leaf):
             guard form.showsPriorities else { return writer.node(leaf.leaf) }
-            levels.append(Level(children: ChildMap().makeIterator(), priority: leaf.priority, nextIndex: -1))
+            levels.append(Level(children: ChildCursor(), priority: leaf.priority, nextIndex: -1))
             writer.raw("{")
             separate(&writer)
             name(".value", &writer)

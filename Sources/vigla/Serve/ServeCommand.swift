@@ -10,7 +10,7 @@ struct Serve: ParsableCommand {
         abstract: "Run a hub.",
         discussion: """
             Prints one line when it is ready, and stops on SIGTERM or Ctrl-C. Everything is on one port: the page at /.console/, \
-            the stock SDKs' socket at /.ws, the observe protocol at /.observe, /.health.
+            the stock SDKs' socket at /.ws, REST at /<path>.json, the observe protocol at /.observe, /.health.
 
             Every option can also be set in the environment (--log-level as VIGLA_LOG_LEVEL, and so on) and in a JSON file \
             ({"log-level":"debug"}) named by --config. The command line wins over the environment, the environment over the file. \

@@ -40,17 +40,28 @@ import Testing
         try RulesFuzzing(name: "files").run { random, tally in
             let bytes = random.chance(70) ? RulesFuzzing.mutated(corpus, Self.fragments, &random) : Array(Self.wildFile(&random).utf8)
             let rules: RuleSet
-            do throws(RulesErrors) { rules = try RuleSet(parsing: bytes) } catch {
+            do throws(RulesErrors) { rules = try Self.parse(bytes, &tally) } catch {
                 return Self.misplaced(error, bytes).map { "\($0)\n\(String(decoding: bytes, as: UTF8.self))" }
             }
             tally.accepted += 1
             if let fault = Self.misplacedWarnings(rules, bytes) { return "\(fault)\n\(rules.text)" }
             // The plain form is the same rules again.
-            guard let plain = try? RuleSet(parsing: rules.plainJSON) else { return "plain JSON is refused: \(rules.plainJSON)\n\(rules.text)" }
+            guard let plain = try? Self.parse(Array(rules.plainJSON.utf8), &tally) else { return "plain JSON is refused: \(rules.plainJSON)\n\(rules.text)" }
             guard plain.rules.map(\.name) == rules.rules.map(\.name), plain.rules.map(\.source.text) == rules.rules.map(\.source.text)
             else { return "plain JSON is other rules: \(rules.text)" }
             return Self.disagreement(rules, &random, &tally).map { "\($0)\n\(rules.text)" }
         }
+    }
+
+    private static func parse(_ bytes: [UInt8], _ tally: inout RulesFuzzing.Tally) throws(RulesErrors) -> RuleSet {
+        let made: Result<RuleSet, RulesErrors> = tally.timed {
+            do throws(RulesErrors) { return .success(try RuleSet(parsing: bytes)) } catch { return .failure(error) }
+        }
+        return try made.get()
+    }
+
+    private static func compile(_ pattern: String, _ ignoresCase: Bool) -> Result<Regex, RegexError> {
+        do throws(RegexError) { return .success(try Regex(pattern, ignoresCase: ignoresCase)) } catch { return .failure(error) }
     }
 
     private static func misplacedWarnings(_ rules: RuleSet, _ bytes: [UInt8]) -> String? {
@@ -85,7 +96,8 @@ import Testing
             let bytes = RulesFuzzing.mutated(corpus, tokens, &random)
             let text = String(decoding: bytes, as: UTF8.self)
             do throws(RulesErrors) {
-                let result = rules.run(try RuleCases(parsing: text))
+                let cases = try RuleCases(parsing: text)
+                let result = tally.timed { rules.run(cases) }
                 tally.accepted += 1
                 tally.decisions += result.count
                 return result.count == 0 ? "accepted without a case: \(text)" : nil
@@ -111,16 +123,17 @@ import Testing
             if random.chance(20) { pattern = String(decoding: RulesFuzzing.mutated(corpus.map { Array($0.utf8) }, ["{9}", "|", "(", ")*", "[^a]", "\\d"], &random), as: UTF8.self) }
             let ignoresCase = random.chance(30)
             let regex: Regex
-            do throws(RegexError) { regex = try Regex(pattern, ignoresCase: ignoresCase) } catch {
-                return error.reason.isEmpty ? "refused without a reason: \(pattern)" : nil
+            switch tally.timed({ Self.compile(pattern, ignoresCase) }) {
+            case .success(let made): regex = made
+            case .failure(let error): return error.reason.isEmpty ? "refused without a reason: \(pattern)" : nil
             }
             tally.accepted += 1
             let simulated = try? Regex(pattern, ignoresCase: ignoresCase, maxTableStates: 0)
             for _ in 0..<4 {
                 let text = Text(Self.strangeText(&random, most: 2_000))
                 tally.decisions += 1
-                guard let found = regex.matches(text) else { continue }
-                if let other = simulated?.matches(text), other != found { return "table and simulation differ: \(pattern) on \(text.string.debugDescription)" }
+                guard let found = tally.timed({ regex.matches(text) }) else { continue }
+                if let other = tally.timed({ simulated?.matches(text) }), other != found { return "table and simulation differ: \(pattern) on \(text.string.debugDescription)" }
             }
             return nil
         }
@@ -138,13 +151,13 @@ import Testing
             case 0: rules = random.pick(corpus)
             case 1...4:
                 let model = ModelRules(&random, depth: 3)
-                guard let made = try? RuleSet(parsing: "{\"rules\":" + model.json + "}") else { return "refused: \(model.json)" }
+                guard let made = try? Self.parse(Array("{\"rules\":\(model.json)}".utf8), &tally) else { return "refused: \(model.json)" }
                 rules = made
             default:
                 var wild = WildExpression(random: SeededRandom(random.next()), captures: ["$a", "$b"])
                 let (write, validate, leaf) = (wild.plausible(random.below(4)), wild.plausible(random.below(4)), wild.plausible(random.below(4)))
                 let text = "{\"rules\":{\".write\":true,\"$a\":{\"$b\":{\".read\":\(quoted(leaf.replacing("newData", with: "data"))),\".write\":\(quoted(write)),\".validate\":\(quoted(validate)),\"$c\":{\".validate\":\(quoted(leaf))}}}}}"
-                do throws(RulesErrors) { rules = try RuleSet(parsing: text) } catch { return Self.misplaced(error, Array(text.utf8)) }
+                do throws(RulesErrors) { rules = try Self.parse(Array(text.utf8), &tally) } catch { return Self.misplaced(error, Array(text.utf8)) }
             }
             tally.accepted += 1
             return Self.disagreement(rules, &random, &tally, values).map { "\($0)\n\(rules.text)" }
@@ -171,11 +184,11 @@ import Testing
             if random.chance(30) { (query.orderByChild, query.limitToFirst, query.startAt) = ("a", random.below(9), strangeLeaf(&random)) }
             tally.decisions += 2
 
-            let writes = rules.allowsWrite(locations, old: old, new: new, auth: auth, now: now)
-            let told = rules.explainWrite(locations, old: old, new: new, auth: auth, now: now)
+            let writes = tally.timed { rules.allowsWrite(locations, old: old, new: new, auth: auth, now: now) }
+            let told = tally.timed { rules.explainWrite(locations, old: old, new: new, auth: auth, now: now) }
             if told.isAllowed != writes { return "write \(locations): \(writes), explained \(told.isAllowed)\n\(old.json)\n\(new.json)" }
             if told.steps.count > RuleTrace.maxSteps || told.steps.contains(where: { $0.parts.count > RulesLimits.traceParts }) { return "a trace without end" }
-            let reads = rules.allowsRead(locations[0], root: old, auth: auth, now: now, query: query)
+            let reads = tally.timed { rules.allowsRead(locations[0], root: old, auth: auth, now: now, query: query) }
             guard rules.explainRead(locations[0], root: old, auth: auth, now: now, query: query).isAllowed == reads,
                 rules.decideRead(locations[0], root: old, auth: auth, now: now, query: query).isAllowed == reads
             else { return "read \(locations[0]) differs\n\(old.json)" }
@@ -212,18 +225,19 @@ import Testing
             for _ in 0..<28 { deep = .object([(Key(random.pick(["a", "b"])), deep)]) }
             return deep
         }
-        let wide = random.chance(3) ? (0..<(random.chance(10) ? 1_500 : 80)).map { "w\($0)" } : []
+        let wide = depth == 1 && random.chance(5) ? (0..<(random.chance(10) ? 1_500 : 80)).map { "w\($0)" } : []
         let keys = (["a", "b", "0", "c", "1", "length", "uid", "é", "\u{1F600}", "a b"] + wide).filter { _ in random.chance(50) }
         let priority: Node = random.chance(10) ? random.pick([1, "p", -0.5]) : .null
         return .object(keys.map { (Key($0), strangeNode(&random, depth: depth - 1)) }, priority: priority)
     }
 
+    private static let leaves: [Node] = [
+        .null, true, false, 0, -1, .int(.max), .int(.min), 1e308, -0.0, 1e-300, "", "a", "/", "//a/", "a/b", "..", "\u{0}", "\u{1F600}", "e\u{301}",
+        .string(String(repeating: "x", count: 5000)), .string(String(repeating: "/", count: 900)), "0", "1e400",
+    ]
+
     private static func strangeLeaf(_ random: inout SeededRandom) -> Node {
-        let leaf: Node = random.pick([
-            .null, true, false, 0, -1, .int(.max), .int(.min), 1e308, -0.0, 1e-300, "", "a", "/", "//a/", "a/b", "..", "\u{0}", "\u{1F600}", "e\u{301}",
-            .string(String(repeating: "x", count: 5000)), .string(String(repeating: "/", count: 900)), "0", "1e400",
-            .string(strangeText(&random, most: random.chance(5) ? 70_000 : 500)),
-        ])
+        let leaf = random.chance(5) ? .string(strangeText(&random, most: random.chance(5) ? 70_000 : 500)) : random.pick(leaves)
         return random.chance(10) ? leaf.with(priority: random.pick([1, "p"])) : leaf
     }
 }

@@ -26,6 +26,14 @@ struct RulesFuzzing {
         /// CPU of the most expensive input, and its seed.
         var worstMs = 0.0
         var worstSeed: UInt64 = 0
+        /// CPU of what is fuzzed with this input; that of making it does not count.
+        fileprivate var inputMs = 0.0
+
+        mutating func timed<R>(_ body: () throws -> R) rethrows -> R {
+            let start = RulesFuzzing.cpuMs()
+            defer { inputMs += RulesFuzzing.cpuMs() - start }
+            return try body()
+        }
     }
 
     /// CPU after which one input has taken too long to be linear in anything that it holds. Far above what any takes, for busy
@@ -47,9 +55,9 @@ struct RulesFuzzing {
             // Neighbours would be one stream, a step apart.
             var mixer = SeededRandom(seed)
             var random = SeededRandom(mixer.next())
-            let start = Self.cpuMs()
+            tally.inputMs = 0
             let fault = try check(&random, &tally)
-            let cost = Self.cpuMs() - start
+            let cost = tally.inputMs
             if cost > tally.worstMs { (tally.worstMs, tally.worstSeed) = (cost, seed) }
             if let fault { Issue.record("\(name), VIGLA_FUZZ_SEED=\(seed): \(fault)") }
             if cost > Self.tooLongMs { Issue.record("\(name), VIGLA_FUZZ_SEED=\(seed): took \(cost) ms") }
@@ -69,7 +77,7 @@ struct RulesFuzzing {
         return folder.appendingPathComponent("rules-\(name).seed")
     }
 
-    private static func cpuMs() -> Double {
+    fileprivate static func cpuMs() -> Double {
         var time = timespec()
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
         return Double(time.tv_sec) * 1e3 + Double(time.tv_nsec) / 1e6
@@ -95,7 +103,7 @@ struct RulesFuzzing {
             let other = random.pick(corpus)
             bytes = Array(bytes.prefix(random.below(bytes.count + 1))) + other.suffix(random.below(other.count + 1))
         }
-        for _ in 0...random.below(5) {
+        for _ in 0..<(random.chance(60) ? 1 : random.below(6) + 1) {
             let at = random.below(bytes.count + 1)
             let length = random.below(min(24, bytes.count - at) + 1)
             switch random.below(6) {

@@ -1,0 +1,97 @@
+@testable import JSONTree
+import Testing
+
+/// The form of REST, in pieces, against the plainest way to write it.
+@Suite struct NodeEncoderTests {
+    @Test(arguments: 1...6) func pieces_areTheWhole_asTheModelWritesIt(seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        for _ in 0..<150 {
+            var node = random.node()
+            // Lists, nearly and not quite; large ones are pages.
+            if random.chance(30) {
+                let count = random.chance(20) ? 200 : 1 + random.below(6)
+                node = .object((0..<count).map { (Key(random.chance(95) ? "\($0 * (random.chance(85) ? 1 : 2))" : "0\($0)"), random.node(depth: 1)) })
+            }
+            for (priorities, arrays) in [(false, true), (true, false), (true, true)] {
+                let form = NodeEncoder.Form(showsPriorities: priorities, showsArrays: arrays)
+                var encoder = NodeEncoder(node, form)
+                var text: [UInt8] = []
+                while !encoder.isDone {
+                    var piece = JSONWriter()
+                    encoder.write(to: &piece, atLeast: 1 + random.below(40))
+                    text += piece.bytes
+                }
+                #expect(String(decoding: text, as: UTF8.self) == Self.model(node, priorities, arrays))
+            }
+            var pretty = JSONWriter()
+            pretty.rest(node, NodeEncoder.Form(showsPriorities: true, showsArrays: false, isPretty: true))
+            #expect(try Node(json: String(decoding: pretty.bytes, as: UTF8.self)) == node)
+        }
+    }
+
+    private static func model(_ node: Node, _ priorities: Bool, _ arrays: Bool) -> String {
+        let priority = priorities && node.priority.exists ? "\".priority\":\(node.priority.json)" : nil
+        guard let object = node.object else {
+            return priority.map { "{\".value\":\(node.leaf.json),\($0)}" } ?? node.leaf.json
+        }
+        let children = object.children.map { (key: $0.key.string, text: model($0.node, priorities, arrays)) }
+        if arrays, priority == nil, children.allSatisfy({ $0.key.wholeMatch(of: /0|[1-9][0-9]*/) != nil }),
+            let last = children.compactMap({ Int($0.key) }).max(), last < 2 * children.count, children.allSatisfy({ Int($0.key) != nil })
+        {
+            let texts = Dictionary(uniqueKeysWithValues: children.map { (Int($0.key)!, $0.text) })
+            return "[" + (0...last).map { texts[$0] ?? "null" }.joined(separator: ",") + "]"
+        }
+        let members = children.map { "\(Node.string($0.key).json):\($0.text)" } + (priority.map { [$0] } ?? [])
+        return "{" + members.joined(separator: ",") + "}"
+    }
+
+    @Test func encoder_keepsItsTree_whileOthersWrite() {
+        var root: Node = .object((0..<500).map { (Key("k\($0)"), .object([("a", .int(Int64($0)))])) })
+        let before = Self.model(root, false, true)
+        var encoder = NodeEncoder(root)
+        var writer = JSONWriter()
+        encoder.write(to: &writer, atLeast: 100)
+        for i in 0..<500 { root.set(i % 3 == 0 ? .null : "new and longer than any string in place", at: Path([Key("k\(i)")])) }
+        encoder.write(to: &writer, atLeast: .max)
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == before)
+    }
+
+    @Test func isLarger_isAboutTheText() {
+        var random = SeededRandom(3)
+        for _ in 0..<200 {
+            let node = random.node()
+            var writer = JSONWriter()
+            writer.rest(node)
+            let size = writer.bytes.count
+            // Numbers are only estimated, and escapes not counted.
+            #expect(node.isLarger(than: size * 6 + 100) == false)
+            if size > 40 { #expect(node.isLarger(than: size / 20 - 2)) }
+        }
+    }
+
+    @Test func named_isEveryKey_withinTheLimits() {
+        let node: Node = .object((0..<100).map { (Key("k\(100 + $0)"), .object([("a", 1)])) })
+        #expect(node.named().childCount == 100)
+        #expect(node.named(after: "k197").json == #"{"k198":true,"k199":true}"#)
+        #expect(node.named(after: "k1", limit: 2).json == #"{"k100":true,"k101":true}"#)
+        #expect(node.named(limit: 2, keepsLast: true).json == #"{"k198":true,"k199":true}"#)
+        #expect(node.named(after: "k198", limit: 2, keepsLast: true).json == #"{"k199":true}"#)
+        #expect(node.named(after: "z") == .null && Node.int(5).named() == .int(5))
+    }
+
+    @Test func doubles_areTheirShortestForm() {
+        var random = SeededRandom(4)
+        func check(_ value: Double) {
+            var writer = JSONWriter()
+            writer.double(value)
+            #expect(String(decoding: writer.bytes, as: UTF8.self) == value.description)
+        }
+        for value in [0.001, 0.00099, 0.1, 0.3, 1.5, -2.25, 37.9553, -0.0000001, 99999999.9999999, 100000000.5, 1e15 + 0.5, 5, 1e22, 5e-324, 0.0012345, 123456.7890123] { check(value) }
+        for _ in 0..<20_000 {
+            check(Double(Int64(random.below(2_000_000_000)) - 1_000_000_000) / [10, 100, 1e3, 1e5, 1e6, 1e7, 1e8][random.below(7)])
+            let value = Double(bitPattern: random.next())
+            if value.isFinite { check(value) }
+            check(Double.random(in: -1000...1000, using: &random))
+        }
+    }
+}
