@@ -70,9 +70,13 @@ import Testing
         for i in 0..<24 {
             for file in try FileManager.default.contentsOfDirectory(atPath: data.path) { try FileManager.default.removeItem(at: data.appendingPathComponent(file)) }
             for file in files { try file.bytes.write(to: data.appendingPathComponent(file.name)) }
-            let (name, bytes) = files[i % files.count]
+            // The first is never harmless: what the snapshot holds, wherever in the file it stands.
+            let database = try #require(files.first { $0.name == "vigla.sqlite" })
+            let (name, bytes) = i == 0 ? database : files[i % files.count]
             var damaged = bytes
-            if i % 4 == 3 {
+            if i == 0 {
+                while let place = damaged.range(of: Data("abc7abc7".utf8)) { damaged[place.lowerBound] ^= 1 }
+            } else if i % 4 == 3 {
                 damaged = bytes.prefix(Int.random(in: 0..<bytes.count))
             } else {
                 damaged[Int.random(in: 0..<bytes.count)] ^= 1 << UInt8.random(in: 0..<8)
