@@ -229,19 +229,4 @@ import Testing
         #expect(hub.take(writer) == ["ok 0"])
         #expect(hub.take(watcher) == ["d a 1", "value 0 1"])
     }
-
-    @Test func answersBeforeTheFirstWrite_doNotWaitForIt() {
-        let log = FlakyLog()
-        let hub = EngineHarness(log: log)
-        let writer = Client.make()
-        // While the queue is held, all requests collect in the inbox and come as one batch.
-        hub.database.queue.sync {
-            for (token, request) in [Request.get("b"), .put("a", 1), .get("b")].enumerated() {
-                hub.database.submit(request, from: writer, token: Int64(token))
-            }
-        }
-        #expect(hub.take(writer) == ["value 0 null"])
-        log.complete()
-        #expect(hub.take(writer) == ["ok 1", "value 2 null"])
-    }
 }

@@ -235,15 +235,15 @@ import WireProtocols
     @Test func namespaceMadeOnDemand_answersWhatCameBehindTheRequest() throws {
         let server = try TestServer()
         let socket = try TestSocket(port: server.port)
-        try socket.send("GET /.ws?ns=fresh HTTP/1.1\r\nHost: x\r\n\r\nGET /.health HTTP/1.1\r\nHost: x\r\n\r\n")
+        try socket.send("GET /.ws?ns=fresh HTTP/1.1\r\nHost: localhost\r\n\r\nGET /.health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         #expect(try socket.response().status == 426)
         #expect(throws: TestSocket.Closed.self) { _ = try socket.response() }
         let bad = try TestSocket(port: server.port)
-        try bad.send("GET /.lp?start=t&ser=1&cb=1&ns=no%20name HTTP/1.1\r\nHost: x\r\n\r\nGET /.health HTTP/1.1\r\nHost: x\r\n\r\n")
+        try bad.send("GET /.lp?start=t&ser=1&cb=1&ns=no%20name HTTP/1.1\r\nHost: localhost\r\n\r\nGET /.health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         #expect(try bad.response().status == 404)
         #expect(try bad.response().status == 200)
         let fresh = try TestSocket(port: server.port)
-        try fresh.send("GET /.lp?start=t&ser=1&cb=1&ns=fresh2 HTTP/1.1\r\nHost: x\r\n\r\nGET /.health HTTP/1.1\r\nHost: x\r\n\r\n")
+        try fresh.send("GET /.lp?start=t&ser=1&cb=1&ns=fresh2 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /.health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         #expect(try fresh.response().body.contains("pRTLPCB(0,"))
         #expect(try fresh.response().status == 200)
     }

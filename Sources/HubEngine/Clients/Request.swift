@@ -59,14 +59,6 @@ extension Request {
         default: false
         }
     }
-
-    /// Whether carrying it out can change what is stored, of the tree or of what sessions leave behind.
-    var mayCommit: Bool {
-        switch self {
-        case .write, .push, .exchange, .onDisconnect, .cancelOnDisconnect, .begin, .end, .identify, .signOut, .revoke: true
-        case .get, .observe, .unobserve, .unobserveID, .answer, .mark, .congested, .drained: false
-        }
-    }
 }
 
 /// What a request is answered with.

@@ -38,11 +38,6 @@ extension Core {
         }
     }
 
-    /// What was asked before the first write of a batch was answered by what is durable: it does not wait for that write.
-    func releaseWhatIsDurable(before request: Request) {
-        if request.mayCommit, commits.isEmpty, waiting.isEmpty, !log.isImmediate, !output.isEmpty { finishBatch() }
-    }
-
     private func becameDurable(_ index: Int, _ result: Result<Void, CommitRefusal>) {
         dispatchPrecondition(condition: .onQueue(queue))
         // Below the first: the batch was given up together with an earlier one.

@@ -80,7 +80,6 @@ final class Core: @unchecked Sendable {
         dispatchPrecondition(condition: .onQueue(queue))
         if refusal != nil { tryLogIfDue() } else { writeOwed() }
         for item in items {
-            releaseWhatIsDurable(before: item.request)
             batchBytes += item.size
             handle(item)
             finishLargeBatch()

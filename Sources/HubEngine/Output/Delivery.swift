@@ -61,8 +61,6 @@ struct OutputBuffer {
         }
     }
 
-    var isEmpty: Bool { lanes.allSatisfy(\.isEmpty) }
-
     /// - Parameter first: the lane that is told first.
     func release(to outlet: Outlet, from first: Int) {
         for i in lanes.indices {
