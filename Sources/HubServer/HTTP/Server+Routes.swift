@@ -61,7 +61,9 @@ extension Server {
     }
 
     func forbiddenOrigin(_ request: HTTPInboundRequest) -> [UInt8] {
-        let text = "Pages of this origin are not let in. Start the hub with --allow-origin to name those that are."
+        let text = settings.isDev
+            ? "With --dev only pages of this machine are let in, by localhost or a numeric address. Start the hub with --allow-origin to name others."
+            : "Pages of this origin are not let in. Start the hub with --allow-origin to name those that are."
         return plain(.forbidden, "{\"error\":\"\(text)\"}\n", "application/json; charset=utf-8", request)
     }
 
