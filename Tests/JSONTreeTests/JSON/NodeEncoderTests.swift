@@ -86,7 +86,7 @@ import Testing
             writer.double(value)
             #expect(String(decoding: writer.bytes, as: UTF8.self) == value.description)
         }
-        for value in [0.001, 0.00099, 0.1, 0.3, 1.5, -2.25, 37.9553, -0.0000001, 99999999.9999999, 100000000.5, 1e15 + 0.5, 5, 1e22, 5e-324, 0.0012345, 123456.7890123] { check(value) }
+        for value in [0.001, 0.00099, 0.1, 0.3, 1.5, -2.25, 37.9553, -0.0000001, 99999999.9999999, 100000000.5, 1e15 + 0.5, 5, 1e22, .leastNonzeroMagnitude, 0.0012345, 123456.7890123] { check(value) }
         for _ in 0..<20_000 {
             check(Double(Int64(random.below(2_000_000_000)) - 1_000_000_000) / [10, 100, 1e3, 1e5, 1e6, 1e7, 1e8][random.below(7)])
             let value = Double(bitPattern: random.next())
