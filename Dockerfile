@@ -12,7 +12,7 @@
 # ---- build ----------------------------------------------------------------------------------------------------------
 # Swift 6.3 on Debian 12, the same Debian as below: the binary finds the C libraries it was linked with.
 FROM swift:6.3-bookworm AS build
-RUN apt-get update && apt-get install -y --no-install-recommends libssl-dev zlib1g-dev libsqlite3-dev
+RUN apt-get update && apt-get install -y --no-install-recommends libssl-dev zlib1g-dev libsqlite3-dev libcurl4-openssl-dev
 WORKDIR /src
 
 # Dependencies first: they are fetched again only when the manifest changes.
@@ -35,7 +35,7 @@ LABEL org.opencontainers.image.title="Vigla" \
 
 # What `ldd vigla` asks for beyond libc, and the certificate authorities that `vigla get https://…` believes.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libssl3 libsqlite3-0 zlib1g libstdc++6 libgcc-s1 ca-certificates \
+    && apt-get install -y --no-install-recommends libssl3 libsqlite3-0 libcurl4 zlib1g libstdc++6 libgcc-s1 ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 
 # A fixed number, so that the owner of a mounted /data is the same on every host and in every version of the image.

@@ -64,21 +64,40 @@ let package = Package(
             name: "echo-server", dependencies: ["DispatchNet", "WireProtocols"], path: "Tests/Autobahn", exclude: ["run", "summary.py"],
             swiftSettings: shared),
 
+        // the system's libcurl, which speaks SMTP and fetches the keys of identity providers
+        .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        // users, sessions, tokens, identity REST, OAuth 2
+        .target(name: "Accounts", dependencies: [
+            "CCurl", "JSONTree", "WireProtocols",
+            .product(name: "Crypto", package: "swift-crypto"),
+            .product(name: "CryptoExtras", package: "swift-crypto"),
+            .product(name: "GRDB", package: "GRDB.swift"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+        .testTarget(name: "AccountsTests", dependencies: [
+            "Accounts", "JSONTree", "WireProtocols",
+            .product(name: "Crypto", package: "swift-crypto"),
+            .product(name: "CryptoExtras", package: "swift-crypto"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
-            "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
             .product(name: "Crypto", package: "swift-crypto"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
-            "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"), .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // the contract's checklist, each check a test of its number, over real sockets
         .testTarget(name: "ConformanceTests", dependencies: [
-            "HubEngine", "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+            "Accounts", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/Conformance", swiftSettings: shared),
 
         // a client of the observe protocol, for servers, tools and tests
@@ -90,7 +109,7 @@ let package = Package(
         ], swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "DispatchNet", "HubServer", "JSONTree", "Journal", "SecurityRules", "ViglaClient", "WireProtocols",
+            "Accounts", "DispatchNet", "HubServer", "JSONTree", "Journal", "SecurityRules", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -108,7 +127,9 @@ let package = Package(
         .target(name: "CBaseline", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
-            "CBaseline", "CLinux", "COpenSSL", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules",
+            "Accounts", "CBaseline", "CLinux", "COpenSSL", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules",
+            .product(name: "Crypto", package: "swift-crypto"),
+            .product(name: "CryptoExtras", package: "swift-crypto"),
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Histogram", package: "hdrhistogram-swift"),
         ], swiftSettings: shared),

@@ -1,0 +1,41 @@
+/// How accounts are kept. Every field is an option of `vigla serve` or a member of its accounts file.
+public struct AccountSettings: Sendable {
+    /// `aud` of ID tokens and part of their `iss`: the apps' `projectId`.
+    public var project = "default"
+    /// Where users reach the hub, without a trailing slash: mailed links begin with it. Nil: the address it listens on.
+    public var publicURL: String?
+    /// Development conveniences: unsigned tokens, `owner`, `/emulator/…`, no throttling.
+    public var isDev = false
+
+    /// Whether users may sign themselves up.
+    public var allowsSignUp = true
+    /// Whether guests may sign in.
+    public var allowsAnonymous = true
+    /// Whether mailed links sign in.
+    public var allowsEmailLink = true
+    /// Whether wrong addresses and wrong passwords look the same (contract §9).
+    public var hidesAccounts = true
+    /// Seconds since sign-in within which address, password and account may be changed; 0 does not ask (contract §6.4).
+    public var recentLoginSeconds = 300
+    /// Hosts that links may go on to (contract §6.6).
+    public var continueHosts = ["localhost", "127.0.0.1"]
+
+    /// Seconds that an ID token lives; more than 300, or the SDKs refresh all the time (contract §5.3).
+    public var tokenSeconds = 3600
+    /// Seconds that an ID token is still accepted by the account endpoints after its end.
+    public var tokenLeewaySeconds = 300
+    /// Seconds that codes of each kind live.
+    public var resetCodeSeconds = 3600
+    public var signInCodeSeconds = 3600
+    public var verifyCodeSeconds = 3 * 86_400
+    public var recoverCodeSeconds = 14 * 86_400
+
+    /// Bytes of a client's request body.
+    public var bodyBytes = 64 << 10
+    /// Bytes of an administrator's, such as an import.
+    public var administratorBodyBytes = 8 << 20
+    /// Characters of custom claims.
+    public var claimsLength = 1000
+
+    public init() {}
+}

@@ -1,0 +1,67 @@
+import Glibc
+import GRDB
+
+/// Where accounts are kept: `accounts.sqlite` in the data folder, or in memory. Confined to its service's queue; every call
+/// blocks it for one SQLite statement or a few.
+///
+///     account         one row a user                     session        one row a device that is signed in
+///     provider        identities of other services       code           mailed codes that were not used yet (hashes)
+///     signing_key     keys of ID tokens                  throttle       failed attempts
+///     removal         data to be removed for a deleted account           letter   mail that was not sent yet
+///     audit           who did what, without secrets      setting        changed at run time
+///
+/// Committed means on disk (WAL, `synchronous=FULL`). Other files of the target add the statements of their part.
+public final class AccountStore {
+    let database: DatabaseQueue
+
+    /// - Parameter folder: nil keeps everything in memory.
+    /// - Throws: what SQLite says of a file that cannot be opened or is not an account store.
+    public init(folder: String?) throws {
+        var configuration = Configuration()
+        configuration.label = "vigla.accounts"
+        configuration.foreignKeysEnabled = true
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA synchronous = FULL")
+            try db.execute(sql: "PRAGMA secure_delete = ON")
+        }
+        if let folder {
+            let path = folder + "/" + Self.fileName
+            // Hashes, sessions and private keys: nobody else may read them, from the first byte on.
+            makePrivateFile(path)
+            database = try DatabaseQueue(path: path, configuration: configuration)
+            try database.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA journal_mode = WAL") }
+        } else {
+            database = try DatabaseQueue(configuration: configuration)
+        }
+        try Self.migrator.migrate(database)
+    }
+
+    public static let fileName = "accounts.sqlite"
+
+    /// Several statements as one: all or none.
+    func transaction<Result>(_ work: (AccountTransaction) throws -> Result) throws -> Result {
+        try database.write { db in try work(AccountTransaction(db)) }
+    }
+
+    /// Statements that change nothing.
+    func read<Result>(_ work: (AccountTransaction) throws -> Result) throws -> Result {
+        try database.read { db in try work(AccountTransaction(db)) }
+    }
+
+    public func close() throws { try database.close() }
+}
+
+/// Makes a file for its owner alone, or takes it from the others. Faults show when SQLite opens it.
+private func makePrivateFile(_ path: String) {
+    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { return }
+    fchmod(descriptor, 0o600)
+    close(descriptor)
+}
+
+/// Statements within one transaction of the store. Each part of the target extends it.
+struct AccountTransaction {
+    let db: Database
+
+    init(_ db: Database) { self.db = db }
+}

@@ -1,0 +1,109 @@
+import GRDB
+
+/// What an account can be found by.
+enum AccountKey {
+    case id(String)
+    /// In lower case.
+    case email(String)
+    case phoneNumber(String)
+    /// In lower case.
+    case alias(String)
+    case provider(String, rawID: String)
+}
+
+extension AccountTransaction {
+    private static let columns = """
+        account.id, account.email, email_verified, account.display_name, account.photo_url, phone_number, alias, password_hash, password_updated_at,
+        created_at, last_login_at, last_refresh_at, valid_since_s, disabled, custom_claims, custom_auth, email_link, initial_email
+        """
+
+    /// O(log n).
+    func account(_ key: AccountKey) throws -> Account? {
+        let row = switch key {
+        case .id(let id): try Row.fetchOne(db, cached: "SELECT \(Self.columns) FROM account WHERE id = ?", [id])
+        case .email(let email): try Row.fetchOne(db, cached: "SELECT \(Self.columns) FROM account WHERE email = ?", [email])
+        case .phoneNumber(let number): try Row.fetchOne(db, cached: "SELECT \(Self.columns) FROM account WHERE phone_number = ?", [number])
+        case .alias(let alias): try Row.fetchOne(db, cached: "SELECT \(Self.columns) FROM account WHERE alias = ?", [alias])
+        case .provider(let provider, let rawID):
+            try Row.fetchOne(
+                db, cached: "SELECT \(Self.columns) FROM provider JOIN account ON account.id = provider.uid WHERE provider = ? AND raw_id = ?",
+                [provider, rawID])
+        }
+        guard let row else { return nil }
+        return try account(row)
+    }
+
+    /// Accounts in the order of their ids, behind `after`.
+    func accounts(after: String, limit: Int) throws -> [Account] {
+        try Row.fetchAll(db, cached: "SELECT \(Self.columns) FROM account WHERE id > ? ORDER BY id LIMIT ?", [after, limit]).map(account)
+    }
+
+    private func account(_ row: Row) throws -> Account {
+        var account = Account(id: row[0], createdAt: row[9])
+        account.email = row[1]
+        account.isEmailVerified = row[2]
+        account.displayName = row[3]
+        account.photoURL = row[4]
+        account.phoneNumber = row[5]
+        account.alias = row[6]
+        account.passwordHash = row[7]
+        account.passwordUpdatedAt = row[8]
+        account.lastLoginAt = row[10]
+        account.lastRefreshAt = row[11]
+        account.validSince = row[12]
+        account.isDisabled = row[13]
+        account.customClaims = row[14]
+        account.hasCustomAuth = row[15]
+        account.hasEmailLink = row[16]
+        account.initialEmail = row[17]
+        account.providers = try Row.fetchAll(
+            db, cached: "SELECT provider, raw_id, email, display_name, photo_url, screen_name FROM provider WHERE uid = ? ORDER BY position", [account.id]
+        ).map { row in
+            var provider = LinkedProvider(id: row[0], rawID: row[1])
+            provider.email = row[2]
+            provider.displayName = row[3]
+            provider.photoURL = row[4]
+            provider.screenName = row[5]
+            return provider
+        }
+        return account
+    }
+
+    /// Writes a new account, or all of an account that exists.
+    /// - Throws: a constraint violation (`DatabaseError.SQLITE_CONSTRAINT`) for an address, alias, number or provider identity
+    ///   that is another account's: ask before, within the same transaction.
+    func save(_ account: Account) throws {
+        try db.execute(
+            cached: """
+                INSERT INTO account (id, email, email_verified, display_name, photo_url, phone_number, alias, password_hash, password_updated_at, created_at,
+                    last_login_at, last_refresh_at, valid_since_s, disabled, custom_claims, custom_auth, email_link, initial_email)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT (id) DO UPDATE SET email = excluded.email, email_verified = excluded.email_verified, display_name = excluded.display_name,
+                    photo_url = excluded.photo_url, phone_number = excluded.phone_number, alias = excluded.alias, password_hash = excluded.password_hash,
+                    password_updated_at = excluded.password_updated_at, created_at = excluded.created_at, last_login_at = excluded.last_login_at,
+                    last_refresh_at = excluded.last_refresh_at, valid_since_s = excluded.valid_since_s, disabled = excluded.disabled,
+                    custom_claims = excluded.custom_claims, custom_auth = excluded.custom_auth, email_link = excluded.email_link,
+                    initial_email = excluded.initial_email
+                """,
+            [
+                account.id, account.email, account.isEmailVerified, account.displayName, account.photoURL, account.phoneNumber, account.alias,
+                account.passwordHash, account.passwordUpdatedAt, account.createdAt, account.lastLoginAt, account.lastRefreshAt, account.validSince,
+                account.isDisabled, account.customClaims, account.hasCustomAuth, account.hasEmailLink, account.initialEmail,
+            ])
+        try db.execute(cached: "DELETE FROM provider WHERE uid = ?", [account.id])
+        for (position, provider) in account.providers.enumerated() {
+            try db.execute(
+                cached: """
+                    INSERT INTO provider (provider, raw_id, uid, position, email, display_name, photo_url, screen_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    """,
+                [provider.id, provider.rawID, account.id, position, provider.email, provider.displayName, provider.photoURL, provider.screenName])
+        }
+    }
+
+    /// Removes an account with its sessions, providers and codes.
+    /// - Returns: false when there was none.
+    func deleteAccount(_ id: String) throws -> Bool {
+        try db.execute(cached: "DELETE FROM account WHERE id = ?", [id])
+        return db.changesCount > 0
+    }
+}

@@ -1,0 +1,59 @@
+import GRDB
+
+extension AccountTransaction {
+    private static let columns = "id, uid, provider, claims, auth_time_s, created_at, last_used_at, user_agent, peer"
+
+    /// - Parameter tokenHash: SHA-256 of the refresh token.
+    func add(_ session: AccountSession, tokenHash: [UInt8]) throws {
+        try db.execute(
+            cached: """
+                INSERT INTO session (id, uid, provider, claims, auth_time_s, created_at, last_used_at, user_agent, peer, token_hash)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            [
+                session.id, session.uid, session.provider, session.claims, session.authTime, session.createdAt, session.lastUsedAt, session.userAgent,
+                session.peer, Database.blob(tokenHash),
+            ])
+    }
+
+    /// Also one that has ended: then its token is told that it is over, not that it is unknown.
+    func session(tokenHash: [UInt8]) throws -> (session: AccountSession, hasEnded: Bool)? {
+        guard let row = try Row.fetchOne(db, cached: "SELECT \(Self.columns), ended FROM session WHERE token_hash = ?", [Database.blob(tokenHash)])
+        else { return nil }
+        return (Self.session(row), row[9])
+    }
+
+    /// A session that has not ended.
+    func session(id: String) throws -> AccountSession? {
+        try Row.fetchOne(db, cached: "SELECT \(Self.columns) FROM session WHERE id = ? AND ended = 0", [id]).map(Self.session)
+    }
+
+    /// A user's sessions that have not ended, the last used first.
+    func sessions(of uid: String) throws -> [AccountSession] {
+        try Row.fetchAll(db, cached: "SELECT \(Self.columns) FROM session WHERE uid = ? AND ended = 0 ORDER BY last_used_at DESC, id", [uid]).map(Self.session)
+    }
+
+    private static func session(_ row: Row) -> AccountSession {
+        var session = AccountSession(
+            id: row[0], uid: row[1], provider: row[2], claims: row[3], authTime: row[4], now: row[5], userAgent: row[7], peer: row[8])
+        session.lastUsedAt = row[6]
+        return session
+    }
+
+    func use(_ session: AccountSession) throws {
+        try db.execute(
+            cached: "UPDATE session SET provider = ?, auth_time_s = ?, last_used_at = ?, peer = ? WHERE id = ?",
+            [session.provider, session.authTime, session.lastUsedAt, session.peer, session.id])
+    }
+
+    /// - Returns: false when it was over already, or never was.
+    @discardableResult
+    func endSession(_ id: String) throws -> Bool {
+        try db.execute(cached: "UPDATE session SET ended = 1 WHERE id = ? AND ended = 0", [id])
+        return db.changesCount > 0
+    }
+
+    func endSessions(of uid: String, but kept: String? = nil) throws {
+        try db.execute(cached: "UPDATE session SET ended = 1 WHERE uid = ? AND ended = 0 AND id IS NOT ?", [uid, kept])
+    }
+}

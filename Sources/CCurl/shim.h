@@ -1,0 +1,16 @@
+// libcurl as the system has it. Its setters take variable arguments, which Swift cannot see.
+#ifndef VIGLA_CCURL_H
+#define VIGLA_CCURL_H
+
+#include <curl/curl.h>
+
+static inline CURLcode vigla_curl_set_string(CURL *handle, CURLoption option, const char *value) { return curl_easy_setopt(handle, option, value); }
+static inline CURLcode vigla_curl_set_long(CURL *handle, CURLoption option, long value) { return curl_easy_setopt(handle, option, value); }
+static inline CURLcode vigla_curl_set_list(CURL *handle, CURLoption option, struct curl_slist *value) { return curl_easy_setopt(handle, option, value); }
+static inline CURLcode vigla_curl_set_context(CURL *handle, CURLoption option, void *value) { return curl_easy_setopt(handle, option, value); }
+static inline CURLcode vigla_curl_set_callback(CURL *handle, CURLoption option, size_t (*value)(char *, size_t, size_t, void *)) {
+    return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode vigla_curl_get_long(CURL *handle, CURLINFO what, long *value) { return curl_easy_getinfo(handle, what, value); }
+
+#endif
