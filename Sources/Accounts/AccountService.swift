@@ -15,6 +15,7 @@ public actor AccountService {
     public nonisolated let settings: AccountSettings
     nonisolated let logger: Logger
     let store: AccountStore
+    nonisolated let tokens: IdentityTokens
     /// ms since the epoch.
     nonisolated let now: @Sendable () -> Int64
     private nonisolated let executor: QueueExecutor
@@ -32,6 +33,7 @@ public actor AccountService {
         self.now = now
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStore(folder: folder)
+        tokens = try IdentityTokens(store, settings, now: now)
     }
 
     /// Frees the store's file.

@@ -24,6 +24,10 @@ public struct AccountSettings: Sendable {
     public var tokenSeconds = 3600
     /// Seconds that an ID token is still accepted by the account endpoints after its end.
     public var tokenLeewaySeconds = 300
+    /// How ID tokens are signed; RS256 is what verifiers of other makers expect. A change makes a new key at the next start.
+    public var signingAlgorithm = SignatureAlgorithm.rs256
+    /// Verified ID tokens that are remembered, so that they need not be verified again: about 2 KiB each.
+    public var rememberedTokens = 10_000
     /// Seconds that codes of each kind live.
     public var resetCodeSeconds = 3600
     public var signInCodeSeconds = 3600
