@@ -67,7 +67,7 @@ struct PasswordHasherTests {
     @Test func queue_refuses_whenFull() async throws {
         var settings = PasswordSettings.quick
         (settings.workers, settings.waiting) = (1, 3)
-        settings.scrypt = try #require(ScryptParameters(ln: 12, r: 8, p: 4))
+        settings.scrypt = try #require(ScryptParameters(ln: 11, r: 8, p: 1))
         let hasher = PasswordHasher(settings)
         let outcomes = await withTaskGroup(of: String?.self) { group in
             for _ in 0..<40 {
