@@ -16,6 +16,11 @@ public actor AccountService {
     public nonisolated let settings: AccountSettings
     nonisolated let logger: Logger
     let store: AccountStore
+    /// Off this queue, on threads of its own.
+    nonisolated let passwords: PasswordHasher
+    var throttle: Throttle
+    /// Whether changed counts are going to be written.
+    var keepsThrottleSoon = false
     /// ms since the epoch.
     nonisolated let now: @Sendable () -> Int64
     /// Whether a bearer credential is an administrator's.
@@ -43,6 +48,9 @@ public actor AccountService {
         self.isAdministrator = isAdministrator
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStore(folder: folder)
+        passwords = PasswordHasher(settings.passwords)
+        throttle = Throttle(settings.throttle)
+        throttle.restore(try store.read { try $0.throttleRows() }, now: now())
     }
 
     /// Begins work on the service, from any thread. It takes no thread of the process's pool, not even to begin: those may all be busy
@@ -51,8 +59,11 @@ public actor AccountService {
         Task(executorPreference: tasks) { await work(self) }
     }
 
-    /// Frees the store's file.
-    public func close() throws { try store.close() }
+    /// Writes what is written now and then, and frees the store's file.
+    public func close() throws {
+        keepThrottle()
+        try store.close()
+    }
 }
 
 /// Runs an actor on a Dispatch queue.

@@ -30,6 +30,11 @@ public struct AccountSettings: Sendable {
     public var verifyCodeSeconds = 3 * 86_400
     public var recoverCodeSeconds = 14 * 86_400
 
+    /// How passwords are kept and which are taken.
+    public var passwords = PasswordSettings()
+    /// How often what may be tried.
+    public var throttle = ThrottleSettings()
+
     /// Bytes of a client's request body.
     public var bodyBytes = 64 << 10
     /// Bytes of an administrator's, such as an import.
