@@ -15,6 +15,13 @@ public actor AccountService {
     public nonisolated let settings: AccountSettings
     nonisolated let logger: Logger
     let store: AccountStore
+    nonisolated let tokens: IdentityTokens
+    /// Off this queue, on threads of its own.
+    nonisolated let passwords: PasswordHasher
+    var throttle: Throttle
+    /// Whether changed counts are going to be written.
+    var keepsThrottleSoon = false
+    nonisolated let surroundings = AccountSurroundings()
     /// ms since the epoch.
     nonisolated let now: @Sendable () -> Int64
     private nonisolated let executor: QueueExecutor
@@ -32,10 +39,17 @@ public actor AccountService {
         self.now = now
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStore(folder: folder)
+        tokens = try IdentityTokens(store, settings, now: now)
+        passwords = PasswordHasher(settings.passwords)
+        throttle = Throttle(settings.throttle)
+        throttle.restore(try store.read { try $0.throttleRows() }, now: now())
     }
 
-    /// Frees the store's file.
-    public func close() throws { try store.close() }
+    /// Writes what is written now and then, and frees the store's file.
+    public func close() throws {
+        keepThrottle()
+        try store.close()
+    }
 }
 
 /// Runs an actor on a Dispatch queue.
