@@ -1,3 +1,5 @@
+import HTTPTypes
+
 /// Every route of the service. Each part of the target has its rows; here are the clients' (accounts contract §2.1).
 enum AccountRoutes {
     static let all = clients + small + unbuilt

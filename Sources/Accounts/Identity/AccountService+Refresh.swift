@@ -20,10 +20,11 @@ extension AccountService {
         let hash = SecretHash.of(refreshToken)
         let now = now()
         return try commit { transaction, _ in
-            guard var (session, hasEnded) = try transaction.session(tokenHash: hash), let account = try transaction.account(.id(session.uid)) else {
+            guard let (found, hasEnded) = try transaction.session(tokenHash: hash), let account = try transaction.account(.id(found.uid)) else {
                 throw AccountError(try transaction.isDeparted(tokenHash: hash) ? "USER_NOT_FOUND" : "INVALID_REFRESH_TOKEN")
             }
             guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
+            var session = found
             let isIdle = settings.idleDays > 0 && now - session.lastUsedAt > Int64(settings.idleDays) * 86_400_000
             guard !hasEnded, !isIdle, session.createdAt / 1000 >= account.validSince else { throw AccountError("TOKEN_EXPIRED") }
             session.lastUsedAt = now
