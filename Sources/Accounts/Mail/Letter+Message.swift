@@ -1,0 +1,103 @@
+import Foundation
+import Glibc
+
+/// Who mails come from.
+public struct MailSender: Sendable, Equatable {
+    public var address: MailAddress
+    /// Shown beside it; any text.
+    public var name: String
+
+    public init(_ address: MailAddress, name: String) {
+        self.address = address
+        self.name = name
+    }
+}
+
+extension Letter {
+    /// The letter as it goes over SMTP (RFC 5322, RFC 2045–2047): plain text and HTML, both UTF-8 in base64. Nothing of the
+    /// letter can begin a header of its own: addresses are restricted, all other text is encoded, lines are ours.
+    /// - Parameters:
+    ///   - date: ms since the epoch.
+    ///   - id: unique letters and digits, for Message-ID and the boundary.
+    func message(from sender: MailSender, date: Int64, id: String) -> [UInt8] {
+        let boundary = "=_\(id)"
+        let lines = [
+            "From: \(HeaderText.encode(sender.name)) <\(sender.address.text)>",
+            "To: <\(to.text)>",
+            "Subject: \(HeaderText.encode(subject))",
+            "Date: \(MailDate.text(date))",
+            "Message-ID: <\(id)@\(sender.address.domain)>",
+            "MIME-Version: 1.0",
+            "Auto-Submitted: auto-generated",
+            "Content-Language: \(language.rawValue)",
+            "Content-Type: multipart/alternative; boundary=\"\(boundary)\"",
+            "",
+            "--\(boundary)", "Content-Type: text/plain; charset=utf-8", "Content-Transfer-Encoding: base64", "", Self.base64(text),
+            "--\(boundary)", "Content-Type: text/html; charset=utf-8", "Content-Transfer-Encoding: base64", "", Self.base64(html),
+            "--\(boundary)--", "",
+        ]
+        return Array(lines.joined(separator: "\r\n").utf8)
+    }
+
+    private static func base64(_ text: String) -> String {
+        let crlf = text.replacingOccurrences(of: "\r\n", with: "\n").replacingOccurrences(of: "\n", with: "\r\n")
+        return Data(crlf.utf8).base64EncodedString(options: [.lineLength76Characters, .endLineWithCarriageReturn, .endLineWithLineFeed])
+    }
+}
+
+/// Any text as the value of a header.
+enum HeaderText {
+    /// Short printable ASCII as a quoted string would be needed for is encoded too: one way for all that is not plain words.
+    static func encode(_ text: String) -> String {
+        let isPlain = text.utf8.count <= 60 && text.utf8.allSatisfy { isPlainByte($0) }
+        if isPlain { return text }
+        var words: [String] = []
+        var bytes: [UInt8] = []
+        for character in text {
+            // A word holds whole characters and at most 75 bytes, 12 of them frame: 45 bytes are 60 of base64.
+            let next = Array(character.utf8)
+            if bytes.count + next.count > 45, !bytes.isEmpty { words.append(word(bytes)); bytes = [] }
+            // A character of many scalars may be longer than a word.
+            for scalar in character.unicodeScalars {
+                let part = Array(String(scalar).utf8)
+                if bytes.count + part.count > 45 { words.append(word(bytes)); bytes = [] }
+                bytes += part
+            }
+        }
+        if !bytes.isEmpty { words.append(word(bytes)) }
+        return words.joined(separator: "\r\n ")
+    }
+
+    private static func isPlainByte(_ byte: UInt8) -> Bool {
+        0x30...0x39 ~= byte || 0x41...0x5A ~= byte || 0x61...0x7A ~= byte || byte == 0x20 || byte == UInt8(ascii: "-")
+    }
+
+    private static func word(_ bytes: [UInt8]) -> String { "=?UTF-8?B?\(Data(bytes).base64EncodedString())?=" }
+}
+
+/// Dates of mails.
+enum MailDate {
+    private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+    /// RFC 5322 §3.3, in UTC: `Sun, 22 Nov 2026 02:28:45 +0000`.
+    static func text(_ ms: Int64) -> String {
+        let t = parts(ms)
+        let clock = [t.tm_hour, t.tm_min, t.tm_sec].map { two($0) }.joined(separator: ":")
+        return "\(days[Int(t.tm_wday)]), \(t.tm_mday) \(months[Int(t.tm_mon)]) \(t.tm_year + 1900) \(clock) +0000"
+    }
+
+    /// `22.11. 02:28 UTC`: makes one mail's subject differ from the next.
+    static func short(_ ms: Int64) -> String {
+        let t = parts(ms)
+        return "\(t.tm_mday).\(t.tm_mon + 1). \(two(t.tm_hour)):\(two(t.tm_min)) UTC"
+    }
+
+    private static func parts(_ ms: Int64) -> tm {
+        var (seconds, parts) = (time_t(ms / 1000), tm())
+        gmtime_r(&seconds, &parts)
+        return parts
+    }
+
+    private static func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+}

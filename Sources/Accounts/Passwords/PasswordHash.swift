@@ -1,0 +1,100 @@
+/// A stored password hash, which says itself how it was made:
+///
+///     $scrypt$ln=15,r=8,p=3$<salt>$<hash>                      ours; with `,keyid=…` when a pepper went in
+///     $pbkdf2-sha256$i=600000$<salt>$<hash>                    imported, replaced at the next sign-in
+///     $firebase-scrypt$ln=14,r=8$<salt>$<separator>$<signer key>$<hash>
+///
+/// Binary parts are base64 without padding. Parsing is strict: what is not exactly one of these, or asks for more work than
+/// the bounds allow, is no hash, and no password matches it.
+enum PasswordHash: Equatable {
+    case scrypt(ScryptParameters, keyID: String?, salt: [UInt8], hash: [UInt8])
+    case pbkdf2(digest: Digest, rounds: Int, salt: [UInt8], hash: [UInt8])
+    case firebaseScrypt(ScryptParameters, salt: [UInt8], separator: [UInt8], signerKey: [UInt8], hash: [UInt8])
+
+    enum Digest: String { case sha1, sha256, sha512 }
+
+    /// Bytes of a salt of ours, and of a hash of ours.
+    static let saltBytes = 16, hashBytes = 32
+    /// Bounds of parsed parts, in bytes.
+    static let parsedSaltBytes = 256, parsedHashBytes = 16...128
+    /// Most rounds of an imported PBKDF2 hash.
+    static let mostRounds = 2_000_000
+
+    /// Complexity: O(length); a text of more than 2 KiB is refused unread.
+    init?(_ text: String) {
+        guard text.utf8.count <= 2048 else { return nil }
+        var parts = text.split(separator: "$", omittingEmptySubsequences: false)
+        guard parts.count >= 5, parts.removeFirst().isEmpty else { return nil }
+        let scheme = parts.removeFirst()
+        guard let given = Self.parameters(parts.removeFirst()) else { return nil }
+        var binary: [[UInt8]] = []
+        for part in parts {
+            guard let bytes = Base64.decode(part) else { return nil }
+            binary.append(bytes)
+        }
+        guard let hash = binary.last, Self.parsedHashBytes ~= hash.count, binary[0].count <= Self.parsedSaltBytes else { return nil }
+        switch scheme {
+        case "scrypt":
+            guard binary.count == 2, given.names == ["ln", "r", "p"] || given.names == ["ln", "r", "p", "keyid"] else { return nil }
+            guard let ln = given.int(0), let r = given.int(1), let p = given.int(2) else { return nil }
+            guard let parameters = ScryptParameters(ln: ln, r: r, p: p) else { return nil }
+            let keyID = given.values.count == 4 ? String(given.values[3]) : nil
+            guard keyID.map(PasswordPepper.isKeyID) ?? true else { return nil }
+            self = .scrypt(parameters, keyID: keyID, salt: binary[0], hash: hash)
+        case "pbkdf2-sha1", "pbkdf2-sha256", "pbkdf2-sha512":
+            guard binary.count == 2, given.names == ["i"], let rounds = given.int(0), 1...Self.mostRounds ~= rounds else { return nil }
+            guard let digest = Digest(rawValue: String(scheme.dropFirst("pbkdf2-".count))) else { return nil }
+            self = .pbkdf2(digest: digest, rounds: rounds, salt: binary[0], hash: hash)
+        case "firebase-scrypt":
+            guard binary.count == 4, given.names == ["ln", "r"], let ln = given.int(0), let r = given.int(1) else { return nil }
+            guard let parameters = ScryptParameters(ln: ln, r: r, p: 1) else { return nil }
+            guard binary[1].count <= 64, binary[2].count == hash.count else { return nil }
+            self = .firebaseScrypt(parameters, salt: binary[0], separator: binary[1], signerKey: binary[2], hash: hash)
+        default: return nil
+        }
+    }
+
+    /// The form that is stored; `init` reads it back.
+    var text: String {
+        switch self {
+        case .scrypt(let parameters, let keyID, let salt, let hash):
+            let key = keyID.map { ",keyid=\($0)" } ?? ""
+            return "$scrypt$ln=\(parameters.ln),r=\(parameters.r),p=\(parameters.p)\(key)$\(Base64.encode(salt))$\(Base64.encode(hash))"
+        case .pbkdf2(let digest, let rounds, let salt, let hash):
+            return "$pbkdf2-\(digest.rawValue)$i=\(rounds)$\(Base64.encode(salt))$\(Base64.encode(hash))"
+        case .firebaseScrypt(let parameters, let salt, let separator, let signerKey, let hash):
+            let binary = [salt, separator, signerKey, hash].map { Base64.encode($0) }.joined(separator: "$")
+            return "$firebase-scrypt$ln=\(parameters.ln),r=\(parameters.r)$\(binary)"
+        }
+    }
+
+    /// The hash itself, which the password must lead to.
+    var expected: [UInt8] {
+        switch self {
+        case .scrypt(_, _, _, let hash), .pbkdf2(_, _, _, let hash), .firebaseScrypt(_, _, _, _, let hash): hash
+        }
+    }
+
+    /// `a=1,b=2`, names and values apart.
+    private static func parameters(_ text: Substring) -> Parameters? {
+        var parameters = Parameters()
+        for pair in text.split(separator: ",", omittingEmptySubsequences: false) {
+            let sides = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard sides.count == 2, !sides[0].isEmpty, !sides[1].isEmpty else { return nil }
+            parameters.names.append(sides[0])
+            parameters.values.append(sides[1])
+        }
+        return parameters
+    }
+
+    private struct Parameters {
+        var names: [Substring] = [], values: [Substring] = []
+
+        /// Digits only, at most seven, no leading zero: one way to write a number.
+        func int(_ i: Int) -> Int? {
+            let digits = values[i].utf8
+            guard 1...7 ~= digits.count, digits.allSatisfy({ 0x30...0x39 ~= $0 }), digits.first != 0x30 else { return nil }
+            return Int(values[i])
+        }
+    }
+}

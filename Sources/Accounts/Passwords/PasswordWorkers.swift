@@ -1,0 +1,127 @@
+import Dispatch
+import Glibc
+import Synchronization
+
+/// Threads that hash passwords and nothing else. Each takes tens of milliseconds and megabytes for one password, so there are
+/// few of them, they have the lowest share of the processor that the system gives (a net loop that wakes goes first), and no
+/// more than a bounded number of passwords wait for them.
+///
+/// Threads of our own because Dispatch has no thread priorities on Linux, and a thread cannot take its niceness back.
+final class PasswordWorkers: Sendable {
+    /// Told with false: nothing was done, since the work waited too long and who asked has given up.
+    typealias Work = @Sendable (_ isInTime: Bool) -> Void
+
+    private let shared: Shared
+    private let mostWaiting: Int
+
+    /// - Parameters:
+    ///   - threads: at least one; they start with the first work.
+    ///   - waiting: work that may wait for a thread.
+    ///   - seconds: how long it may wait.
+    init(threads: Int, waiting: Int, seconds: Double) {
+        shared = Shared(threads: max(1, threads), waitNs: UInt64(max(0, seconds) * 1e9))
+        mostWaiting = waiting
+    }
+
+    deinit {
+        let threads = shared.state.withLock { state in
+            state.isOver = true
+            return state.started
+        }
+        for _ in 0..<threads { shared.wake.signal() }
+    }
+
+    /// Queues work, from any thread. False: too much is waiting already; the work will not be done.
+    func submit(_ work: @escaping Work) -> Bool {
+        let (isAdmitted, startsThread) = shared.state.withLock { state -> (Bool, Bool) in
+            // Work that an idle thread will take at once does not wait.
+            guard state.waiting.count < mostWaiting + shared.threads - state.busy else { return (false, false) }
+            state.waiting.append((work, DispatchTime.now().uptimeNanoseconds))
+            guard state.started < shared.threads else { return (true, false) }
+            state.started += 1
+            return (true, true)
+        }
+        guard isAdmitted else { return false }
+        if startsThread { shared.startThread() }
+        shared.wake.signal()
+        return true
+    }
+
+    /// Work that waits, and threads at work.
+    var depth: (waiting: Int, busy: Int) { shared.state.withLock { ($0.waiting.count, $0.busy) } }
+
+    /// What the threads hold on to; they outlive the pool by the work at hand.
+    private final class Shared: Sendable {
+        struct State {
+            /// First come, first served; taken from `head`.
+            var waiting = WaitingLine()
+            var busy = 0
+            var started = 0
+            var isOver = false
+        }
+
+        let state = Mutex(State())
+        /// One signal for each piece of work.
+        let wake = DispatchSemaphore(value: 0)
+        let threads: Int
+        let waitNs: UInt64
+
+        init(threads: Int, waitNs: UInt64) { (self.threads, self.waitNs) = (threads, waitNs) }
+
+        func startThread() {
+            var thread: pthread_t = 0
+            let context = Unmanaged.passRetained(self)
+            let status = pthread_create(&thread, nil, { context in
+                guard let context else { return nil }
+                Unmanaged<Shared>.fromOpaque(context).takeRetainedValue().run()
+                return nil
+            }, context.toOpaque())
+            if status == 0 {
+                pthread_detach(thread)
+                return
+            }
+            // No thread to be had: those who started do the work; if there is none, the next submission tries again.
+            context.release()
+            state.withLock { $0.started -= 1 }
+        }
+
+        private func run() {
+            // Linux: niceness is a thread's own; 0 is the calling one.
+            setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19)
+            while let (work, since) = next() {
+                work(DispatchTime.now().uptimeNanoseconds &- since <= waitNs)
+                state.withLock { $0.busy -= 1 }
+            }
+        }
+
+        private func next() -> (Work, UInt64)? {
+            while true {
+                wake.wait()
+                let (work, isOver) = state.withLock { state -> ((Work, UInt64)?, Bool) in
+                    guard let work = state.waiting.popFirst() else { return (nil, state.isOver) }
+                    state.busy += 1
+                    return (work, false)
+                }
+                if let work { return work }
+                if isOver { return nil }
+            }
+        }
+    }
+
+    /// A queue with its head moving through an array.
+    private struct WaitingLine {
+        private var items: [(Work, UInt64)?] = []
+        private var head = 0
+
+        var count: Int { items.count - head }
+        mutating func append(_ item: (Work, UInt64)) { items.append(item) }
+        mutating func popFirst() -> (Work, UInt64)? {
+            guard head < items.count else { return nil }
+            let item = items[head]
+            items[head] = nil
+            head += 1
+            if head * 2 > items.count { items.removeFirst(head); head = 0 }
+            return item
+        }
+    }
+}

@@ -1,0 +1,234 @@
+import Crypto
+
+/// How often what may be tried, by whom: a value with the clock handed in (accounts contract §13). Never asked for `lookup`
+/// and `token`: an error there would sign people out.
+///
+///     admit…  before the work: nil, and it is counted as if it failed │ ms to wait, nothing is counted
+///     after it: `passed` (right: forgotten), `failed` (wrong: it stays counted), `withdrawn` (never looked at: taken back)
+///
+/// Counting before the work is what stops many guesses at the same time. Mail addresses that nobody has are counted like
+/// those of accounts. Subjects are kept as hashes: what was tried is nobody's business.
+struct Throttle {
+    /// What is counted; the raw value begins the subject's name in the store.
+    enum Kind: String, CaseIterable { case account = "a", pair = "p", address = "n", signUp = "s", mailTo = "m", mailFrom = "f", code = "c" }
+
+    private let settings: ThrottleSettings
+    private var failures = Table<Failures>()
+    private var buckets: [Kind: Table<Bucket>] = [:]
+    /// Subjects whose state is not what the store has.
+    private var changed: Set<Subject> = []
+
+    init(_ settings: ThrottleSettings) { self.settings = settings }
+
+    // MARK: Passwords
+
+    /// A password is about to be checked.
+    /// - Parameters:
+    ///   - account: what the caller says who they are (mail address, alias), or a uid: one spelling for one account.
+    ///   - peer: their network address.
+    /// - Returns: nil, or ms to wait.
+    mutating func admitPassword(of account: String, from peer: String, now: Int64) -> Int64? {
+        guard settings.isOn else { return nil }
+        let (who, pair, address) = subjects(account, peer)
+        let wait = max(
+            failures[who]?.wait(now: now) ?? 0, waiting(pair, settings.failuresOfPair, now), waiting(address, settings.failuresOfAddress, now))
+        guard wait == 0 else { return wait }
+        let settings = self.settings
+        change(who, now) { $0.add(settings, now: now) }
+        take(pair, settings.failuresOfPair, now)
+        return nil
+    }
+
+    /// It was wrong.
+    mutating func passwordFailed(of account: String, from peer: String, now: Int64) {
+        guard settings.isOn else { return }
+        take(subjects(account, peer).address, settings.failuresOfAddress, now)
+    }
+
+    /// It was right: the account's failures are forgotten, and the address' own with this account.
+    mutating func passwordPassed(of account: String, from peer: String) {
+        guard settings.isOn else { return }
+        let (who, pair, _) = subjects(account, peer)
+        forget(who)
+        forget(pair)
+    }
+
+    /// It was not looked at.
+    mutating func passwordWithdrawn(of account: String, from peer: String, now: Int64) {
+        guard settings.isOn else { return }
+        let (who, pair, _) = subjects(account, peer)
+        change(who, now) { $0.takeBack() }
+        giveBack(pair, settings.failuresOfPair)
+    }
+
+    /// The password was set anew by who owns the mail address: nothing stands against the account any more.
+    mutating func lift(_ account: String) {
+        guard settings.isOn else { return }
+        forget(Subject(.account, account))
+    }
+
+    // MARK: Everything else
+
+    /// An account is about to be made.
+    mutating func admitSignUp(from peer: String, now: Int64) -> Int64? {
+        admit(Subject(.signUp, NetworkAddress.network(of: peer)), settings.signUps, now)
+    }
+
+    /// A letter is asked for; also for an address to which none will be sent.
+    mutating func admitMail(to mailAddress: String, from peer: String, now: Int64) -> Int64? {
+        guard settings.isOn else { return nil }
+        let (to, from) = (Subject(.mailTo, mailAddress), Subject(.mailFrom, NetworkAddress.network(of: peer)))
+        let wait = max(waiting(to, settings.mailsTo, now), waiting(from, settings.mailsFrom, now))
+        guard wait == 0 else { return wait }
+        take(to, settings.mailsTo, now)
+        take(from, settings.mailsFrom, now)
+        return nil
+    }
+
+    /// A mailed code is about to be looked up.
+    mutating func admitCode(from peer: String, now: Int64) -> Int64? {
+        admit(Subject(.code, NetworkAddress.network(of: peer)), settings.codes, now)
+    }
+
+    // MARK: What is kept
+
+    /// A row of the store; nil state: the row goes.
+    struct Row: Equatable {
+        var subject: String
+        var state: [UInt8]?
+    }
+
+    /// What changed since the last call.
+    mutating func takeChanges() -> [Row] {
+        defer { changed = [] }
+        return changed.map { subject in
+            Row(subject: subject.text, state: subject.kind == .account ? failures[subject]?.bytes : buckets[subject.kind]?[subject]?.bytes)
+        }
+    }
+
+    var hasChanges: Bool { !changed.isEmpty }
+
+    /// Takes rows of the store; those of a form that is not known, or that are past, are let go.
+    mutating func restore(_ rows: [Row], now: Int64) {
+        for row in rows {
+            guard let subject = Subject(row.subject), let state = row.state else { continue }
+            if subject.kind == .account {
+                guard let state = Failures(state) else { continue }
+                if state.forgottenAt(settings) > now { failures[subject] = state } else { changed.insert(subject) }
+            } else {
+                guard let state = Bucket(state) else { continue }
+                if state.fullAt > now { buckets[subject.kind, default: Table()][subject] = state } else { changed.insert(subject) }
+            }
+        }
+    }
+
+    /// Subjects remembered.
+    var count: Int { failures.count + buckets.values.reduce(0) { $0 + $1.count } }
+
+    // MARK: Tables
+
+    private func subjects(_ account: String, _ peer: String) -> (account: Subject, pair: Subject, address: Subject) {
+        let network = NetworkAddress.network(of: peer)
+        return (Subject(.account, account), Subject(.pair, network + " " + account), Subject(.address, network))
+    }
+
+    private mutating func admit(_ subject: Subject, _ rate: ThrottleSettings.Rate, _ now: Int64) -> Int64? {
+        guard settings.isOn else { return nil }
+        let wait = waiting(subject, rate, now)
+        guard wait == 0 else { return wait }
+        take(subject, rate, now)
+        return nil
+    }
+
+    private func waiting(_ subject: Subject, _ rate: ThrottleSettings.Rate, _ now: Int64) -> Int64 {
+        buckets[subject.kind]?[subject]?.wait(rate, now: now) ?? 0
+    }
+
+    private mutating func take(_ subject: Subject, _ rate: ThrottleSettings.Rate, _ now: Int64) {
+        var table = buckets.removeValue(forKey: subject.kind) ?? Table()
+        table[subject, default: Bucket(fullAt: now)].take(rate, now: now)
+        changed.insert(subject)
+        changed.formUnion(table.shrink(to: settings.mostSubjects, now: now) { $0.fullAt })
+        buckets[subject.kind] = table
+    }
+
+    private mutating func giveBack(_ subject: Subject, _ rate: ThrottleSettings.Rate) {
+        guard buckets[subject.kind]?[subject] != nil else { return }
+        buckets[subject.kind]?[subject]?.giveBack(rate)
+        changed.insert(subject)
+    }
+
+    private mutating func change(_ subject: Subject, _ now: Int64, _ body: (inout Failures) -> Void) {
+        body(&failures[subject, default: Failures()])
+        changed.insert(subject)
+        let settings = self.settings
+        changed.formUnion(failures.shrink(to: settings.mostSubjects, now: now) { $0.forgottenAt(settings) })
+    }
+
+    private mutating func forget(_ subject: Subject) {
+        if subject.kind == .account { failures[subject] = nil } else { buckets[subject.kind]?[subject] = nil }
+        changed.insert(subject)
+    }
+}
+
+/// What is counted, without saying what it is: a kind and 128 bits of a hash.
+struct Subject: Hashable {
+    let kind: Throttle.Kind
+    let hash: UInt64, more: UInt64
+
+    init(_ kind: Throttle.Kind, _ name: String) {
+        self.kind = kind
+        let digest = Array(SHA256.hash(data: Array(name.utf8)))
+        hash = bigEndian(digest[0..<8])
+        more = bigEndian(digest[8..<16])
+    }
+
+    /// As the store has it: the kind's letter and 32 hexadecimal digits.
+    init?(_ text: String) {
+        let digits = Array(text.utf8)
+        guard digits.count == 33, let kind = Throttle.Kind(rawValue: String(text.prefix(1))) else { return nil }
+        guard let hash = UInt64(String(decoding: digits[1..<17], as: UTF8.self), radix: 16) else { return nil }
+        guard let more = UInt64(String(decoding: digits[17...], as: UTF8.self), radix: 16) else { return nil }
+        (self.kind, self.hash, self.more) = (kind, hash, more)
+    }
+
+    var text: String {
+        func hex(_ number: UInt64) -> String {
+            let digits = String(number, radix: 16)
+            return String(repeating: "0", count: 16 - digits.count) + digits
+        }
+        return kind.rawValue + hex(hash) + hex(more)
+    }
+}
+
+/// Subjects of one kind, no more than a bound.
+private struct Table<State> {
+    private var states: [Subject: State] = [:]
+
+    var count: Int { states.count }
+
+    subscript(subject: Subject) -> State? {
+        get { states[subject] }
+        set { states[subject] = newValue }
+    }
+
+    subscript(subject: Subject, default state: @autoclosure () -> State) -> State {
+        get { states[subject] ?? state() }
+        set { states[subject] = newValue }
+    }
+
+    /// Over the bound, forgets what is past and then what will be past first, down to nine tenths: O(n log n) once for many.
+    /// - Returns: what was forgotten.
+    mutating func shrink(to most: Int, now: Int64, _ end: (State) -> Int64) -> [Subject] {
+        guard states.count > most else { return [] }
+        var gone = states.compactMap { end($0.value) <= now ? $0.key : nil }
+        for subject in gone { states[subject] = nil }
+        let surplus = states.count - most * 9 / 10
+        if states.count > most, surplus > 0 {
+            let first = states.sorted { end($0.value) < end($1.value) }.prefix(surplus).map(\.key)
+            for subject in first { states[subject] = nil }
+            gone += first
+        }
+        return gone
+    }
+}

@@ -1,0 +1,10 @@
+import Dispatch
+
+/// Closed until it is opened, once, from whatever thread.
+final class Gate: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+
+    func open() { semaphore.signal() }
+
+    func wait() { semaphore.wait() }
+}

@@ -1,0 +1,77 @@
+import Foundation
+import Logging
+import Synchronization
+import Testing
+
+@testable import Accounts
+
+/// Counting where it is used: in the service, over its store.
+struct ThrottledPasswordTests {
+    private func service(folder: String?, now: @escaping @Sendable () -> Int64) throws -> AccountService {
+        var settings = AccountSettings()
+        settings.passwords = .quick
+        return try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: now)
+    }
+
+    private func attempt(_ service: AccountService, _ password: String, _ stored: String?) async -> String {
+        do throws(AccountError) {
+            return "\(try await service.checkPassword(password, of: "ana", stored: stored, peer: "192.0.2.1"))"
+        } catch {
+            return error.message
+        }
+    }
+
+    @Test func check25_rightPassword_isRefused_afterTooManyWrong_untilReset() async throws {
+        let service = try service(folder: nil) { 1_000_000 }
+        let stored = try await service.passwords.hash("correct horse")
+        for _ in 0..<5 { #expect(await attempt(service, "wrong", stored) == "wrong") }
+        #expect(await attempt(service, "correct horse", stored) == "TOO_MANY_ATTEMPTS_TRY_LATER : Try again in 1 s")
+        await service.liftThrottle(of: "ana")
+        #expect(await attempt(service, "correct horse", stored) == "right")
+        for _ in 0..<4 { #expect(await attempt(service, "wrong", stored) == "wrong") }
+        #expect(await attempt(service, "correct horse", stored) == "right")
+        for _ in 0..<5 { #expect(await attempt(service, "wrong", stored) == "wrong") }
+        try await service.close()
+    }
+
+    @Test func check25_unknownAndKnown_areCountedAlike() async throws {
+        let service = try service(folder: nil) { 1_000_000 }
+        let stored = try await service.passwords.hash("correct horse")
+        let known = try await withAttempts(7) { await attempt(service, "wrong", stored) }
+        await service.liftThrottle(of: "ana")
+        #expect(try await withAttempts(7) { await attempt(service, "wrong", nil) } == known)
+        try await service.close()
+    }
+
+    private func withAttempts(_ count: Int, _ attempt: () async -> String) async throws -> [String] {
+        var out: [String] = []
+        for _ in 0..<count { out.append(await attempt()) }
+        return out
+    }
+
+    @Test func check26_counts_areThereAfterARestart() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("vigla-throttle-\(UUID())").path
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let clock = Mutex(Int64(1_000_000))
+        var service = try service(folder: folder) { 1_000_000 }
+        for _ in 0..<5 { #expect(await attempt(service, "wrong", nil) == "wrong") }
+        try await service.close()
+        service = try self.service(folder: folder) { clock.withLock { $0 } }
+        #expect(await attempt(service, "wrong", nil).hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER : "))
+        clock.withLock { $0 += 1_000 }
+        #expect(await attempt(service, "wrong", nil) == "wrong")
+        try await service.close()
+    }
+
+    @Test func limits_ofSignUpsMailsAndCodes_areErrorsOfTheirRequest() async throws {
+        let service = try service(folder: nil) { 1_000_000 }
+        for _ in 0..<100 { try await service.admitSignUp(from: "192.0.2.1") }
+        await #expect(throws: AccountError("TOO_MANY_ATTEMPTS_TRY_LATER", "Try again in 36 s")) { try await service.admitSignUp(from: "192.0.2.1") }
+        for _ in 0..<5 { try await service.admitMail(to: "ana@x.org", from: "192.0.2.1") }
+        await #expect(throws: AccountError("TOO_MANY_ATTEMPTS_TRY_LATER", "Try again in 12 min")) { try await service.admitMail(to: "ana@x.org", from: "192.0.2.1") }
+        for _ in 0..<10 { try await service.admitCode(from: "192.0.2.1") }
+        await #expect(throws: AccountError.self) { try await service.admitCode(from: "192.0.2.1") }
+        try await service.close()
+    }
+}
