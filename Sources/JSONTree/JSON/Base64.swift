@@ -1,20 +1,26 @@
-/// Bytes as text (RFC 4648): with the standard alphabet and padding, or as URLs and tokens have it, with `-` and `_` and none.
+/// Bytes as text (RFC 4648): with the standard alphabet, or as URLs and tokens have it, with `-` and `_` and no padding.
+///
+/// Only what is written here is read: no other letters, no padding, no bits that would be lost. So two texts never stand for the
+/// same bytes.
 public enum Base64 {
     private static let standard = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
     private static let url = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
-    /// What a letter of the URL alphabet stands for; 0xFF for any other byte.
-    private static let values: [UInt8] = {
-        var values = [UInt8](repeating: 0xFF, count: 256)
-        for (value, letter) in url.enumerated() { values[Int(letter)] = UInt8(value) }
-        return values
-    }()
+    private static let standardValues = values(of: standard)
+    private static let urlValues = values(of: url)
 
-    /// RFC 4648 §4, padded.
-    public static func encode(_ bytes: some Sequence<UInt8>) -> String {
+    /// What each byte stands for as a letter; 0xFF for those that are none.
+    private static func values(of alphabet: [UInt8]) -> [UInt8] {
+        var values = [UInt8](repeating: 0xFF, count: 256)
+        for (value, letter) in alphabet.enumerated() { values[Int(letter)] = UInt8(value) }
+        return values
+    }
+
+    /// RFC 4648 §4.
+    public static func encode(_ bytes: some Sequence<UInt8>, isPadded: Bool = true) -> String {
         var text: [UInt8] = []
         Array(bytes).withUnsafeBytes { append($0, standard, to: &text) }
-        while text.count % 4 != 0 { text.append(UInt8(ascii: "=")) }
+        while isPadded, text.count % 4 != 0 { text.append(UInt8(ascii: "=")) }
         return String(decoding: text, as: UTF8.self)
     }
 
@@ -49,9 +55,21 @@ public enum Base64 {
         }
     }
 
-    /// Reads what `encodeURL` writes, and nothing else: no padding, no other alphabet, no bits that would be lost. So two texts
-    /// never stand for the same bytes.
-    public static func decodeURL(_ text: UnsafeRawBufferPointer) -> [UInt8]? {
+    /// Reads the standard alphabet without padding.
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        var text = String(text)
+        return text.withUTF8 { decode(UnsafeRawBufferPointer($0), standardValues) }
+    }
+
+    /// Reads what `encodeURL` writes.
+    public static func decodeURL(_ text: some StringProtocol) -> [UInt8]? {
+        var text = String(text)
+        return text.withUTF8 { decodeURL(UnsafeRawBufferPointer($0)) }
+    }
+
+    public static func decodeURL(_ text: UnsafeRawBufferPointer) -> [UInt8]? { decode(text, urlValues) }
+
+    private static func decode(_ text: UnsafeRawBufferPointer, _ values: [UInt8]) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
         // Bits of any letter that is none.
         var strange: UInt8 = 0
@@ -84,10 +102,5 @@ public enum Base64 {
             }
         }
         return strange & 0xC0 == 0 ? bytes : nil
-    }
-
-    public static func decodeURL(_ text: some StringProtocol) -> [UInt8]? {
-        var text = String(text)
-        return text.withUTF8 { decodeURL(UnsafeRawBufferPointer($0)) }
     }
 }
