@@ -22,6 +22,8 @@ public actor AccountService {
     /// Whether changed counts are going to be written.
     var keepsThrottleSoon = false
     nonisolated let surroundings = AccountSurroundings()
+    /// Of a development hub; see `remember`.
+    var knownCodes: [KnownCode] = []
     /// ms since the epoch.
     nonisolated let now: @Sendable () -> Int64
     private nonisolated let executor: QueueExecutor

@@ -27,14 +27,10 @@ struct AccountCall: Sendable {
     /// What the device calls itself, cut to 200 bytes.
     var userAgent: String? { request.fields[.userAgent].map { String(decoding: $0.utf8.prefix(200), as: UTF8.self) } }
 
-    /// The language of mails and pages: `el`, `en-GB`, …; nil when the client does not say (accounts contract §2.4).
-    var language: String? {
-        for name in ["x-firebase-locale", "accept-language"] {
-            guard let value = request.fields.first(where: { $0.name.canonicalName == name })?.value else { continue }
-            let first = value.prefix { $0 != "," && $0 != ";" }.filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == "_") }
-            if !first.isEmpty { return String(first.prefix(35)) }
-        }
-        return nil
+    /// Of mails and pages.
+    var language: Language {
+        func field(_ name: String) -> String? { request.fields.first { $0.name.canonicalName == name }?.value }
+        return Language(locale: field("x-firebase-locale"), acceptLanguage: field("accept-language"))
     }
 
     /// What links of this client carry as its key; never empty, or the SDKs do not take them for links.

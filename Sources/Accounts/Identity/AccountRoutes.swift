@@ -16,6 +16,9 @@ enum AccountRoutes {
         .client("accounts:lookup", "getAccountInfo") { try await $0.lookUp($1) }.neverFails,
         .client("accounts:update", "setAccountInfo") { try await $0.update($1) },
         .client("accounts:delete", "deleteAccount") { try await $0.delete($1) },
+        .client("accounts:sendOobCode", "getOobConfirmationCode") { try await $0.sendCode($1) },
+        .client("accounts:resetPassword", "resetPassword") { try await $0.resetPassword($1) },
+        .client("accounts:signInWithEmailLink", "emailLinkSignin") { try await $0.signInWithEmailLink($1) },
         AccountRoute(.post, ["securetoken.googleapis.com/v1/token"], .clients, reads: .jsonOrForm) { try await $0.refresh($1) }.neverFails,
     ]
 

@@ -16,14 +16,14 @@ extension AccountService {
         if isRecovery {
             // Whoever changed the address may have changed the password as well.
             let code = try makeCode(.resetPassword, account: account, email: email.text, call, in: transaction)
-            aftermath.letters.append(.init(code, to: email.text, account))
+            aftermath.letters.append(.init(code, to: email.text, account, call))
             return
         }
         guard let former else { return }
         if account.initialEmail == nil { account.initialEmail = former }
         for address in [account.initialEmail, former].compactMap({ $0 }).unique where address != email.text {
             let code = try makeCode(.recoverEmail, account: account, email: address, newEmail: nil, call, in: transaction)
-            aftermath.letters.append(.init(code, to: address, account))
+            aftermath.letters.append(.init(code, to: address, account, call))
         }
     }
 }

@@ -17,15 +17,18 @@ struct MailOrder: Sendable {
     let account: Account?
     /// The code in it, if there is one.
     let code: KnownCode?
+    let language: Language
 
-    init(_ code: KnownCode, to: String, _ account: Account?) {
+    init(_ code: KnownCode, to: String, _ account: Account?, _ call: AccountCall) {
+        language = call.language
         kind = code.code.kind.letter
         self.to = to
         self.account = account
         self.code = code
     }
 
-    init(_ kind: LetterKind, to: String, _ account: Account) {
+    init(_ kind: LetterKind, to: String, _ account: Account, _ call: AccountCall) {
+        language = call.language
         self.kind = kind
         self.to = to
         self.account = account

@@ -104,6 +104,8 @@ extension AccountService {
     func revoke(_ account: inout Account, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath) throws {
         account.validSince = max(account.validSince, nowSeconds)
         try transaction.endSessions(of: account.id)
+        // Nor may who is thrown out come back by an address that they asked for before.
+        try transaction.removeCodes(of: account.id, .verifyAndChangeEmail)
         try transaction.audit(.revoked, account.id, peer: call.peer, at: now())
         aftermath.add(AccountChange(.revoked, uid: account.id))
     }

@@ -1,6 +1,12 @@
 extension AccountService {
     /// `accounts:update` of the account of an ID token, or by a mailed code (accounts contract §6.4).
     func update(_ call: AccountCall) async throws -> AccountAnswer {
+        if let secret = try call.filled("oobCode") {
+            let (account, code) = try apply(code: secret, call)
+            var members = Self.updated(account)
+            members.add("newEmail", code.newEmail)
+            return AccountAnswer(kind: "SetAccountInfoResponse", members)
+        }
         guard call.has("idToken") else { throw AccountError("INVALID_REQ_TYPE", "Unsupported request parameters.") }
         guard !call.has("customAttributes") else { throw AccountError("INSUFFICIENT_PERMISSION") }
         guard !call.has("disableUser") else { throw AccountError("OPERATION_NOT_ALLOWED") }

@@ -26,6 +26,10 @@ extension AccountTransaction {
         try db.execute(cached: "DELETE FROM code WHERE uid = ? AND type <> ?", [uid, CodeKind.recoverEmail.rawValue])
     }
 
+    func removeCodes(of uid: String, _ kind: CodeKind) throws {
+        try db.execute(cached: "DELETE FROM code WHERE uid = ? AND type = ?", [uid, kind.rawValue])
+    }
+
     /// Codes that are pending, for tests and administrators.
     func codes(of uid: String) throws -> [MailedCode] {
         try Row.fetchAll(db, cached: "SELECT type, uid, email, new_email, expires_at FROM code WHERE uid = ? ORDER BY created_at, hash", [uid]).compactMap { row in

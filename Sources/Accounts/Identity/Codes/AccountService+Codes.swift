@@ -28,7 +28,7 @@ extension AccountService {
     /// The public address of the hub, never the request's Host: whoever sends that would choose where the code goes.
     private func link(_ kind: CodeKind, _ secret: String, _ continueURL: ContinueURL?, _ call: AccountCall) -> String {
         var link = (settings.publicURL ?? surroundings.current.address) + "/.account/action?mode=\(kind.mode)"
-        link += "&oobCode=\(secret)&apiKey=\(QueryText.encode(call.keyForLinks))&lang=\(QueryText.encode(call.language ?? "en"))"
+        link += "&oobCode=\(secret)&apiKey=\(QueryText.encode(call.keyForLinks))&lang=\(call.language.rawValue)"
         if let continueURL { link += "&continueUrl=\(QueryText.encode(continueURL.text))" }
         return link
     }
@@ -76,7 +76,7 @@ extension AccountService {
         return try commit { transaction, aftermath in
             let code = try pendingCode(secret, in: transaction)
             guard [.verifyEmail, .verifyAndChangeEmail, .recoverEmail].contains(code.kind) else { throw AccountError("INVALID_OOB_CODE") }
-            var account = try account(of: code, in: transaction)
+            var account = try self.account(of: code, in: transaction)
             if code.kind == .verifyEmail {
                 account.isEmailVerified = true
                 try transaction.audit(.addressVerified, account.id, peer: call.peer, at: now())

@@ -25,9 +25,9 @@ extension AccountService {
         guard seen.kind == .resetPassword else { throw AccountError("INVALID_OOB_CODE") }
         try requireStrength(password)
         let hash = try await passwords.hash(password)
-        let (code, account) = try commit { transaction, aftermath in
+        let (code, account) = try commit { transaction, aftermath -> (MailedCode, Account) in
             let code = try pendingCode(secret, in: transaction)
-            var account = try account(of: code, in: transaction)
+            var account = try self.account(of: code, in: transaction)
             if !account.isEmailVerified { account.providers = [] }
             account.isEmailVerified = true
             account.passwordHash = hash
@@ -36,7 +36,7 @@ extension AccountService {
             try transaction.save(account)
             try use(secret, in: transaction, &aftermath)
             try transaction.audit(.passwordChanged, account.id, peer: call.peer, at: now(), "by mail")
-            aftermath.letters.append(.init(.passwordChanged, to: code.email, account))
+            aftermath.letters.append(.init(.passwordChanged, to: code.email, account, call))
             return (code, account)
         }
         liftThrottle(of: account.id)

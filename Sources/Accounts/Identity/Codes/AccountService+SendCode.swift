@@ -2,7 +2,7 @@ extension AccountService {
     /// `accounts:sendOobCode`: mails a code (accounts contract §6.6). An administrator may have it instead of a mail.
     func sendCode(_ call: AccountCall) async throws -> AccountAnswer {
         guard call.has("requestType"), let value = call.body["requestType"] else { throw AccountError("MISSING_REQ_TYPE") }
-        guard let kind = CodeKind(value), kind != .recoverEmail else { throw .invalid("requestType", "it is none of the types that are mailed on request") }
+        guard let kind = CodeKind(value), kind != .recoverEmail else { throw AccountError.invalid("requestType", "it is none of the types that are mailed on request") }
         let wantsLink = try call.flag("returnOobLink") ?? false
         guard !wantsLink || call.caller.isAdministrator else { throw AccountError("INSUFFICIENT_PERMISSION") }
         let continueURL = try continueURL(try call.filled("continueUrl"))
@@ -32,7 +32,7 @@ extension AccountService {
                 return nil
             }
             let code = try makeCode(kind, account: account, email: email.text, continueURL: continueURL, call, in: transaction)
-            if !wantsLink { aftermath.letters.append(.init(code, to: email.text, account)) }
+            if !wantsLink { aftermath.letters.append(.init(code, to: email.text, account, call)) }
             return code
         }
         if wantsLink, let code { remember([code]) }
@@ -58,7 +58,7 @@ extension AccountService {
             }
             let code = try makeCode(
                 kind, account: account, email: account.email ?? "", newEmail: newEmail?.text, continueURL: continueURL, call, in: transaction)
-            if !wantsLink { aftermath.letters.append(.init(code, to: newEmail?.text ?? account.email ?? "", account)) }
+            if !wantsLink { aftermath.letters.append(.init(code, to: newEmail?.text ?? account.email ?? "", account, call)) }
             return code
         }
         if wantsLink, let code { remember([code]) }
