@@ -3,11 +3,9 @@ public import HTTPTypes
 /// The answer to a request for accounts.
 public struct AccountAnswer: Sendable {
     public var status: HTTPResponse.Status
+    /// Without what the transport adds: length, connection, CORS.
     public var fields: HTTPFields
     public var body: [UInt8]
-    /// Nothing may be sent and the connection is to be closed: to an error in JSON the SDKs would sign their user out, a lost
-    /// connection they try again (accounts contract §3.3).
-    public var closesConnection = false
 
     public init(_ status: HTTPResponse.Status, _ fields: HTTPFields = [:], _ body: [UInt8] = []) {
         self.status = status
@@ -30,10 +28,12 @@ public struct AccountAnswer: Sendable {
 
     init(_ error: AccountError) { self.init(HTTPResponse.Status(code: error.status), json: error.body) }
 
-    static var closing: AccountAnswer {
-        var answer = AccountAnswer(.serviceUnavailable)
-        answer.closesConnection = true
-        return answer
+    /// The service cannot answer now, and the client is not to conclude anything: to an error in JSON the SDKs would sign their user
+    /// out, what is no JSON they take for a fault of the network (accounts contract §3.3).
+    static var unavailable: AccountAnswer {
+        AccountAnswer(
+            .serviceUnavailable, [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store", .retryAfter: "1"],
+            Array("The accounts do not answer at the moment. Try again later.\n".utf8))
     }
 }
 

@@ -8,7 +8,6 @@ extension AccountService {
     /// - Parameters:
     ///   - request: with its whole body.
     ///   - peer: the client's address, without port.
-    /// - Returns: always an answer; see `AccountAnswer.closesConnection`.
     public func answer(_ request: HTTPInboundRequest, peer: String) async -> AccountAnswer {
         let (path, project) = AccountRoute.path(of: request.target)
         guard let routes = AccountRoutes.byPath[path]?.filter({ settings.isDev || !$0.isDevOnly }), let first = routes.first else {
@@ -22,7 +21,7 @@ extension AccountService {
             return AccountAnswer(error)
         } catch {
             logger.error("account request failed", metadata: ["path": "\(path)", "error": "\(error)"])
-            if route.mustNotFail { return .closing }
+            if route.mustNotFail { return .unavailable }
             return AccountAnswer(AccountError(status: 500, "INTERNAL", "The account store does not answer. Try again later.", reason: "internalError"))
         }
     }
@@ -57,7 +56,7 @@ extension AccountService {
     /// - Throws: 401 for a Bearer token that is nobody's and where only administrators may ask, 403 for no key.
     private func caller(_ request: HTTPInboundRequest, _ route: AccountRoute) throws(AccountError) -> AccountCaller {
         if route.callers != .everybody, let bearer = Self.bearer(request.fields) {
-            guard isAdministrator(bearer) else {
+            guard admits(bearer) else {
                 throw AccountError(
                     status: 401, "UNAUTHENTICATED", "Request had invalid authentication credentials. Expected a secret of this server.", reason: "authError")
             }
@@ -76,9 +75,9 @@ extension AccountService {
     }
 
     /// `owner` is a public constant, and any `ya29.` token unchecked: they count on development hubs alone (accounts contract §2.6).
-    private func isAdministrator(_ bearer: String) -> Bool {
+    private func admits(_ bearer: String) -> Bool {
         if settings.isDev, bearer.lowercased() == "owner" || bearer.hasPrefix("ya29.") { return true }
-        return surroundings.current.isAdministrator(bearer)
+        return isAdministrator(bearer)
     }
 
     private static func bearer(_ fields: HTTPFields) -> String? {

@@ -43,8 +43,7 @@ extension AccountService {
         var aftermath = Aftermath()
         let result = try store.transaction { try work($0, &aftermath) }
         for change in aftermath.changes { tokens.forget(uid: change.uid) }
-        let surroundings = surroundings.current
-        for change in aftermath.changes { surroundings.whenChanged(change) }
+        for change in aftermath.changes { announce(change) }
         for order in aftermath.letters { send(order) }
         if settings.isDev {
             knownCodes.removeAll { aftermath.usedCodes.contains($0.secret) }

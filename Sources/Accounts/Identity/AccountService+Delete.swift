@@ -16,7 +16,7 @@ extension AccountService {
     func delete(_ uid: String, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath) throws -> Bool {
         guard try transaction.deleteAccount(uid, at: now()) else { return false }
         try transaction.audit(.deleted, uid, peer: call.peer, at: now())
-        aftermath.add(AccountChange(.deleted, uid: uid))
+        aftermath.add(AccountChange(uid, .deleted))
         return true
     }
 }

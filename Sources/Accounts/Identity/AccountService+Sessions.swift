@@ -107,6 +107,6 @@ extension AccountService {
         // Nor may who is thrown out come back by an address that they asked for before.
         try transaction.removeCodes(of: account.id, .verifyAndChangeEmail)
         try transaction.audit(.revoked, account.id, peer: call.peer, at: now())
-        aftermath.add(AccountChange(.revoked, uid: account.id))
+        aftermath.add(AccountChange(account.id, .revoked))
     }
 }

@@ -36,6 +36,9 @@ extension AccountStore {
                 ) WITHOUT ROWID;
                 CREATE TABLE throttle (subject TEXT PRIMARY KEY, state BLOB NOT NULL, updated_at INTEGER NOT NULL) WITHOUT ROWID;
                 CREATE TABLE removal (uid TEXT PRIMARY KEY, created_at INTEGER NOT NULL) WITHOUT ROWID;
+                CREATE TRIGGER account_removal AFTER DELETE ON account BEGIN
+                    INSERT OR REPLACE INTO removal (uid, created_at) VALUES (old.id, unixepoch() * 1000);
+                END;
                 CREATE TABLE letter (
                     id INTEGER PRIMARY KEY, recipient TEXT NOT NULL, content BLOB NOT NULL, created_at INTEGER NOT NULL,
                     attempts INTEGER NOT NULL DEFAULT 0, next_at INTEGER NOT NULL

@@ -113,13 +113,11 @@ extension AccountTransaction {
     }
 
     /// Removes an account with its sessions, providers and codes; its devices' refresh tokens are remembered as a deleted
-    /// account's, and its data as to be removed.
+    /// account's.
     /// - Returns: false when there was none.
     func deleteAccount(_ id: String, at now: Int64) throws -> Bool {
         try db.execute(cached: "INSERT OR REPLACE INTO departed (token_hash, deleted_at) SELECT token_hash, ? FROM session WHERE uid = ?", [now, id])
         try db.execute(cached: "DELETE FROM account WHERE id = ?", [id])
-        guard db.changesCount > 0 else { return false }
-        try db.execute(cached: "INSERT OR REPLACE INTO removal (uid, created_at) VALUES (?, ?)", [id, now])
-        return true
+        return db.changesCount > 0
     }
 }
