@@ -1,4 +1,5 @@
 import GRDB
+import HTTPTypes
 import Testing
 
 @testable import Accounts
