@@ -29,8 +29,9 @@ extension AccountService {
     public nonisolated func whenChanged(_ listener: (@Sendable (AccountChange) -> Void)?) { self.listener.withLock { $0 = listener } }
 
     /// To be called behind the transaction that has stored the change, without waiting for anything in between: whoever is checked
-    /// before the listener hears of it is still found by the listener.
+    /// before the listener hears of it is still found by the listener. Tokens of the account are looked at again from here on.
     func announce(_ change: AccountChange) {
+        tokens.forget(uid: change.uid)
         listener.withLock { $0 }?(change)
     }
 }

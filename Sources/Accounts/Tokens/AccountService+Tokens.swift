@@ -14,7 +14,7 @@ extension AccountService {
         if let known = tokens.remembered(token, leeway: leeway) { return done(.success(known)) }
         let checked = Result { () throws(TokenFault) in try tokens.check(token, leeway: leeway) }
         guard case .success(let found) = checked else { return done(checked) }
-        Task { await admit(token, found, done) }
+        perform { $0.admit(token, found, done) }
     }
 
     /// The other half: account and session.

@@ -6,8 +6,8 @@ import Synchronization
 ///
 ///     token ─► remembered? ─► known key, signature, claims ─► account and session (on the service's actor) ─► remembered
 ///
-/// What is remembered is only as good as the account: whoever changes one calls `forget(uid:)` on the actor, behind the store's
-/// transaction. Insertions come from there as well, so that no look at an older state is remembered after a change.
+/// What is remembered is only as good as the account: whoever changes one announces it (`AccountService.announce`), on the
+/// actor and behind the store's transaction. Insertions come from there as well, so that no look at an older state is remembered after a change.
 final class IdentityTokens: Sendable {
     let keys: SigningKeys
     private let expectations: TokenExpectations

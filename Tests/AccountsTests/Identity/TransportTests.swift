@@ -151,5 +151,5 @@ struct TransportTests {
 
 extension AccountService {
     /// As a disk that is gone.
-    fileprivate func breakStore() throws { try store.database.write { try $0.execute(sql: "DROP TABLE account") } }
+    fileprivate func breakStore() throws { try store.database.write { try $0.execute(sql: "ALTER TABLE account RENAME TO gone") } }
 }

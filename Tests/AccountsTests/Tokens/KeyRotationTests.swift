@@ -86,7 +86,7 @@ struct KeyRotationTests {
             try await fixture.service.rotateSigningKey()
             fixture.clock.advance(seconds: 2000)
         }
-        let stored = try await fixture.service.perform { service in try service.store.read { try $0.signingKeys() }.count }
+        let stored = try await fixture.service.step { service in try service.store.read { try $0.signingKeys() }.count }
         // Retired 6,000 s, 4,000 s and 2,000 s ago at the last rotation's time: 4,000 s, 2,000 s and 0 s.
         #expect(stored == 3)
     }

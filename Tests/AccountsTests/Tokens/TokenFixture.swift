@@ -45,7 +45,7 @@ struct TokenFixture {
     /// Adds an account with a session `s-UID`.
     func signIn(_ uid: String) async throws {
         let now = clock.now()
-        try await service.perform { service in
+        try await service.step { service in
             try service.store.transaction { transaction in
                 let account = Account(id: uid, createdAt: now)
                 try transaction.save(account)
@@ -58,13 +58,13 @@ struct TokenFixture {
 
     /// Changes an account and says so.
     func change(_ uid: String, _ change: @Sendable (inout Account) -> Void) async throws {
-        try await service.perform { service in
+        try await service.step { service in
             try service.store.transaction { transaction in
                 guard var account = try transaction.account(.id(uid)) else { return }
                 change(&account)
                 try transaction.save(account)
             }
-            service.tokens.forget(uid: uid)
+            service.announce(AccountChange(uid, .revoked))
         }
     }
 
@@ -86,7 +86,7 @@ struct TokenFixture {
 
 extension AccountService {
     /// Runs a step on the service's queue.
-    func perform<T: Sendable>(_ step: @Sendable (isolated AccountService) throws -> T) throws -> T { try step(self) }
+    func step<T: Sendable>(_ step: @Sendable (isolated AccountService) throws -> T) throws -> T { try step(self) }
 }
 
 /// A compact token of any parts.

@@ -150,16 +150,16 @@ struct TokenVerificationTests {
         for uid in ["ana", "bob", "eve"] { try await fixture.signIn(uid) }
         let (ana, bob, eve) = (try fixture.token("ana"), try fixture.token("bob"), try fixture.token("eve"))
         for token in [ana, bob, eve] { #expect(await fixture.fault(token) == nil) }
-        try await fixture.service.perform { service in
+        try await fixture.service.step { service in
             _ = try service.store.transaction { try $0.endSession("s-ana") }
-            service.tokens.forget(uid: "ana")
+            service.announce(AccountChange("ana", .sessionEnded("s-ana")))
         }
         #expect(await fixture.fault(ana) == .revoked)
         try await fixture.change("bob") { $0.isDisabled = true }
         #expect(await fixture.fault(bob) == .disabled)
-        try await fixture.service.perform { service in
+        try await fixture.service.step { service in
             _ = try service.store.transaction { try $0.deleteAccount("eve", at: 0) }
-            service.tokens.forget(uid: "eve")
+            service.announce(AccountChange("eve", .deleted))
         }
         #expect(await fixture.fault(eve) == .noAccount)
     }
