@@ -42,7 +42,6 @@ extension AccountService {
     func commit<Result>(_ work: (AccountTransaction, inout Aftermath) throws -> Result) throws -> Result {
         var aftermath = Aftermath()
         let result = try store.transaction { try work($0, &aftermath) }
-        for change in aftermath.changes { tokens.forget(uid: change.uid) }
         for change in aftermath.changes { announce(change) }
         for order in aftermath.letters { send(order) }
         if settings.isDev {
