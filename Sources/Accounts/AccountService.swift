@@ -24,6 +24,8 @@ public actor AccountService {
     var throttle: Throttle
     /// Whether changed counts are going to be written.
     var keepsThrottleSoon = false
+    /// Of a development hub; see `remember`.
+    var knownCodes: [KnownCode] = []
     /// ms since the epoch.
     nonisolated let now: @Sendable () -> Int64
     /// Whether a bearer credential is an administrator's.
