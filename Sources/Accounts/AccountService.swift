@@ -17,6 +17,9 @@ public actor AccountService {
     let store: AccountStore
     /// Off this queue, on threads of its own.
     nonisolated let passwords: PasswordHasher
+    /// Nil: no mail server is configured.
+    nonisolated let post: Post?
+    nonisolated let letters: Letters
     var throttle: Throttle
     /// Whether changed counts are going to be written.
     var keepsThrottleSoon = false
@@ -30,15 +33,22 @@ public actor AccountService {
     /// - Parameters:
     ///   - folder: the data folder; nil keeps everything in memory.
     ///   - now: the wall clock in ms since the epoch.
-    /// - Throws: what SQLite says of a store that cannot be opened.
-    public init(_ settings: AccountSettings, folder: String?, logger: Logger, now: @escaping @Sendable () -> Int64) throws {
+    ///   - carrier: takes letters instead of the configured mail server.
+    /// - Throws: what SQLite says of a store that cannot be opened; `Letters.Faults` of mail templates.
+    public init(
+        _ settings: AccountSettings, folder: String?, logger: Logger, now: @escaping @Sendable () -> Int64, carrier: (any LetterCarrier)? = nil
+    ) throws {
         self.settings = settings
         self.logger = logger
         self.now = now
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStore(folder: folder)
+        post = Self.post(settings, carrier: carrier, logger: logger, now: now)
+        letters = try Letters(app: settings.mail.app, folder: settings.mail.templates)
         passwords = PasswordHasher(settings.passwords)
-        throttle = Throttle(settings.throttle)
+        var limits = settings.throttle
+        if settings.isDev { limits.isOn = false }
+        throttle = Throttle(limits)
         throttle.restore(try store.read { try $0.throttleRows() }, now: now())
     }
 

@@ -35,10 +35,6 @@ extension AccountStore {
                 ) WITHOUT ROWID;
                 CREATE TABLE throttle (subject TEXT PRIMARY KEY, state BLOB NOT NULL, updated_at INTEGER NOT NULL) WITHOUT ROWID;
                 CREATE TABLE removal (uid TEXT PRIMARY KEY, created_at INTEGER NOT NULL) WITHOUT ROWID;
-                CREATE TABLE letter (
-                    id INTEGER PRIMARY KEY, recipient TEXT NOT NULL, content BLOB NOT NULL, created_at INTEGER NOT NULL,
-                    attempts INTEGER NOT NULL DEFAULT 0, next_at INTEGER NOT NULL
-                );
                 CREATE TABLE audit (id INTEGER PRIMARY KEY, uid TEXT, time INTEGER NOT NULL, event TEXT NOT NULL, peer TEXT, detail TEXT);
                 CREATE INDEX audit_uid ON audit(uid, id);
                 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
