@@ -97,7 +97,7 @@ let package = Package(
 
         // the contract's checklist, each check a test of its number, over real sockets
         .testTarget(name: "ConformanceTests", dependencies: [
-            "Accounts", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/Conformance", swiftSettings: shared),
 
         // a client of the observe protocol, for servers, tools and tests

@@ -1,6 +1,7 @@
 import Dispatch
 import GRDB
 public import Logging
+import Synchronization
 
 /// Users, their sessions and their tokens: everything between sign-up and sign-out, for the stock Auth SDKs, OAuth 2 clients
 /// and administrators.
@@ -15,6 +16,7 @@ public actor AccountService {
     public nonisolated let settings: AccountSettings
     nonisolated let logger: Logger
     let store: AccountStore
+    nonisolated let tokens: IdentityTokens
     /// Off this queue, on threads of its own.
     nonisolated let passwords: PasswordHasher
     /// Nil: no mail server is configured.
@@ -23,33 +25,50 @@ public actor AccountService {
     var throttle: Throttle
     /// Whether changed counts are going to be written.
     var keepsThrottleSoon = false
+    /// Of a development hub; see `remember`.
+    var knownCodes: [KnownCode] = []
     /// ms since the epoch.
     nonisolated let now: @Sendable () -> Int64
+    /// Whether a bearer credential is an administrator's.
+    nonisolated let isAdministrator: @Sendable (String) -> Bool
+    /// See `announce`.
+    nonisolated let listener = Mutex<(@Sendable (AccountChange) -> Void)?>(nil)
     private nonisolated let executor: QueueExecutor
+    private nonisolated let tasks = QueueTaskExecutor(label: "vigla.accounts.tasks")
 
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     /// Opens the store; blocks.
     /// - Parameters:
     ///   - folder: the data folder; nil keeps everything in memory.
+    ///   - isAdministrator: says of the token of an `Authorization: Bearer` field whether it is an administrator's.
     ///   - now: the wall clock in ms since the epoch.
     ///   - carrier: takes letters instead of the configured mail server.
     /// - Throws: what SQLite says of a store that cannot be opened; `Letters.Faults` of mail templates.
     public init(
-        _ settings: AccountSettings, folder: String?, logger: Logger, now: @escaping @Sendable () -> Int64, carrier: (any LetterCarrier)? = nil
+        _ settings: AccountSettings, folder: String?, isAdministrator: @escaping @Sendable (String) -> Bool = { _ in false }, logger: Logger,
+        now: @escaping @Sendable () -> Int64, carrier: (any LetterCarrier)? = nil
     ) throws {
         self.settings = settings
         self.logger = logger
         self.now = now
+        self.isAdministrator = isAdministrator
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStore(folder: folder)
         post = Self.post(settings, carrier: carrier, logger: logger, now: now)
         letters = try Letters(app: settings.mail.app, folder: settings.mail.templates)
+        tokens = try IdentityTokens(store, settings, now: now)
         passwords = PasswordHasher(settings.passwords)
         var limits = settings.throttle
         if settings.isDev { limits.isOn = false }
         throttle = Throttle(limits)
         throttle.restore(try store.read { try $0.throttleRows() }, now: now())
+    }
+
+    /// Begins work on the service, from any thread. It takes no thread of the process's pool, not even to begin: those may all be busy
+    /// with whatever else the program does.
+    public nonisolated func perform(_ work: @escaping @Sendable (isolated AccountService) async -> Void) {
+        Task(executorPreference: tasks) { await work(self) }
     }
 
     /// Writes what is written now and then, and frees the store's file.
@@ -71,4 +90,16 @@ final class QueueExecutor: SerialExecutor {
     }
 
     func checkIsolated() { dispatchPrecondition(condition: .onQueue(queue)) }
+}
+
+/// Runs what belongs to no actor on a Dispatch queue.
+private final class QueueTaskExecutor: TaskExecutor {
+    private let queue: DispatchQueue
+
+    init(label: String) { queue = DispatchQueue(label: label, attributes: .concurrent) }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+    }
 }

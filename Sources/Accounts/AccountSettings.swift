@@ -2,6 +2,8 @@
 public struct AccountSettings: Sendable {
     /// `aud` of ID tokens and part of their `iss`: the apps' `projectId`.
     public var project = "default"
+    /// What some answers call the project; means nothing here (accounts contract §6.10).
+    public var projectNumber = "1"
     /// Where users reach the hub, without a trailing slash: mailed links begin with it. Nil: the address it listens on.
     public var publicURL: String?
     /// Development conveniences: unsigned tokens, `owner`, `/emulator/…`, no throttling.
@@ -9,6 +11,8 @@ public struct AccountSettings: Sendable {
 
     /// Whether users may sign themselves up.
     public var allowsSignUp = true
+    /// Whether there are passwords at all.
+    public var allowsPasswords = true
     /// Whether guests may sign in.
     public var allowsAnonymous = true
     /// Whether mailed links sign in.
@@ -24,6 +28,12 @@ public struct AccountSettings: Sendable {
     public var tokenSeconds = 3600
     /// Seconds that an ID token is still accepted by the account endpoints after its end.
     public var tokenLeewaySeconds = 300
+    /// How ID tokens are signed; RS256 is what verifiers of other makers expect. A change makes a new key at the next start.
+    public var signingAlgorithm = SignatureAlgorithm.rs256
+    /// Verified ID tokens that are remembered, so that they need not be verified again: about 2 KiB each.
+    public var rememberedTokens = 10_000
+    /// Days after which a session that was not used is over; 0 for never.
+    public var idleDays = 180
     /// Seconds that codes of each kind live.
     public var resetCodeSeconds = 3600
     public var signInCodeSeconds = 3600

@@ -28,7 +28,7 @@ public enum DevelopmentToken {
             payload.raw(members.text)
         }
         payload.raw("}")
-        return base64URL(Array("{\"alg\":\"none\",\"typ\":\"JWT\"}".utf8)) + "." + base64URL(payload.bytes) + "."
+        return Base64.encodeURL("{\"alg\":\"none\",\"typ\":\"JWT\"}".utf8) + "." + Base64.encodeURL(payload.bytes) + "."
     }
 
     /// Why claims cannot be put into a token.
@@ -65,22 +65,5 @@ public enum DevelopmentToken {
         guard let read else { throw .notAnObject }
         for name in ["sub", "user_id", "iat", "auth_time", "exp"] where read.names.contains(name) { throw .reserved(name) }
         return (read.names, Array(bytes[read.inner]))
-    }
-
-    /// RFC 4648 §5 without padding.
-    private static func base64URL(_ bytes: [UInt8]) -> String {
-        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-        var out: [UInt8] = []
-        var (bits, held) = (UInt32(0), 0)
-        for byte in bytes {
-            bits = bits << 8 | UInt32(byte)
-            held += 8
-            while held >= 6 {
-                held -= 6
-                out.append(alphabet[Int(bits >> UInt32(held)) & 63])
-            }
-        }
-        if held > 0 { out.append(alphabet[Int(bits << UInt32(6 - held)) & 63]) }
-        return String(decoding: out, as: UTF8.self)
     }
 }

@@ -102,7 +102,10 @@ enum Token {
     }
 
     /// Something that only a verifier can judge.
-    static func signed(_ uid: String) -> String { "\(base64(#"{"alg":"RS256"}"#)).\(base64(#"{"sub":"\#(uid)"}"#)).c2ln" }
+    static func signed(_ uid: String, session: String? = nil) -> String {
+        let session = session.map { #","sid":"\#($0)""# } ?? ""
+        return "\(base64(#"{"alg":"RS256"}"#)).\(base64(#"{"sub":"\#(uid)"\#(session)}"#)).c2ln"
+    }
 
     private static func base64(_ text: String) -> String {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")

@@ -1,4 +1,6 @@
 import Dispatch
+import Glibc
+import GRDB
 import JSONTree
 import Synchronization
 import Testing
@@ -55,6 +57,57 @@ import Testing
         let copy = try JournalStore.open(folder: target.path)
         #expect(try copy.recover("main").root == 1)
         try copy.close()
+    }
+
+    /// Somebody counts in the companion first and then in the journal: a copy of one moment has counted at most one more there.
+    @Test func companion_isAsItWasAtTheSameMoment() throws {
+        let source = try TemporaryFolder()
+        let store = try JournalStore.open(folder: source.path)
+        let beside = try DatabaseQueue(path: source.path + "/beside.sqlite")
+        try beside.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; CREATE TABLE counter (value INTEGER); INSERT INTO counter VALUES (0)")
+        }
+        let journal = store.journal(for: "main")
+        let isDone = Atomic<Bool>(false)
+        let hasStopped = DispatchSemaphore(value: 0)
+        let counted = Atomic<Int>(0)
+        DispatchQueue(label: "writer").async {
+            var count: UInt64 = 0
+            while !isDone.load(ordering: .relaxed) {
+                count += 1
+                try? beside.write { try $0.execute(sql: "UPDATE counter SET value = ?", arguments: [Int(count)]) }
+                let stored = DispatchSemaphore(value: 0)
+                journal.append(JournalBatch(sequence: count, after: count - 1, operations: [.set(.root, .int(Int64(count)))])) { _ in stored.signal() }
+                stored.wait()
+                counted.store(Int(count), ordering: .relaxed)
+            }
+            hasStopped.signal()
+        }
+        while counted.load(ordering: .relaxed) < 5 { sched_yield() }
+        for _ in 0..<20 {
+            let target = try TemporaryFolder()
+            let summary = try FolderCopy.make(from: source.path, to: target.path, companions: ["beside.sqlite", "absent.sqlite"])
+            let copy = try DatabaseQueue(path: target.path + "/beside.sqlite")
+            let value = try copy.read { try Int.fetchOne($0, sql: "SELECT value FROM counter") }
+            let main = Int(try #require(summary.commits["main"]))
+            #expect(value == main || value == main + 1, "\(String(describing: value)) \(main)")
+        }
+        isDone.store(true, ordering: .relaxed)
+        hasStopped.wait()
+        try store.close()
+    }
+
+    @Test func companions_areReplacedTogether_andThoseThatAreNotThereAreRemoved() throws {
+        let (source, target) = (try TemporaryFolder(), try TemporaryFolder())
+        try JournalStore.open(folder: source.path).close()
+        for (folder, name) in [(source, "one.sqlite"), (target, "one.sqlite"), (target, "two.sqlite")] {
+            try DatabaseQueue(path: folder.path + "/" + name).write { try $0.execute(sql: "CREATE TABLE \(folder === source ? "new" : "old") (x)") }
+        }
+        let names = ["one.sqlite", "two.sqlite"]
+        #expect(throws: JournalError.self, "without a journal there are data in the target, too") { try FolderCopy.make(from: source.path, to: target.path, companions: names) }
+        _ = try FolderCopy.make(from: source.path, to: target.path, replacing: true, companions: names)
+        #expect(try DatabaseQueue(path: target.path + "/one.sqlite").read { try $0.tableExists("new") && !$0.tableExists("old") })
+        #expect(access(target.path + "/two.sqlite", F_OK) != 0)
     }
 
     @Test func folder_withAChangedNameOfANamespace_isRefused() async throws {

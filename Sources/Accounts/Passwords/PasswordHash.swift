@@ -1,3 +1,5 @@
+import JSONTree
+
 /// A stored password hash, which says itself how it was made:
 ///
 ///     $scrypt$ln=15,r=8,p=3$<salt>$<hash>                      ours; with `,keyid=…` when a pepper went in
@@ -59,11 +61,11 @@ enum PasswordHash: Equatable {
         switch self {
         case .scrypt(let parameters, let keyID, let salt, let hash):
             let key = keyID.map { ",keyid=\($0)" } ?? ""
-            return "$scrypt$ln=\(parameters.ln),r=\(parameters.r),p=\(parameters.p)\(key)$\(Base64.encode(salt))$\(Base64.encode(hash))"
+            return "$scrypt$ln=\(parameters.ln),r=\(parameters.r),p=\(parameters.p)\(key)$\(Base64.encode(salt, isPadded: false))$\(Base64.encode(hash, isPadded: false))"
         case .pbkdf2(let digest, let rounds, let salt, let hash):
-            return "$pbkdf2-\(digest.rawValue)$i=\(rounds)$\(Base64.encode(salt))$\(Base64.encode(hash))"
+            return "$pbkdf2-\(digest.rawValue)$i=\(rounds)$\(Base64.encode(salt, isPadded: false))$\(Base64.encode(hash, isPadded: false))"
         case .firebaseScrypt(let parameters, let salt, let separator, let signerKey, let hash):
-            let binary = [salt, separator, signerKey, hash].map { Base64.encode($0) }.joined(separator: "$")
+            let binary = [salt, separator, signerKey, hash].map { Base64.encode($0, isPadded: false) }.joined(separator: "$")
             return "$firebase-scrypt$ln=\(parameters.ln),r=\(parameters.r)$\(binary)"
         }
     }

@@ -24,6 +24,7 @@ extension AccountStore {
                     last_used_at INTEGER NOT NULL, user_agent TEXT, peer TEXT, ended INTEGER NOT NULL DEFAULT 0
                 ) WITHOUT ROWID;
                 CREATE INDEX session_uid ON session(uid);
+                CREATE TABLE departed (token_hash BLOB PRIMARY KEY, deleted_at INTEGER NOT NULL) WITHOUT ROWID;
                 CREATE TABLE code (
                     hash BLOB PRIMARY KEY, type TEXT NOT NULL, uid TEXT REFERENCES account(id) ON DELETE CASCADE, email TEXT NOT NULL,
                     new_email TEXT, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, detail TEXT
@@ -35,6 +36,9 @@ extension AccountStore {
                 ) WITHOUT ROWID;
                 CREATE TABLE throttle (subject TEXT PRIMARY KEY, state BLOB NOT NULL, updated_at INTEGER NOT NULL) WITHOUT ROWID;
                 CREATE TABLE removal (uid TEXT PRIMARY KEY, created_at INTEGER NOT NULL) WITHOUT ROWID;
+                CREATE TRIGGER account_removal AFTER DELETE ON account BEGIN
+                    INSERT OR REPLACE INTO removal (uid, created_at) VALUES (old.id, unixepoch() * 1000);
+                END;
                 CREATE TABLE audit (id INTEGER PRIMARY KEY, uid TEXT, time INTEGER NOT NULL, event TEXT NOT NULL, peer TEXT, detail TEXT);
                 CREATE INDEX audit_uid ON audit(uid, id);
                 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

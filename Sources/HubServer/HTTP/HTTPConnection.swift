@@ -58,7 +58,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         self.connection = connection
         self.server = server
         lane = server.lanes[connection.loop.index]
-        parser = HTTPRequestParser(limits: server.settings.limits.http, takesMuch: Server.isData)
+        parser = HTTPRequestParser(limits: server.settings.limits.http, bodyBytes: server.bodyBytes)
         since = lane.mark
         lane.join(self)
     }

@@ -18,8 +18,8 @@ final class PendingAnswer: @unchecked Sendable {
     }
 
     /// Gives the answer. From any thread, once; nothing happens when the connection has ended.
-    func send(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: [UInt8]) {
-        let bytes = HTTPResponseEncoder.response(status, fields: fields, body: body, keepsAlive: keepsAlive)
+    func send(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: [UInt8], isHead: Bool = false) {
+        let bytes = HTTPResponseEncoder.response(status, fields: fields, body: body, keepsAlive: keepsAlive, isHead: isHead)
         loop.execute { [self] in connection?.answer(bytes) }
     }
 

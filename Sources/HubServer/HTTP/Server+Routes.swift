@@ -27,8 +27,9 @@ extension Server {
             let name = Namespace.name(of: request, default: settings.namespace)
             if mayOpen, settings.isDev, Namespace.isValid(name), hub.database(name) == nil { return .opening(name) }
         }
+        if Self.isAccounts(request.target) { return account(request, connection) }
         switch first {
-        case nil: return .response(redirect("/.console/", request))
+        case nil: return .response(root(request))
         case ".ws":
             if let joined = request.target.value("s"), !joined.isEmpty {
                 return webSocket(request, connection) { [unowned self] in join($0, to: joined, in: $1, request) }
@@ -55,7 +56,14 @@ extension Server {
         }
     }
 
-    private func nothingHere(_ request: HTTPInboundRequest) -> [UInt8] {
+    /// Browsers are led to the console. Tools of the SDKs ask here whether accounts are ready (accounts contract §6.10).
+    private func root(_ request: HTTPInboundRequest) -> [UInt8] {
+        let asksForPage = request.fields[values: .accept].contains { $0.contains("text/html") }
+        if accounts == nil || asksForPage { return redirect("/.console/", request) }
+        return plain(.ok, "{\"authEmulator\":{\"ready\":true}}\n", "application/json; charset=utf-8", request)
+    }
+
+    func nothingHere(_ request: HTTPInboundRequest) -> [UInt8] {
         let text = "Nothing is served at this path. The console is at /.console/, data at /<path>.json, the realtime socket at /.ws, the observe socket at /.observe."
         return plain(.notFound, "{\"error\":\"\(text)\"}\n", "application/json; charset=utf-8", request)
     }

@@ -15,8 +15,8 @@ final class EventStream: Session, @unchecked Sendable {
     private let events: EventStreamCarrier
 
     init(
-        _ request: RESTRequest, _ identity: Identity, _ connection: Connection, _ answer: PendingAnswer, isChunked: Bool, database: Database,
-        server: Server
+        _ request: RESTRequest, _ identity: Identity, _ signIn: SignIn?, _ connection: Connection, _ answer: PendingAnswer, isChunked: Bool,
+        database: Database, server: Server
     ) {
         self.request = request
         self.answer = answer
@@ -24,11 +24,14 @@ final class EventStream: Session, @unchecked Sendable {
         events = EventStreamCarrier(connection, lane: lane, isChunked: isChunked)
         ends = identity.end(server.settings.limits.tokenLeewaySeconds)
         super.init(events, lane: lane.index, database: database, server: server, dialect: .rest, identity: identity)
+        hold(signIn)
     }
 
     /// When the credential runs out.
     private let ends: Int64?
     private var hasBegun = false
+    /// Revoked before there was a stream to say it on.
+    private var mustEnd = false
 
     func begin() {
         // A query that loads everything is the place itself.
@@ -42,12 +45,16 @@ final class EventStream: Session, @unchecked Sendable {
             // The connection may have gone in the meantime.
             guard answer.begin(events, listener: self) else { return ended() }
             hasBegun = true
-            expire(at: ends)
+            if mustEnd { revoke() } else { expire(at: ends) }
         case .failed(let failure):
             answer.refuse(RESTRefusal(failure), isHead: false)
             ended()
         default: break
         }
+    }
+
+    override func revoke() {
+        if hasBegun { super.revoke() } else { mustEnd = true }
     }
 
     override func dismissed() {

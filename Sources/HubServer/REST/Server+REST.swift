@@ -1,3 +1,4 @@
+import Accounts
 import DispatchNet
 import HTTPTypes
 import HubEngine
@@ -15,7 +16,18 @@ extension Server {
     static func isREST(_ target: HTTPTarget) -> Bool { isAdministrative(target) || RESTRequest.isMeant(by: target) }
 
     /// Whether an address is a place of the tree, so that its body may be large.
-    static func isData(_ target: HTTPTarget) -> Bool { !isAdministrative(target) && RESTRequest.isMeant(by: target) }
+    private static func isData(_ target: HTTPTarget) -> Bool { !isAdministrative(target) && RESTRequest.isMeant(by: target) }
+
+    /// The largest body that a request may have, known from its head.
+    static func bodyLimit(
+        _ limits: HTTPLimits, _ accounts: AccountSettings?, isAdministrator: @escaping @Sendable (String) -> Bool
+    ) -> @Sendable (HTTPTarget, HTTPFields) -> Int {
+        { target, fields in
+            guard let accounts, isAccounts(target) else { return isData(target) ? limits.bodyBytes : limits.smallBodyBytes }
+            guard isImport(target), let credential = bearer(fields), isAdministrator(credential) else { return accounts.bodyBytes }
+            return accounts.administratorBodyBytes
+        }
+    }
 
     private static func isAdministrative(_ target: HTTPTarget) -> Bool { target.segments.first.map(administrative.contains) == true }
 
@@ -38,11 +50,13 @@ extension Server {
         }
         let lane = lanes[connection.loop.index]
         return .pending { [self, asked] answer in
+            // A stream goes on behind its check; a single request is over with it.
+            let signIn = asked.isStream ? beginSignIn(asked.credential, lane) : nil
             identify(asked.credential, override: asked.override, lane) { result in
-                switch result {
+                switch lane.signIns.settled(signIn, result) {
                 case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: asked.isHead)
                 case .success(let identity) where asked.isStream:
-                    EventStream(asked, identity, connection, answer, isChunked: request.isHTTP11, database: database, server: self).begin()
+                    EventStream(asked, identity, signIn, connection, answer, isChunked: request.isHTTP11, database: database, server: self).begin()
                 case .success(let identity):
                     RESTExchange(asked, identity, answer, lane: lane, database: database, server: self).begin(request.body, isHTTP11: request.isHTTP11)
                 }

@@ -10,6 +10,8 @@ final class Lane: @unchecked Sendable {
     private let limits: ServerLimits
     /// Compresses for those of the lane's sessions that have agreed to it.
     var compression: LaneCompression
+    /// Whose sessions and streams are here.
+    var signIns = SignIns()
     private var members: [ObjectIdentifier: any LaneMember] = [:]
     /// Seconds since the lane began, counted by its own timer: reading it costs nothing.
     private var seconds = 0

@@ -1,5 +1,7 @@
+import Accounts
 public import DispatchNet
 import Glibc
+import HTTPTypes
 import HubEngine
 import Journal
 import JSONTree
@@ -27,6 +29,14 @@ public final class Server: Sendable {
     let smallSettings = SmallSettings()
     /// Credentials of administrators.
     public let secrets: Secrets
+    /// Nil when there are none.
+    let accounts: AccountService?
+    /// Requests to the accounts that are under way.
+    let accountRequests = Atomic<Int>(0)
+    /// Checks signed tokens.
+    let tokens: (any TokenVerifier)?
+    /// The largest body of a request with a head.
+    let bodyBytes: @Sendable (HTTPTarget, HTTPFields) -> Int
     private let group: EventLoopGroup
     private let listener: Listener
     /// Speaks TLS beside the plain one.
@@ -69,6 +79,16 @@ public final class Server: Sendable {
         self.store = store
         settingStore = store?.settings ?? MemorySettings()
         do { secrets = try Secrets(settingStore) } catch { throw .cannotOpen("\(error)") }
+        let isAdministrator = { @Sendable [secrets, isDev = settings.isDev] (credential: String) in
+            secrets.admit(credential) || isDev && credential == "owner"
+        }
+        bodyBytes = Self.bodyLimit(settings.limits.http, settings.accounts, isAdministrator: isAdministrator)
+        do {
+            accounts = try settings.accounts.map {
+                try AccountService($0, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, now: { Clock.nowMs() })
+            }
+        } catch { throw .cannotOpen("accounts: \(error)") }
+        tokens = settings.tokens
         let rulesInForce = RulesInForce(
             settings.rules, file: settings.rulesFile, settings: settingStore, isDurable: store != nil, logger: logger)
         self.rulesInForce = rulesInForce
@@ -94,6 +114,7 @@ public final class Server: Sendable {
         }
         // The default namespace is recovered before the port answers, so that a broken store shows at start.
         guard hub.openNow(settings.namespace) != nil else { throw .cannotOpen(opening.text ?? "namespace \(settings.namespace)") }
+        if let accounts, let database = hub.database(settings.namespace) { watch(accounts, database) }
         for lane in lanes { lane.startTicking() }
         warnOfExpiry()
         let tls = settings.tls?.identity
@@ -119,9 +140,10 @@ public final class Server: Sendable {
         group.shutdown { [self] in
             // The sessions' ends were submitted while the loops closed; a snapshot behind them sees their writes.
             let databases = hub.all
-            let countdown = Countdown(databases.count) { [self] in
+            let countdown = Countdown(databases.count + (accounts == nil ? 0 : 1)) { [self] in
                 if let store { store.close(done) } else { done() }
             }
+            if let accounts { close(accounts) { countdown.arrive() } }
             for database in databases {
                 database.snapshot { root, sequence, pending in
                     if let journal = database.log as? CommitJournal {

@@ -1,3 +1,4 @@
+public import Accounts
 public import DispatchNet
 public import HubEngine
 public import Journal
@@ -26,8 +27,12 @@ public struct ServerSettings: Sendable {
     public var loops = 0
     /// Development conveniences: unsigned tokens, the `owner` credential, namespaces made on demand.
     public var isDev = false
-    /// Checks signed tokens; nil treats them as anonymous.
+    /// Checks signed tokens; nil leaves that to the accounts, and without accounts treats signed tokens as anonymous.
     public var tokens: (any TokenVerifier)?
+    /// Accounts; nil serves none.
+    public var accounts: AccountSettings?
+    /// Places of the default namespace that go with an account.
+    public var accountData: [AccountPlace] = []
     public var limits = ServerLimits()
     /// Web pages that may open a socket or a long poll, as origins (`https://app.example`), `*` for all. Nil: in development
     /// pages of this machine only (see `OriginPolicy`), else all: there a token decides.
@@ -68,6 +73,8 @@ public struct ServerLimits: Sendable {
     public var realtime = RealtimeLimits()
     /// Long polling: how long polls are held, when a client counts as gone, what may wait.
     public var longPoll = LongPollLimits()
+    /// Requests to the accounts that may be under way at once; more are answered with 503. Default 1,000.
+    public var accountRequests = 1_000
     /// Seconds that a session goes on after its credential has run out. Default 10 (contract §8.1).
     public var tokenLeewaySeconds = 10
     /// Requests of one client that may wait while its credential is checked. Default 1,000.

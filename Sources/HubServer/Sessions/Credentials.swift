@@ -1,9 +1,9 @@
 import HubEngine
 import JSONTree
 
-/// Turns a credential into an identity (contract §8.1). A database secret is an administrator's. The constant `owner` is the administrator of a development server,
-/// which also trusts unsigned tokens as the SDKs' emulator mode sends them, however old they are; signed tokens are somebody
-/// else's to check.
+/// Turns a credential into an identity (contract §8.1). A database secret is an administrator's. The constant `owner` is the
+/// administrator of a development server, which also trusts unsigned tokens as the SDKs' emulator mode sends them, however old they are;
+/// signed tokens are the accounts' to check, or whoever's the server was given.
 struct Credentials {
     let isDev: Bool
     let tokens: (any TokenVerifier)?
@@ -15,7 +15,7 @@ struct Credentials {
         let settings = server.settings
         secrets = server.secrets
         isDev = settings.isDev
-        tokens = settings.tokens
+        tokens = server.tokens
         leewaySeconds = settings.limits.tokenLeewaySeconds
     }
 
@@ -30,15 +30,18 @@ struct Credentials {
             return done(isDev ? .success(Identity.admin.acting(as: override)) : .failure(Self.badToken))
         }
         if secrets.admit(credential) { return done(.success(Identity.admin.acting(as: override))) }
-        let parts = credential.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 3, let header = Self.json(parts[0]), let claims = Self.json(parts[1]) else { return done(.failure(Self.badToken)) }
-        if header.child("alg") == "none" || parts[2].isEmpty {
-            guard isDev, parts[2].isEmpty else { return done(.failure(Self.badToken)) }
+        let parts = credential.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count == 3 else { return done(.failure(Self.badToken)) }
+        if parts[2].isEmpty {
+            guard isDev, TokenParts.json(parts[0]) != nil, let claims = TokenParts.json(parts[1]) else { return done(.failure(Self.badToken)) }
             return done(Result { () throws(Failure) in try Self.identity(claims) })
         }
-        // A signed token of somebody else's service. An error would send the SDK into reconnecting for ever (contract §2.4),
-        // trust is out of the question: the client stays anonymous.
-        guard let tokens else { return done(.success(.anonymous)) }
+        // Nobody here can check it. An error would send the SDK into reconnecting for ever (contract §2.4), trust is out of the
+        // question: the client stays anonymous.
+        guard let tokens else {
+            let isToken = TokenParts.json(parts[0]).map { $0.child("alg") != "none" } == true && TokenParts.json(parts[1]) != nil
+            return done(isToken ? .success(.anonymous) : .failure(Self.badToken))
+        }
         tokens.verify(credential) { [leewaySeconds] result in
             done(
                 result.flatMap { identity in
@@ -49,49 +52,19 @@ struct Credentials {
     }
 
     private static func identity(_ claims: Node) throws(Failure) -> Identity {
-        let subject = claims.child("sub").exists ? claims.child("sub") : claims.child("user_id")
+        let subject = TokenParts.subject(claims)
         guard case .string = subject else { throw badToken }
         let provider = claims.child("firebase").child("sign_in_provider")
-        let auth: Node = ["uid": subject, "provider": provider.exists ? provider : "custom", "token": claims]
-        return Identity(auth: auth)
-    }
-
-    /// The JSON object in a base64url part of a token.
-    private static func json(_ part: Substring) -> Node? {
-        guard let bytes = decode(part.utf8) else { return nil }
-        return bytes.withUnsafeBytes { buffer in
-            var reader = JSONReader(buffer)
-            return try? reader.claims()
-        }
-    }
-
-    /// Base64url without padding (RFC 7515 §2).
-    private static func decode(_ text: Substring.UTF8View) -> [UInt8]? {
-        var out: [UInt8] = []
-        var (bits, held) = (UInt32(0), 0)
-        for byte in text {
-            let value: UInt8
-            switch byte {
-            case UInt8(ascii: "A")...UInt8(ascii: "Z"): value = byte - UInt8(ascii: "A")
-            case UInt8(ascii: "a")...UInt8(ascii: "z"): value = byte - UInt8(ascii: "a") + 26
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = byte - UInt8(ascii: "0") + 52
-            case UInt8(ascii: "-"), UInt8(ascii: "+"): value = 62
-            case UInt8(ascii: "_"), UInt8(ascii: "/"): value = 63
-            case UInt8(ascii: "="): continue
-            default: return nil
-            }
-            bits = bits << 6 | UInt32(value)
-            held += 6
-            if held >= 8 {
-                held -= 8
-                out.append(UInt8(truncatingIfNeeded: bits >> UInt32(held)))
-            }
-        }
-        return out
+        return Identity(uid: subject, provider: provider.exists ? provider : "custom", claims: claims)
     }
 }
 
 extension Identity {
+    /// A user, as rules see one (accounts contract §15).
+    init(uid: Node, provider: Node, claims: Node, expires: Int64? = nil) {
+        self.init(auth: ["uid": uid, "provider": provider, "token": claims], expires: expires)
+    }
+
     /// Administrators may act as somebody else, or as nobody; of others the wish is ignored.
     fileprivate func acting(as override: Node?) -> Identity {
         guard isAdmin, let override else { return self }

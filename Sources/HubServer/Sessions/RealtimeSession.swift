@@ -68,6 +68,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
             identify(credential.credential, override: credential.noauth ? .null : credential.authvar, token: number)
         case .unauth:
             expire(at: nil)
+            hold(nil)
             ask(.signOut, number)
         case .unknown(let name): answer(.failed(Failure(.failure, "Unknown action \"\(name.prefix(32))\".")), number)
         case .invalid(_, let refusal): answer(.failed(Failure(refusal)), number)

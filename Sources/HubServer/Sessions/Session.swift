@@ -23,6 +23,8 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     private var waiting: [() -> Void]?
     /// When the credential runs out and its leeway is over, ms since the epoch.
     private var endsAt: Int64?
+    /// Hears when the account of the client's identity changes.
+    private var signIn: SignIn?
 
     init(_ carrier: any Carrier, lane: Int, database: Database, server: Server, dialect: Dialect, identity: Identity = .anonymous) {
         self.carrier = carrier
@@ -40,6 +42,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         server.sessions.add(dialect, -1)
         isGone.store(true, ordering: .relaxed)
         expire(at: nil)
+        hold(nil)
         if isWaiting { waiting?.append { [self] in database.submit(.end, from: self) } } else { database.submit(.end, from: self) }
     }
 
@@ -59,14 +62,16 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     /// Finds out who the client is, and answers; later requests wait for that (contract check 34).
     final func identify(_ credential: String, override: Node? = nil, token: Int64) {
         waiting = []
+        let signIn = server.beginSignIn(credential, home)
         Credentials(server).identify(credential, override: override) { [self, home] result in
-            if home.loop.isOnLoop { identified(result, token) } else { home.loop.execute { [self] in identified(result, token) } }
+            if home.loop.isOnLoop { identified(result, signIn, token) } else { home.loop.execute { [self] in identified(result, signIn, token) } }
         }
     }
 
-    private func identified(_ result: Result<Identity, Failure>, _ token: Int64) {
-        switch result {
+    private func identified(_ result: Result<Identity, Failure>, _ signIn: SignIn?, _ token: Int64) {
+        switch home.signIns.settled(signIn, result) {
         case .success(let identity):
+            hold(signIn)
             database.submit(.identify(identity), from: self, token: token)
             expire(at: identity.end(server.settings.limits.tokenLeewaySeconds))
         case .failure(let failure):
@@ -89,9 +94,26 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         if time == nil || isGone.load(ordering: .relaxed) { home.leave(self) } else { home.join(self) }
     }
 
+    /// The session is the sign-in's from now on, or nobody's.
+    final func hold(_ signIn: SignIn?) {
+        if let before = self.signIn { home.signIns.end(before) }
+        self.signIn = nil
+        guard let signIn else { return }
+        if isGone.load(ordering: .relaxed) { return home.signIns.end(signIn) }
+        signIn.holder = self
+        self.signIn = signIn
+    }
+
     final func tick(seconds: Int, limits: ServerLimits) {
         guard let endsAt, Clock.nowMs() >= endsAt else { return }
+        revoke()
+    }
+
+    /// The client is no longer who it was: it is told so, and its session ends with the rights it had. Its SDK then asks for a fresh
+    /// token, or learns that it gets none (accounts contract §15).
+    func revoke() {
         expire(at: nil)
+        hold(nil)
         database.submit(.revoke(notice: HubFormat().revoked(Credentials.expiredToken, dialect: dialect)), from: self)
     }
 

@@ -128,23 +128,3 @@ extension [UInt8] {
         append(contentsOf: (manner == .contract ? node.hash : node.hash(manner)).utf8)
     }
 }
-
-/// Standard base64 with padding (RFC 4648 §4).
-enum Base64 {
-    static func encode(_ bytes: some Sequence<UInt8>) -> String {
-        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        var out = [UInt8]()
-        var (bits, held) = (UInt32(0), 0)
-        for byte in bytes {
-            bits = bits << 8 | UInt32(byte)
-            held += 8
-            while held >= 6 {
-                held -= 6
-                out.append(alphabet[Int(bits >> UInt32(held) & 63)])
-            }
-        }
-        if held > 0 { out.append(alphabet[Int(bits << UInt32(6 - held) & 63)]) }
-        while out.count % 4 != 0 { out.append(UInt8(ascii: "=")) }
-        return String(decoding: out, as: UTF8.self)
-    }
-}

@@ -5,6 +5,8 @@ import GRDB
 /// is restored to.
 ///
 ///     source/vigla.sqlite  ── pages ──►  target/vigla.sqlite.partial  ── checked, on disk ──►  target/vigla.sqlite
+///
+/// Other databases in the folder are copied along, all as they were at that one moment.
 public enum FolderCopy {
     /// How far a copy is.
     public struct Progress: Sendable {
@@ -24,29 +26,38 @@ public enum FolderCopy {
     ///   - source: need not be free: a hub may hold it.
     ///   - target: made where it is missing; must not be held by a hub.
     ///   - replacing: whether data in the target may be replaced.
+    ///   - companions: names of further SQLite files of the folder; those that it has are copied, those that it has not are removed
+    ///     from the target.
     ///   - progress: called now and then, on the caller's thread.
     /// - Throws: `.cannotOpen`, `.inUse`, `.exists`, `.notAJournal`, `.newerFormat`, `.corrupt`, `.diskFull`, `.disk`.
     public static func make(
-        from source: String, to target: String, replacing: Bool = false, progress: @escaping (Progress) -> Void = { _ in }
+        from source: String, to target: String, replacing: Bool = false, companions: [String] = [], progress: @escaping (Progress) -> Void = { _ in }
     ) throws(JournalError) -> Summary {
-        let from = source + "/" + JournalStore.fileName
-        let (to, partial) = (target + "/" + JournalStore.fileName, target + "/" + JournalStore.fileName + ".partial")
-        guard access(from, F_OK) == 0 else { throw .cannotOpen(path: from, reason: FolderLock.reason(errno)) }
-        if isSame(from, to) { throw .exists(path: to) }
+        func file(_ name: String) -> File {
+            File(source: source + "/" + name, target: target + "/" + name, partial: target + "/" + name + ".partial")
+        }
+        let main = file(JournalStore.fileName)
+        guard access(main.source, F_OK) == 0 else { throw .cannotOpen(path: main.source, reason: FolderLock.reason(errno)) }
+        if isSame(main.source, main.target) { throw .exists(path: main.target) }
         let lock = try FolderLock(folder: target)
         defer { lock.release() }
-        if access(to, F_OK) == 0, !replacing { throw .exists(path: to) }
-        remove(partial)
+        let others = companions.map(file)
+        for file in [main] + others where access(file.target, F_OK) == 0 && !replacing { throw .exists(path: file.target) }
+        // The journal last: with it in place the copy is whole.
+        let copied = others.filter { access($0.source, F_OK) == 0 } + [main]
+        defer { for file in copied { remove(file.partial) } }
+        for file in copied { remove(file.partial) }
         let summary: Summary
-        do { summary = try copy(from, to: partial, progress) } catch {
-            remove(partial)
-            throw JournalError(error, opening: from)
-        }
-        do throws(JournalError) { try put(partial, in: to, folder: target) } catch {
-            remove(partial)
-            throw error
-        }
+        do { summary = try copy(copied, progress) } catch { throw JournalError(error, opening: main.source) }
+        for file in copied { try put(file.partial, in: file.target, folder: target) }
+        for file in others where access(file.source, F_OK) != 0 { remove(file.target) }
         return summary
+    }
+
+    private struct File {
+        let source: String
+        let target: String
+        let partial: String
     }
 
     private static func isSame(_ a: String, _ b: String) -> Bool {
@@ -57,35 +68,82 @@ public enum FolderCopy {
     /// Pages copied between two reports.
     private static let pagesPerStep: CInt = 2048
 
-    private static func copy(_ from: String, to partial: String, _ progress: (Progress) -> Void) throws -> Summary {
-        let origin = try DatabaseQueue(path: from, configuration: JournalStore.patient)
-        _ = try origin.writeWithoutTransaction { try Schema.check($0, path: from) }
-        let pageSize = try origin.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA page_size") ?? 4096 }
-        let copy = try DatabaseQueue(path: partial)
-        chmod(partial, 0o600)
-        // One read transaction from the first page to the last: commits of a hub meanwhile are not seen. It begins with the first
-        // thing that is read; without it each step would have one of its own, and every commit would begin the copy anew.
+    /// Attempts to find a moment at which nobody writes to a companion; a writer waits for the disk between two of them.
+    private static let attempts = 1_000
+
+    /// - Parameter files: the journal is the last.
+    private static func copy(_ files: [File], _ progress: (Progress) -> Void) throws -> Summary {
+        let origins = try files.map { try DatabaseQueue(path: $0.source, configuration: JournalStore.patient) }
+        let watchers = try files.dropLast().map { try DatabaseQueue(path: $0.source, configuration: JournalStore.patient) }
+        _ = try origins[files.count - 1].writeWithoutTransaction { try Schema.check($0, path: files[files.count - 1].source) }
         try withoutActuallyEscaping(progress) { progress in
-            try origin.writeWithoutTransaction { source in
-                try source.inTransaction(.deferred) {
-                    _ = try Int.fetchOne(source, sql: "SELECT count(*) FROM sqlite_master")
-                    try copy.writeWithoutTransaction { target in
-                        try source.backup(to: target, pagesPerStep: pagesPerStep) { step in
-                            progress(Progress(copiedBytes: step.completedPageCount * pageSize, totalBytes: step.totalPageCount * pageSize))
-                        }
-                    }
-                    return .commit
+            for attempt in 1...attempts {
+                let versions = try watchers.map(version)
+                let isDone = try reading(origins) { sources in
+                    // Nobody has written to the companions since, so all are as they were when the journal's transaction began.
+                    guard try watchers.map(version) == versions || attempt == attempts else { return false }
+                    try copy(sources, to: files.map(\.partial), progress)
+                    return true
                 }
+                if isDone { break }
             }
         }
-        try origin.close()
-        let (commits, pages) = try copy.writeWithoutTransaction { db in
-            // A copy is a file alone, without a log beside it.
-            try db.execute(sql: "PRAGMA journal_mode = DELETE")
-            return (try StoreCheck.check(db, path: from), try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0)
+        for queue in origins + watchers { try queue.close() }
+        var (commits, bytes): ([String: UInt64], Int) = ([:], 0)
+        for (index, file) in files.enumerated() {
+            let copy = try DatabaseQueue(path: file.partial)
+            try copy.writeWithoutTransaction { db in
+                // A copy is a file alone, without a log beside it.
+                try db.execute(sql: "PRAGMA journal_mode = DELETE")
+                if index == files.count - 1 { commits = try StoreCheck.check(db, path: file.source) } else { try StoreCheck.checkPages(db, path: file.source) }
+                bytes += try size(db)
+            }
+            try copy.close()
         }
-        try copy.close()
-        return Summary(bytes: pages * pageSize, commits: commits)
+        return Summary(bytes: bytes, commits: commits)
+    }
+
+    /// Changes with every commit of somebody else.
+    private static func version(_ queue: DatabaseQueue) throws -> Int {
+        try queue.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA data_version") ?? 0 }
+    }
+
+    private static func size(_ db: Database) throws -> Int {
+        (try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0) * (try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 4096)
+    }
+
+    /// Works within one read transaction of each, from the first page to the last: commits of a hub meanwhile are not seen. One begins
+    /// with the first thing that is read; without it each step of a copy would have one of its own, and every commit would begin
+    /// the copy anew.
+    private static func reading(_ queues: [DatabaseQueue], _ open: [Database] = [], _ work: ([Database]) throws -> Bool) throws -> Bool {
+        guard open.count < queues.count else { return try work(open) }
+        var result = false
+        try queues[open.count].writeWithoutTransaction { db in
+            try db.inTransaction(.deferred) {
+                _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master")
+                result = try reading(queues, open + [db], work)
+                return .commit
+            }
+        }
+        return result
+    }
+
+    private static func copy(_ sources: [Database], to paths: [String], _ progress: @escaping (Progress) -> Void) throws {
+        let sizes = try sources.map(size)
+        let total = sizes.reduce(0, +)
+        var before = 0
+        for (index, source) in sources.enumerated() {
+            let copy = try DatabaseQueue(path: paths[index])
+            chmod(paths[index], 0o600)
+            try copy.writeWithoutTransaction { target in
+                try source.backup(to: target, pagesPerStep: pagesPerStep) { [before] step in
+                    let copied = sizes[index] * step.completedPageCount / max(1, step.totalPageCount)
+                    progress(Progress(copiedBytes: before + copied, totalBytes: total))
+                }
+            }
+            before += sizes[index]
+            try copy.close()
+        }
     }
 
     /// Gives the copy its name when it is on disk. There is a whole database under that name at every instant: first the old

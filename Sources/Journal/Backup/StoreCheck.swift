@@ -6,8 +6,7 @@ enum StoreCheck {
     /// - Throws: `.corrupt` naming the place.
     static func check(_ db: Database, path: String) throws -> [String: UInt64] {
         func corrupt(_ place: String) -> JournalError { .corrupt(path: path, place: place) }
-        let fault = try String.fetchOne(db, sql: "PRAGMA quick_check(1)") ?? "no answer"
-        guard fault == "ok" else { throw corrupt(fault) }
+        try checkPages(db, path: path)
         // Of an earlier format: it is checked when it is upgraded.
         guard try Schema.format(of: db) == Schema.format else { return [:] }
         var commits: [String: UInt64] = [:]
@@ -23,6 +22,13 @@ enum StoreCheck {
             guard Int64.fromDatabaseValue(row[2]) == Int64(checksum) else { throw corrupt("setting \(name)\(scope.isEmpty ? "" : " of namespace \(scope)")") }
         }
         return commits
+    }
+
+    /// What any SQLite file promises.
+    /// - Throws: `.corrupt`.
+    static func checkPages(_ db: Database, path: String) throws {
+        let fault = try String.fetchOne(db, sql: "PRAGMA quick_check(1)") ?? "no answer"
+        guard fault == "ok" else { throw JournalError.corrupt(path: path, place: fault) }
     }
 
     private static func check(_ known: JournalStore.Registered, _ db: Database) throws -> UInt64 {

@@ -1,4 +1,4 @@
-import HTTPTypes
+public import HTTPTypes
 
 /// Reads HTTP/1.1 requests off one connection (RFC 9112), strictly: what could be read in two ways is refused.
 ///
@@ -53,14 +53,15 @@ public struct HTTPRequestParser: Sendable {
     private var section = HTTPFieldSection()
     private var start: RequestLine?
     private var body: HTTPBodyReader?
-    private let takesMuch: (@Sendable (HTTPTarget) -> Bool)?
+    private let bodyBytesOf: (@Sendable (HTTPTarget, HTTPFields) -> Int)?
     /// The limits of the request that is being read.
     private var bodyLimits: HTTPLimits
 
-    /// - Parameter takesMuch: which addresses take bodies of up to ``HTTPLimits/bodyBytes``; nil for all.
-    public init(limits: HTTPLimits = HTTPLimits(), takesMuch: (@Sendable (HTTPTarget) -> Bool)? = nil) {
+    /// - Parameter bodyBytes: the largest body that a request with this head may have, if less than ``HTTPLimits/bodyBytes``; asked
+    ///   before any of the body is read. Nil when addresses do not differ.
+    public init(limits: HTTPLimits = HTTPLimits(), bodyBytes: (@Sendable (HTTPTarget, HTTPFields) -> Int)? = nil) {
         self.limits = limits
-        self.takesMuch = takesMuch
+        bodyBytesOf = bodyBytes
         bodyLimits = limits
     }
 
@@ -147,7 +148,7 @@ public struct HTTPRequestParser: Sendable {
             throw .badHost
         }
         bodyLimits = limits
-        if let takesMuch, !takesMuch(start.target) { bodyLimits.bodyBytes = min(limits.bodyBytes, limits.smallBodyBytes) }
+        if let bodyBytesOf { bodyLimits.bodyBytes = min(limits.bodyBytes, bodyBytesOf(start.target, fields)) }
         let body = try HTTPBodyReader(section.framing(isHTTP10: !start.isHTTP11), bodyLimits)
         self.body = body
         state = .body

@@ -1,5 +1,6 @@
 import Crypto
 public import HTTPTypes
+import JSONTree
 
 /// The opening handshake (RFC 6455 §4), both ends. No subprotocol is ever negotiated. The one extension is permessage-deflate
 /// (RFC 7692), for those who ask for it here: the strictest of the stock clients accept none (contract §1.2).
@@ -100,5 +101,21 @@ public enum WebSocketHandshake {
         guard fields[values: .secWebSocketAccept] == [accept(for: key)] else { throw .accept }
         guard fields[.secWebSocketProtocol] == nil, let chosen = WebSocketExtension.list(fields) else { throw .negotiation }
         return try DeflateNegotiation.check(chosen, deflate)
+    }
+}
+
+extension Base64 {
+    /// Whether `text` is 16 bytes in padded base64: 22 letters of the alphabet and `==`.
+    static func isSixteenBytes(_ text: String) -> Bool {
+        let letters = Array(text.utf8)
+        return letters.count == 24 && letters[22...].allSatisfy { $0 == UInt8(ascii: "=") }
+            && letters[..<22].allSatisfy { letter in
+                switch letter {
+                case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+                    UInt8(ascii: "+"), UInt8(ascii: "/"):
+                    true
+                default: false
+                }
+            }
     }
 }

@@ -1,3 +1,4 @@
+import Accounts
 import ArgumentParser
 import Glibc
 import Journal
@@ -7,7 +8,7 @@ struct Backup: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Copy a hub's data to another folder, or back.",
         discussion: """
-            The hub may go on serving: the copy is how everything was at one moment. It is read back and compared with its \
+            The hub may go on serving: the copy is how everything was at one moment, accounts included. It is read back and compared with its \
             checksums before it counts.
 
               vigla backup --data ./data --to ./backup
@@ -35,7 +36,7 @@ struct Backup: ParsableCommand {
         let (source, target) = restore ? (from ?? "", data) : (data, to ?? "")
         let bar = ProgressBar()
         do throws(JournalError) {
-            let summary = try FolderCopy.make(from: source, to: target, replacing: replace) { bar.show($0.copiedBytes, of: $0.totalBytes) }
+            let summary = try FolderCopy.make(from: source, to: target, replacing: replace, companions: [AccountStore.fileName]) { bar.show($0.copiedBytes, of: $0.totalBytes) }
             bar.clear()
             let commits = summary.commits.sorted { $0.key < $1.key }.map { "\($0.key) up to commit \($0.value)" }.joined(separator: ", ")
             let what = commits.isEmpty ? "" : ": " + commits

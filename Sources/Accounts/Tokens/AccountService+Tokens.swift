@@ -1,0 +1,90 @@
+import Logging
+
+extension AccountService {
+    // MARK: Verifying
+
+    /// Finds out whose ID token it is: signature, claims, account and session (accounts contract §5.2). From any thread.
+    /// - Parameters:
+    ///   - leeway: seconds after its end that the token still counts.
+    ///   - done: called once: at once for a token that was good before, or is bad in itself; else on the service's queue, so that
+    ///     whatever it submits somewhere stands before what a later change of the account submits there.
+    public nonisolated func verify(
+        _ token: String, leeway: Int, _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
+    ) {
+        if let known = tokens.remembered(token, leeway: leeway) { return done(.success(known)) }
+        let checked = Result { () throws(TokenFault) in try tokens.check(token, leeway: leeway) }
+        guard case .success(let found) = checked else { return done(checked) }
+        perform { $0.admit(token, found, done) }
+    }
+
+    /// The other half: account and session.
+    private func admit(_ text: String, _ token: VerifiedToken, _ done: @Sendable (Result<VerifiedToken, TokenFault>) -> Void) {
+        do {
+            if let fault = try store.read({ try $0.fault(of: token) }) { return done(.failure(fault)) }
+        } catch {
+            logger.error("An ID token could not be checked: \(error)")
+            return done(.failure(.unavailable))
+        }
+        tokens.remember(text, token)
+        done(.success(token))
+    }
+
+    // MARK: Keys
+
+    /// The public keys of ID tokens as a JSON Web Key Set, for `/.well-known/jwks.json`.
+    public nonisolated var jwks: [UInt8] { tokens.keys.jwks }
+
+    /// The name of the key that signs.
+    public nonisolated var signingKeyID: String { tokens.keys.currentID }
+
+    /// Makes a new key, which is published and signs at once. The one before goes on verifying until its last token has run
+    /// out, and is then forgotten.
+    /// - Parameter keepsOlder: false ends all older keys now, and with them all ID tokens there are: for a key that somebody has
+    ///   got hold of. Sessions stay: their devices fetch new tokens.
+    /// - Returns: the new key's name (`kid`).
+    /// - Throws: what the store says; then nothing has changed.
+    @discardableResult
+    public func rotateSigningKey(keepsOlder: Bool = true) async throws -> String {
+        let made = try await Self.makeKey(settings.signingAlgorithm, now())
+        let now = now()
+        let ended = keepsOlder ? now - Int64(settings.signingKeyTailSeconds) * 1000 : .max
+        let stored = try store.transaction { transaction in
+            try transaction.setSigningKey(made.stored, id: made.key.verifying.id, now: now, ended: ended)
+            return try transaction.signingKeys()
+        }
+        try tokens.keys.replace(by: stored.map { try SigningKey($0) })
+        if !keepsOlder { tokens.forgetAll() }
+        logger.notice("ID tokens are signed by a new key", metadata: ["kid": "\(made.key.verifying.id)"])
+        return made.key.verifying.id
+    }
+
+    /// Takes some tenths of a second of a core, and none of the actor's.
+    @concurrent
+    private static func makeKey(_ algorithm: SignatureAlgorithm, _ now: Int64) async throws -> (stored: StoredSigningKey, key: SigningKey) {
+        let stored = try StoredSigningKey.generate(algorithm, now: now)
+        return (stored, try SigningKey(stored))
+    }
+}
+
+extension IdentityTokens {
+    /// With the keys of the store. The first start makes one; so does one with another algorithm than before. Blocks.
+    convenience init(_ store: AccountStore, _ settings: AccountSettings, now: @escaping @Sendable () -> Int64) throws {
+        var stored = try store.read { try $0.signingKeys() }
+        if stored.first(where: { $0.retiredAt == nil })?.algorithm != settings.signingAlgorithm {
+            let now = now()
+            let made = try StoredSigningKey.generate(settings.signingAlgorithm, now: now)
+            let id = try SigningKey(made).verifying.id
+            stored = try store.transaction { transaction in
+                try transaction.setSigningKey(made, id: id, now: now, ended: now - Int64(settings.signingKeyTailSeconds) * 1000)
+                return try transaction.signingKeys()
+            }
+        }
+        let keys = try SigningKeys(stored.map { try SigningKey($0) }, lifetimeSeconds: settings.signingKeyTailSeconds, now: now)
+        self.init(keys: keys, project: settings.project, limit: settings.rememberedTokens, now: now)
+    }
+}
+
+extension AccountSettings {
+    /// Seconds that a key which signs no more still verifies: as long as a token of its last moment lives.
+    var signingKeyTailSeconds: Int { tokenSeconds + tokenLeewaySeconds }
+}

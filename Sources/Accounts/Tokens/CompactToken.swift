@@ -1,0 +1,115 @@
+import Glibc
+import JSONTree
+
+/// Where the parts of a compact JWS stand in its text (RFC 7515 §7.1).
+///
+///     eyJhbGciOi… . eyJpc3MiOi… . kX4r…
+///     header        payload       signature
+///     └───── what is signed ────┘
+struct CompactToken {
+    /// Longest text that is even looked at: an SDK's tokens have about 1 KiB, and claims at most 1,000 characters.
+    static let maxBytes = 16 << 10
+
+    private let text: UnsafeRawBufferPointer
+    private let firstDot: Int
+    private let secondDot: Int
+
+    /// - Parameter text: stays valid and unchanged while the token is used.
+    init(_ text: UnsafeBufferPointer<UInt8>) throws(TokenFault) {
+        guard text.count <= Self.maxBytes else { throw .malformed }
+        self.text = UnsafeRawBufferPointer(text)
+        firstDot = Self.dot(in: self.text, from: 0)
+        secondDot = Self.dot(in: self.text, from: firstDot + 1)
+        guard firstDot > 0, secondDot > firstDot + 1, secondDot < text.count, Self.dot(in: self.text, from: secondDot + 1) == text.count
+        else { throw .malformed }
+    }
+
+    /// Where the next dot stands; the end when there is none.
+    private static func dot(in text: UnsafeRawBufferPointer, from start: Int) -> Int {
+        guard start < text.count, let base = text.baseAddress, let found = memchr(base + start, Int32(UInt8(ascii: ".")), text.count - start) else {
+            return text.count
+        }
+        return UnsafeRawPointer(found) - base
+    }
+
+    /// The header's text with the dot behind it.
+    var headerText: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: text[...firstDot]) }
+
+    var isSigned: Bool { secondDot + 1 < text.count }
+
+    func header() throws(TokenFault) -> TokenHeader {
+        guard let bytes = Base64.decodeURL(UnsafeRawBufferPointer(rebasing: text[..<firstDot])) else { throw .malformed }
+        return try TokenHeader(bytes)
+    }
+
+    /// The content; says nothing of who wrote it.
+    func unverifiedPayload() throws(TokenFault) -> [UInt8] {
+        guard let bytes = Base64.decodeURL(UnsafeRawBufferPointer(rebasing: text[(firstDot + 1)..<secondDot])) else { throw .malformed }
+        return bytes
+    }
+
+    /// The content, if the key's owner signed it.
+    func payload(by key: VerifyingKey) throws(TokenFault) -> [UInt8] {
+        guard let signature = Base64.decodeURL(UnsafeRawBufferPointer(rebasing: text[(secondDot + 1)...])) else { throw .malformed }
+        guard key.isSignature(signature, of: UnsafeRawBufferPointer(rebasing: text[..<secondDot])) else { throw .signature }
+        return try unverifiedPayload()
+    }
+}
+
+/// What a token says of its signature (RFC 7515 §4.1). Only what chooses a key; nothing in it is trusted: the algorithm is the
+/// key's, and a header that names another is refused.
+struct TokenHeader: Equatable {
+    let algorithm: String
+    let keyID: String?
+
+    init(_ bytes: [UInt8]) throws(TokenFault) {
+        let read: (algorithm: String?, keyID: String?)? = bytes.withUnsafeBytes { buffer in
+            do throws(JSONError) {
+                var reader = JSONReader(buffer)
+                var (algorithm, keyID): (String?, String?)
+                var names: Set<String> = []
+                try reader.beginObject()
+                while let name = try reader.nextName() {
+                    guard names.insert(name).inserted else { return nil }
+                    switch name {
+                    case "alg": algorithm = try reader.string()
+                    case "kid": keyID = try reader.string()
+                    // An extension that must be understood (§4.1.11); none is.
+                    case "crit": return nil
+                    default: try reader.skipValue()
+                    }
+                }
+                try reader.expectEnd()
+                return (algorithm, keyID)
+            } catch { return nil }
+        }
+        guard let read, let algorithm = read.algorithm else { throw .malformed }
+        self.algorithm = algorithm
+        keyID = read.keyID
+    }
+
+    /// Finds the key that the token names.
+    func key(in keys: some Sequence<VerifyingKey>) throws(TokenFault) -> VerifyingKey {
+        guard SignatureAlgorithm(rawValue: algorithm) != nil else { throw .algorithm }
+        guard let key = keys.first(where: { $0.id == keyID }) else { throw .unknownKey }
+        guard key.algorithm.rawValue == algorithm else { throw .algorithm }
+        return key
+    }
+}
+
+extension Node {
+    /// The claims of a token.
+    init(claims bytes: [UInt8]) throws(TokenFault) {
+        let node: Node? = bytes.withUnsafeBytes { buffer in
+            do throws(JSONError) {
+                var reader = JSONReader(buffer)
+                guard try reader.peek() == .object else { return nil }
+                let claims = try reader.claims()
+                try reader.expectEnd()
+                return claims
+            } catch { return nil }
+        }
+        guard let node else { throw .malformed }
+        self = node
+    }
+}

@@ -1,0 +1,65 @@
+import JSONTree
+import Synchronization
+
+/// Tells whose ID token it is, from any thread: signature and claims are checked where the caller is, and tokens that were good
+/// are remembered, so that the same token costs a look-up the next time.
+///
+///     token ─► remembered? ─► known key, signature, claims ─► account and session (on the service's actor) ─► remembered
+///
+/// What is remembered is only as good as the account: whoever changes one announces it (`AccountService.announce`), on the
+/// actor and behind the store's transaction. Insertions come from there as well, so that no look at an older state is remembered after a change.
+final class IdentityTokens: Sendable {
+    let keys: SigningKeys
+    private let expectations: TokenExpectations
+    private let cache: Mutex<VerifiedTokenCache>
+    /// ms since the epoch.
+    private let now: @Sendable () -> Int64
+
+    /// - Parameters:
+    ///   - project: `aud`, and part of `iss`.
+    ///   - limit: most tokens that are remembered, an even number; 0 for none.
+    init(keys: SigningKeys, project: String, limit: Int, now: @escaping @Sendable () -> Int64) {
+        self.keys = keys
+        self.now = now
+        expectations = TokenExpectations(issuers: [IdentityClaims.issuer(project)], audiences: [project])
+        cache = Mutex(VerifiedTokenCache(limit: limit))
+    }
+
+    /// A token that was good before, and still is.
+    /// - Parameter leeway: seconds after its end that it still counts.
+    /// - Returns: nil when it must be checked.
+    func remembered(_ token: String, leeway: Int) -> VerifiedToken? {
+        guard let (found, _) = cache.withLock({ $0.token(token) }) else { return nil }
+        if isLive(found, leeway) { return found }
+        cache.withLock { $0.forget(token) }
+        return nil
+    }
+
+    private func isLive(_ token: VerifiedToken, _ leeway: Int) -> Bool { now() / 1000 < token.expires.addingClamped(Int64(leeway)) }
+
+    /// Checks a token of this service, but for its account and its session (accounts contract §5.2).
+    /// - Parameter leeway: seconds after its end that it still counts.
+    func check(_ token: String, leeway: Int) throws(TokenFault) -> VerifiedToken {
+        let claims = try Node(claims: try keys.payload(of: token))
+        try expectations.check(claims, now: now() / 1000, leeway: leeway)
+        return try VerifiedToken(claims, isOwn: true)
+    }
+
+    /// Whether this service is named as the issuer; says nothing of the signature.
+    func isNamed(by issuer: String) -> Bool { expectations.issuers[0] == issuer }
+
+    /// Keeps a token that is good in every respect. On the service's actor, in the same step that looked at the account.
+    func remember(_ text: String, _ token: VerifiedToken) {
+        // The lock is left before what is dropped is freed.
+        _ = cache.withLock { $0.insert(text, token) }
+    }
+
+    /// The account changed, or one of its sessions is over: its tokens are looked at again. On the service's actor.
+    func forget(uid: String) { cache.withLock { $0.forget(uid: uid) } }
+
+    /// The keys changed.
+    func forgetAll() { _ = cache.withLock { $0.removeAll() } }
+
+    /// Tokens that are remembered.
+    var rememberedCount: Int { cache.withLock { $0.count } }
+}

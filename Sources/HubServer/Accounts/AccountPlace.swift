@@ -1,0 +1,49 @@
+import JSONTree
+
+/// A place of the tree that belongs to one account, such as `/users/$uid`, and is removed with it.
+public struct AccountPlace: Sendable, Hashable, CustomStringConvertible {
+    /// Nil stands for the account's id.
+    private let keys: [Key?]
+
+    private static let wildcard = "$uid"
+
+    /// Reads `/users/$uid`.
+    /// - Throws: `Fault` for a path without `$uid`, which would be everybody's, and for what is no path.
+    public init(parsing text: String) throws(Fault) {
+        let segments = text.split(separator: "/")
+        guard segments.contains(Substring(Self.wildcard)) else { throw .everybodys }
+        guard segments.count <= Path.maxDepth else { throw .tooDeep }
+        var keys: [Key?] = []
+        for segment in segments {
+            let key = segment == Self.wildcard ? nil : Key(String(segment))
+            if let key, !key.isValid { throw .noKey(String(segment.prefix(64))) }
+            keys.append(key)
+        }
+        self.keys = keys
+    }
+
+    /// The place of one account; nil when its id can be no key, so that nothing is there.
+    func path(of uid: String) -> Path? {
+        let own = Key(uid)
+        return own.isValid ? Path(keys.map { $0 ?? own }) : nil
+    }
+
+    /// Whether one lies within the other: they could not be removed in one write, and need not be.
+    public func overlaps(_ other: AccountPlace) -> Bool { zip(keys, other.keys).allSatisfy { $0 == $1 || $0 == nil || $1 == nil } }
+
+    public var description: String { keys.map { "/" + ($0?.string ?? Self.wildcard) }.joined() }
+
+    /// Why a text is no place of an account.
+    public enum Fault: Error, CustomStringConvertible {
+        case everybodys, tooDeep
+        case noKey(String)
+
+        public var description: String {
+            switch self {
+            case .everybodys: "there is no $uid in it, so the place is not one account's; write /users/$uid"
+            case .tooDeep: "a path has at most \(Path.maxDepth) keys"
+            case .noKey(let text): "\"\(text)\" cannot be a key"
+            }
+        }
+    }
+}

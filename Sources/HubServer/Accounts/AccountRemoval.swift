@@ -1,0 +1,72 @@
+import Accounts
+import DispatchNet
+import HubEngine
+import JSONTree
+import Logging
+
+/// Removes the places of deleted accounts from the database, those of one account in one commit.
+///
+///     account deleted, and noted as owed, in one transaction ─► commit ─► durable ─► no longer owed
+///                                                                 └─ refused: again in a second
+///
+/// What is owed when the process ends is done by the next one.
+final class AccountRemoval: Sendable {
+    private let places: [AccountPlace]
+    private let database: Database
+    private let home: Lane
+    private let accounts: AccountService
+    private let logger: Logger
+
+    /// Until the next attempt when the disk refuses.
+    private static let pauseMs = 1_000
+
+    init(_ places: [AccountPlace], database: Database, lane: Lane, accounts: AccountService, logger: Logger) {
+        self.places = places
+        self.database = database
+        home = lane
+        self.accounts = accounts
+        self.logger = logger
+    }
+
+    /// What the process before has left.
+    func resume() {
+        accounts.perform { [self] accounts in
+            for uid in accounts.owedRemovals() { remove(uid) }
+        }
+    }
+
+    /// Removes what one account had. From any thread.
+    func remove(_ uid: String) {
+        let writes = places.compactMap { $0.path(of: uid) }.map { TreeWrite($0, WriteValue(.null)) }
+        guard !writes.isEmpty else { return finish(uid) }
+        let writer = Writer(lane: home.index) { [self] isStored in
+            if isStored { return finish(uid) }
+            _ = home.loop.schedule(afterMs: Self.pauseMs, everyMs: nil) { [self] in remove(uid) }
+        }
+        database.submit(.exchange(Exchange(.root, .write(writes))), from: writer)
+    }
+
+    private func finish(_ uid: String) {
+        accounts.perform { [logger] accounts in
+            accounts.removalDone(uid)
+            logger.info("data of a deleted account is removed", metadata: ["uid": "\(uid.prefix(128))"])
+        }
+    }
+
+    /// The hub itself as a client of its database.
+    private final class Writer: Client, @unchecked Sendable {
+        // Sendable: constant.
+        private let done: @Sendable (Bool) -> Void
+
+        init(lane: Int, _ done: @escaping @Sendable (Bool) -> Void) {
+            self.done = done
+            super.init(lane: lane, dialect: .rest, identity: .admin)
+        }
+
+        override func replied(_ reply: Reply) {
+            if case .exchanged = reply { done(true) } else { done(false) }
+        }
+
+        override func dismissed() { done(false) }
+    }
+}

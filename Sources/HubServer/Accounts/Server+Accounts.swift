@@ -1,0 +1,116 @@
+import Accounts
+import DispatchNet
+import HTTPTypes
+import HubEngine
+import Logging
+import Synchronization
+import WireProtocols
+
+/// Accounts over HTTP: what the stock Auth SDKs, OAuth 2 clients and the pages behind mailed links ask for (accounts contract §1, §2).
+/// The first segment of their paths can name no data.
+///
+///     request ─► origin ─► AccountService.answer, on its own queue ─► CORS ─► the connection's loop
+extension Server {
+    private static let accountRoots: Set<String> = [
+        "identitytoolkit.googleapis.com", "securetoken.googleapis.com", "www.googleapis.com", "emulator", ".account", ".oauth", ".well-known",
+    ]
+
+    static func isAccounts(_ target: HTTPTarget) -> Bool {
+        guard let first = target.segments.first, accountRoots.contains(first) else { return false }
+        // The only one of them that can be a key: `/emulator/….json` is data.
+        return first != "emulator" || !RESTRequest.isMeant(by: target)
+    }
+
+    /// Whether an administrator sends many accounts at once.
+    static func isImport(_ target: HTTPTarget) -> Bool {
+        guard let last = target.segments.last else { return false }
+        return last == "uploadAccount" || last.hasSuffix("accounts:batchCreate")
+    }
+
+    /// The token of an `Authorization: Bearer` field.
+    static func bearer(_ fields: HTTPFields) -> String? {
+        guard let value = fields[.authorization], value.utf8.count > 7, value.prefix(7).lowercased() == "bearer " else { return nil }
+        return String(value.dropFirst(7))
+    }
+
+    func account(_ request: HTTPInboundRequest, _ connection: Connection) -> Route {
+        guard let accounts else { return .response(nothingHere(request)) }
+        // Pages are opened from mails and post to themselves without saying where they are; what they may do is in their link. Keys are
+        // everybody's to read.
+        let second = request.target.segments.dropFirst().first
+        let isPublic = second == "action" || request.target.segments.first == ".well-known"
+        guard isPublic || origins.permits(request) else { return .response(forbiddenOrigin(request)) }
+        let shared = CORS(request)
+        if request.method == .options {
+            return .response(HTTPResponseEncoder.response(.noContent, fields: shared.preflight, keepsAlive: request.keepsAlive))
+        }
+        let isHead = request.method == .head
+        return .pending { [self] answer in
+            guard accountRequests.add(1, ordering: .relaxed).newValue <= settings.limits.accountRequests else {
+                accountRequests.subtract(1, ordering: .relaxed)
+                // No JSON: the SDKs would sign their user out (accounts contract §3.3).
+                return answer.send(.serviceUnavailable, shared.added(to: [.contentType: "text/plain", .retryAfter: "1"]), Array("Too much is asked at the moment. Try again later.\n".utf8))
+            }
+            let peer = connection.remoteAddress.host
+            accounts.perform { [self] accounts in
+                let made = await accounts.answer(request, peer: peer)
+                accountRequests.subtract(1, ordering: .relaxed)
+                answer.send(made.status, shared.added(to: made.fields), made.body, isHead: isHead)
+            }
+        }
+    }
+
+    /// From now on changes of accounts have their effects, and what the process before owed is done.
+    func watch(_ accounts: AccountService, _ database: Database) {
+        let removal = AccountRemoval(settings.accountData, database: database, lane: lanes[0], accounts: accounts, logger: logger)
+        let effects = AccountEffects(lanes, removal)
+        accounts.whenChanged { effects.happened($0) }
+        removal.resume()
+    }
+
+    /// After what was asked before.
+    func close(_ accounts: AccountService, _ done: @escaping @Sendable () -> Void) {
+        accounts.whenChanged(nil)
+        accounts.perform { [logger] accounts in
+            do { try accounts.close() } catch { logger.error("the accounts could not be closed", metadata: ["reason": "\(error)"]) }
+            done()
+        }
+    }
+
+    /// Notes that a credential is about to be checked; nil when no account can be meant. On the lane's loop.
+    func beginSignIn(_ credential: String?, _ lane: Lane) -> SignIn? {
+        guard accounts != nil, let credential else { return nil }
+        return lane.signIns.begin(credential)
+    }
+}
+
+/// Lets pages of other origins read answers (Fetch §3.2). There are no cookies, so a page can do no more than a program could.
+struct CORS {
+    private let origin: String?
+    private let headers: String?
+    private let asksPrivateNetwork: Bool
+
+    private static let privateNetwork = (asks: "access-control-request-private-network", allows: HTTPField.Name("Access-Control-Allow-Private-Network"))
+
+    init(_ request: HTTPInboundRequest) {
+        origin = request.fields[.origin]
+        headers = request.fields[.accessControlRequestHeaders]
+        asksPrivateNetwork = request.fields.contains { $0.name.canonicalName == Self.privateNetwork.asks && $0.value.lowercased() == "true" }
+    }
+
+    /// For errors as well, or a page would see nothing but that something failed.
+    func added(to fields: HTTPFields) -> HTTPFields {
+        var fields = fields
+        fields[.vary] = "Origin"
+        if let origin { fields[.accessControlAllowOrigin] = origin }
+        return fields
+    }
+
+    /// The answer to a browser that asks whether a page may ask.
+    var preflight: HTTPFields {
+        var fields = added(to: [.accessControlAllowMethods: "GET, HEAD, PUT, PATCH, POST, DELETE", .accessControlMaxAge: "600"])
+        if let headers { fields[.accessControlAllowHeaders] = headers }
+        if asksPrivateNetwork, let allows = Self.privateNetwork.allows { fields[allows] = "true" }
+        return fields
+    }
+}

@@ -1,0 +1,103 @@
+import Crypto
+import Foundation
+import JSONTree
+import Logging
+import Synchronization
+
+@testable import Accounts
+
+/// A clock that goes when the test says so.
+final class FakeClock: Sendable {
+    private let ms: Mutex<Int64>
+
+    /// - Parameter seconds: since the epoch.
+    init(_ seconds: Int64 = 1_790_000_000) { ms = Mutex(seconds * 1000) }
+
+    var now: @Sendable () -> Int64 { { self.ms.withLock { $0 } } }
+    var seconds: Int64 { now() / 1000 }
+
+    func advance(seconds: Int64) { ms.withLock { $0 += seconds * 1000 } }
+}
+
+/// Keys that are made once for the whole run: RSA takes its time.
+enum TokenKeys {
+    static let rsa: [SigningKey] = (0..<2).map { _ in made(.rs256) }
+    static let p256: [SigningKey] = (0..<2).map { _ in made(.es256) }
+
+    static func made(_ algorithm: SignatureAlgorithm) -> SigningKey {
+        do { return try SigningKey(StoredSigningKey.generate(algorithm, now: 0)) } catch { fatalError("\(error)") }
+    }
+}
+
+/// A service in memory with one signed-in account.
+struct TokenFixture {
+    let clock = FakeClock()
+    let service: AccountService
+
+    init(folder: String? = nil, _ change: (inout AccountSettings) -> Void = { _ in }) throws {
+        var settings = AccountSettings()
+        settings.project = "demo-app"
+        settings.signingAlgorithm = .es256
+        change(&settings)
+        service = try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now)
+    }
+
+    /// Adds an account with a session `s-UID`.
+    func signIn(_ uid: String) async throws {
+        let now = clock.now()
+        try await service.step { service in
+            try service.store.transaction { transaction in
+                let account = Account(id: uid, createdAt: now)
+                try transaction.save(account)
+                try transaction.add(
+                    AccountSession(id: "s-" + uid, uid: uid, provider: "password", claims: nil, authTime: now / 1000, now: now, userAgent: nil, peer: nil),
+                    tokenHash: Array(uid.utf8))
+            }
+        }
+    }
+
+    /// Changes an account and says so.
+    func change(_ uid: String, _ change: @Sendable (inout Account) -> Void) async throws {
+        try await service.step { service in
+            try service.store.transaction { transaction in
+                guard var account = try transaction.account(.id(uid)) else { return }
+                change(&account)
+                try transaction.save(account)
+            }
+            service.announce(AccountChange(uid, .revoked))
+        }
+    }
+
+    func claims(_ uid: String) -> IdentityClaims {
+        IdentityClaims(
+            uid: uid, provider: "password", sessionID: "s-" + uid, authTime: clock.seconds, issuedAt: clock.seconds, expires: clock.seconds + 3600)
+    }
+
+    func token(_ uid: String) throws -> String { try service.tokens.keys.sign(claims(uid).payload(project: "demo-app")) }
+
+    func verify(_ token: String, leeway: Int = 0) async -> Result<VerifiedToken, TokenFault> {
+        await withCheckedContinuation { continuation in service.verify(token, leeway: leeway) { continuation.resume(returning: $0) } }
+    }
+
+    func fault(_ token: String, leeway: Int = 0) async -> TokenFault? {
+        if case .failure(let fault) = await verify(token, leeway: leeway) { fault } else { nil }
+    }
+}
+
+extension AccountService {
+    /// Runs a step on the service's queue.
+    func step<T: Sendable>(_ step: @Sendable (isolated AccountService) throws -> T) throws -> T { try step(self) }
+}
+
+/// A compact token of any parts.
+func compact(_ header: String, _ payload: String, _ signature: [UInt8] = []) -> String {
+    [Base64.encodeURL(header.utf8), Base64.encodeURL(payload.utf8), Base64.encodeURL(signature)].joined(separator: ".")
+}
+
+extension String {
+    /// The parts of a compact token.
+    var tokenParts: [String] { split(separator: ".", omittingEmptySubsequences: false).map(String.init) }
+
+    /// A part of a compact token as JSON.
+    func tokenJSON(_ part: Int) throws -> JSONValue { try JSONValue(Base64.decodeURL(tokenParts[part]) ?? []) }
+}

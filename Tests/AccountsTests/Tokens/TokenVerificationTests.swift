@@ -1,0 +1,166 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import JSONTree
+import Testing
+
+@testable import Accounts
+
+/// What is accepted as an ID token (accounts contract §5.2).
+struct TokenVerificationTests {
+    @Test(arguments: SignatureAlgorithm.allCases)
+    func token_of_a_signed_in_account_is_accepted(_ algorithm: SignatureAlgorithm) async throws {
+        let fixture = try TokenFixture { $0.signingAlgorithm = algorithm }
+        try await fixture.signIn("ana")
+        let token = try fixture.token("ana")
+        for _ in 0..<2 {
+            let found = try await fixture.verify(token).get()
+            #expect(found.uid == "ana" && found.sessionID == "s-ana" && found.provider == "password" && found.isOwn)
+            #expect(found.issuedAt == fixture.clock.seconds && found.expires == found.issuedAt + 3600 && found.authTime == found.issuedAt)
+            #expect(found.auth.child("uid") == "ana" && found.auth.child("provider") == "password")
+            #expect(found.auth.child("token").child("firebase").child("sign_in_provider") == "password")
+        }
+    }
+
+    @Test func check28_token_that_this_service_did_not_sign_is_refused() async throws {
+        let fixture = try TokenFixture { $0.signingAlgorithm = .rs256 }
+        try await fixture.signIn("ana")
+        let good = try fixture.token("ana")
+        #expect(await fixture.fault(good) == nil)
+        let parts = good.tokenParts
+        let payload = String(decoding: try #require(Base64.decodeURL(parts[1])), as: UTF8.self)
+        let kid = fixture.service.signingKeyID
+
+        // No signature, or the word that says so.
+        #expect(await fixture.fault(compact(#"{"alg":"none","typ":"JWT"}"#, payload)) == .algorithm)
+        #expect(await fixture.fault(compact(#"{"alg":"None","kid":"\#(kid)"}"#, payload, Array("x".utf8))) == .algorithm)
+        #expect(await fixture.fault("\(parts[0]).\(parts[1]).") == .signature)
+        #expect(await fixture.fault("\(parts[0]).\(parts[1])") == .malformed)
+        // Somebody else's name in the same signature.
+        let changed = payload.replacingOccurrences(of: "ana", with: "bob")
+        #expect(await fixture.fault("\(parts[0]).\(Base64.encodeURL(changed.utf8)).\(parts[2])") == .signature)
+        // A signature by the public key, taken as a shared secret in each of its forms.
+        let jwks = fixture.service.jwks
+        let n = try #require(try JSONValue(jwks)["keys"]?.elements?.first?["n"]?.string)
+        let publicKey = try _RSA.Signing.PublicKey(n: try #require(Base64.decodeURL(n)), e: [1, 0, 1] as [UInt8])
+        let secrets: [[UInt8]] = [
+            Array(publicKey.pemRepresentation.utf8), [UInt8](publicKey.derRepresentation), Array(publicKey.pkcs1PEMRepresentation.utf8),
+            try #require(Base64.decodeURL(n)), jwks, [],
+        ]
+        for secret in secrets {
+            let head = "\(Base64.encodeURL(#"{"alg":"HS256","kid":"\#(kid)","typ":"JWT"}"#.utf8)).\(parts[1])"
+            let mac = Array(HMAC<SHA256>.authenticationCode(for: Data(head.utf8), using: SymmetricKey(data: secret)))
+            #expect(await fixture.fault("\(head).\(Base64.encodeURL(mac))") == .algorithm)
+            // The same behind our own header.
+            let ours = "\(parts[0]).\(parts[1])"
+            let other = Array(HMAC<SHA256>.authenticationCode(for: Data(ours.utf8), using: SymmetricKey(data: secret)))
+            #expect(await fixture.fault("\(ours).\(Base64.encodeURL(other))") == .signature)
+        }
+        // Another key, under its own name and under ours.
+        let stranger = try SigningKeys([TokenKeys.rsa[0]], lifetimeSeconds: 1, now: fixture.clock.now)
+        let foreign = try stranger.sign(Array(payload.utf8))
+        #expect(await fixture.fault(foreign) == .unknownKey)
+        #expect(await fixture.fault("\(parts[0]).\(foreign.tokenParts[1]).\(foreign.tokenParts[2])") == .signature)
+        // An algorithm that is known, but not that key's.
+        #expect(await fixture.fault(compact(#"{"alg":"ES256","kid":"\#(kid)"}"#, payload, [UInt8](repeating: 1, count: 64))) == .algorithm)
+        // Without a key's name, or with something that must be understood.
+        #expect(await fixture.fault(compact(#"{"alg":"RS256"}"#, payload, [1])) == .unknownKey)
+        #expect(await fixture.fault(compact(#"{"alg":"RS256","kid":"\#(kid)","crit":["b64"],"b64":false}"#, payload, [1])) == .malformed)
+        for fault in [TokenFault.algorithm, .malformed, .signature, .unknownKey, .audience, .issuer, .expired, .notYetValid, .subject] {
+            #expect(fault.idTokenError == AccountError("INVALID_ID_TOKEN"))
+        }
+    }
+
+    /// Each is signed properly; only what it says is wrong.
+    @Test func claims_that_do_not_fit_are_refused_whoever_signed_them() async throws {
+        let fixture = try TokenFixture()
+        try await fixture.signIn("ana")
+        let now = fixture.clock.seconds
+        func fault(_ change: (inout [String: JSONValue]) -> Void) async throws -> TokenFault? {
+            var claims: [String: JSONValue] = [
+                "iss": "https://securetoken.google.com/demo-app", "aud": "demo-app", "sub": "ana", "user_id": "ana", "iat": .int(now), "auth_time": .int(now),
+                "exp": .int(now + 3600), "sid": "s-ana", "firebase": ["sign_in_provider": "password"],
+            ]
+            change(&claims)
+            let payload = JSONValue.object(claims.map { .init($0.key, $0.value) }).bytes
+            return await fixture.fault(try fixture.service.tokens.keys.sign(payload))
+        }
+        #expect(try await fault { _ in } == nil)
+        #expect(try await fault { $0["aud"] = "other-app" } == .audience)
+        #expect(try await fault { $0["aud"] = nil } == .audience)
+        #expect(try await fault { $0["aud"] = ["demo-app", "other-app"] } == .audience)
+        #expect(try await fault { $0["aud"] = 1 } == .audience)
+        #expect(try await fault { $0["iss"] = "https://securetoken.google.com/other-app" } == .issuer)
+        #expect(try await fault { $0["iss"] = "https://securetoken.google.com/demo-app/" } == .issuer)
+        #expect(try await fault { $0["iss"] = nil } == .issuer)
+        #expect(try await fault { $0["exp"] = .int(now) } == .expired)
+        #expect(try await fault { $0["exp"] = .int(now + 1) } == nil)
+        #expect(try await fault { $0["exp"] = nil } == .expired)
+        #expect(try await fault { $0["exp"] = "9999999999" } == .expired)
+        #expect(try await fault { $0["exp"] = .int(.max) } == nil)
+        #expect(try await fault { $0["exp"] = .double(1e300) } == .expired)
+        #expect(try await fault { $0["iat"] = .int(now + 60) } == nil)
+        #expect(try await fault { $0["iat"] = .int(now + 61) } == .notYetValid)
+        #expect(try await fault { $0["auth_time"] = .int(now + 61) } == .notYetValid)
+        #expect(try await fault { $0["nbf"] = .int(now + 61) } == .notYetValid)
+        #expect(try await fault { $0["iat"] = "soon" } == .notYetValid)
+        #expect(try await fault { $0["sub"] = nil } == .subject)
+        #expect(try await fault { $0["sub"] = "" } == .subject)
+        #expect(try await fault { $0["sub"] = 7 } == .subject)
+        #expect(try await fault { $0["sub"] = .string(String(repeating: "é", count: 128)) } == .noAccount)
+        #expect(try await fault { $0["sub"] = .string(String(repeating: "a", count: 129)) } == .subject)
+        // A session that is another's, or none.
+        #expect(try await fault { $0["sid"] = nil } == .revoked)
+        #expect(try await fault { $0["sid"] = "s-bob" } == .revoked)
+    }
+
+    @Test func leeway_counts_from_the_end_and_each_time_anew() async throws {
+        let fixture = try TokenFixture()
+        try await fixture.signIn("ana")
+        let token = try fixture.token("ana")
+        #expect(await fixture.fault(token) == nil)
+        fixture.clock.advance(seconds: 3600)
+        #expect(await fixture.fault(token, leeway: 0) == .expired)
+        #expect(await fixture.fault(token, leeway: 300) == nil)
+        #expect(await fixture.fault(token, leeway: 0) == .expired)
+        fixture.clock.advance(seconds: 299)
+        #expect(await fixture.fault(token, leeway: 300) == nil)
+        fixture.clock.advance(seconds: 1)
+        #expect(await fixture.fault(token, leeway: 300) == .expired)
+    }
+
+    @Test func check35_token_older_than_the_revocation_is_refused_at_once() async throws {
+        let fixture = try TokenFixture()
+        try await fixture.signIn("ana")
+        try await fixture.signIn("bob")
+        let (before, other) = (try fixture.token("ana"), try fixture.token("bob"))
+        #expect(await fixture.fault(before) == nil)
+        #expect(await fixture.fault(other) == nil)
+        fixture.clock.advance(seconds: 5)
+        let now = fixture.clock.seconds
+        try await fixture.change("ana") { $0.validSince = now }
+        #expect(await fixture.fault(before) == .revoked)
+        #expect(TokenFault.revoked.idTokenError == AccountError("TOKEN_EXPIRED"))
+        #expect(await fixture.fault(try fixture.token("ana")) == nil)
+        #expect(await fixture.fault(other) == nil)
+    }
+
+    @Test func token_ends_with_its_session_its_account_and_its_owner() async throws {
+        let fixture = try TokenFixture()
+        for uid in ["ana", "bob", "eve"] { try await fixture.signIn(uid) }
+        let (ana, bob, eve) = (try fixture.token("ana"), try fixture.token("bob"), try fixture.token("eve"))
+        for token in [ana, bob, eve] { #expect(await fixture.fault(token) == nil) }
+        try await fixture.service.step { service in
+            _ = try service.store.transaction { try $0.endSession("s-ana") }
+            service.announce(AccountChange("ana", .sessionEnded("s-ana")))
+        }
+        #expect(await fixture.fault(ana) == .revoked)
+        try await fixture.change("bob") { $0.isDisabled = true }
+        #expect(await fixture.fault(bob) == .disabled)
+        try await fixture.service.step { service in
+            _ = try service.store.transaction { try $0.deleteAccount("eve", at: 0) }
+            service.announce(AccountChange("eve", .deleted))
+        }
+        #expect(await fixture.fault(eve) == .noAccount)
+    }
+}

@@ -1,0 +1,157 @@
+import Dispatch
+import DispatchNet
+import Glibc
+import HubEngine
+import JSONTree
+import Testing
+@testable import Accounts
+@testable import HubServer
+
+/// What changes of accounts do to those who are connected (accounts contract §15).
+@Suite struct AccountEffectsChecks {
+    private static let revoked = #"ac {"s":"expired_token","d":"Auth token is expired."}"#
+
+    /// Whoever a signed token names.
+    private static func identity(_ token: String) -> Result<Identity, Failure> {
+        guard let claims = TokenParts.claims(of: token) else { return .failure(Credentials.badToken) }
+        return .success(Identity(uid: claims.child("sub"), provider: "password", claims: claims))
+    }
+
+    private func server(gate: Gate? = nil, _ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
+        try TestServer {
+            $0.accounts = AccountSettings()
+            $0.tokens = ManualVerifier(gate: gate, Self.identity)
+            configure(&$0)
+        }
+    }
+
+    /// As the service does behind a transaction; comes back when every lane has heard of it.
+    private func change(_ server: TestServer, _ uid: String, _ kind: AccountChange.Kind) throws {
+        let accounts = try #require(server.server.accounts)
+        let told = DispatchSemaphore(value: 0)
+        accounts.perform { accounts in
+            accounts.announce(AccountChange(uid, kind))
+            told.signal()
+        }
+        told.wait()
+        _ = server.server.signIns()
+    }
+
+    private func signIn(_ peer: Peer, _ uid: String, session: String? = nil) throws {
+        #expect(try peer.ask("auth", #"{"cred":"\#(Token.signed(uid, session: session))"}"#).last?.hasPrefix("ok") == true)
+    }
+
+    @Test func changedAccount_losesItsSessions_inEveryNamespaceAndProtocol_andNobodyElseDoes() throws {
+        for kind in [AccountChange.Kind.disabled, .deleted, .revoked, .claimsChanged] {
+            let server = try server()
+            let (ana, elsewhere, bo) = (try Peer(server), try Peer(server, "v=5&ns=other"), try Peer(server))
+            let polling = try LongPollPeer(server)
+            let stream = try RESTPeer(server)
+            let observer = try TestSocket(port: server.port)
+            try signIn(ana, "ana")
+            try signIn(elsewhere, "ana")
+            try signIn(bo, "bo")
+            try polling.poll(#"{"t":"d","d":{"r":1,"a":"auth","b":{"cred":"\#(Token.signed("ana"))"}}}"#)
+            #expect(try polling.messages(1).last?.node(at: "d/b/s") == "ok")
+            try stream.stream("/a.json?auth=\(Token.signed("ana"))")
+            #expect(try stream.event() == #"put {"path":"/","data":null}"#)
+            try observer.upgrade("/.observe?ns=test")
+            try observer.sendText(#"{"id":1,"op":"auth","token":"\#(Token.signed("ana"))"}"#)
+            #expect(try observer.text().contains(#""uid":"ana""#))
+
+            try polling.hold()
+            try change(server, "ana", kind)
+            #expect(try ana.line() == Self.revoked && elsewhere.line() == Self.revoked)
+            _ = try (ana.socket.closeCode(), elsewhere.socket.closeCode())
+            while polling.closed == nil { try polling.poll() }
+            #expect(polling.heard.last?.node(at: "d/a") == "ac")
+            #expect(try stream.event() == "auth_revoked credential is no longer valid")
+            #expect(try stream.event() == nil)
+            #expect(try observer.text().contains("invalid_token"))
+            _ = try observer.closeCode()
+            #expect(try bo.put("/b", "1") == ["ok \"\""])
+        }
+    }
+
+    @Test func endedSession_endsItsOwnConnectionsOnly() throws {
+        let server = try server()
+        let (one, two) = (try Peer(server), try Peer(server))
+        try signIn(one, "ana", session: "s1")
+        try signIn(two, "ana", session: "s2")
+        try change(server, "ana", .sessionEnded("s1"))
+        #expect(try one.line() == Self.revoked)
+        #expect(try two.put("/a", "1") == ["ok \"\""])
+    }
+
+    @Test func whoSignedOut_orBecameSomebodyElse_isLeftAlone() throws {
+        let server = try server()
+        let (out, other) = (try Peer(server), try Peer(server))
+        try signIn(out, "ana")
+        #expect(try out.ask("unauth", "{}") == ["ok \"\""])
+        try signIn(other, "ana")
+        try signIn(other, "bo")
+        try change(server, "ana", .disabled)
+        #expect(try out.put("/a", "1") == ["ok \"\""] && other.put("/b", "1") == ["ok \"\""])
+        try change(server, "bo", .disabled)
+        #expect(try other.line() == Self.revoked)
+    }
+
+    /// The check has begun before the change and answers after it: what it had seen may be from before.
+    @Test func changeDuringACheck_isNotMissed() throws {
+        let gate = Gate()
+        let server = try server(gate: gate)
+        let (peer, stream) = (try Peer(server), try RESTPeer(server))
+        let asked = try peer.send("auth", #"{"cred":"\#(Token.signed("ana"))"}"#)
+        try stream.send("GET", "/a.json?auth=\(Token.signed("ana"))", "", ["Accept: text/event-stream"])
+        #expect(asked == 1)
+        // Both have begun: they are noted before they are checked.
+        while server.server.signIns() < 2 { sched_yield() }
+        try change(server, "ana", .disabled)
+        gate.open()
+        #expect(try peer.line() == "expired_token Auth token is expired.")
+        #expect(try stream.socket.response().status == 401)
+        #expect(server.server.signIns() == 0)
+    }
+
+    @Test func signIns_areForgottenWithTheirConnections() throws {
+        let server = try server()
+        do {
+            let (peer, stream) = (try Peer(server), try RESTPeer(server))
+            try signIn(peer, "ana")
+            try signIn(peer, "ana")
+            try stream.stream("/a.json?auth=\(Token.signed("bo"))")
+            #expect(try stream.event() != nil)
+            #expect(try stream.socket.server?.metric(#"vigla_sessions{protocol="stream"}"#) == 1)
+            #expect(server.server.signIns() == 2)
+        }
+        while server.server.signIns() > 0 { sched_yield() }
+    }
+}
+
+extension Server {
+    /// Sign-ins of all lanes, behind what they were told before.
+    func signIns() -> Int {
+        lanes.reduce(0) { sum, lane in
+            let counted = Box<Int>()
+            lane.loop.execute { counted.put(lane.signIns.count) }
+            return sum + counted.take()
+        }
+    }
+}
+
+/// A value from one thread to another.
+private final class Box<Value>: @unchecked Sendable {
+    // because `full` orders the one write before the one read.
+    private var value: Value?
+    private let full = DispatchSemaphore(value: 0)
+
+    func put(_ value: Value) {
+        self.value = value
+        full.signal()
+    }
+
+    func take() -> Value {
+        full.wait()
+        return value!
+    }
+}

@@ -1,0 +1,156 @@
+import Dispatch
+import Foundation
+import HubEngine
+import JSONTree
+import Logging
+import SecurityRules
+import Synchronization
+import Testing
+@testable import Accounts
+@testable import HubServer
+
+/// What a deleted account leaves behind goes with it.
+@Suite struct AccountRemovalChecks {
+    private func server(folder: String? = nil, places: [String]) throws -> TestServer {
+        let data = try places.map { try AccountPlace(parsing: $0) }
+        return try TestServer {
+            $0.accounts = AccountSettings()
+            $0.accountData = data
+            $0.dataFolder = folder
+            $0.namespace = "test"
+        }
+    }
+
+    private func accounts<Result: Sendable>(_ server: TestServer, _ work: @escaping @Sendable (isolated AccountService) throws -> Result) throws -> Result {
+        let service = try #require(server.server.accounts)
+        let result = Mutex<Swift.Result<Result, any Error>?>(nil)
+        let done = DispatchSemaphore(value: 0)
+        service.perform { service in
+            let made = Swift.Result { try work(service) }
+            result.withLock { $0 = made }
+            done.signal()
+        }
+        done.wait()
+        return try #require(result.withLock { $0 }).get()
+    }
+
+    private func add(_ uid: String, to server: TestServer) throws {
+        try accounts(server) { service in try service.store.transaction { try $0.save(Account(id: uid, createdAt: 1)) } }
+    }
+
+    /// As the service does it.
+    private func delete(_ uid: String, from server: TestServer, announcing: Bool = true) throws {
+        let wasThere = try accounts(server) { service in
+            let wasThere = try service.store.transaction { try $0.deleteAccount(uid, at: 0) }
+            if announcing { service.announce(AccountChange(uid, .deleted)) }
+            return wasThere
+        }
+        #expect(wasThere)
+    }
+
+    private func owed(_ server: TestServer) throws -> [String] { try accounts(server) { $0.owedRemovals() } }
+
+    @Test func placesOfADeletedAccount_goInOneCommit_behindWhatItsSessionsLeave() throws {
+        let server = try server(places: ["/users/$uid", "/presence/$uid", "/rooms/one/members/$uid"])
+        try add("ana", to: server)
+        let owner = try Peer(server)
+        try owner.signInAsOwner()
+        try owner.put("/", #"{"users":{"ana":{"name":"Ana"},"bo":1},"presence":{"ana":true,"bo":true},"rooms":{"one":{"members":{"ana":1,"bo":1}}},"x":"ana"}"#)
+        let ana = try Peer(server)
+        try ana.signIn("ana")
+        try ana.ask("o", #"{"p":"/presence/ana","d":"left"}"#)
+        try owner.listen("/")
+        try delete("ana", from: server)
+        #expect(try ana.line().hasPrefix("ac "))
+        #expect(try owner.line() == #"d presence/ana "left""#, "with the rights that it had, before its places go")
+        #expect(try owner.line() == #"m  {"users/ana":null,"presence/ana":null,"rooms/one/members/ana":null}"#)
+        #expect(try owner.get("/") == #"ok {"presence":{"bo":true},"rooms":{"one":{"members":{"bo":1}}},"users":{"bo":1},"x":"ana"}"#)
+        while try !owed(server).isEmpty { sched_yield() }
+    }
+
+    @Test func withoutPlaces_nothingIsTouchedAndNothingOwed() throws {
+        let server = try server(places: [])
+        try add("ana", to: server)
+        let owner = try Peer(server)
+        try owner.signInAsOwner()
+        try owner.put("/users/ana", "1")
+        try delete("ana", from: server)
+        while try !owed(server).isEmpty { sched_yield() }
+        #expect(try owner.get("/users/ana") == "ok 1")
+    }
+
+    @Test func idThatIsNoKey_removesNothing() throws {
+        let server = try server(places: ["/users/$uid"])
+        try add("bo/x", to: server)
+        let owner = try Peer(server)
+        try owner.signInAsOwner()
+        try owner.put("/users/bo", #"{"x":1}"#)
+        try delete("bo/x", from: server)
+        while try !owed(server).isEmpty { sched_yield() }
+        #expect(try owner.get("/users/bo") == #"ok {"x":1}"#)
+    }
+
+    /// The account was gone, and the process ended before its data was.
+    @Test func whatAProcessOwed_isDoneByTheNext() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("vigla-removal-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        do {
+            let first = try server(folder: folder, places: ["/users/$uid"])
+            try add("ana", to: first)
+            let owner = try Peer(first)
+            try owner.signInAsOwner()
+            try owner.put("/users", #"{"ana":1,"bo":2}"#)
+            try delete("ana", from: first, announcing: false)
+            #expect(try owed(first) == ["ana"] && owner.get("/users") == #"ok {"ana":1,"bo":2}"#)
+            first.stop()
+        }
+        let mode = try FileManager.default.attributesOfItem(atPath: folder + "/accounts.sqlite")[.posixPermissions] as? Int
+        #expect(mode == 0o600, "nobody else may read it")
+        let second = try server(folder: folder, places: ["/users/$uid"])
+        while try !owed(second).isEmpty { sched_yield() }
+        let owner = try Peer(second)
+        try owner.signInAsOwner()
+        #expect(try owner.get("/users") == #"ok {"bo":2}"#)
+        second.stop()
+    }
+
+    /// A disk that refuses at first.
+    private final class Refusing: CommitLog {
+        let refusals = Atomic<Int>(0)
+        let isWell = Atomic<Bool>(false)
+        var isImmediate: Bool { false }
+
+        func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void) {
+            DispatchQueue.global().async { [self] in
+                if isWell.load(ordering: .acquiring) { return completion(.success(())) }
+                refusals.add(1, ordering: .relaxed)
+                completion(.failure(.diskFull))
+            }
+        }
+    }
+
+    @Test func refusedRemoval_isTriedAgain_andOwedUntilItIsStored() throws {
+        let server = try server(places: [])
+        let (lanes, log) = (server.server.lanes, Refusing())
+        let database = Database(
+            name: "refusing", rules: .allowAll, start: (["users": ["ana": 1]], 1), log: log, lanes: lanes.count, format: HubFormat(),
+            outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, clock: { Clock.nowMs() })
+        let removal = AccountRemoval(
+            [try AccountPlace(parsing: "/users/$uid")], database: database, lane: lanes[0], accounts: try #require(server.server.accounts), logger: Logger(label: "test"))
+        try add("ana", to: server)
+        try delete("ana", from: server, announcing: false)
+        removal.resume()
+        while log.refusals.load(ordering: .relaxed) < 2 { sched_yield() }
+        #expect(try owed(server) == ["ana"])
+        log.isWell.store(true, ordering: .releasing)
+        while try !owed(server).isEmpty { sched_yield() }
+        let read = Mutex<Node?>(nil)
+        let done = DispatchSemaphore(value: 0)
+        database.snapshot { root, _, _ in
+            read.withLock { $0 = root }
+            done.signal()
+        }
+        done.wait()
+        #expect(read.withLock { $0 } == .null)
+    }
+}

@@ -1,0 +1,135 @@
+import Accounts
+import HubServer
+import SecurityRules
+import Testing
+
+/// Where accounts are on the hub's one port, and what the transport promises there (accounts contract §1, §2).
+@Suite struct AccountRoutesTests {
+    private static let lookup = "/identitytoolkit.googleapis.com/v1/accounts:lookup?key=any"
+
+    private func server(_ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
+        try TestServer {
+            $0.accounts = AccountSettings()
+            $0.isDev = false
+            configure(&$0)
+        }
+    }
+
+    private func ask(
+        _ server: TestServer, _ method: String, _ target: String, _ body: String = "", _ fields: [String] = []
+    ) throws -> TestSocket.Response {
+        let socket = try TestSocket(port: server.port)
+        let lines = ["\(method) \(target) HTTP/1.1", "Host: localhost"] + fields + (body.isEmpty ? [] : ["Content-Length: \(body.utf8.count)"])
+        try socket.send(lines.joined(separator: "\r\n") + "\r\n\r\n" + body)
+        return try socket.response()
+    }
+
+    @Test func everyRoot_isAnsweredByTheAccounts_inTheirErrorShape() throws {
+        let server = try server()
+        for path in [
+            "/identitytoolkit.googleapis.com/v1/none", "/www.googleapis.com/identitytoolkit/v3/relyingparty/none", "/securetoken.googleapis.com/none",
+            "/emulator/v1/none",
+        ] {
+            let answer = try ask(server, "POST", path + "?key=any", "{}")
+            let error = try #require(try RawObject(answer.body)["error"]).object()
+            #expect(answer.status == 404 && error["code"]?.text == "404" && error["status"]?.string == "NOT_FOUND", "\(path)")
+        }
+    }
+
+    @Test func withoutAccounts_nothingIsThere_andTheRootLeadsToTheConsole() throws {
+        let server = try TestServer()
+        #expect(try ask(server, "POST", Self.lookup, "{}").body.contains("Nothing is served"))
+        #expect(try TestSocket(port: server.port).get("/").status == 302)
+    }
+
+    @Test func root_tellsToolsThatAccountsAreReady_andLeadsBrowsersToTheConsole() throws {
+        let server = try server()
+        let tool = try TestSocket(port: server.port).get("/")
+        #expect(tool.status == 200 && tool.body == "{\"authEmulator\":{\"ready\":true}}\n" && tool.head.contains("application/json"))
+        let browser = try ask(server, "GET", "/", "", ["Accept: text/html,application/xhtml+xml,*/*;q=0.8"])
+        #expect(browser.status == 302 && browser.field("Location") == "/.console/")
+    }
+
+    @Test func dataUnderTheNameEmulator_staysData() throws {
+        let server = try server { $0.rules = .allowAll }
+        #expect(try ask(server, "PUT", "/emulator/v1.json", "1").body == "1")
+        #expect(try TestSocket(port: server.port).get("/emulator.json").body == #"{"v1":1}"#)
+    }
+
+    @Test func check6_preflightsAreReflected_andErrorsCarryCORS() throws {
+        let server = try server()
+        let asked = ["Origin: https://app.example", "Access-Control-Request-Headers: content-type,x-client-version", "Access-Control-Request-Private-Network: true"]
+        for path in [Self.lookup, "/securetoken.googleapis.com/v1/token", "/.oauth/token", "/.well-known/jwks.json"] {
+            let answer = try ask(server, "OPTIONS", path, "", asked + ["Access-Control-Request-Method: POST"])
+            #expect(answer.status == 204 && answer.body.isEmpty)
+            #expect(answer.field("Access-Control-Allow-Origin") == "https://app.example" && answer.field("Vary") == "Origin")
+            #expect(answer.field("Access-Control-Allow-Headers") == "content-type,x-client-version")
+            #expect(answer.field("Access-Control-Allow-Methods") == "GET, HEAD, PUT, PATCH, POST, DELETE")
+            #expect(answer.field("Access-Control-Allow-Private-Network") == "true")
+            #expect(answer.field("Access-Control-Max-Age") == "600" && answer.field("Access-Control-Allow-Credentials") == nil)
+        }
+        let refused = try ask(server, "POST", "/identitytoolkit.googleapis.com/v1/none?key=any", "{}", ["Origin: https://app.example"])
+        #expect(refused.status == 404 && refused.field("Access-Control-Allow-Origin") == "https://app.example")
+        #expect(try ask(server, "POST", Self.lookup, "{}").field("Access-Control-Allow-Origin") == nil, "nobody asked")
+    }
+
+    @Test func withAListOfOrigins_othersAreRefused_butNotThePagesOfMailedLinks() throws {
+        let server = try server { $0.allowedOrigins = ["https://app.example"] }
+        #expect(try ask(server, "OPTIONS", Self.lookup, "", ["Origin: https://app.example"]).status == 204)
+        for method in ["OPTIONS", "POST"] {
+            let answer = try ask(server, method, Self.lookup, method == "POST" ? "{}" : "", ["Origin: https://other.example"])
+            #expect(answer.status == 403 && answer.field("Access-Control-Allow-Origin") == nil)
+        }
+        // Without a referrer a form's origin is null.
+        for origin in ["null", "https://hub.example"] {
+            #expect(try ask(server, "POST", "/.account/action", "oobCode=x", ["Origin: \(origin)"]).status != 403)
+            #expect(try ask(server, "GET", "/.well-known/jwks.json", "", ["Origin: \(origin)"]).status != 403)
+        }
+    }
+
+    @Test func bodies_areLimited_beforeTheyAreRead_andImportsAreForAdministrators() throws {
+        let server = try server {
+            $0.isDev = true
+            $0.accounts?.bodyBytes = 1000
+            $0.accounts?.administratorBodyBytes = 5000
+        }
+        let batches = ["/identitytoolkit.googleapis.com/v1/projects/default/accounts:batchCreate", "/www.googleapis.com/identitytoolkit/v3/relyingparty/uploadAccount"]
+        func status(_ target: String, _ length: Int, _ fields: [String] = []) throws -> Int {
+            let socket = try TestSocket(port: server.port)
+            let announced = (["POST \(target) HTTP/1.1", "Host: localhost", "Content-Length: \(length)", "Expect: 100-continue"] + fields).joined(separator: "\r\n")
+            // Of a body that is too long nothing is wanted.
+            try socket.send(announced + "\r\n\r\n")
+            return try socket.head().status
+        }
+        let owner = ["Authorization: Bearer owner"]
+        #expect(try [status(Self.lookup, 1000), status(Self.lookup, 1001), status(Self.lookup, 1001, owner)] == [100, 413, 413])
+        for batch in batches {
+            #expect(try [status(batch, 5000, owner), status(batch, 5001, owner)] == [100, 413])
+            #expect(try [status(batch, 1001), status(batch, 1001, ["Authorization: Bearer other"])] == [413, 413])
+        }
+    }
+
+    @Test func longHeaderLines_areTaken() throws {
+        let server = try server()
+        let heartbeat = String(repeating: "h", count: 16 << 10)
+        #expect(try ask(server, "POST", "/identitytoolkit.googleapis.com/v1/none?key=any", "{}", ["X-Firebase-Client: \(heartbeat)", "X-Firebase-AppCheck: \(heartbeat.prefix(8 << 10))"]).status == 404)
+    }
+
+    @Test func pipelinedRequests_areAnsweredInOrder() throws {
+        let server = try server()
+        let socket = try TestSocket(port: server.port)
+        let one = "POST /identitytoolkit.googleapis.com/v1/none?key=a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+        try socket.send(one + "GET /.health HTTP/1.1\r\nHost: x\r\n\r\n" + one)
+        #expect(try [socket.response().status, socket.response().status, socket.response().status] == [404, 200, 404])
+    }
+
+    @Test func check13_overload_isAnsweredWithoutJSON() throws {
+        let full = try server { $0.limits.accountRequests = 0 }
+        for path in [Self.lookup, "/securetoken.googleapis.com/v1/token?key=any"] {
+            let answer = try ask(full, "POST", path, "{}", ["Origin: https://app.example"])
+            #expect(answer.status == 503 && answer.field("Content-Type") == "text/plain" && !answer.body.contains("{"))
+            #expect(answer.field("Access-Control-Allow-Origin") == "https://app.example")
+        }
+        #expect(try ask(server { $0.limits.accountRequests = 1 }, "POST", "/identitytoolkit.googleapis.com/v1/none?key=a", "{}").status == 404)
+    }
+}

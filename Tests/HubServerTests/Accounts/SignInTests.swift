@@ -1,0 +1,79 @@
+import HubEngine
+import JSONTree
+import Testing
+@testable import HubServer
+
+/// The sign-ins of one lane, beside a model that looks at all of them.
+@Suite struct SignInTests {
+    private static func token(_ uid: String, _ session: String) -> String {
+        func part(_ text: String) -> String {
+            let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+            var (out, bits, held) = ("", 0, 0)
+            for byte in text.utf8 {
+                (bits, held) = ((bits << 8 | Int(byte)) & 0xFFFF, held + 8)
+                while held >= 6 {
+                    held -= 6
+                    out.append(letters[bits >> held & 63])
+                }
+            }
+            if held > 0 { out.append(letters[bits << (6 - held) & 63]) }
+            return out
+        }
+        return "\(part(#"{"alg":"RS256"}"#)).\(part(#"{"sub":"\#(uid)","sid":"\#(session)"}"#)).c2ln"
+    }
+
+    @Test func anyOrderOfBeginsEndsAndChanges_leavesWhatTheModelHas() throws {
+        var random = SeededRandom(80)
+        for _ in 0..<50 {
+            var signIns = SignIns()
+            var model: [SignIn] = []
+            for _ in 0..<200 {
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0, 1:
+                    let begun = signIns.begin(Self.token("u\(Int.random(in: 0..<5, using: &random))", "s\(Int.random(in: 0..<3, using: &random))"))
+                    model.append(try #require(begun))
+                case 2:
+                    guard let index = model.indices.randomElement(using: &random) else { continue }
+                    let signIn = model.remove(at: index)
+                    signIns.end(signIn)
+                    signIns.end(signIn)
+                default:
+                    let uid = "u\(Int.random(in: 0..<5, using: &random))"
+                    let session = Bool.random(using: &random) ? "s\(Int.random(in: 0..<3, using: &random))" : nil
+                    let before = model.filter(\.isOver).map(ObjectIdentifier.init)
+                    let holders = signIns.takeOver(uid: uid, session: session)
+                    #expect(holders.isEmpty, "nobody acts as them yet")
+                    for signIn in model {
+                        let isConcerned = signIn.uid == uid && (session == nil || signIn.session == session)
+                        #expect(signIn.isOver == (isConcerned || before.contains(ObjectIdentifier(signIn))))
+                    }
+                }
+                #expect(signIns.count == model.count)
+            }
+            for signIn in model {
+                let settled = signIns.settled(signIn, .success(.anonymous))
+                #expect((settled == .success(.anonymous)) == !signIn.isOver)
+                signIns.end(signIn)
+            }
+            #expect(signIns.count == 0)
+        }
+    }
+
+    @Test func credentialsThatNameNoUser_areNoSignIns() {
+        var signIns = SignIns()
+        for credential in ["", "owner", "a.b", "a.b.c", String(repeating: "x", count: 40), "..", "e30.e30.", "e30.WzFd.x"] {
+            let begun = signIns.begin(credential)
+            #expect(begun == nil, "\(credential)")
+        }
+        #expect(signIns.count == 0)
+    }
+
+    @Test func failedCheck_leavesNothing() throws {
+        var signIns = SignIns()
+        let begun = signIns.begin(Self.token("ana", "s"))
+        let signIn: SignIn = try #require(begun)
+        let settled = signIns.settled(signIn, .failure(Credentials.badToken))
+        #expect(settled == .failure(Credentials.badToken))
+        #expect(signIns.count == 0)
+    }
+}
