@@ -18,17 +18,17 @@ extension AccountService {
         return address
     }
 
-    /// Sends a letter, after the answer; without a mail server, or to an address that none can be sent to, does nothing.
-    /// - Parameters:
-    ///   - email: the account's address; also the recipient's, unless `to` is given.
-    ///   - newEmail: what it becomes or became, where that is the matter.
-    ///   - lifeSeconds: how long the link lives; the letter is not sent after its end.
-    func send(
-        _ kind: LetterKind, _ language: Language, to: String? = nil, email: String, newEmail: String? = nil, link: String? = nil,
-        lifeSeconds: Int = 86_400
-    ) {
-        guard let post, let address = MailAddress(to ?? email) else { return }
-        let letter = letters.letter(kind, language, to: address, email: email, newEmail: newEmail, link: link, lifeSeconds: lifeSeconds, now: now())
-        if let letter { post.send(letter, until: now() + Int64(lifeSeconds) * 1000) }
+    /// Writes a mail and hands it to the post; nobody waits for it. Without a mail server, or to an address that none can be sent
+    /// to, there is none.
+    func send(_ order: MailOrder) {
+        guard let post, let to = MailAddress(order.to) else { return }
+        let (code, now) = (order.code?.code, now())
+        let until = code?.expiresAt ?? now + 86_400_000
+        let letter = letters.letter(
+            order.kind, order.language, to: to, email: code?.email ?? order.account?.email ?? order.to,
+            // On the way back: from the address that the account has now.
+            newEmail: order.kind == .recoverEmail ? order.account?.email : code?.newEmail, link: order.code?.link,
+            lifeSeconds: Int((until - now) / 1000), now: now)
+        if let letter { post.send(letter, until: until) }
     }
 }

@@ -92,8 +92,6 @@ struct LettersTests {
         let lines = LineLog()
         var service = try AccountService(settings, folder: nil, logger: lines.logger, now: { 0 })
         await #expect(throws: AccountError.self) { try await service.mailAddress("ana@example.org") }
-        await service.send(.resetPassword, .english, email: "ana@example.org", link: link)
-        #expect(lines.all.isEmpty)
         settings.isDev = true
         service = try AccountService(settings, folder: nil, logger: lines.logger, now: { 0 })
         #expect(try await service.mailAddress("ana@example.org").text == "ana@example.org")
