@@ -32,6 +32,16 @@ public struct AccountSettings: Sendable {
     public var signingAlgorithm = SignatureAlgorithm.rs256
     /// Verified ID tokens that are remembered, so that they need not be verified again: about 2 KiB each.
     public var rememberedTokens = 10_000
+    /// Other issuers whose tokens sign in at the database.
+    public var externalIssuers: [ExternalIssuer] = []
+    /// Services that users may sign in with; one of each id.
+    public var identityProviders: [IdentityProvider] = []
+    /// Servers of the app that may sign anybody in.
+    public var customTokenIssuers: [CustomTokenIssuer] = []
+    /// How keys of other services are fetched and kept.
+    public var keyFetching = KeyFetchSettings()
+    /// Tokens of other services with a nonce that are remembered as used, until their end.
+    public var rememberedNonces = 10_000
     /// Days after which a session that was not used is over; 0 for never.
     public var idleDays = 180
     /// Seconds that codes of each kind live.
@@ -51,6 +61,12 @@ public struct AccountSettings: Sendable {
     public var bodyBytes = 64 << 10
     /// Bytes of an administrator's, such as an import.
     public var administratorBodyBytes = 8 << 20
+    /// Accounts that an administrator looks up in one request.
+    public var lookupsAtOnce = 100
+    /// Accounts of a page of an administrator's list.
+    public var listedAtOnce = 1000
+    /// Accounts that an administrator imports or deletes in one request.
+    public var changedAtOnce = 1000
     /// Characters of custom claims.
     public var claimsLength = 1000
 
