@@ -12,6 +12,8 @@ struct AccountBench: Sendable {
     let service: AccountService
     let clock: HandClock
     let changes = Collected<AccountChange>()
+    /// Where mails go.
+    let letters = Letterbox()
 
     static let administrator = "secret-of-an-administrator"
 
@@ -28,8 +30,8 @@ struct AccountBench: Sendable {
         configure(&settings)
         self.clock = clock
         service = try AccountService(
-            settings, folder: folder, isAdministrator: { $0 == Self.administrator }, fetcher: fetcher, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            now: { clock.ms })
+            settings, folder: folder, isAdministrator: { $0 == Self.administrator }, fetcher: fetcher,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: { clock.ms }, carrier: letters)
         service.whenChanged { [changes] in changes.add($0) }
     }
 
