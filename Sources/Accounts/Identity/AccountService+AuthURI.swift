@@ -6,7 +6,7 @@ extension AccountService {
         guard let email = EmailAddress(identifier) else { throw AccountError("INVALID_IDENTIFIER") }
         guard ContinueURL(continueURI) != nil else { throw AccountError("INVALID_CONTINUE_URI") }
         var members: [JSONValue.Member] = [.init("sessionId", .string(try call.filled("sessionId") ?? RandomName.make(27)))]
-        if !settings.hidesAccounts {
+        if !hidesAccounts {
             let accounts = try store.read { try $0.accounts(withAddress: email.text) }
             members.add("registered", .bool(!accounts.isEmpty))
             members.add("allProviders", .array(Self.unique(accounts.flatMap(\.providerNames)).map(JSONValue.string)))
