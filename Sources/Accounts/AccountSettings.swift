@@ -30,8 +30,6 @@ public struct AccountSettings: Sendable {
     public var tokenLeewaySeconds = 300
     /// How ID tokens are signed; RS256 is what verifiers of other makers expect. A change makes a new key at the next start.
     public var signingAlgorithm = SignatureAlgorithm.rs256
-    /// Seconds that others may keep the published keys.
-    public var keySetSeconds = 3600
     /// Verified ID tokens that are remembered, so that they need not be verified again: about 2 KiB each.
     public var rememberedTokens = 10_000
     /// Other issuers whose tokens sign in at the database.
