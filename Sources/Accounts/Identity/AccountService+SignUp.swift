@@ -65,7 +65,7 @@ extension AccountService {
 
     /// - Throws: `WEAK_PASSWORD : why`.
     func requireStrength(_ password: String) throws(AccountError) {
-        if let weakness = PasswordHasher.weakness(of: password, settings.passwords) { throw AccountError("WEAK_PASSWORD", weakness) }
+        if let weakness = PasswordWeakness(password, settings.passwords) { throw AccountError("WEAK_PASSWORD", weakness.text) }
     }
 
     /// Gives the account of an ID token an address and a password.
