@@ -17,11 +17,15 @@ public actor AccountService {
     nonisolated let logger: Logger
     let store: AccountStore
     nonisolated let tokens: IdentityTokens
+    /// Verifies ID tokens of other services.
+    nonisolated let federated: FederatedIdentities
     /// Off this queue, on threads of its own.
     nonisolated let passwords: PasswordHasher
     var throttle: Throttle
     /// Whether changed counts are going to be written.
     var keepsThrottleSoon = false
+    /// Of a development hub; see `remember`.
+    var knownCodes: [KnownCode] = []
     /// ms since the epoch.
     nonisolated let now: @Sendable () -> Int64
     /// Whether a bearer credential is an administrator's.
@@ -37,11 +41,12 @@ public actor AccountService {
     /// - Parameters:
     ///   - folder: the data folder; nil keeps everything in memory.
     ///   - isAdministrator: says of the token of an `Authorization: Bearer` field whether it is an administrator's.
+    ///   - fetcher: brings the keys of other services; nil fetches them over the network.
     ///   - now: the wall clock in ms since the epoch.
     /// - Throws: what SQLite says of a store that cannot be opened.
     public init(
-        _ settings: AccountSettings, folder: String?, isAdministrator: @escaping @Sendable (String) -> Bool = { _ in false }, logger: Logger,
-        now: @escaping @Sendable () -> Int64
+        _ settings: AccountSettings, folder: String?, isAdministrator: @escaping @Sendable (String) -> Bool = { _ in false },
+        fetcher: (any KeyFetching)? = nil, logger: Logger, now: @escaping @Sendable () -> Int64
     ) throws {
         self.settings = settings
         self.logger = logger
@@ -49,7 +54,11 @@ public actor AccountService {
         self.isAdministrator = isAdministrator
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStore(folder: folder)
-        tokens = try IdentityTokens(store, settings, now: now)
+        let fetcher = fetcher ?? CurlFetcher(settings.keyFetching, isDev: settings.isDev)
+        tokens = try IdentityTokens(store, settings, fetcher: fetcher, logger: logger, now: now)
+        federated = FederatedIdentities(
+            settings.identityProviders, isDev: settings.isDev, replayLimit: settings.rememberedNonces, fetcher: fetcher, settings: settings.keyFetching,
+            logger: logger, now: now)
         passwords = PasswordHasher(settings.passwords)
         throttle = Throttle(settings.throttle)
         throttle.restore(try store.read { try $0.throttleRows() }, now: now())

@@ -2,6 +2,8 @@
 public struct AccountSettings: Sendable {
     /// `aud` of ID tokens and part of their `iss`: the apps' `projectId`.
     public var project = "default"
+    /// What some answers call the project; means nothing here (accounts contract §6.10).
+    public var projectNumber = "1"
     /// Where users reach the hub, without a trailing slash: mailed links begin with it. Nil: the address it listens on.
     public var publicURL: String?
     /// Development conveniences: unsigned tokens, `owner`, `/emulator/…`, no throttling.
@@ -9,6 +11,8 @@ public struct AccountSettings: Sendable {
 
     /// Whether users may sign themselves up.
     public var allowsSignUp = true
+    /// Whether there are passwords at all.
+    public var allowsPasswords = true
     /// Whether guests may sign in.
     public var allowsAnonymous = true
     /// Whether the password grant of OAuth 2 is answered: for first-party tools alone, as it hands them the password (contract §12).
@@ -30,6 +34,18 @@ public struct AccountSettings: Sendable {
     public var signingAlgorithm = SignatureAlgorithm.rs256
     /// Verified ID tokens that are remembered, so that they need not be verified again: about 2 KiB each.
     public var rememberedTokens = 10_000
+    /// Other issuers whose tokens sign in at the database.
+    public var externalIssuers: [ExternalIssuer] = []
+    /// Services that users may sign in with; one of each id.
+    public var identityProviders: [IdentityProvider] = []
+    /// Servers of the app that may sign anybody in.
+    public var customTokenIssuers: [CustomTokenIssuer] = []
+    /// How keys of other services are fetched and kept.
+    public var keyFetching = KeyFetchSettings()
+    /// Tokens of other services with a nonce that are remembered as used, until their end.
+    public var rememberedNonces = 10_000
+    /// Days after which a session that was not used is over; 0 for never.
+    public var idleDays = 180
     /// Seconds that codes of each kind live.
     public var resetCodeSeconds = 3600
     public var signInCodeSeconds = 3600

@@ -65,9 +65,9 @@ struct AccountStoreTests {
         }
         #expect(try store.read { try $0.session(tokenHash: [1, 2])?.session } == session)
         #expect(try store.read { try $0.sessions(of: "a") } == [session])
-        #expect(try store.transaction { try $0.deleteAccount("a") })
+        #expect(try store.transaction { try $0.deleteAccount("a", at: 9) })
         #expect(try store.read { try $0.session(tokenHash: [1, 2])?.session } == nil)
-        #expect(try !store.transaction { try $0.deleteAccount("a") })
+        #expect(try !store.transaction { try $0.deleteAccount("a", at: 9) })
     }
 
     @Test func ended_session_is_still_known_by_its_token() throws {

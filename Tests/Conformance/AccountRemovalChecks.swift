@@ -41,7 +41,7 @@ import Testing
     /// As the service does it.
     private func delete(_ uid: String, from server: TestServer, announcing: Bool = true) throws {
         let wasThere = try accounts(server) { service in
-            let wasThere = try service.store.transaction { try $0.deleteAccount(uid) }
+            let wasThere = try service.store.transaction { try $0.deleteAccount(uid, at: 0) }
             if announcing { service.announce(AccountChange(uid, .deleted)) }
             return wasThere
         }

@@ -24,6 +24,7 @@ extension AccountStore {
                     last_used_at INTEGER NOT NULL, user_agent TEXT, peer TEXT, ended INTEGER NOT NULL DEFAULT 0
                 ) WITHOUT ROWID;
                 CREATE INDEX session_uid ON session(uid);
+                CREATE TABLE departed (token_hash BLOB PRIMARY KEY, deleted_at INTEGER NOT NULL) WITHOUT ROWID;
                 CREATE TABLE code (
                     hash BLOB PRIMARY KEY, type TEXT NOT NULL, uid TEXT REFERENCES account(id) ON DELETE CASCADE, email TEXT NOT NULL,
                     new_email TEXT, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, detail TEXT

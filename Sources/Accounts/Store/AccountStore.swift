@@ -9,6 +9,7 @@ import GRDB
 ///     signing_key     keys of ID tokens                  throttle       failed attempts
 ///     removal         data to be removed for a deleted account           letter   mail that was not sent yet
 ///     audit           who did what, without secrets      setting        changed at run time
+///     departed        refresh tokens (hashes) of deleted accounts: their devices are told that the user is gone
 ///
 /// Committed means on disk (WAL, `synchronous=FULL`). Other files of the target add the statements of their part.
 public final class AccountStore {

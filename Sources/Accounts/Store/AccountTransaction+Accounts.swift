@@ -100,9 +100,23 @@ extension AccountTransaction {
         }
     }
 
-    /// Removes an account with its sessions, providers and codes.
+    /// Accounts whose address, or an identity's at another service, is this one; in the order of their ids.
+    func accounts(withAddress email: String) throws -> [Account] {
+        try Row.fetchAll(
+            db, cached: "SELECT \(Self.columns) FROM account WHERE email = ?1 OR id IN (SELECT uid FROM provider WHERE email = ?1) ORDER BY id", [email]
+        ).map(account)
+    }
+
+    /// Notes that an ID token was made.
+    func markRefreshed(_ id: String, at now: Int64) throws {
+        try db.execute(cached: "UPDATE account SET last_refresh_at = ? WHERE id = ?", [now, id])
+    }
+
+    /// Removes an account with its sessions, providers and codes; its devices' refresh tokens are remembered as a deleted
+    /// account's.
     /// - Returns: false when there was none.
-    func deleteAccount(_ id: String) throws -> Bool {
+    func deleteAccount(_ id: String, at now: Int64) throws -> Bool {
+        try db.execute(cached: "INSERT OR REPLACE INTO departed (token_hash, deleted_at) SELECT token_hash, ? FROM session WHERE uid = ?", [now, id])
         try db.execute(cached: "DELETE FROM account WHERE id = ?", [id])
         return db.changesCount > 0
     }

@@ -23,6 +23,11 @@ extension AccountTransaction {
         return (Self.session(row), row[9])
     }
 
+    /// Whether it was a refresh token of an account that is deleted.
+    func isDeparted(tokenHash: [UInt8]) throws -> Bool {
+        try Row.fetchOne(db, cached: "SELECT 1 FROM departed WHERE token_hash = ?", [Database.blob(tokenHash)]) != nil
+    }
+
     /// A session that has not ended.
     func session(id: String) throws -> AccountSession? {
         try Row.fetchOne(db, cached: "SELECT \(Self.columns) FROM session WHERE id = ? AND ended = 0", [id]).map(Self.session)
@@ -40,6 +45,7 @@ extension AccountTransaction {
         return session
     }
 
+    /// Notes the last use.
     func use(_ session: AccountSession) throws {
         try db.execute(
             cached: "UPDATE session SET provider = ?, auth_time_s = ?, last_used_at = ?, peer = ? WHERE id = ?",

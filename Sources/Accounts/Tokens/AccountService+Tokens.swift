@@ -12,9 +12,26 @@ extension AccountService {
         _ token: String, leeway: Int, _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
     ) {
         if let known = tokens.remembered(token, leeway: leeway) { return done(.success(known)) }
-        let checked = Result { () throws(TokenFault) in try tokens.check(token, leeway: leeway) }
-        guard case .success(let found) = checked else { return done(checked) }
-        perform { $0.admit(token, found, done) }
+        do throws(TokenFault) {
+            let found = try tokens.check(token, leeway: leeway)
+            perform { $0.admit(token, found, done) }
+        } catch {
+            guard let issuer = tokens.external(token) else { return done(.failure(error)) }
+            verify(token, of: issuer, leeway: leeway, done)
+        }
+    }
+
+    /// A token of another issuer: there is no account behind it, but its keys may be elsewhere.
+    private nonisolated func verify(
+        _ token: String, of issuer: ExternalTokens, leeway: Int, _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
+    ) {
+        if let result = issuer.verify(token, leeway: leeway) { return done(keep(token, result)) }
+        perform { service in done(service.keep(token, await issuer.verify(token, leeway: leeway))) }
+    }
+
+    private nonisolated func keep(_ text: String, _ result: Result<VerifiedToken, TokenFault>) -> Result<VerifiedToken, TokenFault> {
+        if case .success(let token) = result { tokens.remember(text, token) }
+        return result
     }
 
     /// The other half: account and session.
@@ -27,6 +44,14 @@ extension AccountService {
         }
         tokens.remember(text, token)
         done(.success(token))
+    }
+
+    /// Whom a custom token signs in (accounts contract §5.6).
+    /// - Throws: see `CustomTokens.verify`.
+    nonisolated func customToken(_ token: String) throws(AccountError) -> CustomToken {
+        let tokens = CustomTokens(
+            issuers: settings.customTokenIssuers, project: settings.project, isDev: settings.isDev, claimsLength: settings.claimsLength)
+        return try tokens.verify(token, now: now() / 1000)
     }
 
     // MARK: Keys
@@ -68,7 +93,9 @@ extension AccountService {
 
 extension IdentityTokens {
     /// With the keys of the store. The first start makes one; so does one with another algorithm than before. Blocks.
-    convenience init(_ store: AccountStore, _ settings: AccountSettings, now: @escaping @Sendable () -> Int64) throws {
+    convenience init(
+        _ store: AccountStore, _ settings: AccountSettings, fetcher: any KeyFetching, logger: Logger, now: @escaping @Sendable () -> Int64
+    ) throws {
         var stored = try store.read { try $0.signingKeys() }
         if stored.first(where: { $0.retiredAt == nil })?.algorithm != settings.signingAlgorithm {
             let now = now()
@@ -80,7 +107,10 @@ extension IdentityTokens {
             }
         }
         let keys = try SigningKeys(stored.map { try SigningKey($0) }, lifetimeSeconds: settings.signingKeyTailSeconds, now: now)
-        self.init(keys: keys, project: settings.project, limit: settings.rememberedTokens, now: now)
+        let externals = settings.externalIssuers.map { issuer in
+            ExternalTokens(issuer, RemoteKeys(issuer.keys, fetcher: fetcher, settings: settings.keyFetching, logger: logger, now: now), now: now)
+        }
+        self.init(keys: keys, project: settings.project, externals: externals, limit: settings.rememberedTokens, now: now)
     }
 }
 

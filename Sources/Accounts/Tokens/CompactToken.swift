@@ -56,6 +56,16 @@ struct CompactToken {
     }
 }
 
+extension String {
+    /// Looks at the parts of a compact token.
+    func readCompact<T>(_ body: (CompactToken) throws(TokenFault) -> T) throws(TokenFault) -> T {
+        var text = self
+        return try text.withUTF8 { bytes in
+            Result { () throws(TokenFault) in try body(try CompactToken(bytes)) }
+        }.get()
+    }
+}
+
 /// What a token says of its signature (RFC 7515 §4.1). Only what chooses a key; nothing in it is trusted: the algorithm is the
 /// key's, and a header that names another is refused.
 struct TokenHeader: Equatable {

@@ -11,14 +11,17 @@ import Synchronization
 final class IdentityTokens: Sendable {
     let keys: SigningKeys
     private let expectations: TokenExpectations
+    private let externals: [ExternalTokens]
     private let cache: Mutex<VerifiedTokenCache>
     /// ms since the epoch.
     private let now: @Sendable () -> Int64
 
     /// - Parameters:
     ///   - project: `aud`, and part of `iss`.
+    ///   - externals: other issuers whose tokens count.
     ///   - limit: most tokens that are remembered, an even number; 0 for none.
-    init(keys: SigningKeys, project: String, limit: Int, now: @escaping @Sendable () -> Int64) {
+    init(keys: SigningKeys, project: String, externals: [ExternalTokens], limit: Int, now: @escaping @Sendable () -> Int64) {
+        self.externals = externals
         self.keys = keys
         self.now = now
         expectations = TokenExpectations(issuers: [IdentityClaims.issuer(project)], audiences: [project])
@@ -45,8 +48,13 @@ final class IdentityTokens: Sendable {
         return try VerifiedToken(claims, isOwn: true)
     }
 
-    /// Whether this service is named as the issuer; says nothing of the signature.
-    func isNamed(by issuer: String) -> Bool { expectations.issuers[0] == issuer }
+    /// The issuer that a token is said to be of; says nothing of the signature.
+    func external(_ token: String) -> ExternalTokens? {
+        guard !externals.isEmpty else { return nil }
+        let claims = try? token.readCompact { token throws(TokenFault) in try Node(claims: try token.unverifiedPayload()) }
+        guard let issuer = claims?.text("iss") else { return nil }
+        return externals.first { $0.issuer == issuer }
+    }
 
     /// Keeps a token that is good in every respect. On the service's actor, in the same step that looked at the account.
     func remember(_ text: String, _ token: VerifiedToken) {

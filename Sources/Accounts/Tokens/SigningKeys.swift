@@ -60,13 +60,7 @@ public final class SigningKeys: Sendable {
 
     /// The content of a token that one of these keys signed. Nothing else is checked.
     public func payload(of token: String) throws(TokenFault) -> [UInt8] {
-        var token = token
-        return try token.withUTF8 { text in
-            Result { () throws(TokenFault) in
-                let token = try CompactToken(text)
-                return try token.payload(by: try key(of: token))
-            }
-        }.get()
+        try token.readCompact { token throws(TokenFault) in try token.payload(by: try key(of: token)) }
     }
 
     /// The live key that a token of ours begins with the header of.

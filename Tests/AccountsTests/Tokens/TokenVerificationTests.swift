@@ -158,7 +158,7 @@ struct TokenVerificationTests {
         try await fixture.change("bob") { $0.isDisabled = true }
         #expect(await fixture.fault(bob) == .disabled)
         try await fixture.service.step { service in
-            _ = try service.store.transaction { try $0.deleteAccount("eve") }
+            _ = try service.store.transaction { try $0.deleteAccount("eve", at: 0) }
             service.announce(AccountChange("eve", .deleted))
         }
         #expect(await fixture.fault(eve) == .noAccount)

@@ -1,0 +1,100 @@
+import JSONTree
+import Logging
+
+/// An identity provider that an app already has, whose tokens sign in at the database. There are no accounts behind them here:
+/// rules see `auth.uid` = `sub`, and the claims in `auth.token`.
+///
+/// Such an issuer is trusted with every uid, also with those of accounts of this hub.
+public struct ExternalIssuer: Sendable, Hashable {
+    /// `iss`, to the letter.
+    public var issuer: String
+    /// Accepted values of `aud`.
+    public var audiences: [String]
+    public var keys: KeyLocation
+    /// How its tokens may be signed.
+    public var algorithms: Set<SignatureAlgorithm>
+
+    /// - Parameter keys: nil asks the issuer's discovery document.
+    public init(issuer: String, audiences: [String], keys: KeyLocation? = nil, algorithms: Set<SignatureAlgorithm> = [.rs256, .es256]) {
+        self.issuer = issuer
+        self.audiences = audiences
+        self.keys = keys ?? .discovery(issuer: issuer)
+        self.algorithms = algorithms
+    }
+}
+
+/// Verifies tokens of one configured issuer.
+struct IssuerVerifier: Sendable {
+    private let algorithms: Set<SignatureAlgorithm>
+    private let expectations: TokenExpectations
+    private let keys: RemoteKeys
+    /// ms since the epoch.
+    private let now: @Sendable () -> Int64
+
+    init(
+        expectations: TokenExpectations, algorithms: Set<SignatureAlgorithm>, keys: RemoteKeys, now: @escaping @Sendable () -> Int64
+    ) {
+        self.expectations = expectations
+        self.algorithms = algorithms
+        self.keys = keys
+        self.now = now
+    }
+
+    /// The name of the key that the token is said to be signed with.
+    func keyID(of token: String) throws(TokenFault) -> String {
+        let header = try token.readCompact { token throws(TokenFault) in try token.header() }
+        guard let algorithm = SignatureAlgorithm(rawValue: header.algorithm), algorithms.contains(algorithm) else { throw .algorithm }
+        guard let id = header.keyID else { throw .unknownKey }
+        return id
+    }
+
+    /// The key of that name, if it takes no waiting.
+    func heldKey(_ id: String) -> VerifyingKey? { keys.held(id) }
+
+    /// The key of that name; may wait for the network.
+    func key(_ id: String) async throws(TokenFault) -> VerifyingKey { try await keys.key(id) }
+
+    /// The content of a token that is good in every respect, as bytes and as claims.
+    func verify(_ token: String, by key: VerifyingKey, leeway: Int) throws(TokenFault) -> (payload: [UInt8], claims: Node) {
+        let payload = try token.readCompact { token throws(TokenFault) in
+            // The header names the algorithm, the key has one, and the issuer's are listed: all three agree.
+            _ = try token.header().key(in: CollectionOfOne(key))
+            guard algorithms.contains(key.algorithm) else { throw .algorithm }
+            return try token.payload(by: key)
+        }
+        let claims = try Node(claims: payload)
+        try expectations.check(claims, now: now() / 1000, leeway: leeway)
+        return (payload, claims)
+    }
+}
+
+/// Verifies tokens of one configured external issuer.
+struct ExternalTokens: Sendable {
+    let issuer: String
+    private let verifier: IssuerVerifier
+
+    init(_ issuer: ExternalIssuer, _ keys: RemoteKeys, now: @escaping @Sendable () -> Int64) {
+        self.issuer = issuer.issuer
+        let expectations = TokenExpectations(issuers: [issuer.issuer], audiences: issuer.audiences)
+        verifier = IssuerVerifier(expectations: expectations, algorithms: issuer.algorithms, keys: keys, now: now)
+    }
+
+    /// - Returns: nil when its key must be fetched first.
+    func verify(_ token: String, leeway: Int) -> Result<VerifiedToken, TokenFault>? {
+        do throws(TokenFault) {
+            guard let key = verifier.heldKey(try verifier.keyID(of: token)) else { return nil }
+            return .success(try verify(token, by: key, leeway))
+        } catch { return .failure(error) }
+    }
+
+    /// The same with the network.
+    func verify(_ token: String, leeway: Int) async -> Result<VerifiedToken, TokenFault> {
+        do throws(TokenFault) {
+            return .success(try verify(token, by: try await verifier.key(try verifier.keyID(of: token)), leeway))
+        } catch { return .failure(error) }
+    }
+
+    private func verify(_ token: String, by key: VerifyingKey, _ leeway: Int) throws(TokenFault) -> VerifiedToken {
+        try VerifiedToken(try verifier.verify(token, by: key, leeway: leeway).claims, isOwn: false)
+    }
+}

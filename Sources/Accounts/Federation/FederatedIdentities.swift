@@ -1,0 +1,128 @@
+import Crypto
+import Foundation
+import JSONTree
+import Logging
+
+/// Verifies ID tokens of other services (accounts contract §7.2). What becomes of a verified identity is not decided here.
+public actor FederatedIdentities {
+    private struct Service {
+        let provider: IdentityProvider
+        let verifier: IssuerVerifier
+    }
+
+    private let services: [String: Service]
+    private let isDev: Bool
+    /// ms since the epoch.
+    private let now: @Sendable () -> Int64
+    private var replays: ReplayMemory
+
+    /// - Parameters:
+    ///   - isDev: tokens without a signature and bare JSON count too, as the stock emulator takes them, of any provider.
+    ///   - replayLimit: tokens with a nonce that are remembered as used.
+    init(
+        _ providers: [IdentityProvider], isDev: Bool, replayLimit: Int, fetcher: any KeyFetching, settings: KeyFetchSettings, logger: Logger,
+        now: @escaping @Sendable () -> Int64
+    ) {
+        self.isDev = isDev
+        self.now = now
+        replays = ReplayMemory(limit: replayLimit)
+        services = Dictionary(
+            providers.map { provider in
+                let keys = RemoteKeys(provider.keys, fetcher: fetcher, settings: settings, logger: logger, now: now)
+                var expectations = TokenExpectations(issuers: provider.issuers, audiences: provider.clientIDs)
+                expectations.checksAuthorizedParty = true
+                expectations.subjectLength = 255
+                let verifier = IssuerVerifier(expectations: expectations, algorithms: provider.algorithms, keys: keys, now: now)
+                return (provider.id, Service(provider: provider, verifier: verifier))
+            }, uniquingKeysWith: { $1 })
+    }
+
+    /// The providers that are configured.
+    public nonisolated var providers: Set<String> { Set(services.keys) }
+
+    /// Checks a token that an app got from another service.
+    ///
+    /// A token with a nonce counts once: give it back (`release`) when nobody was signed in by it.
+    /// - Parameters:
+    ///   - provider: in lower case.
+    ///   - nonce: what the app says it had asked for, before hashing.
+    /// - Throws: OPERATION_NOT_ALLOWED for a provider that is not configured; `INVALID_IDP_RESPONSE : …`;
+    ///   `MISSING_OR_INVALID_NONCE : …`.
+    public func verify(provider: String, idToken: String, nonce: String?) async throws(AccountError) -> FederatedIdentity {
+        if isDev, let payload = UnsignedToken.payload(idToken) { return try Self.unsigned(payload, provider) }
+        guard let service = services[provider] else {
+            throw AccountError("OPERATION_NOT_ALLOWED", "The identity provider \(provider.prefix(64)) is not configured.")
+        }
+        let found: (payload: [UInt8], claims: Node)
+        do {
+            let id = try service.verifier.keyID(of: idToken)
+            let key = try await service.verifier.key(id)
+            found = try service.verifier.verify(idToken, by: key, leeway: 0)
+        } catch {
+            throw Self.refused(error.text)
+        }
+        if let domain = service.provider.hostedDomain, found.claims.text("hd")?.lowercased() != domain.lowercased() {
+            throw Self.refused("it is not of the organisation \(domain)")
+        }
+        let replayKey = try checkNonce(nonce, found.claims, service.provider, idToken)
+        do {
+            return try FederatedIdentity(
+                found.claims, payload: found.payload, provider: provider, domains: service.provider.authoritativeDomains, replayKey: replayKey)
+        } catch { throw Self.refused(error.text) }
+    }
+
+    /// Nobody was signed in by it: it may come again.
+    public func release(_ identity: FederatedIdentity) {
+        if let key = identity.replayKey { replays.release(key) }
+    }
+
+    private static func refused(_ why: String) -> AccountError { AccountError("INVALID_IDP_RESPONSE", "The ID token is refused: \(why).") }
+
+    // MARK: Nonce
+
+    /// - Returns: under which the token was noted as used; nil when it has no nonce.
+    private func checkNonce(_ nonce: String?, _ claims: Node, _ provider: IdentityProvider, _ token: String) throws(AccountError) -> [UInt8]? {
+        let nonce = nonce.flatMap { $0.isEmpty ? nil : $0 }
+        let claim = claims.child("nonce")
+        guard nonce != nil || claim.exists || provider.needsNonce else { return nil }
+        guard let nonce, case .string(let claim) = claim else {
+            throw AccountError("MISSING_OR_INVALID_NONCE", "Token and request must both have a nonce.")
+        }
+        guard claim == Text(Self.hash(nonce)) || (provider.acceptsPlainNonce && claim == Text(nonce)) else {
+            throw AccountError("MISSING_OR_INVALID_NONCE", "The nonce of the request is not the token's.")
+        }
+        // What was signed, as signatures of some algorithms have more than one form.
+        let signed = token.utf8.prefix { $0 != UInt8(ascii: ".") } + token.utf8.drop { $0 != UInt8(ascii: ".") }.dropFirst().prefix { $0 != UInt8(ascii: ".") }
+        let key = Array(SHA256.hash(data: Data(signed)))
+        guard replays.use(key, until: claims.seconds("exp") ?? 0, now: now() / 1000) else {
+            throw AccountError("MISSING_OR_INVALID_NONCE", "The token was used before; ask the provider for another.")
+        }
+        return key
+    }
+
+    private static func hash(_ nonce: String) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: SHA256.hash(data: Data(nonce.utf8)).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+
+    // MARK: Development
+
+    private static func unsigned(_ payload: [UInt8], _ provider: String) throws(AccountError) -> FederatedIdentity {
+        do {
+            return try FederatedIdentity(
+                try Node(claims: payload), payload: payload, provider: provider, domains: provider == "google.com" ? ["gmail.com"] : [], replayKey: nil)
+        } catch { throw refused(error.text) }
+    }
+}
+
+/// What stands in for a signed token at a development hub: bare JSON, or a token that says it has no signature.
+enum UnsignedToken {
+    /// Nil: it has a signature, or is nothing of the kind.
+    static func payload(_ text: String) -> [UInt8]? {
+        if text.utf8.first(where: { $0 != 0x20 && $0 != 0x0A && $0 != 0x0D && $0 != 0x09 }) == UInt8(ascii: "{") { return Array(text.utf8) }
+        return try? text.readCompact { token throws(TokenFault) in
+            guard !token.isSigned, try token.header().algorithm == "none" else { throw .algorithm }
+            return try token.unverifiedPayload()
+        }
+    }
+}

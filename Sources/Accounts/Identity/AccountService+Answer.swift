@@ -1,0 +1,132 @@
+import HTTPTypes
+import JSONTree
+import Logging
+public import WireProtocols
+
+extension AccountService {
+    /// Answers a request to any of the service's routes: the one way in. Preflights and CORS are the server's.
+    /// - Parameters:
+    ///   - request: with its whole body.
+    ///   - peer: the client's address, without port.
+    public func answer(_ request: HTTPInboundRequest, peer: String) async -> AccountAnswer {
+        let (path, project) = AccountRoute.path(of: request.target)
+        guard let routes = AccountRoutes.byPath[path]?.filter({ settings.isDev || !$0.isDevOnly }), let first = routes.first else {
+            return AccountAnswer(.notFound)
+        }
+        let method = request.method == .head ? .get : request.method
+        guard let route = routes.first(where: { $0.method == method }) else { return methodNotAllowed(routes, otherThan: first) }
+        do {
+            return try await route.operation(self, try call(request, route, project: project, peer: peer))
+        } catch let error as AccountError {
+            return AccountAnswer(error)
+        } catch {
+            logger.error("account request failed", metadata: ["path": "\(path)", "error": "\(error)"])
+            if route.mustNotFail { return .unavailable }
+            return AccountAnswer(AccountError(status: 500, "INTERNAL", "The account store does not answer. Try again later.", reason: "internalError"))
+        }
+    }
+
+    private func methodNotAllowed(_ routes: [AccountRoute], otherThan first: AccountRoute) -> AccountAnswer {
+        let methods = routes.map(\.method.rawValue).joined(separator: ", ")
+        var answer = AccountAnswer(AccountError(status: 405, "INVALID_ARGUMENT", "This path takes \(methods).", reason: "httpMethodNotAllowed"))
+        answer.fields[.allow] = methods
+        return answer
+    }
+
+    private func call(_ request: HTTPInboundRequest, _ route: AccountRoute, project: String?, peer: String) throws(AccountError) -> AccountCall {
+        let caller = try caller(request, route)
+        let limit = caller.isAdministrator ? settings.administratorBodyBytes : settings.bodyBytes
+        guard request.body.count <= limit else {
+            throw AccountError(status: 413, "INVALID_ARGUMENT", "The body has more than \(limit) bytes.", reason: "uploadTooLarge")
+        }
+        let body: JSONValue = switch route.reading {
+        case .json: try Self.json(request.body)
+        case .jsonOrForm: try Self.isForm(request) ? Self.form(request.body) : Self.json(request.body)
+        case .bytes: .object([])
+        }
+        let call = AccountCall(body: body, caller: caller, peer: peer, project: project, request: request)
+        if !caller.isAdministrator, route.reading == .json, call.has("targetProjectId") {
+            throw AccountError("INSUFFICIENT_PERMISSION", "Only authenticated requests can specify target_project_id.")
+        }
+        return call
+    }
+
+    // MARK: Callers
+
+    /// - Throws: 401 for a Bearer token that is nobody's and where only administrators may ask, 403 for no key.
+    private func caller(_ request: HTTPInboundRequest, _ route: AccountRoute) throws(AccountError) -> AccountCaller {
+        if route.callers != .everybody, let bearer = Self.bearer(request.fields) {
+            guard admits(bearer) else {
+                throw AccountError(
+                    status: 401, "UNAUTHENTICATED", "Request had invalid authentication credentials. Expected a secret of this server.", reason: "authError")
+            }
+            return .administrator
+        }
+        let key = request.target.value("key") ?? request.fields.first { $0.name.canonicalName == "x-goog-api-key" }?.value
+        if let key, !key.isEmpty, route.callers != .administrators { return .client(key: String(key.prefix(256))) }
+        switch route.callers {
+        case .everybody: return .nobody
+        case .clients: throw AccountError(status: 403, "PERMISSION_DENIED", "The request is missing a valid API key.", reason: "forbidden")
+        case .administrators:
+            throw AccountError(
+                status: 401, "UNAUTHENTICATED", "Request is missing required authentication credential. Send a secret of this server as a Bearer token.",
+                reason: "required")
+        }
+    }
+
+    /// `owner` is a public constant, and any `ya29.` token unchecked: they count on development hubs alone (accounts contract §2.6).
+    private func admits(_ bearer: String) -> Bool {
+        if settings.isDev, bearer.lowercased() == "owner" || bearer.hasPrefix("ya29.") { return true }
+        return isAdministrator(bearer)
+    }
+
+    private static func bearer(_ fields: HTTPFields) -> String? {
+        guard let value = fields[.authorization] else { return nil }
+        let parts = value.split(separator: " ", maxSplits: 1)
+        guard let scheme = parts.first, scheme.lowercased() == "bearer" else { return nil }
+        return parts.count == 2 ? parts[1].trimmingSpaces : ""
+    }
+
+    // MARK: Bodies
+
+    private static func json(_ bytes: [UInt8]) throws(AccountError) -> JSONValue {
+        if bytes.allSatisfy({ [0x20, 0x09, 0x0A, 0x0D].contains($0) }) { return .object([]) }
+        let body: JSONValue
+        do throws(JSONError) { body = try JSONValue(bytes) } catch {
+            throw AccountError(status: 400, "INVALID_ARGUMENT", "Invalid JSON payload received. \(error)")
+        }
+        guard body.members != nil else { throw AccountError(status: 400, "INVALID_ARGUMENT", "Invalid JSON payload received. An object is expected.") }
+        guard !body.holdsNUL else { throw AccountError(status: 400, "INVALID_ARGUMENT", "Invalid JSON payload received. No text may hold U+0000.") }
+        return body
+    }
+
+    private static func isForm(_ request: HTTPInboundRequest) -> Bool {
+        request.fields[.contentType]?.lowercased().hasPrefix("application/x-www-form-urlencoded") == true
+    }
+
+    private static func form(_ bytes: [UInt8]) throws(AccountError) -> JSONValue {
+        guard let fields = FormFields(bytes) else {
+            throw AccountError(status: 400, "INVALID_ARGUMENT", "Invalid form payload received.")
+        }
+        return .object(fields.items.map { JSONValue.Member($0.name, .string($0.value)) })
+    }
+}
+
+extension JSONValue {
+    /// Whether a text in it holds U+0000, at which SQLite would cut it.
+    fileprivate var holdsNUL: Bool {
+        switch self {
+        case .string(let text): text.utf8.contains(0)
+        case .array(let elements): elements.contains(where: \.holdsNUL)
+        case .object(let members): members.contains { $0.value.holdsNUL }
+        default: false
+        }
+    }
+}
+
+extension Substring {
+    fileprivate var trimmingSpaces: String {
+        let start = drop { $0 == " " }
+        return String(start.lastIndex { $0 != " " }.map { start[...$0] } ?? "")
+    }
+}

@@ -1,0 +1,112 @@
+import HTTPTypes
+
+/// A sign-in that is written down; its ID token is yet to be signed.
+struct OpenedSession: Sendable {
+    let account: Account
+    let session: AccountSession
+    let refreshToken: String
+}
+
+/// What a device holds of a sign-in (accounts contract §5).
+struct IssuedTokens: Sendable {
+    let uid: String
+    let idToken: String
+    let refreshToken: String
+    let lifetime: Int
+
+    /// In the words of the sign-in endpoints.
+    var members: [JSONValue.Member] {
+        [.init("idToken", .string(idToken)), .init("refreshToken", .string(refreshToken)), .init("expiresIn", .string(String(lifetime)))]
+    }
+}
+
+/// An ID token, its account and its session, all of them as they stand in the transaction that looked.
+struct Standing {
+    var account: Account
+    let session: AccountSession
+}
+
+// MARK: Beginning
+
+extension AccountService {
+    var nowSeconds: Int64 { now() / 1000 }
+
+    /// Writes down that a user is signed in on a device: the account as it was given, with the times of the sign-in, and a session.
+    /// - Parameters:
+    ///   - claims: a JSON object of claims that the session's tokens carry.
+    ///   - former: the session that this one continues: its moment of sign-in and its claims stay, and nobody signed in anew.
+    func open(
+        _ account: Account, provider: String, claims: String? = nil, continuing former: AccountSession? = nil, _ call: AccountCall,
+        in transaction: AccountTransaction
+    ) throws -> OpenedSession {
+        let now = now()
+        var account = account
+        if former == nil { account.lastLoginAt = now }
+        account.lastRefreshAt = now
+        let session = AccountSession(
+            id: RandomName.sessionID(), uid: account.id, provider: provider, claims: former.map(\.claims) ?? claims,
+            authTime: former?.authTime ?? now / 1000, now: now, userAgent: call.userAgent, peer: call.peer)
+        let opened = OpenedSession(account: account, session: session, refreshToken: RandomName.secret())
+        try transaction.save(account)
+        try transaction.add(session, tokenHash: SecretHash.of(opened.refreshToken))
+        return opened
+    }
+
+    /// Signs the ID token of a session. Off the service's queue: it takes most of a millisecond.
+    nonisolated func issue(_ opened: OpenedSession) async throws -> IssuedTokens {
+        let claims = IdentityClaims(opened.account, opened.session, now: now() / 1000, lifetime: settings.tokenSeconds)
+        return IssuedTokens(
+            uid: opened.account.id,
+            idToken: try tokens.keys.sign(claims.payload(project: settings.project)), refreshToken: opened.refreshToken, lifetime: settings.tokenSeconds)
+    }
+}
+
+// MARK: Proving
+
+extension AccountService {
+    /// The call's ID token, looked at without its account.
+    /// - Throws: MISSING_ID_TOKEN, INVALID_ID_TOKEN.
+    func idToken(_ call: AccountCall) throws(AccountError) -> VerifiedToken {
+        guard let text = try call.filled("idToken") else { throw AccountError("MISSING_ID_TOKEN") }
+        do throws(TokenFault) { return try tokens.check(text, leeway: settings.tokenLeewaySeconds) } catch { throw error.idTokenError }
+    }
+
+    /// The account and session of an ID token (accounts contract §5.2). One without a session of ours is of no use here.
+    /// - Throws: USER_NOT_FOUND, USER_DISABLED, TOKEN_EXPIRED for one that is revoked.
+    func standing(of token: VerifiedToken, in transaction: AccountTransaction) throws -> Standing {
+        if let fault = try transaction.fault(of: token) { throw fault.idTokenError }
+        guard let account = try transaction.account(.id(token.uid)), let id = token.sessionID, let session = try transaction.session(id: id) else {
+            throw TokenFault.revoked.idTokenError
+        }
+        return Standing(account: account, session: session)
+    }
+
+    /// For changes after which somebody else could be in possession of the account (accounts contract §6.4). Guests have nothing
+    /// to prove themselves with.
+    /// - Throws: CREDENTIAL_TOO_OLD_LOGIN_AGAIN.
+    func requireRecentSignIn(_ standing: Standing) throws(AccountError) {
+        guard settings.recentLoginSeconds > 0, standing.account.hasCredential else { return }
+        guard nowSeconds - standing.session.authTime <= Int64(settings.recentLoginSeconds) else { throw AccountError("CREDENTIAL_TOO_OLD_LOGIN_AGAIN") }
+    }
+}
+
+extension Account {
+    /// Whether there is any way to sign in to it again.
+    var hasCredential: Bool { hasPasswordProvider || !providers.isEmpty || phoneNumber != nil || hasCustomAuth }
+}
+
+// MARK: Ending
+
+extension AccountService {
+    /// Ends all sessions of an account: its refresh tokens from now on, its ID tokens and connections at once
+    /// (accounts contract §5.4). Whoever made the change begins a new session behind this.
+    /// - Parameter account: is given the new `validSince`; the caller saves it.
+    func revoke(_ account: inout Account, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath) throws {
+        account.validSince = max(account.validSince, nowSeconds)
+        try transaction.endSessions(of: account.id)
+        // Nor may who is thrown out come back by an address that they asked for before.
+        try transaction.removeCodes(of: account.id, .verifyAndChangeEmail)
+        try transaction.audit(.revoked, account.id, peer: call.peer, at: now())
+        aftermath.add(AccountChange(account.id, .revoked))
+    }
+}

@@ -1,0 +1,83 @@
+extension AccountService {
+    /// `accounts:sendOobCode`: mails a code (accounts contract §6.6). An administrator may have it instead of a mail.
+    func sendCode(_ call: AccountCall) async throws -> AccountAnswer {
+        guard call.has("requestType"), let value = call.body["requestType"] else { throw AccountError("MISSING_REQ_TYPE") }
+        guard let kind = CodeKind(value), kind != .recoverEmail else { throw AccountError.invalid("requestType", "it is none of the types that are mailed on request") }
+        let wantsLink = try call.flag("returnOobLink") ?? false
+        guard !wantsLink || call.caller.isAdministrator else { throw AccountError("INSUFFICIENT_PERMISSION") }
+        let continueURL = try continueURL(try call.filled("continueUrl"))
+        guard kind != .signIn || settings.allowsEmailLink else { throw AccountError("OPERATION_NOT_ALLOWED") }
+
+        let order: (code: KnownCode?, shown: String) = switch kind {
+        case .resetPassword, .signIn: try mailToAddress(kind, continueURL, wantsLink: wantsLink, call)
+        default: try mailToUser(kind, continueURL, wantsLink: wantsLink, call)
+        }
+        var members: [JSONValue.Member] = [.init("email", .string(order.shown))]
+        if wantsLink, let code = order.code {
+            members.add("oobCode", code.secret)
+            members.add("oobLink", code.link)
+        }
+        return AccountAnswer(kind: "GetOobConfirmationCodeResponse", members)
+    }
+
+    /// PASSWORD_RESET and EMAIL_SIGNIN: for whoever has the address.
+    private func mailToAddress(_ kind: CodeKind, _ continueURL: ContinueURL?, wantsLink: Bool, _ call: AccountCall) throws -> (code: KnownCode?, shown: String) {
+        guard let text = try call.filled("email") else { throw AccountError("MISSING_EMAIL") }
+        guard let email = EmailAddress(text) else { throw AccountError("INVALID_EMAIL") }
+        if !wantsLink { try admitMail(to: email.text, from: call.peer) }
+        let code = try commit { transaction, aftermath -> KnownCode? in
+            let account = try transaction.account(.email(email.text))
+            if account == nil, kind == .resetPassword {
+                guard settings.hidesAccounts, !wantsLink else { throw AccountError("EMAIL_NOT_FOUND") }
+                return nil
+            }
+            let code = try makeCode(kind, account: account, email: email.text, continueURL: continueURL, call, in: transaction)
+            if !wantsLink { aftermath.letters.append(.init(code, to: email.text, account, call)) }
+            return code
+        }
+        if wantsLink, let code { remember([code]) }
+        return (code, email.text)
+    }
+
+    /// VERIFY_EMAIL and VERIFY_AND_CHANGE_EMAIL: for the user of an ID token, or for an administrator's link by address.
+    private func mailToUser(_ kind: CodeKind, _ continueURL: ContinueURL?, wantsLink: Bool, _ call: AccountCall) throws -> (code: KnownCode?, shown: String) {
+        let token = wantsLink && !call.has("idToken") ? nil : try idToken(call)
+        var newEmail: EmailAddress?
+        if kind == .verifyAndChangeEmail {
+            guard let text = try call.filled("newEmail") else { throw AccountError("MISSING_NEW_EMAIL") }
+            guard let address = EmailAddress(text) else { throw AccountError("INVALID_EMAIL") }
+            newEmail = address
+        }
+        let known = try store.read { try addressee(token, kind, call, in: $0) }
+        if !wantsLink { try admitMail(to: newEmail?.text ?? known.email ?? known.id, from: call.peer) }
+        let code = try commit { transaction, aftermath -> KnownCode? in
+            let account = try addressee(token, kind, call, in: transaction)
+            if let newEmail, let holder = try transaction.account(.email(newEmail.text)), holder.id != account.id {
+                guard settings.hidesAccounts, !wantsLink else { throw AccountError("EMAIL_EXISTS") }
+                return nil
+            }
+            let code = try makeCode(
+                kind, account: account, email: account.email ?? "", newEmail: newEmail?.text, continueURL: continueURL, call, in: transaction)
+            if !wantsLink { aftermath.letters.append(.init(code, to: newEmail?.text ?? account.email ?? "", account, call)) }
+            return code
+        }
+        if wantsLink, let code { remember([code]) }
+        return (code, known.email ?? newEmail?.text ?? "")
+    }
+
+    /// - Throws: MISSING_EMAIL for an account without an address to verify.
+    private func addressee(_ token: VerifiedToken?, _ kind: CodeKind, _ call: AccountCall, in transaction: AccountTransaction) throws -> Account {
+        let account: Account
+        if let token {
+            let standing = try standing(of: token, in: transaction)
+            if kind == .verifyAndChangeEmail { try requireRecentSignIn(standing) }
+            account = standing.account
+        } else {
+            guard let text = try call.filled("email") else { throw AccountError("MISSING_EMAIL") }
+            guard let email = EmailAddress(text), let found = try transaction.account(.email(email.text)) else { throw AccountError("USER_NOT_FOUND") }
+            account = found
+        }
+        guard kind != .verifyEmail || account.email != nil else { throw AccountError("MISSING_EMAIL") }
+        return account
+    }
+}

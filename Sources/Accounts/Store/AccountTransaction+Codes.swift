@@ -1,0 +1,39 @@
+import GRDB
+
+extension AccountTransaction {
+    /// Keeps a code; an earlier one of its kind for the same address of the same account is void.
+    func add(_ code: MailedCode, hash: [UInt8], at now: Int64) throws {
+        try db.execute(
+            cached: "DELETE FROM code WHERE type = ? AND email = ? AND (uid IS ? OR uid IS NULL)", [code.kind.rawValue, code.email, code.uid])
+        try db.execute(
+            cached: "INSERT INTO code (hash, type, uid, email, new_email, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [Database.blob(hash), code.kind.rawValue, code.uid, code.email, code.newEmail, now, code.expiresAt])
+    }
+
+    func code(hash: [UInt8]) throws -> MailedCode? {
+        try Row.fetchOne(db, cached: "SELECT type, uid, email, new_email, expires_at FROM code WHERE hash = ?", [Database.blob(hash)]).flatMap { row in
+            CodeKind(rawValue: row[0]).map { MailedCode(kind: $0, uid: row[1], email: row[2], newEmail: row[3], expiresAt: row[4]) }
+        }
+    }
+
+    /// A code is used up.
+    func removeCode(hash: [UInt8]) throws {
+        try db.execute(cached: "DELETE FROM code WHERE hash = ?", [Database.blob(hash)])
+    }
+
+    /// The account's address changed: what was mailed to the former one is void, but for the way back.
+    func removeCodes(of uid: String) throws {
+        try db.execute(cached: "DELETE FROM code WHERE uid = ? AND type <> ?", [uid, CodeKind.recoverEmail.rawValue])
+    }
+
+    func removeCodes(of uid: String, _ kind: CodeKind) throws {
+        try db.execute(cached: "DELETE FROM code WHERE uid = ? AND type = ?", [uid, kind.rawValue])
+    }
+
+    /// Codes that are pending, for tests and administrators.
+    func codes(of uid: String) throws -> [MailedCode] {
+        try Row.fetchAll(db, cached: "SELECT type, uid, email, new_email, expires_at FROM code WHERE uid = ? ORDER BY created_at, hash", [uid]).compactMap { row in
+            CodeKind(rawValue: row[0]).map { MailedCode(kind: $0, uid: row[1], email: row[2], newEmail: row[3], expiresAt: row[4]) }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+import HTTPTypes
+import JSONTree
+import Logging
+import Synchronization
+import Testing
+import WireProtocols
+
+@testable import Accounts
+
+/// A service with a clock of its own, asked as its clients ask it.
+struct AccountBench: Sendable {
+    let service: AccountService
+    let clock: HandClock
+    let changes = Collected<AccountChange>()
+
+    static let administrator = "secret-of-an-administrator"
+
+    /// Without enumeration protection and throttling, unless the test says otherwise.
+    init(folder: String? = nil, clock: HandClock = HandClock(), _ configure: (inout AccountSettings) -> Void = { _ in }) throws {
+        var settings = AccountSettings()
+        settings.project = "demo-app"
+        settings.publicURL = "https://hub.example.org"
+        settings.signingAlgorithm = .es256
+        settings.passwords = .quick
+        settings.throttle.isOn = false
+        settings.hidesAccounts = false
+        settings.recentLoginSeconds = 0
+        configure(&settings)
+        self.clock = clock
+        service = try AccountService(
+            settings, folder: folder, isAdministrator: { $0 == Self.administrator }, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            now: { clock.ms })
+        service.whenChanged { [changes] in changes.add($0) }
+    }
+
+    // MARK: Asking
+
+    /// A request to any path.
+    func ask(
+        _ path: String, _ body: JSONValue = .object([]), method: HTTPRequest.Method = .post, key: Bool = true, fields: HTTPFields = [:], raw: String? = nil
+    ) async throws -> Reply {
+        let target = try HTTPTarget("/" + path + (key ? (path.contains("?") ? "&" : "?") + "key=any" : ""))
+        var all = fields
+        if all[.contentType] == nil { all[.contentType] = "application/json" }
+        let request = HTTPInboundRequest(method: method, target: target, fields: all, body: raw.map { Array($0.utf8) } ?? (method == .get ? [] : body.bytes))
+        return Reply(await service.answer(request, peer: "192.0.2.7"))
+    }
+
+    /// A client endpoint under its v1 name.
+    func call(_ name: String, _ body: JSONValue = .object([])) async throws -> Reply { try await ask("identitytoolkit.googleapis.com/v1/accounts:\(name)", body) }
+
+    /// The same as an administrator.
+    func administer(_ name: String, _ body: JSONValue) async throws -> Reply {
+        try await ask("identitytoolkit.googleapis.com/v1/accounts:\(name)", body, key: false, fields: [.authorization: "Bearer \(Self.administrator)"])
+    }
+
+    func refresh(_ refreshToken: String?) async throws -> Reply {
+        try await ask("securetoken.googleapis.com/v1/token", ["grantType": "refresh_token", "refreshToken": .string(refreshToken ?? "")])
+    }
+
+    // MARK: Common steps
+
+    func signUp(_ email: String? = nil, _ password: String = "correct horse") async throws -> Reply {
+        let body: JSONValue = email.map { ["email": .string($0), "password": .string(password), "returnSecureToken": true] } ?? ["returnSecureToken": true]
+        let reply = try await call("signUp", body)
+        #expect(reply.status == 200, "\(reply.text)")
+        return reply
+    }
+
+    func signIn(_ email: String, _ password: String = "correct horse") async throws -> Reply {
+        try await call("signInWithPassword", ["email": .string(email), "password": .string(password), "returnSecureToken": true])
+    }
+
+    /// The account as `lookup` has it.
+    func user(_ signedIn: Reply) async throws -> JSONValue {
+        let reply = try await call("lookup", ["idToken": signedIn["idToken"] ?? .null])
+        #expect(reply.status == 200, "\(reply.text)")
+        let users = try #require(reply["users"]?.elements)
+        #expect(users.count == 1)
+        return try #require(users.first)
+    }
+
+    /// Changes what is stored, as an administrator could.
+    func change(_ reply: Reply, _ change: @Sendable (inout Account) -> Void) async throws {
+        let uid = try #require(reply["localId"]?.string)
+        try await service.change(uid, change)
+    }
+}
+
+extension AccountService {
+    fileprivate func change(_ uid: String, _ change: @Sendable (inout Account) -> Void) throws {
+        try store.transaction { transaction in
+            guard var account = try transaction.account(.id(uid)) else { return }
+            change(&account)
+            try transaction.save(account)
+        }
+    }
+
+    /// What the store says, for what no endpoint shows.
+    func stored<Result: Sendable>(_ look: @Sendable (AccountTransaction) throws -> Result) throws -> Result { try store.read { try look($0) } }
+}
+
+/// An answer, read.
+struct Reply: Sendable {
+    let status: Int
+    let fields: HTTPFields
+    let text: String
+    /// Nil for a body that is no JSON.
+    let body: JSONValue?
+
+    init(_ answer: AccountAnswer) {
+        status = answer.status.code
+        fields = answer.fields
+        text = String(decoding: answer.body, as: UTF8.self)
+        body = try? JSONValue(answer.body)
+    }
+
+    /// By its exact name.
+    subscript(name: String) -> JSONValue? { body?.members?.first { $0.name == name }?.value }
+
+    /// `error.message`
+    var error: String? { body?["error"]?["message"]?.string }
+
+    /// The claims of `idToken`, unchecked.
+    var claims: JSONValue { Self.claims(self["idToken"]) }
+
+    static func claims(_ token: JSONValue?) -> JSONValue {
+        let parts = token?.string?.split(separator: ".") ?? []
+        guard parts.count == 3, let bytes = Base64.decodeURL(parts[1]) else { return .null }
+        return (try? JSONValue(bytes)) ?? .null
+    }
+}
+
+/// A clock that is set by hand.
+final class HandClock: Sendable {
+    private let time: Mutex<Int64>
+
+    /// - Parameter seconds: since the epoch.
+    init(seconds: Int64 = 1_790_000_000) { time = Mutex(seconds * 1000) }
+
+    var ms: Int64 { time.withLock { $0 } }
+    var seconds: Int64 { ms / 1000 }
+
+    func advance(seconds: Int64) { time.withLock { $0 += seconds * 1000 } }
+}
+
+/// What a closure was called with.
+final class Collected<Element: Sendable>: Sendable {
+    private let elements = Mutex<[Element]>([])
+
+    var all: [Element] { elements.withLock { $0 } }
+
+    func add(_ element: Element) { elements.withLock { $0.append(element) } }
+
+    func removeAll() { elements.withLock { $0 = [] } }
+}

@@ -1,0 +1,155 @@
+import GRDB
+import HTTPTypes
+import Testing
+
+@testable import Accounts
+
+struct RefreshTests {
+    @Test func check27_id_token_says_what_the_contract_says() async throws {
+        let bench = try AccountBench()
+        let reply = try await bench.signUp("ana@x.org")
+        let (claims, now) = (reply.claims, bench.clock.seconds)
+        #expect(claims["iss"] == "https://securetoken.google.com/demo-app")
+        #expect(claims["aud"] == "demo-app")
+        #expect(claims["sub"] == reply["localId"] && claims["user_id"] == reply["localId"])
+        #expect(claims["iat"] == .int(now) && claims["exp"] == .int(now + 3600) && claims["auth_time"] == .int(now))
+        #expect(claims["firebase"]?["identities"] == ["email": ["ana@x.org"]])
+    }
+
+    @Test(arguments: [
+        #"{"grantType":"refresh_token","refreshToken":"R"}"#, #"{"grant_type":"refresh_token","refresh_token":"R"}"#, "grant_type=refresh_token&refresh_token=R",
+        "refreshToken=R&grantType=refresh_token&code=x",
+    ]) func check29_token_endpoint_takes_all_spellings(template: String) async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let refreshToken = try #require(made["refreshToken"]?.string)
+        let type = template.hasPrefix("{") ? "application/json" : "application/x-www-form-urlencoded;charset=utf-8"
+        let reply = try await bench.ask(
+            "securetoken.googleapis.com/v1/token", fields: [.contentType: type],
+            raw: template.replacing("\"R\"", with: "\"\(refreshToken)\"").replacing("=R", with: "=\(refreshToken)"))
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(reply["access_token"]?.string?.isEmpty == false && reply["access_token"] == reply["id_token"])
+        #expect(reply["token_type"] == "Bearer" && reply["expires_in"] == "3600")
+        #expect(reply["refresh_token"] == made["refreshToken"])
+        #expect(reply["user_id"] == made["localId"])
+        #expect(reply["project_id"]?.string != nil)
+        #expect(try await bench.call("lookup", ["idToken": reply["id_token"] ?? .null]).status == 200)
+    }
+
+    @Test func check30_refresh_keeps_the_session_and_picks_up_the_account() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let start = bench.clock.seconds
+        bench.clock.advance(seconds: 1000)
+        try await bench.change(made) {
+            $0.displayName = "Ana"
+            $0.customClaims = #"{"role":"staff"}"#
+        }
+        let claims = Reply.claims(try await bench.refresh(made["refreshToken"]?.string)["id_token"])
+        #expect(claims["auth_time"] == .int(start) && claims["iat"] == .int(start + 1000))
+        #expect(claims["firebase"]?["sign_in_provider"] == "password")
+        #expect(claims["name"] == "Ana" && claims["role"] == "staff")
+    }
+
+    @Test func check31_other_devices_do_not_move_the_time_of_sign_in() async throws {
+        let bench = try AccountBench()
+        let a = try await bench.signUp("ana@x.org")
+        let start = bench.clock.seconds
+        bench.clock.advance(seconds: 500)
+        let b = try await bench.signIn("ana@x.org")
+        #expect(b.claims["auth_time"] == .int(start + 500))
+        #expect(Reply.claims(try await bench.refresh(a["refreshToken"]?.string)["id_token"])["auth_time"] == .int(start))
+    }
+
+    @Test(arguments: [
+        ("{}", "MISSING_GRANT_TYPE"), (#"{"grantType":"password"}"#, "INVALID_GRANT_TYPE"), (#"{"grantType":"refresh_token"}"#, "MISSING_REFRESH_TOKEN"),
+        (#"{"grantType":"refresh_token","refreshToken":"garbage"}"#, "INVALID_REFRESH_TOKEN"),
+    ]) func check32_faults_of_the_token_endpoint(body: String, error: String) async throws {
+        let reply = try await AccountBench().ask("securetoken.googleapis.com/v1/token", raw: body)
+        #expect(reply.status == 400 && reply.error == error)
+    }
+
+    @Test func check32_disabled_account_refreshes_nothing() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        try await bench.change(made) { $0.isDisabled = true }
+        #expect(try await bench.refresh(made["refreshToken"]?.string).error == "USER_DISABLED")
+        #expect(try await bench.call("lookup", ["idToken": made["idToken"] ?? .null]).error == "USER_DISABLED")
+    }
+
+    @Test func check33_revoked_session_is_over_and_a_deleted_user_unknown() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let other = try await bench.signIn("ana@x.org")
+        let changed = try await bench.call("update", ["idToken": other["idToken"] ?? .null, "password": "another horse"])
+        #expect(changed.status == 200)
+        for old in [made, other] { #expect(try await bench.refresh(old["refreshToken"]?.string).error == "TOKEN_EXPIRED") }
+        #expect(try await bench.refresh(changed["refreshToken"]?.string).status == 200)
+        #expect(try await bench.call("delete", ["idToken": changed["idToken"] ?? .null]).status == 200)
+        for token in [made, other, changed] { #expect(try await bench.refresh(token["refreshToken"]?.string).error == "USER_NOT_FOUND") }
+    }
+
+    @Test func check34_tabs_may_refresh_at_once() async throws {
+        let bench = try AccountBench()
+        let token = try await bench.signUp("ana@x.org")["refreshToken"]?.string
+        async let first = bench.refresh(token)
+        async let second = bench.refresh(token)
+        for reply in [try await first, try await second] {
+            #expect(reply.status == 200)
+            #expect(try await bench.refresh(reply["refresh_token"]?.string).status == 200)
+        }
+    }
+
+    @Test func check35_revocation_is_exact_within_a_second() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let other = try await bench.signIn("ana@x.org")
+        // All in one second.
+        let reply = try await bench.call("update", ["idToken": other["idToken"] ?? .null, "validSince": "1"])
+        for old in [made, other] { #expect(try await bench.call("lookup", ["idToken": old["idToken"] ?? .null]).error == "TOKEN_EXPIRED") }
+        #expect(try await bench.call("lookup", ["idToken": reply["idToken"] ?? .null]).status == 200)
+        #expect(try await bench.user(reply)["validSince"] == .string(String(bench.clock.seconds)))
+        #expect(bench.changes.all.map(\.kind) == [.revoked])
+    }
+
+    @Test func check36_store_holds_no_usable_secret() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let refreshToken = try #require(made["refreshToken"]?.string)
+        let kept = try await bench.service.stored { try $0.session(tokenHash: SecretHash.of(refreshToken)) }
+        #expect(kept?.hasEnded == false)
+        #expect(try await bench.service.everyText().allSatisfy { !$0.contains(refreshToken) && !$0.contains("correct horse") })
+        let hash = try await bench.service.stored { try $0.account(.email("ana@x.org"))?.passwordHash }
+        #expect(hash?.hasPrefix("$scrypt$") == true)
+    }
+
+    @Test func idle_session_is_over_after_its_days() async throws {
+        let bench = try AccountBench { $0.idleDays = 10 }
+        let made = try await bench.signUp("ana@x.org")
+        for _ in 0..<3 {
+            bench.clock.advance(seconds: 10 * 86_400)
+            #expect(try await bench.refresh(made["refreshToken"]?.string).status == 200)
+        }
+        bench.clock.advance(seconds: 10 * 86_400 + 1)
+        #expect(try await bench.refresh(made["refreshToken"]?.string).error == "TOKEN_EXPIRED")
+    }
+
+    @Test func id_token_past_its_end_and_leeway_is_invalid() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        bench.clock.advance(seconds: 3600 + 299)
+        #expect(try await bench.call("lookup", ["idToken": made["idToken"] ?? .null]).status == 200)
+        bench.clock.advance(seconds: 1)
+        #expect(try await bench.call("lookup", ["idToken": made["idToken"] ?? .null]).error == "INVALID_ID_TOKEN")
+    }
+}
+
+extension AccountService {
+    /// All text of all tables.
+    fileprivate func everyText() throws -> [String] {
+        try store.database.read { db in
+            let tables = try String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'")
+            return try tables.flatMap { try Row.fetchAll(db, sql: "SELECT * FROM \($0)").map { "\($0)" } }
+        }
+    }
+}
