@@ -26,6 +26,8 @@ public actor AccountService {
     var keepsThrottleSoon = false
     /// Of a development hub; see `remember`.
     var knownCodes: [KnownCode] = []
+    /// See `AccountSettings.hidesAccounts`: a development hub's may be changed.
+    var hidesAccounts: Bool
     /// ms since the epoch.
     nonisolated let now: @Sendable () -> Int64
     /// Whether a bearer credential is an administrator's.
@@ -49,6 +51,7 @@ public actor AccountService {
         fetcher: (any KeyFetching)? = nil, logger: Logger, now: @escaping @Sendable () -> Int64
     ) throws {
         self.settings = settings
+        hidesAccounts = settings.hidesAccounts
         self.logger = logger
         self.now = now
         self.isAdministrator = isAdministrator

@@ -61,6 +61,12 @@ public struct AccountSettings: Sendable {
     public var bodyBytes = 64 << 10
     /// Bytes of an administrator's, such as an import.
     public var administratorBodyBytes = 8 << 20
+    /// Accounts that an administrator looks up in one request.
+    public var lookupsAtOnce = 100
+    /// Accounts of a page of an administrator's list.
+    public var listedAtOnce = 1000
+    /// Accounts that an administrator imports or deletes in one request.
+    public var changedAtOnce = 1000
     /// Characters of custom claims.
     public var claimsLength = 1000
 

@@ -47,8 +47,12 @@ struct AccountRoute: Sendable {
     static let legacy = "www.googleapis.com/identitytoolkit/v3/relyingparty"
 
     /// A client endpoint under its name in v1 and under the one before that.
-    static func client(_ name: String, _ legacyName: String, _ operation: @escaping Operation) -> AccountRoute {
-        AccountRoute(.post, ["\(identity)/v1/\(name)", "\(legacy)/\(legacyName)"], .clients, operation)
+    /// - Parameter other: what it is for an administrator who does not act as a user.
+    static func client(
+        _ name: String, _ legacyName: String, administrators other: Operation? = nil, _ operation: @escaping Operation
+    ) -> AccountRoute {
+        let paths = ["\(identity)/v1/\(name)", "\(legacy)/\(legacyName)"]
+        return AccountRoute(.post, paths, .clients, other.map { either(operation, administrators: $0) } ?? operation)
     }
 
     /// An operation that is known and not built (accounts contract §2.1).

@@ -2,7 +2,7 @@ import HTTPTypes
 
 /// Every route of the service. Each part of the target has its rows; here are the clients' (accounts contract §2.1).
 enum AccountRoutes {
-    static let all = clients + small + oauth + operation + unbuilt
+    static let all = clients + small + administration + development + oauth + operation + unbuilt
 
     static let byPath: [String: [AccountRoute]] = {
         var byPath: [String: [AccountRoute]] = [:]
@@ -11,11 +11,11 @@ enum AccountRoutes {
     }()
 
     private static let clients: [AccountRoute] = [
-        .client("accounts:signUp", "signupNewUser") { try await $0.signUp($1) },
+        .client("accounts:signUp", "signupNewUser", administrators: { try await $0.createAccount($1) }) { try await $0.signUp($1) },
         .client("accounts:signInWithPassword", "verifyPassword") { try await $0.signInWithPassword($1) },
-        .client("accounts:lookup", "getAccountInfo") { try await $0.lookUp($1) }.neverFails,
-        .client("accounts:update", "setAccountInfo") { try await $0.update($1) },
-        .client("accounts:delete", "deleteAccount") { try await $0.delete($1) },
+        .client("accounts:lookup", "getAccountInfo", administrators: { try $0.lookUpAccounts($1) }) { try await $0.lookUp($1) }.neverFails,
+        .client("accounts:update", "setAccountInfo", administrators: { try await $0.updateAccount($1) }) { try await $0.update($1) },
+        .client("accounts:delete", "deleteAccount", administrators: { try $0.deleteAccount($1) }) { try await $0.delete($1) },
         .client("accounts:sendOobCode", "getOobConfirmationCode") { try await $0.sendCode($1) },
         .client("accounts:resetPassword", "resetPassword") { try await $0.resetPassword($1) },
         .client("accounts:signInWithEmailLink", "emailLinkSignin") { try await $0.signInWithEmailLink($1) },

@@ -21,13 +21,13 @@ extension AccountService {
         let verdict = try await checkPassword(password, of: found?.id ?? typed, stored: found?.passwordHash, peer: call.peer)
         guard let found, verdict != .wrong else {
             if let found { try commit { transaction, _ in try transaction.audit(.signInFailed, found.id, peer: call.peer, at: now()) } }
-            throw AccountError(settings.hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : found == nil ? "EMAIL_NOT_FOUND" : "INVALID_PASSWORD")
+            throw AccountError(hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : found == nil ? "EMAIL_NOT_FOUND" : "INVALID_PASSWORD")
         }
         let better = verdict == .rightButOutdated ? try await passwords.hash(password) : nil
         return try commit { transaction, _ in
             // Of a password that was changed while this one was checked nothing is known.
             guard var account = try transaction.account(.id(found.id)), account.passwordHash == found.passwordHash else {
-                throw AccountError(settings.hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : "INVALID_PASSWORD")
+                throw AccountError(hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : "INVALID_PASSWORD")
             }
             guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
             if let better { account.passwordHash = better }

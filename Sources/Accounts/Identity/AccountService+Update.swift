@@ -33,7 +33,7 @@ extension AccountService {
         if update.isSensitive { try requireRecentSignIn(standing) }
         if let email = update.email, email.text != former.email {
             // With accounts hidden the new address proves itself first: VERIFY_AND_CHANGE_EMAIL (accounts contract §9).
-            guard !settings.hidesAccounts else { throw AccountError("OPERATION_NOT_ALLOWED") }
+            guard !hidesAccounts else { throw AccountError("OPERATION_NOT_ALLOWED") }
             if try transaction.account(.email(email.text)) != nil { throw AccountError("EMAIL_EXISTS") }
         }
         let account = try apply(update, to: former, call, in: transaction, &aftermath)

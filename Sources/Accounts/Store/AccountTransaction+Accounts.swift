@@ -38,6 +38,12 @@ extension AccountTransaction {
         try Row.fetchAll(db, cached: "SELECT \(Self.columns) FROM account WHERE id > ? ORDER BY id LIMIT ?", [after, limit]).map(account)
     }
 
+    /// Accounts by their place in the order of their ids. O(offset)
+    func accounts(offset: Int, limit: Int, isDescending: Bool) throws -> [Account] {
+        let sql = "SELECT \(Self.columns) FROM account ORDER BY id \(isDescending ? "DESC" : "ASC") LIMIT ? OFFSET ?"
+        return try Row.fetchAll(db, cached: sql, [limit, offset]).map(account)
+    }
+
     private func account(_ row: Row) throws -> Account {
         var account = Account(id: row[0], createdAt: row[9])
         account.email = row[1]

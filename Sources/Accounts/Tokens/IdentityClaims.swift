@@ -64,10 +64,11 @@ struct IdentityClaims: Sendable {
     static func issuer(_ project: String) -> String { "https://securetoken.google.com/\(project)" }
 
     /// The payload of the token.
-    func payload(project: String) -> [UInt8] {
+    /// - Parameter issuer: nil for an ID token's.
+    func payload(project: String, issuer: String? = nil) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 640)
         writer.raw("{\"iss\":")
-        writer.string(Self.issuer(project))
+        writer.string(issuer ?? Self.issuer(project))
         writer.raw(",\"aud\":")
         writer.string(project)
         writer.raw(",\"auth_time\":")

@@ -42,8 +42,89 @@ struct AccountsFile {
         if let hosts = file.texts("continue-hosts") { accounts.continueHosts = hosts.map { $0.lowercased() } }
         if let name = file.choice("signing", ["RS256", "ES256"]) { accounts.signingAlgorithm = name == "ES256" ? .es256 : .rs256 }
         if var section = file.section("mail") { read(&section, into: &accounts, &mail) }
+        readProviders(&file, into: &accounts)
+        accounts.externalIssuers = file.sections("issuers").compactMap(issuer)
+        readCustomTokenKeys(&file, into: &accounts)
         file.end()
     }
+
+    // MARK: Other services
+
+    private func readProviders(_ file: inout JSONSection, into accounts: inout AccountSettings) {
+        if var google = file.section("google") {
+            let (ids, domain) = (clientIDs(&google), google.text("hosted-domain"))
+            google.end()
+            if let ids { accounts.identityProviders.append(.google(clientIDs: ids, hostedDomain: domain)) }
+        }
+        if var apple = file.section("apple") {
+            let ids = clientIDs(&apple)
+            apple.end()
+            if let ids { accounts.identityProviders.append(.apple(clientIDs: ids)) }
+        }
+        guard var others = file.section("oidc") else { return }
+        for name in others.names {
+            guard var provider = others.section(name) else { continue }
+            let (issuer, ids, keys) = (url(&provider, "issuer", isNeeded: true), clientIDs(&provider), url(&provider, "keys"))
+            let needsNonce = provider.flag("nonce") ?? false
+            provider.end()
+            guard name.hasPrefix("oidc."), name.utf8.count > 5, name == name.lowercased() else {
+                others.note(name, "a provider's name is \"oidc.\" and a name of its own in lower case")
+                continue
+            }
+            guard let issuer, let ids else { continue }
+            accounts.identityProviders.append(.openID(name, issuer: issuer, clientIDs: ids, keys: keys.map { .keySet($0) }, needsNonce: needsNonce))
+        }
+        others.end()
+    }
+
+    private func clientIDs(_ section: inout JSONSection) -> [String]? {
+        let ids = section.texts("client-ids")
+        if ids?.isEmpty ?? true { section.note("client-ids", "name the app's own ids at the provider: without them anybody's tokens would count") }
+        return ids
+    }
+
+    private func issuer(_ section: JSONSection) -> ExternalIssuer? {
+        var section = section
+        let (issuer, audiences, keys) = (url(&section, "issuer", isNeeded: true), section.texts("audiences"), url(&section, "keys"))
+        section.end()
+        guard let issuer else { return nil }
+        guard let audiences, !audiences.isEmpty else {
+            section.note("audiences", "name the values of \"aud\" that are meant for this app")
+            return nil
+        }
+        return ExternalIssuer(issuer: issuer, audiences: audiences, keys: keys.map { .keySet($0) })
+    }
+
+    private func url(_ section: inout JSONSection, _ name: String, isNeeded: Bool = false) -> String? {
+        guard let text = section.text(name, "an address") else {
+            if isNeeded { section.note(name, "an address such as https://accounts.example is needed") }
+            return nil
+        }
+        let isLocal = text.hasPrefix("http://localhost") || text.hasPrefix("http://127.0.0.1")
+        guard text.hasPrefix("https://") || isLocal else {
+            section.note(name, "expected an address that begins with https://")
+            return nil
+        }
+        return text
+    }
+
+    /// Names of service accounts and the files of their public keys.
+    private func readCustomTokenKeys(_ file: inout JSONSection, into accounts: inout AccountSettings) {
+        guard var section = file.section("custom-token-keys") else { return }
+        for name in section.names {
+            guard let path = section.text(name, "the file of a public key") else { continue }
+            switch WholeFile.read(path) {
+            case .failure(let fault): section.note(name, "\(path): \(fault)")
+            case .success(let bytes):
+                do { accounts.customTokenIssuers.append(try CustomTokenIssuer(name: name, publicKeys: [String(decoding: bytes, as: UTF8.self)])) } catch {
+                    section.note(name, "\(path) holds no public RSA key of at least 2048 bits (PEM, BEGIN PUBLIC KEY)")
+                }
+            }
+        }
+        section.end()
+    }
+
+    // MARK: Mail
 
     private func read(_ section: inout JSONSection, into accounts: inout AccountSettings, _ mail: inout Mail) {
         if let app = section.text("app") { accounts.mail.app = app }

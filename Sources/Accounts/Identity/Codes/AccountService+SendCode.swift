@@ -28,7 +28,7 @@ extension AccountService {
         let code = try commit { transaction, aftermath -> KnownCode? in
             let account = try transaction.account(.email(email.text))
             if account == nil, kind == .resetPassword {
-                guard settings.hidesAccounts, !wantsLink else { throw AccountError("EMAIL_NOT_FOUND") }
+                guard hidesAccounts, !wantsLink else { throw AccountError("EMAIL_NOT_FOUND") }
                 return nil
             }
             let code = try makeCode(kind, account: account, email: email.text, continueURL: continueURL, call, in: transaction)
@@ -53,7 +53,7 @@ extension AccountService {
         let code = try commit { transaction, aftermath -> KnownCode? in
             let account = try addressee(token, kind, call, in: transaction)
             if let newEmail, let holder = try transaction.account(.email(newEmail.text)), holder.id != account.id {
-                guard settings.hidesAccounts, !wantsLink else { throw AccountError("EMAIL_EXISTS") }
+                guard hidesAccounts, !wantsLink else { throw AccountError("EMAIL_EXISTS") }
                 return nil
             }
             let code = try makeCode(

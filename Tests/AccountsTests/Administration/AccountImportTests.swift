@@ -1,0 +1,163 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import HTTPTypes
+import JSONTree
+import Testing
+
+@testable import Accounts
+
+/// `accounts:batchCreate` (accounts contract §10).
+struct AccountImportTests {
+    private static let password = "s3cret-Пароль"
+    private static let salt = Array("0123456789abcdef".utf8)
+
+    private static func web(_ bytes: [UInt8]) -> JSONValue { .string(Base64.encodeURL(bytes)) }
+
+    @Test func check71_imported_account_is_seen_whole() async throws {
+        let bench = try AccountBench()
+        let user: JSONValue = [
+            "localId": "one", "email": "One@example.org", "emailVerified": true, "displayName": "One", "photoUrl": "p", "phoneNumber": "+3069",
+            "disabled": false, "customAttributes": #"{"role":"staff"}"#, "createdAt": 1_600_000_000_123, "lastLoginAt": "1700000000456",
+            "providerUserInfo": [
+                ["providerId": "google.com", "rawId": "g1", "email": "G@example.org", "displayName": "G"],
+                // The SDKs send these as well; they follow from the rest.
+                ["providerId": "password", "rawId": "one@example.org"], ["providerId": "phone", "rawId": "+3069"],
+            ],
+        ]
+        #expect(try await bench.administrate("accounts:batchCreate", ["users": [user]]) == ["kind": "identitytoolkit#UploadAccountResponse"])
+        let seen = try #require(try await bench.seen("one"))
+        for name in ["emailVerified", "displayName", "photoUrl", "phoneNumber", "disabled", "customAttributes", "lastLoginAt"] {
+            #expect(seen[name] == user[name], "\(name)")
+        }
+        #expect(seen["email"] == "one@example.org" && seen["createdAt"] == "1600000000123")
+        let google: JSONValue = ["providerId": "google.com", "rawId": "g1", "federatedId": "g1", "email": "g@example.org", "displayName": "G"]
+        #expect(seen["providerUserInfo"]?.elements?.first == google)
+        #expect(seen["providerUserInfo"]?.elements?.map { $0["providerId"] } == ["google.com", "phone"])
+        let legacy = try await bench.exchange(
+            .post, "\(AccountBench.legacy)/uploadAccount", ["targetProjectId": "demo-app", "users": [["localId": "two"]]],
+            authorization: "Bearer \(AccountBench.administrator)")
+        #expect(legacy["error"] == nil)
+        #expect(try await bench.seen("two") != nil)
+    }
+
+    @Test func users_that_are_not_taken_are_named_and_the_others_are_there() async throws {
+        let bench = try AccountBench()
+        try await bench.administrate("accounts", ["localId": "old", "email": "taken@example.org", "phoneNumber": "+3069"])
+        let answer = try await bench.administrate(
+            "accounts:batchCreate",
+            ["users": [
+                ["localId": "a", "email": "taken@example.org"], ["localId": "b", "email": "b@example.org"], ["email": "c@example.org"],
+                ["localId": "d", "email": "B@example.org"], ["localId": "old"], ["localId": "e", "email": "nomail"],
+                ["localId": "f", "customAttributes": "[]"], ["localId": "g", "phoneNumber": "+3069"], ["localId": "h", "rawPassword": "short"],
+                ["localId": "b"], ["localId": "i"],
+            ]])
+        let errors = try #require(answer["error"]?.elements).map { "\($0["index"]?.int ?? -1) \($0["message"]?.string?.prefix { $0 != " " } ?? "")" }
+        #expect(
+            errors == [
+                "0 EMAIL_EXISTS", "2 MISSING_LOCAL_ID", "3 EMAIL_EXISTS", "4 DUPLICATE_LOCAL_ID", "5 INVALID_EMAIL", "6 INVALID_CLAIMS",
+                "7 PHONE_NUMBER_EXISTS", "8 WEAK_PASSWORD", "9 DUPLICATE_LOCAL_ID",
+            ])
+        let all = try await bench.administrate("accounts:batchGet?maxResults=100", nil, .get)
+        #expect(all["users"]?.elements?.map { $0["localId"] } == ["b", "i", "old"])
+    }
+
+    @Test func account_is_written_over_only_on_demand_and_its_sessions_end() async throws {
+        let bench = try AccountBench()
+        let (uid, session) = try await bench.newUser("ana@example.org")
+        let users: JSONValue = [["localId": .string(uid), "displayName": "Imported"]]
+        let refused = try await bench.administrate("accounts:batchCreate", ["users": users])
+        #expect(refused["error"]?.elements?.count == 1)
+        #expect(try await bench.seen(uid)?["email"] == "ana@example.org")
+        #expect(try await bench.administrate("accounts:batchCreate", ["users": users, "allowOverwrite": true])["error"] == nil)
+        let seen = try #require(try await bench.seen(uid))
+        #expect(seen["displayName"] == "Imported" && seen["email"] == nil && seen["passwordHash"] == nil)
+        await #expect(throws: Refusal("TOKEN_EXPIRED")) { try await bench.refreshed(session) }
+    }
+
+    @Test func size_of_an_import_is_bounded() async throws {
+        let bench = try AccountBench { $0.changedAtOnce = 2 }
+        await #expect(throws: Refusal("MISSING_USER_ACCOUNT")) { try await bench.administrate("accounts:batchCreate", ["users": []]) }
+        try await bench.administrate("accounts:batchCreate", ["users": [["localId": "a"], ["localId": "b"]]])
+        let refusal = await #expect(throws: Refusal.self) {
+            try await bench.administrate("accounts:batchCreate", ["users": [["localId": "c"], ["localId": "d"], ["localId": "e"]]])
+        }
+        #expect(refusal?.name == "INVALID_ARGUMENT")
+        #expect(try await bench.seen("c") == nil)
+    }
+
+    // MARK: Passwords
+
+    private func scheme(_ name: String) throws -> (parameters: [JSONValue.Member], hash: [UInt8]) {
+        let bytes = Array(Self.password.utf8)
+        switch name {
+        case "STANDARD_SCRYPT":
+            let key = try KDF.Scrypt.deriveKey(from: bytes, salt: Self.salt, outputByteCount: 32, rounds: 1024, blockSize: 8, parallelism: 2)
+            return ([.init("cpuMemCost", 1024), .init("blockSize", 8), .init("parallelization", "2"), .init("dkLen", 32)], key.withUnsafeBytes { Array($0) })
+        case "SCRYPT":
+            let (separator, signer) = (Array("sep".utf8), [UInt8](0..<64))
+            let key = try KDF.Scrypt.deriveKey(from: bytes, salt: Self.salt + separator, outputByteCount: 32, rounds: 1 << 8, blockSize: 8, parallelism: 1)
+            let hash = try AES._CTR.encrypt(signer, using: key, nonce: try AES._CTR.Nonce(nonceBytes: [UInt8](repeating: 0, count: 16)))
+            return (
+                [.init("memoryCost", 8), .init("rounds", 8), .init("saltSeparator", Self.web(separator)), .init("signerKey", Self.web(signer))], Array(hash)
+            )
+        default:
+            let function: KDF.Insecure.PBKDF2.HashFunction = name == "PBKDF_SHA1" ? .insecureSHA1 : .sha256
+            let key = try KDF.Insecure.PBKDF2.deriveKey(from: bytes, salt: Self.salt, using: function, outputByteCount: 32, unsafeUncheckedRounds: 1000)
+            return ([.init("rounds", 1000)], key.withUnsafeBytes { Array($0) })
+        }
+    }
+
+    @Test(arguments: ["STANDARD_SCRYPT", "SCRYPT", "PBKDF2_SHA256", "PBKDF_SHA1"])
+    func imported_password_signs_in_and_is_hashed_anew(algorithm: String) async throws {
+        // More work than any of the imported ones.
+        let ours = try #require(ScryptParameters(ln: 11, r: 8, p: 2))
+        let bench = try AccountBench { $0.passwords.scrypt = ours }
+        let (parameters, hash) = try scheme(algorithm)
+        // Both alphabets of base64, with padding and without.
+        for (id, encode) in [("web", { Self.web($0) }), ("standard", { .string(Data($0).base64EncodedString()) })] as [(String, ([UInt8]) -> JSONValue)] {
+            let user: JSONValue = ["localId": .string(id), "email": .string("\(id)@example.org"), "passwordHash": encode(hash), "salt": encode(Self.salt)]
+            #expect(try await bench.administrate("accounts:batchCreate", .object(parameters + [.init("hashAlgorithm", .string(algorithm)), .init("users", [user])]))["error"] == nil)
+            #expect(try await bench.seen(id)?["passwordHash"] == .string(Account.redactedHash))
+            func signIn(_ password: String) async throws { try await bench.asClient("signInWithPassword", ["email": .string("\(id)@example.org"), "password": .string(password)]) }
+            for wrong in [Self.password.lowercased(), Self.password + " "] { await #expect(throws: Refusal("INVALID_PASSWORD")) { try await signIn(wrong) } }
+            for _ in 0..<2 {
+                try await signIn(Self.password)
+                let stored = try await bench.service.stored { try $0.account(.id(id))?.passwordHash }
+                #expect(try #require(stored).hasPrefix("$scrypt$ln=\(ours.ln),"))
+            }
+        }
+    }
+
+    @Test func raw_password_signs_in() async throws {
+        let bench = try AccountBench()
+        try await bench.administrate("accounts:batchCreate", ["users": [["localId": "a", "email": "a@example.org", "rawPassword": "correct horse"]]])
+        try await bench.asClient("signInWithPassword", ["email": "a@example.org", "password": "correct horse"])
+    }
+
+    @Test(arguments: [
+        ["hashAlgorithm": "HMAC_SHA256", "signerKey": "a2V5"], ["hashAlgorithm": "MD5", "rounds": 1], ["hashAlgorithm": "BCRYPT"], [:],
+        ["hashAlgorithm": "STANDARD_SCRYPT", "cpuMemCost": 1000, "blockSize": 8, "parallelization": 1],
+        ["hashAlgorithm": "STANDARD_SCRYPT", "cpuMemCost": 1_073_741_824, "blockSize": 8, "parallelization": 1],
+        ["hashAlgorithm": "SCRYPT", "memoryCost": 8, "rounds": 8], ["hashAlgorithm": "SCRYPT", "memoryCost": 63, "rounds": 8, "signerKey": "a2V5"],
+        ["hashAlgorithm": "PBKDF2_SHA256", "rounds": 0], ["hashAlgorithm": "PBKDF2_SHA256", "rounds": 3_000_000],
+    ] as [JSONValue])
+    func hashes_that_are_too_fast_or_too_dear_are_refused_as_a_whole(algorithm: JSONValue) async throws {
+        let bench = try AccountBench()
+        let user: JSONValue = ["localId": "a", "passwordHash": Self.web([UInt8](repeating: 1, count: 32)), "salt": Self.web(Self.salt)]
+        let body = JSONValue.object(try #require(algorithm.members) + [.init("users", [["localId": "other"], user])])
+        let refusal = await #expect(throws: Refusal.self) { try await bench.administrate("accounts:batchCreate", body) }
+        #expect(try #require(refusal?.message).hasPrefix("INVALID_HASH_ALGORITHM : hashAlgorithm "))
+        #expect(try await bench.seen("other") == nil)
+    }
+
+    @Test func hash_that_no_password_could_lead_to_is_that_users_error() async throws {
+        let bench = try AccountBench()
+        let users: [JSONValue] = [[1], [], [UInt8](repeating: 1, count: 129)].enumerated().map { i, hash in
+            ["localId": .string("user-\(i)"), "passwordHash": Self.web(hash), "salt": Self.web(Self.salt)]
+        }
+        let answer = try await bench.administrate("accounts:batchCreate", ["hashAlgorithm": "PBKDF2_SHA256", "rounds": 1000, "users": .array(users + [["localId": "a", "passwordHash": "*"]])])
+        #expect(answer["error"]?.elements?.map { $0["index"] } == [0, 1, 2, 3])
+        #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false])["recordsCount"] == "0")
+    }
+}
