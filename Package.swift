@@ -76,7 +76,7 @@ let package = Package(
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "AccountsTests", dependencies: [
-            "Accounts", "JSONTree", "WireProtocols",
+            "Accounts", "DispatchNet", "JSONTree", "TestCertificates", "WireProtocols",
             .product(name: "Crypto", package: "swift-crypto"),
             .product(name: "CryptoExtras", package: "swift-crypto"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

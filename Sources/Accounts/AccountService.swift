@@ -21,6 +21,9 @@ public actor AccountService {
     nonisolated let federated: FederatedIdentities
     /// Off this queue, on threads of its own.
     nonisolated let passwords: PasswordHasher
+    /// Nil: no mail server is configured.
+    nonisolated let post: Post?
+    nonisolated let letters: Letters
     var throttle: Throttle
     /// Whether changed counts are going to be written.
     var keepsThrottleSoon = false
@@ -45,10 +48,11 @@ public actor AccountService {
     ///   - isAdministrator: says of the token of an `Authorization: Bearer` field whether it is an administrator's.
     ///   - fetcher: brings the keys of other services; nil fetches them over the network.
     ///   - now: the wall clock in ms since the epoch.
-    /// - Throws: what SQLite says of a store that cannot be opened.
+    ///   - carrier: takes letters instead of the configured mail server.
+    /// - Throws: what SQLite says of a store that cannot be opened; `Letters.Faults` of mail templates.
     public init(
         _ settings: AccountSettings, folder: String?, isAdministrator: @escaping @Sendable (String) -> Bool = { _ in false },
-        fetcher: (any KeyFetching)? = nil, logger: Logger, now: @escaping @Sendable () -> Int64
+        fetcher: (any KeyFetching)? = nil, logger: Logger, now: @escaping @Sendable () -> Int64, carrier: (any LetterCarrier)? = nil
     ) throws {
         self.settings = settings
         hidesAccounts = settings.hidesAccounts
@@ -57,13 +61,17 @@ public actor AccountService {
         self.isAdministrator = isAdministrator
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStore(folder: folder)
+        post = Self.post(settings, carrier: carrier, logger: logger, now: now)
+        letters = try Letters(app: settings.mail.app, folder: settings.mail.templates)
         let fetcher = fetcher ?? CurlFetcher(settings.keyFetching, isDev: settings.isDev)
         tokens = try IdentityTokens(store, settings, fetcher: fetcher, logger: logger, now: now)
         federated = FederatedIdentities(
             settings.identityProviders, isDev: settings.isDev, replayLimit: settings.rememberedNonces, fetcher: fetcher, settings: settings.keyFetching,
             logger: logger, now: now)
         passwords = PasswordHasher(settings.passwords)
-        throttle = Throttle(settings.throttle)
+        var limits = settings.throttle
+        if settings.isDev { limits.isOn = false }
+        throttle = Throttle(limits)
         throttle.restore(try store.read { try $0.throttleRows() }, now: now())
     }
 

@@ -56,6 +56,8 @@ public struct AccountSettings: Sendable {
     public var passwords = PasswordSettings()
     /// How often what may be tried.
     public var throttle = ThrottleSettings()
+    /// How users get mail.
+    public var mail = MailSettings()
 
     /// Bytes of a client's request body.
     public var bodyBytes = 64 << 10

@@ -39,10 +39,6 @@ extension AccountStore {
                 CREATE TRIGGER account_removal AFTER DELETE ON account BEGIN
                     INSERT OR REPLACE INTO removal (uid, created_at) VALUES (old.id, unixepoch() * 1000);
                 END;
-                CREATE TABLE letter (
-                    id INTEGER PRIMARY KEY, recipient TEXT NOT NULL, content BLOB NOT NULL, created_at INTEGER NOT NULL,
-                    attempts INTEGER NOT NULL DEFAULT 0, next_at INTEGER NOT NULL
-                );
                 CREATE TABLE audit (id INTEGER PRIMARY KEY, uid TEXT, time INTEGER NOT NULL, event TEXT NOT NULL, peer TEXT, detail TEXT);
                 CREATE INDEX audit_uid ON audit(uid, id);
                 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

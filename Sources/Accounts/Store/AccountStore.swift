@@ -7,9 +7,11 @@ import GRDB
 ///     account         one row a user                     session        one row a device that is signed in
 ///     provider        identities of other services       code           mailed codes that were not used yet (hashes)
 ///     signing_key     keys of ID tokens                  throttle       failed attempts
-///     removal         data to be removed for a deleted account           letter   mail that was not sent yet
-///     audit           who did what, without secrets      setting        changed at run time
+///     removal         data to be removed for a deleted account           audit    who did what, without secrets
+///     setting         changed at run time
 ///     departed        refresh tokens (hashes) of deleted accounts: their devices are told that the user is gone
+///
+/// Mail that was not sent yet is not among them: it holds codes in clear.
 ///
 /// Committed means on disk (WAL, `synchronous=FULL`). Other files of the target add the statements of their part.
 public final class AccountStore {

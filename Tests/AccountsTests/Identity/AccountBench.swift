@@ -12,6 +12,8 @@ struct AccountBench: Sendable {
     let service: AccountService
     let clock: HandClock
     let changes = Collected<AccountChange>()
+    /// Where mails go.
+    let letters = Letterbox()
 
     static let administrator = "secret-of-an-administrator"
 
@@ -29,7 +31,7 @@ struct AccountBench: Sendable {
         self.clock = clock
         service = try AccountService(
             settings, folder: folder, isAdministrator: { $0 == Self.administrator }, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            now: { clock.ms })
+            now: { clock.ms }, carrier: letters)
         service.whenChanged { [changes] in changes.add($0) }
     }
 

@@ -24,7 +24,10 @@ extension AccountService {
     private func mailToAddress(_ kind: CodeKind, _ continueURL: ContinueURL?, wantsLink: Bool, _ call: AccountCall) throws -> (code: KnownCode?, shown: String) {
         guard let text = try call.filled("email") else { throw AccountError("MISSING_EMAIL") }
         guard let email = EmailAddress(text) else { throw AccountError("INVALID_EMAIL") }
-        if !wantsLink { try admitMail(to: email.text, from: call.peer) }
+        if !wantsLink {
+            _ = try mailAddress(email.text)
+            try admitMail(to: email.text, from: call.peer)
+        }
         let code = try commit { transaction, aftermath -> KnownCode? in
             let account = try transaction.account(.email(email.text))
             if account == nil, kind == .resetPassword {
@@ -49,7 +52,10 @@ extension AccountService {
             newEmail = address
         }
         let known = try store.read { try addressee(token, kind, call, in: $0) }
-        if !wantsLink { try admitMail(to: newEmail?.text ?? known.email ?? known.id, from: call.peer) }
+        if !wantsLink {
+            let address = try mailAddress(newEmail?.text ?? known.email ?? "")
+            try admitMail(to: address.text, from: call.peer)
+        }
         let code = try commit { transaction, aftermath -> KnownCode? in
             let account = try addressee(token, kind, call, in: transaction)
             if let newEmail, let holder = try transaction.account(.email(newEmail.text)), holder.id != account.id {

@@ -1,0 +1,113 @@
+import Logging
+import Synchronization
+import Testing
+
+@testable import Accounts
+
+struct PostTests {
+    private static func letter(_ text: String = "") -> Letter { SMTPCarrierTests.letter(text: text) }
+
+    /// Does as it is told, and keeps what it was given.
+    private final class Carrier: LetterCarrier {
+        let carried = Mutex<[String]>([])
+        let fault: @Sendable (Int) -> LetterFault?
+
+        init(_ fault: @escaping @Sendable (Int) -> LetterFault? = { _ in nil }) { self.fault = fault }
+
+        func carry(_ letter: Letter) async throws(LetterFault) {
+            let count = carried.withLock { $0.append(letter.text); return $0.count }
+            if let fault = fault(count) { throw fault }
+        }
+    }
+
+    private final class Clock: Sendable {
+        let now = Mutex<Int64>(0)
+    }
+
+    private func ids(_ queue: inout PostQueue, _ now: Int64) -> [Int] { queue.take(now: now).map(\.id) }
+    private func texts(_ queue: inout PostQueue, _ now: Int64) -> [String] { queue.take(now: now).map(\.letter.text) }
+
+    @Test func letter_isSentAgain_withLongerWaits_thenGivenUp() {
+        var settings = PostSettings()
+        settings.waitsMs = [10, 100]
+        var queue = PostQueue(settings)
+        #expect(queue.add(Self.letter(), until: 400, now: 0) == true)
+        #expect(ids(&queue, 0) == [0])
+        #expect(ids(&queue, 0) == [])
+        #expect(queue.finished(0, .later("busy"), now: 1) == .waits(10))
+        #expect(queue.nextDue == 11)
+        #expect(ids(&queue, 10) == [])
+        for now in [11, 121, 231] as [Int64] {
+            #expect(ids(&queue, now) == [0])
+            #expect(queue.finished(0, .later("busy"), now: now + 10) == .waits(100))
+        }
+        #expect(ids(&queue, 341) == [0])
+        #expect(queue.finished(0, .later("busy"), now: 341) == .late)
+        #expect(queue.count == 0 && queue.nextDue == nil)
+    }
+
+    @Test func letters_areSent_fewAtATime_oldestFirst() {
+        var settings = PostSettings()
+        (settings.atOnce, settings.waiting) = (2, 5)
+        var queue = PostQueue(settings)
+        for i in 0..<5 { #expect(queue.add(Self.letter("\(i)"), until: 1_000, now: 0) == true) }
+        #expect(queue.add(Self.letter("5"), until: 1_000, now: 0) == false)
+        #expect(texts(&queue, 0) == ["0", "1"])
+        #expect(queue.nextDue == nil)
+        #expect(queue.finished(1, nil, now: 1) == .gone)
+        #expect(texts(&queue, 1) == ["2"])
+        #expect(queue.finished(0, .never("no such user"), now: 1) == .gone)
+        #expect(texts(&queue, 1) == ["3"])
+        #expect(queue.add(Self.letter("5"), until: 1_000, now: 1) == true)
+        #expect(queue.count == 4)
+    }
+
+    @Test(arguments: [1, 3]) func post_retries_untilItIsTaken(_ failures: Int) async {
+        let carrier = Carrier { $0 <= failures ? .later("busy") : nil }
+        let times = Mutex<[Int64]>([])
+        let end = AsyncStream<Void>.makeStream()
+        let lines = LineLog()
+        let clock = Clock()
+        let post = Post(carrier, logger: lines.logger, now: { clock.now.withLock { $0 } }) { ms, work in
+            times.withLock { $0.append(ms) }
+            clock.now.withLock { $0 += ms }
+            work()
+            end.continuation.yield()
+        }
+        #expect(post.send(Self.letter("secret c0de"), until: 3_600_000))
+        var iterator = end.stream.makeAsyncIterator()
+        for _ in 0..<failures { await iterator.next() }
+        #expect(times.withLock { $0 } == Array([5_000, 15_000, 60_000].prefix(failures)))
+        #expect(lines.all.count == failures)
+        #expect(lines.all.allSatisfy { !$0.contains("c0de") && !$0.contains("ana") && $0.contains("example.org") })
+    }
+
+    @Test func check80_printedLetter_isOneLineWithItsLink() async throws {
+        let lines = Mutex<[String]>([])
+        try await PrintedLetters { line in lines.withLock { $0.append(line) } }.carry(Self.letter())
+        #expect(lines.withLock { $0 } == ["mail to ana+test@example.org, resetPassword: http://localhost/?oobCode=c0de"])
+    }
+}
+
+/// What was logged, with metadata.
+final class LineLog: Sendable {
+    private let lines = Mutex<[String]>([])
+    var all: [String] { lines.withLock { $0 } }
+
+    var logger: Logger { Logger(label: "test") { [self] _ in Handler(log: self) } }
+
+    private struct Handler: LogHandler {
+        let log: LineLog
+        var metadata: Logger.Metadata = [:]
+        var logLevel: Logger.Level = .trace
+
+        subscript(metadataKey key: String) -> Logger.MetadataValue? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            log.lines.withLock { $0.append("\(event.message) \(event.metadata ?? [:])") }
+        }
+    }
+}
