@@ -1,3 +1,5 @@
+import HTTPTypes
+
 extension AccountRoutes {
     /// What operators ask for and the SDKs' contract has no words for: `vigla user` and `vigla token`. An account is named by its id, its
     /// address or its alias.

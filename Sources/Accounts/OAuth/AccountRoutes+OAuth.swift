@@ -3,20 +3,11 @@ import HTTPTypes
 extension AccountRoutes {
     /// OAuth 2 for programs of one's own, and what verifiers of ID tokens read (accounts contract §5.2, §12).
     static let oauth: [AccountRoute] = [
-        AccountRoute(.post, [".oauth/token", "oauth2/token"], .everybody, reads: .bytes) { service, call in
-            try await oauth { try await service.grant(try OAuthRequest(call.request), call) }
-        }.neverFails,
-        AccountRoute(.post, [".oauth/revoke", "oauth2/revoke"], .everybody, reads: .bytes) { service, call in
-            try await oauth { try service.revoke(try OAuthRequest(call.request), call) }
-        }.neverFails,
+        AccountRoute(.post, [".oauth/token", "oauth2/token"], .everybody, reads: .bytes) { try await $0.grantOAuth($1) }.neverFails,
+        AccountRoute(.post, [".oauth/revoke", "oauth2/revoke"], .everybody, reads: .bytes) { try $0.revokeOAuth($1) }.neverFails,
         AccountRoute(.get, [".well-known/jwks.json"], .everybody, reads: .bytes) { service, _ in .published(service.jwks) },
         AccountRoute(.get, [".well-known/openid-configuration"], .everybody, reads: .bytes) { service, _ in .published(service.discovery) },
     ]
-
-    /// Errors in the shape of OAuth 2, whoever finds them.
-    private static func oauth(_ work: () async throws -> AccountAnswer) async throws -> AccountAnswer {
-        do { return try await work() } catch let fault as OAuthFault { return fault.answer } catch let error as AccountError { return OAuthFault(error).answer }
-    }
 }
 
 extension AccountAnswer {

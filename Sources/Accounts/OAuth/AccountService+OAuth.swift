@@ -1,6 +1,14 @@
+import HTTPTypes
+
 extension AccountService {
     /// `/.oauth/token`: the password grant, where it is allowed, and the refresh grant (RFC 6749 §4.3, §6).
-    func grant(_ request: OAuthRequest, _ call: AccountCall) async throws -> AccountAnswer {
+    func grantOAuth(_ call: AccountCall) async throws -> AccountAnswer {
+        do { return try await grant(try OAuthRequest(call.request), call) } catch let fault as OAuthFault { return fault.answer } catch let error as AccountError {
+            return OAuthFault(error).answer
+        }
+    }
+
+    private func grant(_ request: OAuthRequest, _ call: AccountCall) async throws -> AccountAnswer {
         let opened: OpenedSession
         switch try request.required("grant_type") {
         case "refresh_token":
@@ -41,8 +49,9 @@ extension AccountService {
     }
 
     /// `/.oauth/revoke`: signing out (RFC 7009). Ends the session of a refresh token or of an ID token; what is neither is over already.
-    func revoke(_ request: OAuthRequest, _ call: AccountCall) throws -> AccountAnswer {
-        let text = try request.required("token")
+    func revokeOAuth(_ call: AccountCall) throws -> AccountAnswer {
+        let text: String
+        do throws(OAuthFault) { text = try OAuthRequest(call.request).required("token") } catch { return error.answer }
         let idToken = try? tokens.check(text, leeway: settings.tokenLeewaySeconds)
         let hash = SecretHash.of(text)
         try commit { transaction, aftermath in
