@@ -19,10 +19,27 @@ enum AccountRoutes {
         .client("accounts:sendOobCode", "getOobConfirmationCode") { try await $0.sendCode($1) },
         .client("accounts:resetPassword", "resetPassword") { try await $0.resetPassword($1) },
         .client("accounts:signInWithEmailLink", "emailLinkSignin") { try await $0.signInWithEmailLink($1) },
+        .client("accounts:signInWithIdp", "verifyAssertion") { try await $0.signInWithIdp($1) },
+        .client("accounts:signInWithCustomToken", "verifyCustomToken") { try await $0.signInWithCustomToken($1) },
+        .client("accounts:createAuthUri", "createAuthUri") { try await $0.createAuthURI($1) },
         AccountRoute(.post, ["securetoken.googleapis.com/v1/token"], .clients, reads: .jsonOrForm) { try await $0.refresh($1) }.neverFails,
     ]
 
-    private static let small: [AccountRoute] = []
+    private static let small: [AccountRoute] = [
+        AccountRoute(.get, ["\(AccountRoute.identity)/v1/projects", "\(AccountRoute.legacy)/getProjectConfig"], .clients) { service, _ in
+            service.projectConfiguration()
+        },
+        AccountRoute(.get, ["\(AccountRoute.identity)/v2/passwordPolicy"], .clients) { service, _ in service.passwordPolicy() },
+        // There is no reCAPTCHA; the SDKs ask all the same.
+        AccountRoute(.get, ["\(AccountRoute.identity)/v2/recaptchaConfig"], .clients) { _, _ in
+            AccountAnswer([.init("recaptchaEnforcementState", [])])
+        },
+        AccountRoute(.get, ["\(AccountRoute.identity)/v1/recaptchaParams", "\(AccountRoute.legacy)/getRecaptchaParam"], .clients) { _, _ in
+            AccountAnswer([.init("recaptchaSiteKey", "none"), .init("recaptchaStoken", "none")])
+        },
+        AccountRoute(.get, [".well-known/jwks.json"], .everybody) { service, _ in service.publicKeys() },
+        AccountRoute(.get, [".well-known/openid-configuration"], .everybody) { service, _ in service.discovery() },
+    ]
 
     private static let unbuilt: [AccountRoute] = [
         .missing(.post, "\(AccountRoute.identity)/v1/accounts:sendVerificationCode", "\(AccountRoute.legacy)/sendVerificationCode"),

@@ -18,7 +18,7 @@ struct AccountBench: Sendable {
     static let administrator = "secret-of-an-administrator"
 
     /// Without enumeration protection and throttling, unless the test says otherwise.
-    init(folder: String? = nil, clock: HandClock = HandClock(), _ configure: (inout AccountSettings) -> Void = { _ in }) throws {
+    init(folder: String? = nil, clock: HandClock = HandClock(), fetcher: (any KeyFetching)? = nil, _ configure: (inout AccountSettings) -> Void = { _ in }) throws {
         var settings = AccountSettings()
         settings.project = "demo-app"
         settings.publicURL = "https://hub.example.org"
@@ -30,8 +30,8 @@ struct AccountBench: Sendable {
         configure(&settings)
         self.clock = clock
         service = try AccountService(
-            settings, folder: folder, isAdministrator: { $0 == Self.administrator }, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            now: { clock.ms }, carrier: letters)
+            settings, folder: folder, isAdministrator: { $0 == Self.administrator }, fetcher: fetcher,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: { clock.ms }, carrier: letters)
         service.whenChanged { [changes] in changes.add($0) }
     }
 
@@ -61,6 +61,14 @@ struct AccountBench: Sendable {
     }
 
     // MARK: Common steps
+
+    /// A code, as only an administrator gets it without a mail.
+    func code(_ type: String, _ email: String, newEmail: String? = nil) async throws -> String {
+        var body: [JSONValue.Member] = [.init("requestType", .string(type)), .init("email", .string(email)), .init("returnOobLink", true)]
+        body.add("newEmail", newEmail)
+        let reply = try await administer("sendOobCode", .object(body))
+        return try #require(reply["oobCode"]?.string, "\(reply.text)")
+    }
 
     func signUp(_ email: String? = nil, _ password: String = "correct horse") async throws -> Reply {
         let body: JSONValue = email.map { ["email": .string($0), "password": .string(password), "returnSecureToken": true] } ?? ["returnSecureToken": true]

@@ -27,7 +27,7 @@ extension AccountService {
 
     /// The public address of the hub, never the request's Host: whoever sends that would choose where the code goes.
     private func link(_ kind: CodeKind, _ secret: String, _ continueURL: ContinueURL?, _ call: AccountCall) -> String {
-        var link = (settings.publicURL ?? "http://localhost") + "/.account/action?mode=\(kind.mode)"
+        var link = publicURL + "/.account/action?mode=\(kind.mode)"
         link += "&oobCode=\(secret)&apiKey=\(QueryText.encode(call.keyForLinks))&lang=\(call.language.rawValue)"
         if let continueURL { link += "&continueUrl=\(QueryText.encode(continueURL.text))" }
         return link

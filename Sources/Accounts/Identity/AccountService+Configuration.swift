@@ -1,0 +1,47 @@
+import HTTPTypes
+
+/// What clients are told of the service itself (accounts contract §5.2, §6.10).
+extension AccountService {
+    /// `v1/projects`
+    func projectConfiguration() -> AccountAnswer {
+        AccountAnswer([
+            .init("projectId", .string(settings.projectNumber)), .init("authorizedDomains", .array(settings.continueHosts.map(JSONValue.string))),
+        ])
+    }
+
+    /// `v2/passwordPolicy`, in the one schema that JS reads.
+    func passwordPolicy() -> AccountAnswer {
+        AccountAnswer([
+            .init(
+                "customStrengthOptions",
+                [
+                    "minPasswordLength": .int(Int64(settings.passwords.minLength)), "maxPasswordLength": .int(Int64(settings.passwords.maxBytes)),
+                ]),
+            .init("allowedNonAlphanumericCharacters", .array(Self.punctuation)), .init("enforcementState", "OFF"), .init("forceUpgradeOnSignin", false),
+            .init("schemaVersion", 1),
+        ])
+    }
+
+    /// All of ASCII; others may be used as well.
+    private static let punctuation: [JSONValue] = "^$*.[]{}()?\"!@#%&/\\,><':;|_~`-+=".map { .string(String($0)) }
+
+    /// `/.well-known/jwks.json`: the keys of ID tokens, which verifiers may keep for a while.
+    func publicKeys() -> AccountAnswer {
+        AccountAnswer(.ok, Self.document, tokens.keys.jwks)
+    }
+
+    /// `/.well-known/openid-configuration`: where those keys are (OpenID Connect Discovery 1.0 §3).
+    func discovery() -> AccountAnswer {
+        let document: JSONValue = [
+            "issuer": .string(IdentityClaims.issuer(settings.project)), "jwks_uri": .string(publicURL + "/.well-known/jwks.json"),
+            "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [.string(settings.signingAlgorithm.rawValue)],
+        ]
+        return AccountAnswer(.ok, Self.document, document.bytes)
+    }
+
+    private static let document: HTTPFields = [.contentType: "application/json; charset=utf-8", .cacheControl: "public, max-age=300"]
+
+    /// Where users reach the hub.
+    nonisolated var publicURL: String { settings.publicURL ?? "http://localhost" }
+}

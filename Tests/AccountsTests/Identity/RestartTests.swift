@@ -1,0 +1,30 @@
+import Glibc
+import Testing
+
+@testable import Accounts
+
+struct RestartTests {
+    @Test func check26_accounts_sessions_codes_and_throttles_survive_a_restart() async throws {
+        let folder = "/tmp/vigla-restart-\(getpid())-\(UInt64.random(in: 0 ... .max))"
+        mkdir(folder, 0o755)
+        defer {
+            for name in ["", "-wal", "-shm"] { unlink("\(folder)/accounts.sqlite\(name)") }
+            rmdir(folder)
+        }
+        let clock = HandClock()
+        let before = try AccountBench(folder: folder, clock: clock) { $0.throttle.isOn = true }
+        let made = try await before.signUp("ana@x.org")
+        let code = try await before.code("PASSWORD_RESET", "ana@x.org")
+        for _ in 0..<6 { _ = try await before.signIn("ana@x.org", "wrong") }
+        #expect(try await before.signIn("ana@x.org").error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER") == true)
+        try await before.service.close()
+
+        let after = try AccountBench(folder: folder, clock: clock) { $0.throttle.isOn = true }
+        #expect(try await after.user(made)["localId"] == made["localId"])
+        #expect(try await after.refresh(made["refreshToken"]?.string).status == 200)
+        #expect(try await after.signIn("ana@x.org").error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER") == true)
+        #expect(try await after.call("resetPassword", ["oobCode": .string(code), "newPassword": "another horse"]).status == 200)
+        #expect(try await after.signIn("ana@x.org", "another horse").status == 200)
+        try await after.service.close()
+    }
+}

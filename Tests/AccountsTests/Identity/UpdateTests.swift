@@ -1,0 +1,203 @@
+import Testing
+
+@testable import Accounts
+
+struct UpdateTests {
+    private func update(_ bench: AccountBench, _ signedIn: Reply, _ fields: JSONValue) async throws -> Reply {
+        try await bench.call("update", .object([.init("idToken", signedIn["idToken"] ?? .null)] + (fields.members ?? [])))
+    }
+
+    @Test func check39_answer_echoes_the_profile_and_brings_no_tokens() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        #expect(try await update(bench, made, ["photoUrl": "https://x/a.png"]).status == 200)
+        let reply = try await update(bench, made, ["displayName": "Ana"])
+        #expect(reply["kind"] == "identitytoolkit#SetAccountInfoResponse")
+        #expect(reply["displayName"] == "Ana" && reply["photoUrl"] == "https://x/a.png")
+        #expect(reply["providerUserInfo"]?.elements?.map { $0["providerId"] } == ["password"])
+        #expect(reply["idToken"] == nil && reply["refreshToken"] == nil && reply["expiresIn"] == nil)
+        #expect(bench.changes.all.isEmpty)
+    }
+
+    @Test(arguments: [#""displayName":null"#, #""displayName":"""#, #""deleteAttribute":["DISPLAY_NAME"]"#, #""delete_attribute":[2]"#])
+    func check40_name_is_cleared_and_the_rest_stays(clearing: String) async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        _ = try await update(bench, made, ["displayName": "Ana", "photoUrl": "not a url"])
+        #expect(try await bench.user(made)["photoUrl"] == "not a url")
+        let token = try #require(made["idToken"]?.string)
+        let reply = try await bench.ask("identitytoolkit.googleapis.com/v1/accounts:update", raw: #"{"idToken":"\#(token)",\#(clearing)}"#)
+        #expect(reply.status == 200 && reply["displayName"] == nil && reply["photoUrl"] == "not a url")
+        let user = try await bench.user(made)
+        #expect(user["displayName"] == nil && user["photoUrl"] == "not a url")
+    }
+
+    @Test func profile_has_limits() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let name = String(repeating: "ä", count: 256)
+        #expect(try await update(bench, made, ["displayName": .string(name)])["displayName"] == .string(name))
+        #expect(try await update(bench, made, ["displayName": .string(name + "a")]).status == 400)
+        let url = String(repeating: "u", count: 2048)
+        #expect(try await update(bench, made, ["photoUrl": .string(url)]).status == 200)
+        #expect(try await update(bench, made, ["photoUrl": .string(url + "u")]).status == 400)
+    }
+
+    @Test func check41_new_password_ends_all_other_sessions() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let reply = try await update(bench, made, ["password": "another horse"])
+        #expect(reply["idToken"] != nil && reply["refreshToken"] != nil && reply["expiresIn"] == "3600")
+        #expect(reply.claims["firebase"]?["sign_in_provider"] == "password")
+        #expect(try await bench.refresh(made["refreshToken"]?.string).error == "TOKEN_EXPIRED")
+        #expect(try await bench.signIn("ana@x.org").error == "INVALID_PASSWORD")
+        #expect(try await bench.signIn("ana@x.org", "another horse").status == 200)
+        #expect(try await update(bench, reply, ["password": "short"]).error?.hasPrefix("WEAK_PASSWORD : ") == true)
+    }
+
+    @Test func check42_new_address_is_unverified_and_has_a_way_back() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        try await bench.change(made) { $0.isEmailVerified = true }
+        let reply = try await update(bench, made, ["email": "New@x.org"])
+        #expect(reply["email"] == "new@x.org" && reply["emailVerified"] == false && reply["idToken"] != nil)
+        #expect(reply.claims["email"] == "new@x.org")
+        let uid = try #require(made["localId"]?.string)
+        let codes = try await bench.service.stored { try $0.codes(of: uid) }
+        #expect(codes.map(\.kind) == [.recoverEmail] && codes.first?.email == "ana@x.org")
+        #expect(try await bench.refresh(made["refreshToken"]?.string).error == "TOKEN_EXPIRED")
+        #expect(try await bench.signIn("ana@x.org").error == "EMAIL_NOT_FOUND")
+        #expect(try await bench.signIn("new@x.org").status == 200)
+    }
+
+    @Test func check42_address_changes_by_mail_only_when_accounts_are_hidden() async throws {
+        let bench = try AccountBench { $0.hidesAccounts = true }
+        let made = try await bench.signUp("ana@x.org")
+        #expect(try await update(bench, made, ["email": "new@x.org"]).error == "OPERATION_NOT_ALLOWED")
+        #expect(try await update(bench, made, ["email": "ana@x.org"]).status == 200)
+        #expect(try await bench.user(made)["email"] == "ana@x.org")
+    }
+
+    @Test func address_of_another_account_is_refused() async throws {
+        let bench = try AccountBench()
+        _ = try await bench.signUp("bob@x.org")
+        let made = try await bench.signUp("ana@x.org")
+        #expect(try await update(bench, made, ["email": "BOB@x.org"]).error == "EMAIL_EXISTS")
+        #expect(try await update(bench, made, ["email": "nonsense"]).error == "INVALID_EMAIL")
+        #expect(try await bench.refresh(made["refreshToken"]?.string).status == 200)
+    }
+
+    @Test func guest_takes_an_address_and_then_a_password() async throws {
+        let bench = try AccountBench()
+        let guest = try await bench.signUp()
+        let first = try await update(bench, guest, ["email": "ana@x.org"])
+        #expect(first["providerUserInfo"] == [] && first.claims["firebase"]?["sign_in_provider"] == "anonymous")
+        let second = try await update(bench, first, ["password": "correct horse"])
+        #expect(second["localId"] == guest["localId"] && second.claims["firebase"]?["sign_in_provider"] == "password")
+        #expect(second["providerUserInfo"]?.elements?.count == 1)
+        #expect(try await bench.signIn("ana@x.org")["localId"] == guest["localId"])
+    }
+
+    @Test func check43_old_sign_in_changes_nothing_that_matters() async throws {
+        let bench = try AccountBench { $0.recentLoginSeconds = 300 }
+        let made = try await bench.signUp("ana@x.org")
+        bench.clock.advance(seconds: 300)
+        #expect(try await update(bench, made, ["email": "b@x.org", "displayName": "Ana"]).status == 200)
+        let old = try await bench.signIn("b@x.org")
+        bench.clock.advance(seconds: 301)
+        let stale = "CREDENTIAL_TOO_OLD_LOGIN_AGAIN"
+        #expect(try await update(bench, old, ["password": "another horse"]).error == stale)
+        #expect(try await update(bench, old, ["email": "c@x.org"]).error == stale)
+        #expect(try await update(bench, old, ["deleteProvider": ["password"]]).error == stale)
+        #expect(try await bench.call("delete", ["idToken": old["idToken"] ?? .null]).error == stale)
+        #expect(try await bench.call("sendOobCode", ["requestType": 7, "idToken": old["idToken"] ?? .null, "newEmail": "c@x.org"]).error == stale)
+        #expect(try await update(bench, old, ["displayName": "Ana B"]).status == 200)
+        let fresh = try await bench.signIn("b@x.org")
+        #expect(try await update(bench, fresh, ["password": "another horse"]).status == 200)
+    }
+
+    @Test func check43_refresh_and_change_make_no_sign_in_recent() async throws {
+        let bench = try AccountBench { $0.recentLoginSeconds = 300 }
+        let made = try await bench.signUp("ana@x.org")
+        bench.clock.advance(seconds: 200)
+        let changed = try await update(bench, made, ["password": "another horse"])
+        #expect(changed.claims["auth_time"] == made.claims["auth_time"])
+        bench.clock.advance(seconds: 101)
+        #expect(try await update(bench, changed, ["password": "correct horse"]).error == "CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
+    }
+
+    @Test func guest_needs_no_recent_sign_in() async throws {
+        let bench = try AccountBench { $0.recentLoginSeconds = 300 }
+        let guest = try await bench.signUp()
+        bench.clock.advance(seconds: 3000)
+        #expect(try await bench.call("signUp", ["idToken": guest["idToken"] ?? .null, "email": "a@x.org", "password": "correct horse"]).status == 200)
+    }
+
+    @Test(arguments: [
+        (#""customAttributes":"{}""#, "INSUFFICIENT_PERMISSION"), (#""disableUser":true"#, "OPERATION_NOT_ALLOWED"), (#""custom_attributes":"{}""#, "INSUFFICIENT_PERMISSION"),
+    ]) func check44_what_is_the_administrators(field: String, error: String) async throws {
+        let bench = try AccountBench()
+        let token = try #require(try await bench.signUp("ana@x.org")["idToken"]?.string)
+        let reply = try await bench.ask("identitytoolkit.googleapis.com/v1/accounts:update", raw: #"{"idToken":"\#(token)",\#(field)}"#)
+        #expect(reply.status == 400 && reply.error == error)
+    }
+
+    @Test func check44_client_verifies_nothing_itself() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let reply = try await update(bench, made, ["emailVerified": true, "localId": "other", "createdAt": "1", "lastLoginAt": 1, "phoneNumber": "+30"])
+        #expect(reply["emailVerified"] == false && reply["localId"] == made["localId"])
+        let user = try await bench.user(made)
+        #expect(user["emailVerified"] == false && user["createdAt"] == .string(String(bench.clock.ms)) && user["phoneNumber"] == nil)
+        #expect(try await bench.call("update").error == "INVALID_REQ_TYPE : Unsupported request parameters.")
+    }
+
+    @Test func check45_unlinked_provider_is_gone() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        try await bench.change(made) { $0.providers = [LinkedProvider(id: "google.com", rawID: "1099")] }
+        let reply = try await update(bench, made, ["deleteProvider": ["google.com"]])
+        #expect(reply["providerUserInfo"]?.elements?.map { $0["providerId"] } == ["password"])
+        #expect(try await bench.user(made)["providerUserInfo"]?.elements?.count == 1)
+        #expect(Reply.claims(try await bench.refresh(made["refreshToken"]?.string)["id_token"])["firebase"]?["identities"] == ["email": ["ana@x.org"]])
+    }
+
+    @Test func unlinked_password_takes_the_address_with_it() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let reply = try await update(bench, made, ["deleteProvider": ["password"]])
+        #expect(reply.status == 200 && reply["email"] == nil && reply["providerUserInfo"] == [] && reply["passwordHash"] == nil)
+        #expect(try await bench.signIn("ana@x.org").error == "EMAIL_NOT_FOUND")
+        #expect(try await bench.signUp("ana@x.org")["localId"] != made["localId"])
+    }
+
+    @Test(arguments: [false, true]) func check46_deleted_account_is_gone(withID: Bool) async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        var body: [JSONValue.Member] = [.init("idToken", made["idToken"] ?? .null)]
+        if withID { body.add("localId", made["localId"]) }
+        let reply = try await bench.call("delete", .object(body))
+        #expect(reply.status == 200 && reply["kind"] == "identitytoolkit#DeleteAccountResponse")
+        #expect(try await bench.call("lookup", ["idToken": made["idToken"] ?? .null]).error == "USER_NOT_FOUND")
+        #expect(try await bench.signIn("ana@x.org").error == "EMAIL_NOT_FOUND")
+        #expect(try await bench.signUp("ana@x.org")["localId"] != made["localId"])
+        #expect(bench.changes.all == [AccountChange(try #require(made["localId"]?.string), .deleted)])
+        #expect(await bench.service.owedRemovals() == [made["localId"]?.string])
+    }
+
+    @Test func check47_client_deletes_nobody_by_id() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        #expect(try await bench.call("delete", ["localId": made["localId"] ?? .null]).error == "MISSING_ID_TOKEN")
+        #expect(try await bench.signIn("ana@x.org").status == 200)
+    }
+
+    @Test func check48_providers_have_their_ids() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        try await bench.change(made) { $0.providers = [LinkedProvider(id: "google.com", rawID: "1099"), LinkedProvider(id: "apple.com", rawID: "7")] }
+        let entries = try #require(try await bench.user(made)["providerUserInfo"]?.elements)
+        #expect(entries.count == 3)
+        for entry in entries { #expect(entry["providerId"]?.string != nil && entry["rawId"]?.string != nil && entry["rawId"] == entry["federatedId"]) }
+    }
+}
