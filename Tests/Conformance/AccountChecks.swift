@@ -1,5 +1,5 @@
 import Accounts
-import Dispatch
+import HubServer
 import JSONTree
 import SecurityRules
 import Testing
@@ -43,7 +43,8 @@ import Testing
     }
 
     private func error(_ answer: (status: Int, body: RawObject)) throws -> String {
-        try #require(try #require(answer.body["error"]).object()["message"]).string
+        let error = try #require(answer.body["error"]).object()
+        return try #require(error["message"]).string
     }
 
     private func update(_ server: TestServer, _ members: String) throws {
@@ -122,7 +123,8 @@ import Testing
         #expect(try peer.put("/news", "1")[0].hasPrefix("permission_denied"))
         try update(server, #""localId":"\#(device.uid)","customAttributes":"{\"role\":\"staff\"}""#)
         #expect(try peer.line() == Self.revoked)
-        let fresh = try #require(try refresh(server, device).body["access_token"]).string
+        let refreshed = try refresh(server, device).body
+        let fresh = try #require(refreshed["access_token"]).string
         let next = try Peer(server)
         #expect(try signIn(next, fresh).hasPrefix("ok"))
         #expect(try next.put("/news", "1") == ["ok \"\""])

@@ -73,18 +73,13 @@ extension AccountService {
         return true
     }
 
-    /// What is true of this server in the words of OpenID Connect Discovery: for verifiers of its ID tokens and for OAuth 2 clients. It
-    /// has no authorization endpoint.
-    nonisolated var discovery: [UInt8] {
-        let base = settings.publicURL ?? ""
+    /// What the discovery document says of it.
+    nonisolated var oauthConfiguration: [JSONValue.Member] {
         func texts(_ list: [String]) -> JSONValue { .array(list.map(JSONValue.string)) }
-        return JSONValue.object([
-            .init("issuer", .string(IdentityClaims.issuer(settings.project))), .init("jwks_uri", .string(base + "/.well-known/jwks.json")),
-            .init("token_endpoint", .string(base + "/.oauth/token")), .init("revocation_endpoint", .string(base + "/.oauth/revoke")),
-            .init("grant_types_supported", texts(grantTypes)), .init("response_types_supported", texts([])),
-            .init("token_endpoint_auth_methods_supported", texts(["none"])), .init("revocation_endpoint_auth_methods_supported", texts(["none"])),
-            .init("subject_types_supported", texts(["public"])), .init("scopes_supported", texts(Self.scopes.sorted())),
-            .init("id_token_signing_alg_values_supported", texts([settings.signingAlgorithm.rawValue])),
-        ]).bytes
+        return [
+            .init("token_endpoint", .string(publicURL + "/.oauth/token")), .init("revocation_endpoint", .string(publicURL + "/.oauth/revoke")),
+            .init("grant_types_supported", texts(grantTypes)), .init("scopes_supported", texts(Self.scopes.sorted())),
+            .init("token_endpoint_auth_methods_supported", ["none"]), .init("revocation_endpoint_auth_methods_supported", ["none"]),
+        ]
     }
 }
