@@ -1,11 +1,27 @@
-extension PasswordHasher {
-    /// Why a password may not be set, as the text behind `WEAK_PASSWORD : `; nil if it may. Asks for length and against the
-    /// commonest passwords only: rules of composition make passwords worse (NIST SP 800-63B).
-    public static func weakness(of password: String, _ settings: PasswordSettings) -> String? {
-        if password.unicodeScalars.count < settings.minLength { return "Password should be at least \(settings.minLength) characters" }
-        if password.utf8.count > settings.maxBytes { return "Password should be at most \(settings.maxBytes) bytes" }
-        if settings.refusesCommon, isCommon(password) { return "Password is one of the commonest, choose another" }
-        return nil
+/// Why a password may not be set.
+enum PasswordWeakness: Equatable {
+    /// Fewer characters than this.
+    case tooShort(Int)
+    /// More bytes than this.
+    case tooLong(Int)
+    /// Everybody's first guess.
+    case common
+
+    /// Asks for length and against the commonest passwords only: rules of composition make passwords worse (NIST SP 800-63B).
+    init?(_ password: String, _ settings: PasswordSettings) {
+        if password.unicodeScalars.count < settings.minLength { self = .tooShort(settings.minLength)
+        } else if password.utf8.count > settings.maxBytes { self = .tooLong(settings.maxBytes)
+        } else if settings.refusesCommon, Self.isCommon(password) { self = .common
+        } else { return nil }
+    }
+
+    /// What follows `WEAK_PASSWORD : `.
+    var text: String {
+        switch self {
+        case .tooShort(let least): "Password should be at least \(least) characters"
+        case .tooLong(let most): "Password should be at most \(most) bytes"
+        case .common: "Password is one of the commonest, choose another"
+        }
     }
 
     /// One of the list, one character repeated, or characters that follow one another (`abcdefgh`, `87654321`).

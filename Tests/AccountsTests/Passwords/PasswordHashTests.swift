@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import Accounts
@@ -65,5 +66,18 @@ struct PasswordHashTests {
         let hash = PasswordHash.pbkdf2(digest: .sha256, rounds: 1, salt: Array("salt".utf8), hash: [UInt8](repeating: 0, count: 64))
         let derived = try #require(hash.derive(Array("passwd".utf8), pepper: nil))
         #expect(derived.prefix(16).map { $0 } == [0x55, 0xac, 0x04, 0x6e, 0x56, 0xe3, 0x08, 0x9f, 0xec, 0x16, 0x91, 0xc2, 0x25, 0x44, 0xb6, 0x05])
+    }
+
+    /// The example that the vendor publishes with its variant: everybody who verifies such hashes compares with it.
+    @Test func firebaseScrypt_matchesThePublicExample() throws {
+        func bytes(_ text: String) throws -> [UInt8] { Array(try #require(Data(base64Encoded: text))) }
+        let parameters = try #require(ScryptParameters(ln: 14, r: 8, p: 1))
+        let hash = PasswordHash.firebaseScrypt(
+            parameters, salt: try bytes("42xEC+ixf3L2lw=="), separator: try bytes("Bw=="),
+            signerKey: try bytes("jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA=="),
+            hash: try bytes("lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ=="))
+        #expect(hash.derive(Array("user1password".utf8), pepper: nil) == hash.expected)
+        #expect(hash.derive(Array("user1passwore".utf8), pepper: nil) != hash.expected)
+        #expect(PasswordHash(hash.text) == hash)
     }
 }
