@@ -54,9 +54,14 @@ struct AccountsFile {
 
     private func readProviders(_ file: inout JSONSection, into accounts: inout AccountSettings) {
         if var google = file.section("google") {
-            let (ids, domain) = (clientIDs(&google), google.text("hosted-domain"))
+            // Keys at another address are a mirror's, or a test's.
+            let (ids, domain, keys) = (clientIDs(&google), google.text("hosted-domain"), url(&google, "keys"))
             google.end()
-            if let ids { accounts.identityProviders.append(.google(clientIDs: ids, hostedDomain: domain)) }
+            if let ids {
+                var provider = IdentityProvider.google(clientIDs: ids, hostedDomain: domain)
+                if let keys { provider.keys = .keySet(keys) }
+                accounts.identityProviders.append(provider)
+            }
         }
         if var apple = file.section("apple") {
             let ids = clientIDs(&apple)
