@@ -24,6 +24,8 @@ public actor AccountService {
     /// Nil: no mail server is configured.
     nonisolated let post: Post?
     nonisolated let letters: Letters
+    /// Where they are written, in their order.
+    nonisolated let desk = DispatchQueue(label: "vigla.accounts.letters")
     var throttle: Throttle
     /// Whether changed counts are going to be written.
     var keepsThrottleSoon = false

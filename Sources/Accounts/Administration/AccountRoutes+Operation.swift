@@ -33,7 +33,7 @@ extension AccountService {
     /// - Throws: USER_NOT_FOUND.
     private func named(_ call: AccountCall, in transaction: AccountTransaction) throws -> Account {
         guard let name = try call.filled("user") else { throw AccountError("MISSING_IDENTIFIER") }
-        let account = try transaction.account(.id(name)) ?? transaction.account(.email(name.lowercased())) ?? transaction.account(.alias(name.lowercased()))
+        let account = try transaction.account(.id(name)) ?? transaction.account(.email(EmailAddress.lowercased(name))) ?? transaction.account(.alias(name.lowercased()))
         guard let account else { throw AccountError("USER_NOT_FOUND") }
         return account
     }

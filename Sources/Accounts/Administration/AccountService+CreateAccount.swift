@@ -47,6 +47,7 @@ extension Account {
     /// - Throws: INVALID_LOCAL_ID for what no token could name.
     static func requireID(_ id: String) throws(AccountError) {
         guard TokenExpectations.isSubject(id) else { throw AccountError("INVALID_LOCAL_ID", "It has 1 to 128 characters") }
+        guard isName(id) else { throw AccountError("INVALID_LOCAL_ID", "It has no control characters") }
     }
 
     /// What a new account begins with.

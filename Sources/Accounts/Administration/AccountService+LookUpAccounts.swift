@@ -3,7 +3,7 @@ extension AccountService {
     /// there is left out, and with nobody `users` is (accounts contract §10).
     func lookUpAccounts(_ call: AccountCall) throws -> AccountAnswer {
         var keys = try call.texts("localId").map(AccountKey.id)
-        keys += try call.texts("email").map { .email($0.lowercased()) }
+        keys += try call.texts("email").map { .email(EmailAddress.lowercased($0)) }
         keys += try call.texts("phoneNumber").map(AccountKey.phoneNumber)
         for identity in try call.objects("federatedUserId") {
             guard let provider = try identity.filled("providerId"), let rawID = try identity.filled("rawId") else { continue }

@@ -34,6 +34,8 @@ extension AccountService {
             try transaction.audit(.providerLinked, account.id, peer: call.peer, at: now(), "\(provider.id), \(byAdministrator)")
         }
         if account.isEmailVerified, !former.isEmailVerified { try audit(.addressVerified) }
+        // Rules may ask for `email_verified`; with another address all tokens are over anyway.
+        if !account.isEmailVerified, former.isEmailVerified, account.email == former.email { aftermath.add(AccountChange(account.id, .claimsChanged)) }
         if account.customClaims != former.customClaims {
             try audit(.claimsChanged)
             aftermath.add(AccountChange(account.id, .claimsChanged))

@@ -41,8 +41,9 @@ struct AdministrativeUpdate: Sendable {
         guard let rawID = subject else {
             throw AccountError("INVALID_PROVIDER_ID", "An identity at \(id.prefix(64)) has a rawId")
         }
+        guard Account.isName(id), Account.isName(rawID) else { throw AccountError("INVALID_PROVIDER_ID", "providerId and rawId have no control characters") }
         var provider = LinkedProvider(id: id, rawID: rawID)
-        provider.email = try entry.filled("email")?.lowercased()
+        provider.email = try entry.filled("email").map(EmailAddress.lowercased)
         provider.displayName = try entry.filled("displayName")
         provider.photoURL = try entry.filled("photoUrl")
         provider.screenName = try entry.filled("screenName")

@@ -54,11 +54,11 @@ struct AccountCall: Sendable {
     }
 
     /// What is to become of a field of an account: nil leaves it, `.some(nil)` clears it (null or an empty text; §2.2).
-    /// - Parameter length: most characters.
+    /// - Parameter length: most characters, of Unicode: what is shown as one may be made of any number of them.
     func change(_ name: String, length: Int) throws(AccountError) -> String?? {
         guard body[name] != nil else { return .none }
         guard let text = try filled(name) else { return .some(nil) }
-        guard text.utf8.count <= length || text.count <= length else { throw .invalid(name, "it has at most \(length) characters") }
+        guard text.utf8.count <= length || text.unicodeScalars.count <= length else { throw .invalid(name, "it has at most \(length) characters") }
         return .some(text)
     }
 

@@ -80,11 +80,10 @@ extension AccountService {
     }
 
     /// Somebody proves to own the address of an account that never proved it, or that was another's: whoever had the account may have been
-    /// somebody else, waiting for this. Their ways in go, and their ways back: password, name, number, other services, sessions and codes
-    /// (accounts contract §7.3).
+    /// somebody else, waiting for this. Their ways in go, and their ways back: password, number, other services, sessions and codes
+    /// (accounts contract §7.3). The alias stays: only administrators give one, and without the password it opens nothing.
     func reclaim(_ account: inout Account, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath) throws {
         account.dropCredentials()
-        account.alias = nil
         account.initialEmail = nil
         try transaction.removeCodes(of: account.id)
         try transaction.removeCodes(of: account.id, .recoverEmail)

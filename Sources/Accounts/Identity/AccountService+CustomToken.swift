@@ -4,6 +4,7 @@ extension AccountService {
         let verifier = CustomTokens(
             issuers: settings.customTokenIssuers, project: settings.project, isDev: settings.isDev, claimsLength: settings.claimsLength)
         let token = try verifier.verify(try call.text("token") ?? "", now: nowSeconds)
+        guard Account.isName(token.uid) else { throw AccountError("INVALID_CUSTOM_TOKEN", "The custom token is refused: its uid has control characters.") }
         let claims = token.claims.isEmpty ? nil : token.claims.json
         let (opened, isNew) = try commit { transaction, _ -> (OpenedSession, Bool) in
             guard var account = try transaction.account(.id(token.uid)) else {

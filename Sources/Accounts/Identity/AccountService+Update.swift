@@ -67,6 +67,8 @@ extension AccountService {
         }
         for provider in account.providers where update.unlinked.contains(provider.id) {
             try transaction.audit(.providerUnlinked, account.id, peer: call.peer, at: now(), provider.id)
+            // Tokens name it among the user's identities.
+            aftermath.add(AccountChange(account.id, .claimsChanged))
         }
         account.providers.removeAll { update.unlinked.contains($0.id) }
         let unlinksPassword = update.unlinked.contains("password")

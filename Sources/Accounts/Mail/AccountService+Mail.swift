@@ -1,3 +1,4 @@
+import Dispatch
 import Logging
 
 extension AccountService {
@@ -18,17 +19,19 @@ extension AccountService {
         return address
     }
 
-    /// Writes a mail and hands it to the post; nobody waits for it. Without a mail server, or to an address that none can be sent
+    /// Has a mail written and handed to the post, one after the other; nobody waits for it, or an answer's time would tell whether there was one. Without a mail server, or to an address that none can be sent
     /// to, there is none.
     func send(_ order: MailOrder) {
         guard let post, let to = MailAddress(order.to) else { return }
         let (code, now) = (order.code?.code, now())
         let until = code?.expiresAt ?? now + 86_400_000
-        let letter = letters.letter(
-            order.kind, order.language, to: to, email: code?.email ?? order.account?.email ?? order.to,
-            // On the way back: from the address that the account has now.
-            newEmail: order.kind == .recoverEmail ? order.account?.email ?? order.language.noAddress : code?.newEmail, link: order.code?.link,
-            lifeSeconds: Int((until - now) / 1000), now: now)
-        if let letter { post.send(letter, until: until) }
+        desk.async { [letters] in
+            let letter = letters.letter(
+                order.kind, order.language, to: to, email: code?.email ?? order.account?.email ?? order.to,
+                // On the way back: from the address that the account has now.
+                newEmail: order.kind == .recoverEmail ? order.account?.email ?? order.language.noAddress : code?.newEmail, link: order.code?.link,
+                lifeSeconds: Int((until - now) / 1000), now: now)
+            if let letter { post.send(letter, until: until) }
+        }
     }
 }

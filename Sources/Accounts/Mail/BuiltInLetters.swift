@@ -49,7 +49,7 @@ enum BuiltInLetters {
 
             {{link}}
 
-            The link works once, for {{life}}. If you did not ask for it, ignore this mail: nothing will change.
+            The link works once, for {{life}}. If you made no account, do not confirm: ignore this mail, and nothing will change.
             """
         case .resetPassword: """
             Subject: Choose a new password for {{app}} ({{time}})
@@ -125,7 +125,7 @@ enum BuiltInLetters {
 
             {{link}}
 
-            Ο σύνδεσμος ισχύει για μία χρήση και για {{life}}. Αν δεν τον ζητήσατε εσείς, αγνοήστε αυτό το μήνυμα: δεν θα αλλάξει τίποτα.
+            Ο σύνδεσμος ισχύει για μία χρήση και για {{life}}. Αν δεν δημιουργήσατε λογαριασμό, μην επιβεβαιώσετε: αγνοήστε αυτό το μήνυμα και δεν θα αλλάξει τίποτα.
             """
         case .resetPassword: """
             Subject: Νέος κωδικός για το {{app}} ({{time}})

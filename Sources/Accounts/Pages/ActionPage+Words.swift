@@ -40,7 +40,7 @@ extension ActionPage {
         case .confirm(.recoverEmail, let email, _):
             ActionWords(title: "Change it back?", lines: ["\(email) becomes the address of your account again, and all devices are signed out. A link for a new password is mailed to you."], button: "Change it back")
         case .confirm(_, let email, _):
-            ActionWords(title: "Confirm your address", lines: ["Is \(email) your address?"], button: "Yes, it is mine")
+            ActionWords(title: "Confirm your address", lines: ["Is \(email) your address?", "If you did not make this account, do not confirm: whoever made it would keep it, under your address."], button: "Yes, it is mine")
         case .password: ActionWords(title: "Choose a new password", lines: ["All devices are signed out, and you sign in with the new one."], button: "Set password")
         case .signIn: ActionWords(title: "Sign in", lines: ["Go on in the app on the device on which you asked for this link."])
         case .done(.resetPassword, _): ActionWords(title: "Your password is set", lines: ["You can sign in with it now."])
@@ -64,7 +64,7 @@ extension ActionPage {
         case .confirm(.recoverEmail, let email, _):
             ActionWords(title: "Επαναφορά διεύθυνσης;", lines: ["Η \(email) γίνεται ξανά η διεύθυνση του λογαριασμού σας και αποσυνδέονται όλες οι συσκευές. Θα λάβετε με e-mail σύνδεσμο για νέο κωδικό."], button: "Επαναφορά διεύθυνσης")
         case .confirm(_, let email, _):
-            ActionWords(title: "Επιβεβαίωση διεύθυνσης", lines: ["Είναι η \(email) δική σας διεύθυνση;"], button: "Ναι, είναι δική μου")
+            ActionWords(title: "Επιβεβαίωση διεύθυνσης", lines: ["Είναι η \(email) δική σας διεύθυνση;", "Αν δεν δημιουργήσατε εσείς αυτόν τον λογαριασμό, μην επιβεβαιώσετε: θα έμενε σε όποιον τον δημιούργησε, με τη δική σας διεύθυνση."], button: "Ναι, είναι δική μου")
         case .password: ActionWords(title: "Ορισμός νέου κωδικού", lines: ["Όλες οι συσκευές αποσυνδέονται και συνδέεστε με τον νέο κωδικό."], button: "Αποθήκευση κωδικού")
         case .signIn: ActionWords(title: "Σύνδεση", lines: ["Συνεχίστε στην εφαρμογή, στη συσκευή από την οποία ζητήσατε αυτόν τον σύνδεσμο."])
         case .done(.resetPassword, _): ActionWords(title: "Ο νέος κωδικός ορίστηκε", lines: ["Μπορείτε πλέον να συνδεθείτε με αυτόν."])

@@ -3,12 +3,22 @@ import Testing
 @testable import Accounts
 
 struct EmailAddressTests {
-    @Test(arguments: ["a@b", "Ana+tag@Example.ORG", "άνα@παράδειγμα.ελ"]) func address_is_taken_in_lower_case(text: String) {
+    @Test(arguments: ["a@b", "Ana+tag@Example.ORG", "άνα@xn--hxajbheg2az3al.gr"]) func address_is_taken_in_lower_case(text: String) {
         #expect(EmailAddress(text)?.text == text.lowercased())
     }
 
     @Test(arguments: ["", "@", "a@", "@b", "a", "a@b@c", "a b@c", "a@b\n", "a@b\u{7F}", "a@\u{3000}b"]) func anything_else_is_none(text: String) {
         #expect(EmailAddress(text) == nil)
+    }
+
+    /// The Kelvin sign in lower case is a k; a decomposed accent, a soft hyphen and a bidirectional mark are not seen.
+    @Test(arguments: ["a@ban\u{212A}.org", "ban\u{212A}@x.org", "e\u{301}@x.org", "a\u{AD}@x.org", "a\u{202E}b@x.org", "a\u{200B}@x.org", "a@παράδειγμα.ελ", "a\u{0}@x.org"])
+    func what_looks_like_another_address_is_none(text: String) {
+        #expect(EmailAddress(text) == nil)
+    }
+
+    @Test func only_ascii_letters_have_a_lower_case() {
+        #expect(EmailAddress("\u{C4}NA@X.org")?.text == "\u{C4}na@x.org")
     }
 
     @Test func address_has_at_most_255_bytes() {

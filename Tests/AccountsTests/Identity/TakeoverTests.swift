@@ -1,3 +1,4 @@
+import HTTPTypes
 import Testing
 
 @testable import Accounts
@@ -96,7 +97,6 @@ struct TakeoverTests {
         let made = try await signUpProven(bench, evil, "evil horse")
         try await bench.change(made) {
             $0.phoneNumber = "+3069"
-            $0.alias = "evil"
             $0.providers = [LinkedProvider(id: "apple.com", rawID: "7")]
         }
         let squatting = byLink ? try await link(bench, made, ana, "evil horse") : try await update(bench, made, "email", .string(ana))
@@ -109,7 +109,7 @@ struct TakeoverTests {
         #expect(try await bench.signIn(ana, "evil horse").error == "INVALID_PASSWORD")
         #expect(try await bench.refresh(squatting["refreshToken"]?.string).error == "TOKEN_EXPIRED")
         let account = try await account(bench, owner)
-        #expect(account.email == ana && account.isEmailVerified && account.phoneNumber == nil && account.alias == nil && account.initialEmail == nil)
+        #expect(account.email == ana && account.isEmailVerified && account.phoneNumber == nil && account.initialEmail == nil)
         #expect(account.providers.map(\.id) == (proof == .google ? ["google.com"] : []))
         // Nor does a later change of hers tell the squatter anything.
         try await move(bench, from: ana, to: "ana@new.org")
@@ -279,5 +279,68 @@ struct TakeoverTests {
         let made = try await bench.signUp("ana@x.org")
         _ = try await update(bench, made, "email", "new@x.org")
         #expect(try await waysBack(bench, made) == ["ana@x.org"])
+    }
+
+    // MARK: What answers tell, and names that look alike
+
+    @Test(arguments: [true, false]) func unproven_claim_to_an_address_learns_nothing_of_its_account(hides: Bool) async throws {
+        let bench = try bench(hides: hides)
+        let made = try await signUpProven(bench, ana)
+        let reply = try await google(bench) { $0["email_verified"] = false }
+        #expect(reply["needConfirmation"] == true && reply["email"] == .string(ana) && reply["idToken"] == nil)
+        #expect(reply["localId"] == (hides ? nil : made["localId"]) && reply["verifiedProvider"] == (hides ? nil : ["password"]))
+    }
+
+    @Test func names_have_no_control_characters() async throws {
+        let bench = try bench { $0.isDev = true }
+        // The store would end it at U+0000, where the other's name ends.
+        _ = try await google(bench)
+        for sub in ["1099\u{0}", "1099\u{0}2", "\u{7}", "a\u{85}"] {
+            let reply = try await google(bench) {
+                $0["sub"] = .string(sub)
+                $0["email"] = nil
+            }
+            #expect(reply.error?.hasPrefix("INVALID_IDP_RESPONSE : ") == true, "\(reply.text)")
+            let custom = try await bench.call("signInWithCustomToken", ["token": .string(JSONValue.object([.init("uid", .string(sub))]).json)])
+            #expect(custom.error?.hasPrefix("INVALID_CUSTOM_TOKEN : ") == true, "\(custom.text)")
+            let made = try await bench.ask(
+                "identitytoolkit.googleapis.com/v1/projects/demo-app/accounts", ["localId": .string(sub)], key: false,
+                fields: [.authorization: "Bearer \(AccountBench.administrator)"])
+            // U+0000 is in no body at all.
+            let isRead = !sub.contains("\u{0}")
+            #expect(made.status == 400 && made.error == (isRead ? "INVALID_LOCAL_ID : It has no control characters" : "Invalid JSON payload received. No text may hold U+0000."))
+        }
+        #expect(try await bench.call("signInWithCustomToken", ["token": #"{"uid":"Άνα@x/1"}"#]).status == 200)
+    }
+
+    @Test func one_visible_character_is_not_any_number_of_bytes() async throws {
+        let bench = try bench()
+        let made = try await bench.signUp("ana@x.org")
+        let long = "a" + String(repeating: "\u{301}", count: 256)
+        #expect(long.count == 1)
+        #expect(try await update(bench, made, "displayName", .string(long)).status == 400)
+        let linked = try await google(bench) { $0["name"] = .string(long) }
+        #expect(linked["displayName"]?.string?.unicodeScalars.count == 256)
+    }
+
+    // MARK: What connections are told
+
+    @Test func losing_an_identity_or_a_proof_is_announced() async throws {
+        let bench = try bench()
+        let made = try await google(bench)
+        let uid = try #require(made["localId"]?.string)
+        let project = "identitytoolkit.googleapis.com/v1/projects/demo-app/accounts:update"
+        func administer(_ name: String, _ value: JSONValue) async throws {
+            let body: JSONValue = .object([.init("localId", .string(uid)), .init(name, value)])
+            let reply = try await bench.ask(project, body, key: false, fields: [.authorization: "Bearer \(AccountBench.administrator)"])
+            #expect(reply.status == 200, "\(reply.text)")
+        }
+        bench.changes.removeAll()
+        try await administer("emailVerified", true)
+        #expect(bench.changes.all.isEmpty)
+        try await administer("emailVerified", false)
+        #expect(bench.changes.all == [AccountChange(uid, .claimsChanged)])
+        try await administer("deleteProvider", ["google.com"])
+        #expect(bench.changes.all == [AccountChange(uid, .claimsChanged), AccountChange(uid, .claimsChanged)])
     }
 }

@@ -42,6 +42,7 @@ struct ActionPageTests {
         var shown = try await open(bench, letter.link)
         for _ in 0..<3 { shown = try await open(bench, letter.link) }
         #expect(shown.status == 200 && shown.text.contains("Is o&#39;neil+x@example.org your address?"))
+        #expect(shown.text.contains("If you did not make this account, do not confirm"))
         #expect(try await bench.user(ana)["emailVerified"]?.bool == false)
         let done = try await submit(bench, shown)
         #expect(done.status == 200 && done.text.contains("o&#39;neil+x@example.org is confirmed"))

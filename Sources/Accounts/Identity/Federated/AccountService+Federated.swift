@@ -8,6 +8,7 @@ extension AccountService {
             throw AccountError("INVALID_IDP_RESPONSE", "There is no id_token; an access token alone does not say whom it is meant for.")
         }
         let identity = try await federated.verify(provider: request.provider, idToken: idToken, nonce: request.nonce)
+        guard Account.isName(identity.subject) else { throw AccountError("INVALID_IDP_RESPONSE", "The ID token is refused: its sub has control characters.") }
         var shown = Self.credential(identity, request)
         do {
             let result = try commit { transaction, aftermath in
@@ -18,9 +19,12 @@ extension AccountService {
                 // The token was of no use: after a sign-in of the other kind it is shown again, to be linked.
                 await federated.release(identity)
                 shown.add("needConfirmation", true)
-                shown.add("localId", account.id)
                 shown.add("email", account.email)
-                shown.add("verifiedProvider", .array(account.providerNames.map(JSONValue.string)))
+                // Who only says that the address is theirs is not told whose account it is and how its user signs in.
+                if identity.isEmailVerified || !hidesAccounts {
+                    shown.add("localId", account.id)
+                    shown.add("verifiedProvider", .array(account.providerNames.map(JSONValue.string)))
+                }
                 return AccountAnswer(kind: "VerifyAssertionResponse", shown)
             case .opened(let opened, let isNew, let isRecycled):
                 let tokens = try await issue(opened)
@@ -100,7 +104,7 @@ extension AccountService {
         var account = Account(id: RandomName.accountID(), createdAt: now())
         account.email = address?.text
         account.isEmailVerified = address != nil && identity.isEmailVerified
-        account.displayName = entry.displayName ?? name.map { String($0.prefix(256)) }
+        account.displayName = entry.displayName ?? name.map(LinkedProvider.cut)
         account.photoURL = entry.photoURL
         account.providers = [entry]
         return try begin(account, provider: entry.id, call, in: transaction)
@@ -157,9 +161,12 @@ extension LinkedProvider {
     fileprivate init(_ identity: FederatedIdentity, _ address: EmailAddress?) {
         self.init(id: identity.provider, rawID: identity.subject)
         email = address?.text ?? identity.email
-        displayName = identity.name.map { String($0.prefix(256)) }
+        displayName = identity.name.map(Self.cut)
         photoURL = identity.picture.flatMap { $0.utf8.count <= 2048 ? $0 : nil }
     }
+
+    /// At most the 256 characters, of Unicode, that a display name has.
+    fileprivate static func cut(_ name: String) -> String { String(String.UnicodeScalarView(name.unicodeScalars.prefix(256))) }
 }
 
 extension Account {
