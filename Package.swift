@@ -127,11 +127,13 @@ let package = Package(
         .target(name: "CBaseline", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
-            "Accounts", "CBaseline", "CLinux", "COpenSSL", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules",
+            "Accounts", "CBaseline", "CLinux", "COpenSSL", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
             .product(name: "Crypto", package: "swift-crypto"),
             .product(name: "CryptoExtras", package: "swift-crypto"),
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Histogram", package: "hdrhistogram-swift"),
+            .product(name: "HTTPTypes", package: "swift-http-types"),
+            .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]

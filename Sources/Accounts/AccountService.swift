@@ -31,6 +31,7 @@ public actor AccountService {
     var knownCodes: [KnownCode] = []
     /// See `AccountSettings.hidesAccounts`: a development hub's may be changed.
     var hidesAccounts: Bool
+    var isClosed = false
     /// ms since the epoch.
     nonisolated let now: @Sendable () -> Int64
     /// Whether a bearer credential is an administrator's.
@@ -73,6 +74,7 @@ public actor AccountService {
         if settings.isDev { limits.isOn = false }
         throttle = Throttle(limits)
         throttle.restore(try store.read { try $0.throttleRows() }, now: now())
+        sweepRegularly()
     }
 
     /// Begins work on the service, from any thread. It takes no thread of the process's pool, not even to begin: those may all be busy
@@ -83,6 +85,7 @@ public actor AccountService {
 
     /// Writes what is written now and then, and frees the store's file.
     public func close() throws {
+        isClosed = true
         keepThrottle()
         try store.close()
     }

@@ -44,6 +44,12 @@ public struct AccountSettings: Sendable {
     public var rememberedNonces = 10_000
     /// Days after which a session that was not used is over; 0 for never.
     public var idleDays = 180
+    /// Days that a session which is over, or whose account is deleted, is still told so; then its token is unknown.
+    public var endedSessionDays = 180
+    /// Days after which a guest who did not come back is deleted; 0 for never.
+    public var guestDays = 0
+    /// Days that events are kept; 0 for ever.
+    public var auditDays = 400
     /// Seconds that codes of each kind live.
     public var resetCodeSeconds = 3600
     public var signInCodeSeconds = 3600

@@ -14,6 +14,7 @@ extension AccountService {
         try transaction.audit(.addressChanged, account.id, peer: call.peer, at: now())
         try transaction.removeCodes(of: account.id)
         if isRecovery {
+            try transaction.removeCodes(of: account.id, .recoverEmail)
             // Whoever changed the address may have changed the password as well.
             let code = try makeCode(.resetPassword, account: account, email: email.text, call, in: transaction)
             aftermath.letters.append(.init(code, to: email.text, account, call))
@@ -21,13 +22,9 @@ extension AccountService {
         }
         guard let former else { return }
         if account.initialEmail == nil { account.initialEmail = former }
-        for address in [account.initialEmail, former].compactMap({ $0 }).unique where address != email.text {
-            let code = try makeCode(.recoverEmail, account: account, email: address, newEmail: nil, call, in: transaction)
-            aftermath.letters.append(.init(code, to: address, account, call))
-        }
+        // To the first address alone: by a way back to any other, a thief who had set that one would come back.
+        guard let first = account.initialEmail, first != email.text else { return }
+        let code = try makeCode(.recoverEmail, account: account, email: first, call, in: transaction)
+        aftermath.letters.append(.init(code, to: first, account, call))
     }
-}
-
-extension [String] {
-    fileprivate var unique: [String] { enumerated().filter { firstIndex(of: $0.element) == $0.offset }.map(\.element) }
 }

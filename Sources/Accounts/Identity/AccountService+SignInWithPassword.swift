@@ -20,7 +20,8 @@ extension AccountService {
         let found = try store.read { try $0.account(key) }
         let verdict = try await checkPassword(password, of: found?.id ?? typed, stored: found?.passwordHash, peer: call.peer)
         guard let found, verdict != .wrong else {
-            if let found { try commit { transaction, _ in try transaction.audit(.signInFailed, found.id, peer: call.peer, at: now()) } }
+            // Also where there is no account: what is written takes time, and that would tell.
+            try commit { transaction, _ in try transaction.audit(.signInFailed, found?.id, peer: call.peer, at: now()) }
             throw AccountError(hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : found == nil ? "EMAIL_NOT_FOUND" : "INVALID_PASSWORD")
         }
         let better = verdict == .rightButOutdated ? try await passwords.hash(password) : nil

@@ -3,9 +3,8 @@ extension AccountService {
     func signUp(_ call: AccountCall) async throws -> AccountAnswer {
         guard !call.has("localId") else { throw AccountError("UNEXPECTED_PARAMETER", "User ID") }
         guard call.has("email") || call.has("password") || call.has("idToken") else { return try await signUpGuest(call) }
-        let (email, password) = try await newCredential(call)
+        let (email, password) = try newCredential(call)
         let token = call.has("idToken") ? try idToken(call) : nil
-        if token == nil { try admitSignUp(from: call.peer) }
         let hash = try await passwords.hash(password)
         let opened = try commit { transaction, aftermath in
             if let token {
@@ -47,13 +46,15 @@ extension AccountService {
     }
 
     /// Address and password that somebody wants, in the order of the contract's checks.
-    private func newCredential(_ call: AccountCall) async throws -> (EmailAddress, String) {
+    private func newCredential(_ call: AccountCall) throws -> (EmailAddress, String) {
         guard let wanted = try call.text("email") else { throw AccountError("MISSING_EMAIL") }
         guard let password = try call.text("password") else { throw AccountError("MISSING_PASSWORD") }
         guard settings.allowsPasswords else { throw AccountError("OPERATION_NOT_ALLOWED") }
         let isLinking = call.has("idToken")
         guard settings.allowsSignUp || isLinking else { throw AccountError("ADMIN_ONLY_OPERATION") }
         guard let email = EmailAddress(wanted) else { throw AccountError("INVALID_EMAIL") }
+        // Counted before the answer tells whether the address is somebody's.
+        try admitSignUp(from: call.peer)
         // Nobody's own address is in their way.
         let own = isLinking ? try? idToken(call).uid : nil
         if let holder = try store.read({ try $0.account(.email(email.text)) }), holder.id != own { throw AccountError("EMAIL_EXISTS") }

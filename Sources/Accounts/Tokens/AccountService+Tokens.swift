@@ -54,6 +54,10 @@ extension AccountService {
         return try tokens.verify(token, now: now() / 1000)
     }
 
+    /// Signature and claims of an ID token alone, and the signing: for measurements.
+    package nonisolated func check(_ token: String) throws(TokenFault) -> VerifiedToken { try tokens.check(token, leeway: 0) }
+    package nonisolated func sign(_ payload: [UInt8]) throws -> String { try tokens.keys.sign(payload) }
+
     // MARK: Keys
 
     /// The public keys of ID tokens as a JSON Web Key Set, for `/.well-known/jwks.json`.

@@ -92,9 +92,10 @@ struct AccountBench: Sendable {
 
     /// Changes what is stored, as an administrator could.
     func change(_ reply: Reply, _ change: @Sendable (inout Account) -> Void) async throws {
-        let uid = try #require(reply["localId"]?.string)
-        try await service.change(uid, change)
+        try await self.change(try #require(reply["localId"]?.string), change)
     }
+
+    func change(_ uid: String, _ change: @Sendable (inout Account) -> Void) async throws { try await service.change(uid, change) }
 }
 
 extension AccountService {

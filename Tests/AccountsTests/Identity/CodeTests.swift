@@ -87,6 +87,45 @@ struct CodeTests {
         #expect(try await bench.call("resetPassword", ["oobCode": "x"]).error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER : ") == true)
     }
 
+    @Test func check53_unknown_address_gets_no_mail_and_nobody_is_told() async throws {
+        let body: JSONValue = ["requestType": "PASSWORD_RESET", "email": "bob@x.org"]
+        let hidden = try AccountBench { $0.hidesAccounts = true }
+        _ = try await hidden.signUp("ana@x.org")
+        let unknown = try await hidden.call("sendOobCode", body)
+        #expect(unknown.status == 200 && unknown["email"] == "bob@x.org")
+        let known = try await hidden.call("sendOobCode", ["requestType": "PASSWORD_RESET", "email": "ana@x.org"])
+        #expect(known.text == unknown.text.replacing("bob", with: "ana"))
+        // Letters come in their order: the only one is hers.
+        #expect(await hidden.letters.next().to.text == "ana@x.org")
+        #expect(hidden.letters.count == 0)
+        #expect(try await AccountBench().call("sendOobCode", body).error == "EMAIL_NOT_FOUND")
+    }
+
+    @Test func change_to_a_taken_address_is_silent_when_accounts_are_hidden() async throws {
+        for hides in [true, false] {
+            let bench = try AccountBench { $0.hidesAccounts = hides }
+            _ = try await bench.signUp("bob@x.org")
+            let made = try await bench.signUp("ana@x.org")
+            let body: JSONValue = ["requestType": "VERIFY_AND_CHANGE_EMAIL", "idToken": made["idToken"] ?? .null, "newEmail": "bob@x.org"]
+            let reply = try await bench.call("sendOobCode", body)
+            #expect(reply.error == (hides ? nil : "EMAIL_EXISTS"))
+            let uid = try #require(made["localId"]?.string)
+            #expect(try await bench.service.stored { try $0.codes(of: uid) }.isEmpty)
+        }
+    }
+
+    @Test func thief_has_no_way_back() async throws {
+        let bench = try AccountBench { $0.isDev = true }
+        let made = try await bench.signUp("ana@x.org")
+        let first = try await bench.call("update", ["idToken": made["idToken"] ?? .null, "email": "thief@x.org"])
+        _ = try await bench.call("update", ["idToken": first["idToken"] ?? .null, "email": "thief2@x.org"])
+        let codes = await bench.service.knownCodes.filter { $0.code.kind == .recoverEmail }
+        #expect(codes.map(\.code.email) == ["ana@x.org"])
+        #expect(try await bench.call("update", ["oobCode": .string(codes[0].secret)])["email"] == "ana@x.org")
+        let uid = try #require(made["localId"]?.string)
+        #expect(try await bench.service.stored { try $0.codes(of: uid) }.map(\.kind) == [.resetPassword])
+    }
+
     @Test func check54_links_are_for_administrators() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")

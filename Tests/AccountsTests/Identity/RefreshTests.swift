@@ -1,5 +1,6 @@
 import GRDB
 import HTTPTypes
+import JSONTree
 import Testing
 
 @testable import Accounts
@@ -14,6 +15,30 @@ struct RefreshTests {
         #expect(claims["sub"] == reply["localId"] && claims["user_id"] == reply["localId"])
         #expect(claims["iat"] == .int(now) && claims["exp"] == .int(now + 3600) && claims["auth_time"] == .int(now))
         #expect(claims["firebase"]?["identities"] == ["email": ["ana@x.org"]])
+    }
+
+    @Test func check28_token_that_is_not_ours_is_invalid() async throws {
+        let bench = try AccountBench()
+        let token = try #require(try await bench.signUp("ana@x.org")["idToken"]?.string)
+        let parts = token.split(separator: ".").map(String.init)
+        let payload = String(decoding: Base64.decodeURL(parts[1]) ?? [], as: UTF8.self)
+        let changed: String = Base64.encodeURL(payload.replacing("\"ana@", with: "\"eve@").utf8)
+        let header = try JSONValue(Base64.decodeURL(parts[0]) ?? [])
+        let kid = try #require(header["kid"]?.string)
+        /// The token under another header.
+        func under(_ header: String, signature: String) -> String {
+            let text: String = Base64.encodeURL(header.utf8)
+            return [text, parts[1], signature].joined(separator: ".")
+        }
+        var bad: [String] = ["x", [parts[0], parts[1]].joined(separator: "."), [parts[0], changed, parts[2]].joined(separator: ".")]
+        bad.append(under(#"{"alg":"none","typ":"JWT"}"#, signature: ""))
+        bad.append(under(#"{"alg":"none","typ":"JWT"}"#, signature: parts[2]))
+        bad.append(under(#"{"alg":"ES256","kid":"other","typ":"JWT"}"#, signature: parts[2]))
+        bad.append(under(#"{"alg":"HS256","kid":"\#(kid)","typ":"JWT"}"#, signature: parts[2]))
+        bad.append(try bench.service.tokens.keys.sign(Array(payload.replacing("\"aud\":\"demo-app\"", with: "\"aud\":\"other\"").utf8)))
+        bad.append(try bench.service.tokens.keys.sign(Array(payload.replacing("securetoken.google.com/demo-app", with: "securetoken.google.com/other").utf8)))
+        for token in bad { #expect(try await bench.call("lookup", ["idToken": .string(token)]).error == "INVALID_ID_TOKEN") }
+        #expect(try await bench.call("lookup", ["idToken": .string(try bench.service.tokens.keys.sign(Array(payload.utf8)))]).status == 200)
     }
 
     @Test(arguments: [

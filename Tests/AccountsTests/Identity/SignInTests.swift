@@ -1,3 +1,4 @@
+import GRDB
 import Testing
 
 @testable import Accounts
@@ -33,6 +34,25 @@ struct SignInTests {
         _ = try await open.signUp("ana@x.org")
         #expect(try await open.signIn("ana@x.org", "wrong").error == "INVALID_PASSWORD")
         #expect(try await open.signIn("bob@x.org", "wrong").error == "EMAIL_NOT_FOUND")
+    }
+
+    @Test func check23_both_write_as_much() async throws {
+        let bench = try AccountBench { $0.hidesAccounts = true }
+        _ = try await bench.signUp("ana@x.org")
+        var changes: [Int] = []
+        for email in ["ana@x.org", "bob@x.org"] {
+            let before = try await bench.service.writes()
+            _ = try await bench.signIn(email, "wrong")
+            changes.append(try await bench.service.writes() - before)
+        }
+        #expect(changes[0] == changes[1])
+    }
+
+    @Test func addresses_cannot_be_tried_without_end() async throws {
+        let bench = try AccountBench { $0.throttle.isOn = true }
+        _ = try await bench.signUp("ana@x.org")
+        for _ in 0..<99 { #expect(try await bench.call("signUp", ["email": "ana@x.org", "password": "correct horse"]).error == "EMAIL_EXISTS") }
+        #expect(try await bench.call("signUp", ["email": "ana@x.org", "password": "correct horse"]).error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER") == true)
     }
 
     @Test func check24_disabled_account_is_told_to_its_owner_only() async throws {
@@ -73,4 +93,9 @@ struct SignInTests {
         #expect(hash != weak && hash?.hasPrefix("$scrypt$ln=5,") == true)
         #expect(try await bench.signIn("ana@x.org").status == 200)
     }
+}
+
+extension AccountService {
+    /// Rows that were changed so far.
+    fileprivate func writes() throws -> Int { try store.database.read { $0.totalChangesCount } }
 }

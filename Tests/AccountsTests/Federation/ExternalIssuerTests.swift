@@ -1,0 +1,110 @@
+import JSONTree
+import Logging
+import Testing
+
+@testable import Accounts
+
+/// Apps that keep their identity provider and use the database alone.
+struct ExternalIssuerTests {
+    private static let issuer = "https://id.example"
+    private static let url = "https://id.example/keys"
+    let clock = FakeClock()
+    let fetcher = FakeFetcher()
+    let service: AccountService
+
+    init() throws {
+        var settings = AccountSettings()
+        settings.project = "demo-app"
+        settings.signingAlgorithm = .es256
+        settings.externalIssuers = [
+            ExternalIssuer(issuer: Self.issuer, audiences: ["app", "app-staging"], keys: .keySet(Self.url), algorithms: [.es256]),
+            ExternalIssuer(issuer: "https://other.example", audiences: ["app"]),
+        ]
+        service = try AccountService(
+            settings, folder: nil, fetcher: fetcher, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now)
+        fetcher.publish(Self.url, keys: [TokenKeys.p256[0], TokenKeys.rsa[0]])
+    }
+
+    private var claims: Claims {
+        ["iss": .string(Self.issuer), "aud": "app", "sub": "u-7", "iat": .int(clock.seconds), "exp": .int(clock.seconds + 600), "role": "staff"]
+    }
+
+    private func verify(_ token: String) async -> Result<VerifiedToken, TokenFault> {
+        await withCheckedContinuation { continuation in service.verify(token, leeway: 0) { continuation.resume(returning: $0) } }
+    }
+
+    private func fault(_ key: SigningKey = TokenKeys.p256[0], _ change: (inout Claims) -> Void = { _ in }) async throws -> TokenFault? {
+        var claims = claims
+        change(&claims)
+        if case .failure(let fault) = await verify(try key.sign(claims)) { return fault }
+        return nil
+    }
+
+    @Test func token_of_a_configured_issuer_is_somebody_for_the_rules() async throws {
+        let token = try TokenKeys.p256[0].sign(claims)
+        for _ in 0..<2 {
+            let found = try await verify(token).get()
+            #expect(found.uid == "u-7" && !found.isOwn && found.sessionID == nil && found.issuer == Self.issuer && found.provider == "custom")
+            #expect(found.auth.child("uid") == "u-7" && found.auth.child("provider") == "custom" && found.claims.child("role") == "staff")
+            #expect(found.expires == clock.seconds + 600)
+        }
+        var google = claims
+        google["firebase"] = ["sign_in_provider": "google.com"]
+        google["sid"] = "s"
+        let found = try await verify(try TokenKeys.p256[0].sign(google)).get()
+        #expect(found.provider == "google.com" && found.sessionID == nil)
+    }
+
+    @Test func held_keys_answer_at_once() async throws {
+        let first = try TokenKeys.p256[0].sign(claims)
+        _ = try await verify(first).get()
+        var other = claims
+        other["sub"] = "u-8"
+        // The closure has run when the call returns; with a key to be fetched it could not have.
+        nonisolated(unsafe) var uid: String?
+        service.verify(try TokenKeys.p256[0].sign(other), leeway: 0) { uid = try? $0.get().uid }
+        #expect(uid == "u-8")
+    }
+
+    @Test func token_that_does_not_fit_is_refused() async throws {
+        #expect(try await fault() == nil)
+        #expect(try await fault { $0["aud"] = "app-staging" } == nil)
+        #expect(try await fault { $0["aud"] = ["app"] } == nil)
+        #expect(try await fault { $0["aud"] = "other" } == .audience)
+        #expect(try await fault { $0["exp"] = .int(clock.seconds) } == .expired)
+        #expect(try await fault { $0["exp"] = nil } == .expired)
+        #expect(try await fault { $0["iat"] = .int(clock.seconds + 61) } == .notYetValid)
+        #expect(try await fault { $0["sub"] = nil } == .subject)
+        #expect(try await fault { $0["sub"] = .string(String(repeating: "a", count: 129)) } == .subject)
+        // Listed in the set, but not configured for this issuer.
+        #expect(try await fault(TokenKeys.rsa[0]) == .algorithm)
+        #expect(try await fault(TokenKeys.p256[1]) == .unknownKey)
+        // Issuers that are not, or whose keys are out of reach.
+        #expect(try await fault { $0["iss"] = "https://evil.example" } == .unknownKey)
+        #expect(try await fault { $0["iss"] = "https://other.example" } == .keysUnavailable)
+        let good = try TokenKeys.p256[0].sign(claims)
+        #expect(await verify(good.tokenParts[0] + "." + Base64.encodeURL(#"{"iss":"\#(Self.issuer)"}"#.utf8) + "." + good.tokenParts[2]).fault == .signature)
+        #expect(await verify(compact(#"{"alg":"none"}"#, #"{"iss":"\#(Self.issuer)"}"#)).fault == .algorithm)
+    }
+
+    @Test func somebody_elses_token_is_none_of_an_account() async throws {
+        // The issuer claims to be us: signed by its own key it is nobody's.
+        #expect(try await fault { $0["iss"] = "https://securetoken.google.com/demo-app" } == .unknownKey)
+        let token = try TokenKeys.p256[0].sign(claims)
+        #expect(throws: TokenFault.unknownKey) { try service.tokens.check(token, leeway: 0) }
+        // And ours is none of the issuer's: the key of one signs nothing for the other.
+        let own = try service.tokens.keys.sign(JSONValue.object(claims.map { JSONValue.Member($0.key, $0.value) }).bytes)
+        #expect(await verify(own).fault != nil)
+    }
+
+    @Test func remembered_token_ends_with_its_time() async throws {
+        let token = try TokenKeys.p256[0].sign(claims)
+        _ = try await verify(token).get()
+        clock.advance(seconds: 600)
+        #expect(await verify(token).fault == .expired)
+    }
+}
+
+extension Result where Failure == TokenFault {
+    var fault: TokenFault? { if case .failure(let fault) = self { fault } else { nil } }
+}

@@ -1,0 +1,59 @@
+import Testing
+
+@testable import Accounts
+
+struct SweepTests {
+    private static let day: Int64 = 86_400
+
+    @Test func ended_sessions_are_told_so_for_their_days() async throws {
+        let bench = try AccountBench { $0.endedSessionDays = 10 }
+        let old = try await bench.signUp("ana@x.org")
+        _ = try await bench.call("update", ["idToken": old["idToken"] ?? .null, "validSince": "1"])
+        let gone = try await bench.signUp("bob@x.org")
+        _ = try await bench.call("delete", ["idToken": gone["idToken"] ?? .null])
+        bench.clock.advance(seconds: 10 * Self.day)
+        await bench.service.sweep()
+        #expect(try await bench.refresh(old["refreshToken"]?.string).error == "TOKEN_EXPIRED")
+        #expect(try await bench.refresh(gone["refreshToken"]?.string).error == "USER_NOT_FOUND")
+        bench.clock.advance(seconds: 1)
+        await bench.service.sweep()
+        for reply in [old, gone] { #expect(try await bench.refresh(reply["refreshToken"]?.string).error == "INVALID_REFRESH_TOKEN") }
+    }
+
+    @Test func codes_are_kept_a_day_behind_their_end() async throws {
+        let bench = try AccountBench()
+        _ = try await bench.signUp("ana@x.org")
+        let code = try await bench.code("PASSWORD_RESET", "ana@x.org")
+        bench.clock.advance(seconds: 3600 + Self.day)
+        await bench.service.sweep()
+        #expect(try await bench.call("resetPassword", ["oobCode": .string(code)]).error == "EXPIRED_OOB_CODE")
+        bench.clock.advance(seconds: 1)
+        await bench.service.sweep()
+        #expect(try await bench.call("resetPassword", ["oobCode": .string(code)]).error == "INVALID_OOB_CODE")
+    }
+
+    @Test func guests_who_stay_away_are_deleted_and_nobody_else() async throws {
+        let bench = try AccountBench { $0.guestDays = 30 }
+        let (away, back, user) = (try await bench.signUp(), try await bench.signUp(), try await bench.signUp("ana@x.org"))
+        bench.clock.advance(seconds: 20 * Self.day)
+        #expect(try await bench.refresh(back["refreshToken"]?.string).status == 200)
+        bench.clock.advance(seconds: 10 * Self.day)
+        await bench.service.sweep()
+        #expect(bench.changes.all.isEmpty)
+        bench.clock.advance(seconds: 1)
+        await bench.service.sweep()
+        #expect(bench.changes.all == [AccountChange(try #require(away["localId"]?.string), .deleted)])
+        for kept in [back, user] { #expect(try await bench.refresh(kept["refreshToken"]?.string).status == 200) }
+    }
+
+    @Test func events_are_kept_for_their_days() async throws {
+        let bench = try AccountBench { $0.auditDays = 5 }
+        let uid = try #require(try await bench.signUp("ana@x.org")["localId"]?.string)
+        bench.clock.advance(seconds: 5 * Self.day)
+        await bench.service.sweep()
+        #expect(try await bench.service.stored { try $0.audit(of: uid, limit: 9).count } == 1)
+        bench.clock.advance(seconds: 1)
+        await bench.service.sweep()
+        #expect(try await bench.service.stored { try $0.audit(of: uid, limit: 9).count } == 0)
+    }
+}
