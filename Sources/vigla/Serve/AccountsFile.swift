@@ -39,6 +39,8 @@ struct AccountsFile {
         if let flag = file.flag("refuse-common-passwords") { accounts.passwords.refusesCommon = flag }
         if let seconds = file.number("recent-login-seconds", 0...86_400) { accounts.recentLoginSeconds = seconds }
         if let days = file.number("idle-days", 0...3_650) { accounts.idleDays = days }
+        if let days = file.number("guest-days", 0...3_650) { accounts.guestDays = days }
+        if let days = file.number("audit-days", 0...3_650) { accounts.auditDays = days }
         if let hosts = file.texts("continue-hosts") { accounts.continueHosts = hosts.map { $0.lowercased() } }
         if let name = file.choice("signing", ["RS256", "ES256"]) { accounts.signingAlgorithm = name == "ES256" ? .es256 : .rs256 }
         if var section = file.section("mail") { read(&section, into: &accounts, &mail) }
