@@ -18,7 +18,7 @@ public final class PasswordHasher: Sendable {
 
     public init(_ settings: PasswordSettings) {
         self.settings = settings
-        workers = PasswordWorkers(threads: settings.workers, waiting: settings.waiting, seconds: settings.waitSeconds)
+        workers = PasswordWorkers(threads: settings.workers, waiting: settings.waiting, seconds: settings.waitSeconds, yields: settings.yields)
         dummy = .scrypt(
             settings.scrypt, keyID: settings.pepper?.keyID, salt: Self.random(PasswordHash.saltBytes), hash: Self.random(PasswordHash.hashBytes))
     }

@@ -6,6 +6,9 @@ public struct PasswordSettings: Sendable {
     public var scrypt = ScryptParameters.standard
     /// Passwords hashed at the same time; each takes `scrypt.bytes` of memory while it lasts.
     public var workers: Int
+    /// Whether everything else that wants a processor goes first: databases stay as quick as they were, and on a machine that is busy
+    /// throughout sign-ins wait.
+    public var yields = true
     /// Passwords that may wait for a worker; the next one is told TOO_MANY_ATTEMPTS_TRY_LATER.
     public var waiting = 256
     /// Seconds that one may wait; the SDKs give up after 30.
@@ -29,6 +32,7 @@ public struct PasswordSettings: Sendable {
     public static var quick: PasswordSettings {
         var settings = PasswordSettings()
         settings.scrypt = .quick
+        settings.yields = false
         settings.minLength = 6
         settings.refusesCommon = false
         return settings

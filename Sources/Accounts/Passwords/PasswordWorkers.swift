@@ -3,10 +3,13 @@ import Glibc
 import Synchronization
 
 /// Threads that hash passwords and nothing else. Each takes tens of milliseconds and megabytes for one password, so there are
-/// few of them, they have the lowest share of the processor that the system gives (a net loop that wakes goes first), and no
-/// more than a bounded number of passwords wait for them.
+/// few of them, they run when nothing else wants to (a net loop that wakes goes first), and no more than a bounded number of
+/// passwords wait for them.
 ///
-/// Threads of our own because Dispatch has no thread priorities on Linux, and a thread cannot take its niceness back.
+/// Linux has a scheduling class for that, `SCHED_IDLE`. Mere niceness is not enough: beside threads of niceness 19 on every core a
+/// loop that wakes waits for the end of their slice (measured: the median of an acknowledged write went from 2 to 8 ms, with
+/// `SCHED_IDLE` it stayed). The price: while all cores are busy with other things, passwords wait. Threads of our own because
+/// Dispatch has no such classes, and a thread cannot leave one again.
 final class PasswordWorkers: Sendable {
     /// Told with false: nothing was done, since the work waited too long and who asked has given up.
     typealias Work = @Sendable (_ isInTime: Bool) -> Void
@@ -18,8 +21,9 @@ final class PasswordWorkers: Sendable {
     ///   - threads: at least one; they start with the first work.
     ///   - waiting: work that may wait for a thread.
     ///   - seconds: how long it may wait.
-    init(threads: Int, waiting: Int, seconds: Double) {
-        shared = Shared(threads: max(1, threads), waitNs: UInt64(max(0, seconds) * 1e9))
+    ///   - yields: whether everything else goes first.
+    init(threads: Int, waiting: Int, seconds: Double, yields: Bool) {
+        shared = Shared(threads: max(1, threads), waitNs: UInt64(max(0, seconds) * 1e9), yields: yields)
         mostWaiting = waiting
     }
 
@@ -65,8 +69,9 @@ final class PasswordWorkers: Sendable {
         let wake = DispatchSemaphore(value: 0)
         let threads: Int
         let waitNs: UInt64
+        private let yields: Bool
 
-        init(threads: Int, waitNs: UInt64) { (self.threads, self.waitNs) = (threads, waitNs) }
+        init(threads: Int, waitNs: UInt64, yields: Bool) { (self.threads, self.waitNs, self.yields) = (threads, waitNs, yields) }
 
         func startThread() {
             var thread: pthread_t = 0
@@ -86,12 +91,19 @@ final class PasswordWorkers: Sendable {
         }
 
         private func run() {
-            // Linux: niceness is a thread's own; 0 is the calling one.
-            setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19)
+            if yields { Self.goLast() }
             while let (work, since) = next() {
                 work(DispatchTime.now().uptimeNanoseconds &- since <= waitNs)
                 state.withLock { $0.busy -= 1 }
             }
+        }
+
+        /// Of the calling thread, which 0 stands for.
+        private static func goLast() {
+            var parameters = sched_param()
+            // SCHED_IDLE, which the header keeps to itself.
+            guard sched_setscheduler(0, 5, &parameters) != 0 else { return }
+            setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19)
         }
 
         private func next() -> (Work, UInt64)? {

@@ -1,5 +1,6 @@
 import HTTPTypes
 import Testing
+import WireProtocols
 
 @testable import Accounts
 
@@ -69,5 +70,51 @@ struct MailedCodeTests {
             #expect(reply.error == (email.hasPrefix("unknown") ? nil : "INVALID_EMAIL : No mail can be sent to this address"))
         }
         #expect(bench.letters.count == 0)
+    }
+
+    /// Everything that mail, pages, passwords and throttling say on the log, at its most talkative.
+    @Test func check80_log_holdsNoSecret() async throws {
+        var settings = AccountSettings()
+        settings.passwords = .quick
+        settings.signingAlgorithm = .es256
+        settings.publicURL = "https://hub.example.org"
+        settings.hidesAccounts = false
+        settings.mail.post.waitsMs = [3_600_000_000]
+        let log = LineLog()
+        let letters = Letterbox()
+        let service = try AccountService(settings, folder: nil, logger: log.logger, now: { 1_790_000_000_000 }, carrier: Unwilling(letters))
+        func ask(_ path: String, _ body: String, form: Bool = false) async throws -> AccountAnswer {
+            let type = form ? "application/x-www-form-urlencoded" : "application/json"
+            let request = HTTPInboundRequest(method: .post, target: try HTTPTarget(path), fields: [.contentType: type], body: Array(body.utf8))
+            return await service.answer(request, peer: "192.0.2.7")
+        }
+        let accounts = "/identitytoolkit.googleapis.com/v1/accounts"
+        _ = try await ask("\(accounts):signUp?key=k", #"{"email":"ana@example.org","password":"pa55-first"}"#)
+        for _ in 0..<7 { _ = try await ask("\(accounts):signInWithPassword?key=k", #"{"email":"ana@example.org","password":"pa55-wrong"}"#) }
+        _ = try await ask("\(accounts):sendOobCode?key=k", #"{"requestType":"PASSWORD_RESET","email":"ana@example.org"}"#)
+        let code = try #require(await letters.next().code)
+        for password in ["pa5", "pa55-second"] {
+            _ = try await ask("/.account/action", "mode=resetPassword&oobCode=\(code)&apiKey=k&newPassword=\(password)", form: true)
+        }
+        _ = await letters.next()
+        // The second letter's fault is written when its carrier has returned.
+        while log.all.count < 2 { await Task.yield() }
+        #expect(try await ask("\(accounts):signInWithPassword?key=k", #"{"email":"ana@example.org","password":"pa55-second"}"#).status == .ok)
+        for line in log.all {
+            #expect(!line.contains(code) && !line.contains("pa5") && !line.contains("ana@") && !line.contains("oobCode"), "\(line)")
+        }
+        try await service.close()
+    }
+
+    /// Takes no letter, but shows it.
+    private struct Unwilling: LetterCarrier {
+        let letters: Letterbox
+
+        init(_ letters: Letterbox) { self.letters = letters }
+
+        func carry(_ letter: Letter) async throws(LetterFault) {
+            try await letters.carry(letter)
+            throw .never("mail server: it does not want it")
+        }
     }
 }

@@ -1,3 +1,4 @@
+import Glibc
 import Synchronization
 import Testing
 
@@ -85,7 +86,7 @@ struct PasswordHasherTests {
     }
 
     @Test func workers_admitExactly_whatMayWait() {
-        let workers = PasswordWorkers(threads: 1, waiting: 2, seconds: 60)
+        let workers = PasswordWorkers(threads: 1, waiting: 2, seconds: 60, yields: false)
         let (gate, done) = (Gate(), Gate())
         // One is at work (it says so), two wait, the next is refused.
         let started = Gate()
@@ -99,8 +100,22 @@ struct PasswordHasherTests {
         done.wait()
     }
 
+    /// The scheduling class of the thread that works: 0 is the ordinary one, 5 the one that goes last.
+    @Test(arguments: [(false, Int32(0)), (true, 5)])
+    func workers_goLast_ifTheyAreTo(_ yields: Bool, _ expected: Int32) {
+        let workers = PasswordWorkers(threads: 1, waiting: 1, seconds: 600, yields: yields)
+        let (policy, done) = (Box(), Gate())
+        #expect(workers.submit { _ in policy.value.withLock { $0 = sched_getscheduler(0) }; done.open() })
+        done.wait()
+        #expect(policy.value.withLock { $0 } == expected)
+    }
+
+    private final class Box: Sendable {
+        let value = Mutex<Int32>(-1)
+    }
+
     @Test func work_isNotDone_afterItsTime() {
-        let workers = PasswordWorkers(threads: 1, waiting: 2, seconds: 0)
+        let workers = PasswordWorkers(threads: 1, waiting: 2, seconds: 0, yields: false)
         let (started, gate, done) = (Gate(), Gate(), Gate())
         let inTime = Mutex<Bool?>(nil)
         #expect(workers.submit { _ in started.open(); gate.wait() })
@@ -115,7 +130,7 @@ struct PasswordHasherTests {
         let count = Mutex(0)
         let done = Gate()
         do {
-            let workers = PasswordWorkers(threads: 2, waiting: 100, seconds: 60)
+            let workers = PasswordWorkers(threads: 2, waiting: 100, seconds: 60, yields: false)
             for _ in 0..<50 { #expect(workers.submit { _ in if count.withLock({ $0 += 1; return $0 }) == 50 { done.open() } }) }
         }
         done.wait()
