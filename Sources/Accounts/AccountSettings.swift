@@ -15,6 +15,8 @@ public struct AccountSettings: Sendable {
     public var allowsPasswords = true
     /// Whether guests may sign in.
     public var allowsAnonymous = true
+    /// Whether the password grant of OAuth 2 is answered: for first-party tools alone, as it hands them the password (contract §12).
+    public var allowsPasswordGrant = false
     /// Whether mailed links sign in.
     public var allowsEmailLink = true
     /// Whether wrong addresses and wrong passwords look the same (contract §9).

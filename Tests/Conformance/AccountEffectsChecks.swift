@@ -14,12 +14,12 @@ import Testing
     /// Whoever a signed token names.
     private static func identity(_ token: String) -> Result<Identity, Failure> {
         guard let claims = TokenParts.claims(of: token) else { return .failure(Credentials.badToken) }
-        return .success(Identity(uid: claims.child("sub"), provider: "password", claims: claims))
+        return .success(Identity(auth: ["uid": claims.child("sub"), "provider": "password", "token": claims]))
     }
 
     private func server(gate: Gate? = nil, _ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
         try TestServer {
-            $0.accounts = AccountSettings()
+            $0.accounts = .quick
             $0.tokens = ManualVerifier(gate: gate, Self.identity)
             configure(&$0)
         }
@@ -125,6 +125,15 @@ import Testing
             #expect(server.server.signIns() == 2)
         }
         while server.server.signIns() > 0 { sched_yield() }
+    }
+}
+
+extension AccountSettings {
+    /// With keys that are made in no time.
+    static var quick: AccountSettings {
+        var settings = AccountSettings()
+        settings.signingAlgorithm = .es256
+        return settings
     }
 }
 

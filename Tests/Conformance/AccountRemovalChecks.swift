@@ -14,7 +14,7 @@ import Testing
     private func server(folder: String? = nil, places: [String]) throws -> TestServer {
         let data = try places.map { try AccountPlace(parsing: $0) }
         return try TestServer {
-            $0.accounts = AccountSettings()
+            $0.accounts = .quick
             $0.accountData = data
             $0.dataFolder = folder
             $0.namespace = "test"

@@ -72,7 +72,7 @@ struct AccountRoute: Sendable {
         return route
     }
 
-    /// The path of a request as routes have it, and its project.
+    /// The path of a request as routes have it, and its project; nil also for `-`, which stands for the only one.
     static func path(of target: HTTPTarget) -> (path: String, project: String?) {
         var segments = target.segments
         guard let at = segments.firstIndex(of: "projects"), at + 1 < segments.count else { return (segments.joined(separator: "/"), nil) }
@@ -80,6 +80,6 @@ struct AccountRoute: Sendable {
         let named = segments[at + 1]
         let project = named.prefix { $0 != ":" }
         segments[at + 1] = "{p}" + named.dropFirst(project.count)
-        return (segments.joined(separator: "/"), String(project))
+        return (segments.joined(separator: "/"), project == "-" ? nil : String(project))
     }
 }

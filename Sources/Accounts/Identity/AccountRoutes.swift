@@ -2,7 +2,7 @@ import HTTPTypes
 
 /// Every route of the service. Each part of the target has its rows; here are the clients' (accounts contract §2.1).
 enum AccountRoutes {
-    static let all = clients + pages + small + administration + development + unbuilt
+    static let all = clients + pages + small + administration + development + oauth + operation + unbuilt
 
     static let byPath: [String: [AccountRoute]] = {
         var byPath: [String: [AccountRoute]] = [:]

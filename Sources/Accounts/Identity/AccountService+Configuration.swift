@@ -30,14 +30,15 @@ extension AccountService {
         AccountAnswer(.ok, Self.document, tokens.keys.jwks)
     }
 
-    /// `/.well-known/openid-configuration`: where those keys are (OpenID Connect Discovery 1.0 §3).
+    /// `/.well-known/openid-configuration`: where those keys are, and OAuth 2 (OpenID Connect Discovery 1.0 §3). There is no
+    /// authorization endpoint.
     func discovery() -> AccountAnswer {
-        let document: JSONValue = [
-            "issuer": .string(IdentityClaims.issuer(settings.project)), "jwks_uri": .string(publicURL + "/.well-known/jwks.json"),
-            "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [.string(settings.signingAlgorithm.rawValue)],
+        let document: [JSONValue.Member] = [
+            .init("issuer", .string(IdentityClaims.issuer(settings.project))), .init("jwks_uri", .string(publicURL + "/.well-known/jwks.json")),
+            .init("response_types_supported", ["id_token"]), .init("subject_types_supported", ["public"]),
+            .init("id_token_signing_alg_values_supported", [.string(settings.signingAlgorithm.rawValue)]),
         ]
-        return AccountAnswer(.ok, Self.document, document.bytes)
+        return AccountAnswer(.ok, Self.document, JSONValue.object(document + oauthConfiguration).bytes)
     }
 
     private static let document: HTTPFields = [.contentType: "application/json; charset=utf-8", .cacheControl: "public, max-age=300"]

@@ -12,13 +12,13 @@ import WireProtocols
 ///     request ─► origin ─► AccountService.answer, on its own queue ─► CORS ─► the connection's loop
 extension Server {
     private static let accountRoots: Set<String> = [
-        "identitytoolkit.googleapis.com", "securetoken.googleapis.com", "www.googleapis.com", "emulator", ".account", ".oauth", ".well-known",
+        "identitytoolkit.googleapis.com", "securetoken.googleapis.com", "www.googleapis.com", "emulator", "oauth2", ".account", ".oauth", ".well-known",
     ]
 
     static func isAccounts(_ target: HTTPTarget) -> Bool {
         guard let first = target.segments.first, accountRoots.contains(first) else { return false }
-        // The only one of them that can be a key: `/emulator/….json` is data.
-        return first != "emulator" || !RESTRequest.isMeant(by: target)
+        // Those of them that can be keys: `/emulator/….json` is data.
+        return first != "emulator" && first != "oauth2" || !RESTRequest.isMeant(by: target)
     }
 
     /// Whether an administrator sends many accounts at once.

@@ -83,12 +83,15 @@ public final class Server: Sendable {
             secrets.admit(credential) || isDev && credential == "owner"
         }
         bodyBytes = Self.bodyLimit(settings.limits.http, settings.accounts, isAdministrator: isAdministrator)
+        let origin = Self.origin(settings, port: listener.port)
         do {
-            accounts = try settings.accounts.map {
-                try AccountService($0, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, now: { Clock.nowMs() })
+            accounts = try settings.accounts.map { given in
+                var given = given
+                given.publicURL = given.publicURL ?? origin
+                return try AccountService(given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, now: { Clock.nowMs() })
             }
         } catch { throw .cannotOpen("accounts: \(error)") }
-        tokens = settings.tokens
+        tokens = settings.tokens ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
         let rulesInForce = RulesInForce(
             settings.rules, file: settings.rulesFile, settings: settingStore, isDurable: store != nil, logger: logger)
         self.rulesInForce = rulesInForce
@@ -126,6 +129,13 @@ public final class Server: Sendable {
     public var port: UInt16 { listener.port }
     /// The port that speaks TLS beside the plain one.
     public var securePort: UInt16? { secureListener?.port }
+
+    /// Where programs on this machine find the hub.
+    private static func origin(_ settings: ServerSettings, port: UInt16) -> String {
+        let host = ["0.0.0.0", "::"].contains(settings.host) ? "localhost" : settings.host.contains(":") ? "[\(settings.host)]" : settings.host
+        let isSecure = settings.tls.map { $0.port == nil } ?? false
+        return "\(isSecure ? "https" : "http")://\(host):\(port)"
+    }
 
     /// Closes connections, fires what was left for disconnects, writes a snapshot, then calls back.
     public func stop(_ done: @escaping @Sendable () -> Void) {

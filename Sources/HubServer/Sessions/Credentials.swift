@@ -55,16 +55,11 @@ struct Credentials {
         let subject = TokenParts.subject(claims)
         guard case .string = subject else { throw badToken }
         let provider = claims.child("firebase").child("sign_in_provider")
-        return Identity(uid: subject, provider: provider.exists ? provider : "custom", claims: claims)
+        return Identity(auth: ["uid": subject, "provider": provider.exists ? provider : "custom", "token": claims])
     }
 }
 
 extension Identity {
-    /// A user, as rules see one (accounts contract §15).
-    init(uid: Node, provider: Node, claims: Node, expires: Int64? = nil) {
-        self.init(auth: ["uid": uid, "provider": provider, "token": claims], expires: expires)
-    }
-
     /// Administrators may act as somebody else, or as nobody; of others the wish is ignored.
     fileprivate func acting(as override: Node?) -> Identity {
         guard isAdmin, let override else { return self }

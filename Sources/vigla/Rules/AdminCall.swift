@@ -3,6 +3,7 @@ import Dispatch
 import DispatchNet
 import Glibc
 import HTTPTypes
+import Synchronization
 import ViglaClient
 import WireProtocols
 
@@ -37,16 +38,24 @@ struct AdminCredential: ParsableArguments {
     }
 }
 
-/// One HTTP request to a hub's administrative endpoints, at whose answer the program ends.
+/// HTTP requests to a hub's administrative endpoints.
 enum AdminCall {
     /// Seconds without an answer after which it is given up.
     private static let patienceMs = 600_000
 
-    /// - Parameter body: called with the status and the answer; ends the program.
+    /// - Parameter answered: called with the status and the answer; ends the program.
     static func run(
         _ method: StaticString, _ target: String, at address: HubAddress, tls: TLSClient?, credential: String?, body: [UInt8],
-        _ answered: @escaping @Sendable (Int, [UInt8]) -> Never
+        _ answered: (Int, [UInt8]) -> Never
     ) -> Never {
+        let (status, answer) = ask(method, target, at: address, tls: tls, credential: credential, body: body)
+        answered(status, answer)
+    }
+
+    /// Asks and waits for the status and the answer; ends the program when there is none.
+    static func ask(
+        _ method: StaticString, _ target: String, at address: HubAddress, tls: TLSClient?, credential: String?, body: [UInt8]
+    ) -> (status: Int, body: [UInt8]) {
         signal(SIGPIPE, SIG_IGN)
         let group: EventLoopGroup
         // What is sent and what comes back may be as large as it is.
@@ -56,24 +65,44 @@ enum AdminCall {
         let loop = group.next()
         loop.schedule(afterMs: patienceMs, everyMs: nil) { fail("no answer from \(address) within \(patienceMs / 1000) seconds") }
         var head = "\(method) \(target) HTTP/1.1\r\nHost: \(address)\r\nConnection: close\r\nContent-Length: \(body.count)\r\n"
+        if !body.isEmpty { head += "Content-Type: application/json\r\n" }
         if let credential {
             guard credential.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { fail("a secret is one word") }
             head += "Authorization: Bearer \(credential)\r\n"
         }
         let request = Array((head + "\r\n").utf8) + body
+        let answer = Answer()
         connect(to: address.host, port: address.port, on: loop, tls: tls) { connection in
             connection.send(request)
-            return Exchange(address, answered)
+            return Exchange(address, answer)
         } failed: { error in
             if case .connectFailed(_, ECONNREFUSED) = error { fail("nobody listens on \(address)\nIs the hub running there?") }
             fail("\(error)" + Trust.advice("\(error)"))
         }
-        dispatchMain()
+        return answer.wait()
+    }
+
+    /// An answer on its way from the loop to whoever waits for it.
+    private final class Answer: Sendable {
+        private let given = Mutex<(status: Int, body: [UInt8])?>(nil)
+        private let isThere = DispatchSemaphore(value: 0)
+
+        func give(_ status: Int, _ body: [UInt8]) {
+            given.withLock { $0 = (status, body) }
+            isThere.signal()
+        }
+
+        var isGiven: Bool { given.withLock { $0 != nil } }
+
+        func wait() -> (status: Int, body: [UInt8]) {
+            isThere.wait()
+            return given.withLock { $0 } ?? (0, [])
+        }
     }
 
     private final class Exchange: ConnectionHandler {
         private let address: HubAddress
-        private let answered: (Int, [UInt8]) -> Never
+        private let answer: Answer
         private var parser = HTTPResponseParser(limits: Exchange.limits)
         private static var limits: HTTPLimits {
             var limits = HTTPLimits()
@@ -81,17 +110,19 @@ enum AdminCall {
             return limits
         }
 
-        init(_ address: HubAddress, _ answered: @escaping (Int, [UInt8]) -> Never) { (self.address, self.answered) = (address, answered) }
+        init(_ address: HubAddress, _ answer: Answer) { (self.address, self.answer) = (address, answer) }
 
         func received(_ bytes: UnsafeMutableRawBufferPointer) {
             switch parser.receive(UnsafeRawBufferPointer(bytes)).event {
             case .incomplete: break
-            case .response(let response): answered(response.status.code, response.body)
+            case .response(let response): answer.give(response.status.code, response.body)
             case .failure: fail("\(address) does not answer in HTTP/1.1")
             }
         }
 
-        func ended(_ reason: CloseReason) { fail("\(address) closed the connection (\(reason.name))") }
+        func ended(_ reason: CloseReason) {
+            if !answer.isGiven { fail("\(address) closed the connection (\(reason.name))") }
+        }
     }
 }
 

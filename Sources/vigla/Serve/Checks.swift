@@ -1,3 +1,4 @@
+import Accounts
 import Glibc
 
 /// What can be known about a value before it is used.
@@ -19,6 +20,21 @@ enum Checks {
             return !origin[marks.upperBound...].isEmpty && !origin[marks.upperBound...].contains { "/?# ".contains($0) }
         }
         return areGood && !origins.isEmpty ? origins : nil
+    }
+
+    /// `https://host[:port]`, without what may stand behind it but a slash.
+    static func publicURL(_ text: String) -> String? {
+        guard let scheme = ["https://", "http://"].first(where: text.hasPrefix) else { return nil }
+        let url = text.hasSuffix("/") ? String(text.dropLast()) : text
+        let authority = url.dropFirst(scheme.utf8.count)
+        return authority.isEmpty || authority.contains { "/?#@ ".contains($0) } ? nil : url
+    }
+
+    /// `app@example.org`, or `App <app@example.org>`.
+    static func sender(_ text: String) -> MailSender? {
+        guard let open = text.lastIndex(of: "<"), text.hasSuffix(">") else { return MailAddress(text).map { MailSender($0, name: "") } }
+        let name = text[..<open].split(separator: " ").joined(separator: " ")
+        return MailAddress(String(text[text.index(after: open)...].dropLast())).map { MailSender($0, name: name) }
     }
 
     static func isNamespace(_ text: String) -> Bool {

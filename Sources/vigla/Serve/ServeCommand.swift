@@ -10,7 +10,7 @@ struct Serve: ParsableCommand {
         abstract: "Run a hub.",
         discussion: """
             Prints one line when it is ready, and stops on SIGTERM or Ctrl-C. Everything is on one port: the page at /.console/, \
-            the stock SDKs' socket at /.ws, REST at /<path>.json, the observe protocol at /.observe, /.health.
+            the stock SDKs' socket at /.ws and their accounts, REST at /<path>.json, the observe protocol at /.observe, /.health.
 
             Every option can also be set in the environment (--log-level as VIGLA_LOG_LEVEL, and so on) and in a JSON file \
             ({"log-level":"debug"}) named by --config. The command line wins over the environment, the environment over the file. \
@@ -48,6 +48,7 @@ struct Serve: ParsableCommand {
     var metrics: String?
     @Option(help: ArgumentHelp("Log why the rules refused something: at most so many lines a second. Default: 0, none.", valueName: "number"))
     var logRefusals: String?
+    @OptionGroup(title: "Accounts") var accountOptions: AccountOptions
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
 
     func run() throws {
@@ -67,7 +68,7 @@ struct Serve: ParsableCommand {
             .host: host, .port: port, .tlsCert: tlsCert, .tlsKey: tlsKey, .tlsPort: tlsPort, .data: data, .rules: rules,
             .namespace: namespace, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
             .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics, .logRefusals: logRefusals,
-        ].compactMapValues { $0 }
+        ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if dev { given[.dev] = "true" }
         return given

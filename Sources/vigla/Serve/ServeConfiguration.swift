@@ -48,7 +48,7 @@ struct ServeConfiguration {
     }
 
     /// Goes through the options and notes what is wrong with each.
-    private struct Resolver {
+    struct Resolver {
         var layers: OptionLayers
         var made = ServeConfiguration()
         var faults: [String] = []
@@ -76,9 +76,10 @@ struct ServeConfiguration {
             resolveData()
             resolveRules()
             resolveWeb()
+            resolveAccounts()
         }
 
-        private mutating func value<Value>(_ option: ServeOption, _ expected: String, _ parse: (String) -> Value?) -> Value? {
+        mutating func value<Value>(_ option: ServeOption, _ expected: String, _ parse: (String) -> Value?) -> Value? {
             guard let found = layers.find(option) else { return nil }
             if let value = parse(found.text) { return value }
             faults.append("\(found.source): \"\(found.text)\" is not \(expected)")

@@ -11,6 +11,13 @@ enum ServeOption: String, CaseIterable {
     case allowOrigin = "allow-origin"
     case metrics
     case logRefusals = "log-refusals"
+    case accounts, project
+    case publicURL = "public-url"
+    case onAccountDeletion = "on-account-deletion"
+    case smtpURL = "smtp-url"
+    case smtpUser = "smtp-user"
+    case smtpPasswordFile = "smtp-password-file"
+    case mailFrom = "mail-from"
 
     enum Kind { case text, number, flag }
 

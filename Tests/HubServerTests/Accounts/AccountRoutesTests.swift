@@ -9,7 +9,10 @@ import Testing
 
     private func server(_ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
         try TestServer {
-            $0.accounts = AccountSettings()
+            var settings = AccountSettings()
+            // Made in no time.
+            settings.signingAlgorithm = .es256
+            $0.accounts = settings
             $0.isDev = false
             configure(&$0)
         }

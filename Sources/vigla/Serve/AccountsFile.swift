@@ -1,0 +1,136 @@
+import Accounts
+import JSONTree
+
+/// The file of `--accounts` (docs/accounts.md).
+struct AccountsFile {
+    /// What only makes sense together with options.
+    struct Mail {
+        var isPlaintext = false
+        var certificates: String?
+    }
+
+    private let path: String
+    private let source: String
+    private let noted = JSONSection.Faults()
+
+    init(_ path: String, source: String) {
+        self.path = path
+        self.source = source
+    }
+
+    var faults: [String] { noted.lines }
+
+    mutating func read(into accounts: inout AccountSettings, _ mail: inout Mail) {
+        let bytes: [UInt8]
+        switch WholeFile.read(path) {
+        case .failure(let fault): return noted.lines.append("\(source): cannot read \(path): \(fault)")
+        case .success(let read): bytes = read
+        }
+        let value: JSONValue
+        do throws(JSONError) { value = try JSONValue(bytes) } catch { return noted.lines.append("\(source): \(path) is not JSON (byte \(error.offset)): \(error)") }
+        var file = JSONSection(value, place: path, faults: noted)
+        if let mode = file.choice("sign-up", ["open", "admin"]) { accounts.allowsSignUp = mode == "open" }
+        if let flag = file.flag("anonymous") { accounts.allowsAnonymous = flag }
+        if let flag = file.flag("passwords") { accounts.allowsPasswords = flag }
+        if let flag = file.flag("email-links") { accounts.allowsEmailLink = flag }
+        if let flag = file.flag("enumeration-protection") { accounts.hidesAccounts = flag }
+        if let flag = file.flag("oauth-password") { accounts.allowsPasswordGrant = flag }
+        if let length = file.number("min-password", 6...128) { accounts.passwords.minLength = length }
+        if let flag = file.flag("refuse-common-passwords") { accounts.passwords.refusesCommon = flag }
+        if let seconds = file.number("recent-login-seconds", 0...86_400) { accounts.recentLoginSeconds = seconds }
+        if let days = file.number("idle-days", 0...3_650) { accounts.idleDays = days }
+        if let hosts = file.texts("continue-hosts") { accounts.continueHosts = hosts.map { $0.lowercased() } }
+        if let name = file.choice("signing", ["RS256", "ES256"]) { accounts.signingAlgorithm = name == "ES256" ? .es256 : .rs256 }
+        if var section = file.section("mail") { read(&section, into: &accounts, &mail) }
+        readProviders(&file, into: &accounts)
+        accounts.externalIssuers = file.sections("issuers").compactMap(issuer)
+        readCustomTokenKeys(&file, into: &accounts)
+        file.end()
+    }
+
+    // MARK: Other services
+
+    private func readProviders(_ file: inout JSONSection, into accounts: inout AccountSettings) {
+        if var google = file.section("google") {
+            let (ids, domain) = (clientIDs(&google), google.text("hosted-domain"))
+            google.end()
+            if let ids { accounts.identityProviders.append(.google(clientIDs: ids, hostedDomain: domain)) }
+        }
+        if var apple = file.section("apple") {
+            let ids = clientIDs(&apple)
+            apple.end()
+            if let ids { accounts.identityProviders.append(.apple(clientIDs: ids)) }
+        }
+        guard var others = file.section("oidc") else { return }
+        for name in others.names {
+            guard var provider = others.section(name) else { continue }
+            let (issuer, ids, keys) = (url(&provider, "issuer", isNeeded: true), clientIDs(&provider), url(&provider, "keys"))
+            let needsNonce = provider.flag("nonce") ?? false
+            provider.end()
+            guard name.hasPrefix("oidc."), name.utf8.count > 5, name == name.lowercased() else {
+                others.note(name, "a provider's name is \"oidc.\" and a name of its own in lower case")
+                continue
+            }
+            guard let issuer, let ids else { continue }
+            accounts.identityProviders.append(.openID(name, issuer: issuer, clientIDs: ids, keys: keys.map { .keySet($0) }, needsNonce: needsNonce))
+        }
+        others.end()
+    }
+
+    private func clientIDs(_ section: inout JSONSection) -> [String]? {
+        let ids = section.texts("client-ids")
+        if ids?.isEmpty ?? true { section.note("client-ids", "name the app's own ids at the provider: without them anybody's tokens would count") }
+        return ids
+    }
+
+    private func issuer(_ section: JSONSection) -> ExternalIssuer? {
+        var section = section
+        let (issuer, audiences, keys) = (url(&section, "issuer", isNeeded: true), section.texts("audiences"), url(&section, "keys"))
+        section.end()
+        guard let issuer else { return nil }
+        guard let audiences, !audiences.isEmpty else {
+            section.note("audiences", "name the values of \"aud\" that are meant for this app")
+            return nil
+        }
+        return ExternalIssuer(issuer: issuer, audiences: audiences, keys: keys.map { .keySet($0) })
+    }
+
+    private func url(_ section: inout JSONSection, _ name: String, isNeeded: Bool = false) -> String? {
+        guard let text = section.text(name, "an address") else {
+            if isNeeded { section.note(name, "an address such as https://accounts.example is needed") }
+            return nil
+        }
+        let isLocal = text.hasPrefix("http://localhost") || text.hasPrefix("http://127.0.0.1")
+        guard text.hasPrefix("https://") || isLocal else {
+            section.note(name, "expected an address that begins with https://")
+            return nil
+        }
+        return text
+    }
+
+    /// Names of service accounts and the files of their public keys.
+    private func readCustomTokenKeys(_ file: inout JSONSection, into accounts: inout AccountSettings) {
+        guard var section = file.section("custom-token-keys") else { return }
+        for name in section.names {
+            guard let path = section.text(name, "the file of a public key") else { continue }
+            switch WholeFile.read(path) {
+            case .failure(let fault): section.note(name, "\(path): \(fault)")
+            case .success(let bytes):
+                do { accounts.customTokenIssuers.append(try CustomTokenIssuer(name: name, publicKeys: [String(decoding: bytes, as: UTF8.self)])) } catch {
+                    section.note(name, "\(path) holds no public RSA key of at least 2048 bits (PEM, BEGIN PUBLIC KEY)")
+                }
+            }
+        }
+        section.end()
+    }
+
+    // MARK: Mail
+
+    private func read(_ section: inout JSONSection, into accounts: inout AccountSettings, _ mail: inout Mail) {
+        if let app = section.text("app") { accounts.mail.app = app }
+        if let folder = section.text("templates") { accounts.mail.templates = folder }
+        if let flag = section.flag("plaintext") { mail.isPlaintext = flag }
+        if let file = section.text("certificates") { mail.certificates = file }
+        section.end()
+    }
+}

@@ -1,0 +1,19 @@
+import Glibc
+
+/// Asks whoever sits at the terminal.
+enum Prompt {
+    /// A line that is not shown while it is typed; nil without a terminal.
+    static func secret(_ question: String) -> String? {
+        var before = termios()
+        guard isatty(STDIN_FILENO) == 1, tcgetattr(STDIN_FILENO, &before) == 0 else { return nil }
+        var silent = before
+        silent.c_lflag &= ~tcflag_t(ECHO)
+        guard tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent) == 0 else { return nil }
+        defer {
+            tcsetattr(STDIN_FILENO, TCSAFLUSH, &before)
+            StandardStream.error.line("")
+        }
+        StandardStream.error.write(Array(question.utf8))
+        return readLine(strippingNewline: true)
+    }
+}

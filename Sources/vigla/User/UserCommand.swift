@@ -1,0 +1,197 @@
+import Accounts
+import ArgumentParser
+
+/// `vigla user …`
+struct User: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Administer the accounts of a running hub.",
+        discussion: """
+            An account is named by its id, its address or its alias. It takes an administrator's secret (vigla secret):
+
+              export VIGLA_AUTH_FILE=secret.txt
+              vigla user add http://127.0.0.1:9000 --email ana@example.org --name Ana
+              vigla user claims http://127.0.0.1:9000 ana@example.org '{"role":"staff"}'
+              vigla user sessions http://127.0.0.1:9000 ana@example.org
+
+            Passwords are asked for, or read from a file; they are no arguments, which others on the machine can see. What is changed \
+            takes effect at once, also for those who are connected.
+            """,
+        subcommands: [
+            Add.self, List.self, Show.self, Remove.self, Password.self, Claims.self, Disable.self, Enable.self, Sessions.self, EndSession.self, Alias.self,
+        ])
+
+    struct Add: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Make an account; prints its id.")
+        @OptionGroup var hub: AccountHub
+        @Option(help: "Mail address.") var email: String?
+        @Option(help: "Name to show.") var name: String?
+        @Option(help: "Name to sign in with instead of the address.") var alias: String?
+        @Option(help: "Id; rules see it as auth.uid. Default: the hub makes one.") var uid: String?
+        @Option(help: ArgumentHelp("Claims; rules see them in auth.token.", valueName: "json")) var claims: String?
+        @Flag(help: "The address is known to be the user's.") var verified = false
+        @Flag(help: "Without a password.") var noPassword = false
+        @OptionGroup var password: PasswordSource
+
+        func validate() throws {
+            if email == nil, verified { throw ValidationError("--verified needs --email.") }
+            if noPassword, password.passwordFile != nil { throw ValidationError("--no-password and --password-file exclude each other.") }
+        }
+
+        func run() {
+            var members: [JSONValue.Member] = []
+            members.add("localId", uid)
+            members.add("email", email)
+            members.add("displayName", name)
+            if verified { members.add("emailVerified", true) }
+            // Nobody signs in with a password alone.
+            if !noPassword, email != nil || alias != nil { members.add("password", password.read()) }
+            members.add("customAttributes", claims)
+            let calls = hub.calls
+            guard let id = calls.administer("", members)["localId"]?.string else { fail("the hub made no account") }
+            if let alias { _ = calls.operate("alias", [.init("user", .string(id)), .init("alias", .string(alias))]) }
+            StandardStream.output.line(id)
+        }
+    }
+
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List all accounts: id, address, name, state.")
+        @OptionGroup var hub: AccountHub
+
+        func run() {
+            var target = "/identitytoolkit.googleapis.com/v1/projects/-/accounts:batchGet?maxResults=1000"
+            let calls = hub.calls
+            while true {
+                let page = calls.get(target)
+                for entry in page["users"]?.elements ?? [] {
+                    let state = entry["disabled"]?.bool == true ? "disabled" : ""
+                    StandardStream.output.line(UserText.line([entry["localId"]?.string, entry["email"]?.string ?? "-", entry["displayName"]?.string ?? "-", state]))
+                }
+                guard let next = page["nextPageToken"]?.string else { return }
+                target = "/identitytoolkit.googleapis.com/v1/projects/-/accounts:batchGet?maxResults=1000&nextPageToken=\(UserText.escaped(next))"
+            }
+        }
+    }
+
+    struct Show: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Print an account as JSON.")
+        @OptionGroup var hub: AccountHub
+        @Argument(help: "Id, address or alias.") var user: String
+
+        func run() {
+            let (_, entry, alias) = hub.calls.find(user)
+            var members = entry.members ?? []
+            members.add("alias", alias)
+            StandardStream.output.line(JSONValue.object(members).json)
+        }
+    }
+
+    struct Remove: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Delete an account, and the data that goes with it (--on-account-deletion of the hub).")
+        @OptionGroup var hub: AccountHub
+        @Argument(help: "Id, address or alias.") var user: String
+
+        func run() {
+            let calls = hub.calls
+            _ = calls.administer(":delete", [.init("localId", .string(calls.find(user).id))])
+        }
+    }
+
+    struct Password: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Set a password; ends the account's sessions.")
+        @OptionGroup var hub: AccountHub
+        @Argument(help: "Id, address or alias.") var user: String
+        @OptionGroup var password: PasswordSource
+
+        func run() {
+            let calls = hub.calls
+            let id = calls.find(user).id
+            _ = calls.administer(":update", [.init("localId", .string(id)), .init("password", .string(password.read()))])
+        }
+    }
+
+    struct Claims: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Set the claims that rules see in auth.token; all others go.",
+            discussion: "The account's connections are asked for fresh tokens at once, so that the new claims count. '{}' takes all claims away.")
+        @OptionGroup var hub: AccountHub
+        @Argument(help: "Id, address or alias.") var user: String
+        @Argument(help: ArgumentHelp("Such as '{\"role\":\"staff\"}'.", valueName: "json")) var claims: String
+
+        func run() {
+            let calls = hub.calls
+            _ = calls.administer(":update", [.init("localId", .string(calls.find(user).id)), .init("customAttributes", .string(claims))])
+        }
+    }
+
+    struct Disable: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Refuse sign-in and end all connections, until it is enabled again.")
+        @OptionGroup var hub: AccountHub
+        @Argument(help: "Id, address or alias.") var user: String
+
+        func run() {
+            let calls = hub.calls
+            _ = calls.administer(":update", [.init("localId", .string(calls.find(user).id)), .init("disableUser", true)])
+        }
+    }
+
+    struct Enable: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Let a disabled account sign in again.")
+        @OptionGroup var hub: AccountHub
+        @Argument(help: "Id, address or alias.") var user: String
+
+        func run() {
+            let calls = hub.calls
+            _ = calls.administer(":update", [.init("localId", .string(calls.find(user).id)), .init("disableUser", false)])
+        }
+    }
+
+    struct Sessions: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List where an account is signed in: session, last use, provider, address, device.")
+        @OptionGroup var hub: AccountHub
+        @Argument(help: "Id, address or alias.") var user: String
+
+        func run() {
+            for session in hub.calls.operate("sessions", [.init("user", .string(user))])["sessions"]?.elements ?? [] {
+                StandardStream.output.line(
+                    UserText.line([
+                        session["id"]?.string, session["lastUsedAt"]?.int.map(UserText.time), session["provider"]?.string, session["peer"]?.string ?? "-",
+                        session["userAgent"]?.string ?? "-",
+                    ]))
+            }
+        }
+    }
+
+    struct EndSession: ParsableCommand {
+        static let configuration = CommandConfiguration(commandName: "end-session", abstract: "Sign an account out on one device, or on all.")
+        @OptionGroup var hub: AccountHub
+        @Argument(help: "Id, address or alias.") var user: String
+        @Argument(help: "The session, as 'sessions' lists it.") var session: String?
+        @Flag(help: "All of them.") var all = false
+
+        func validate() throws {
+            if (session == nil) != all { throw ValidationError("Name one session, or give --all.") }
+        }
+
+        func run() {
+            var members: [JSONValue.Member] = [.init("user", .string(user))]
+            members.add("session", session)
+            let count = hub.calls.operate("end-session", members)["ended"]?.int ?? 0
+            StandardStream.output.line("\(count) \(count == 1 ? "session" : "sessions") ended")
+        }
+    }
+
+    struct Alias: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Set the name that an account can sign in with instead of its address.", discussion: "OAuth 2 clients send it as username; the SDKs know addresses only.")
+        @OptionGroup var hub: AccountHub
+        @Argument(help: "Id, address or alias.") var user: String
+        @Argument(help: "Up to 64 letters, digits and . _ -") var alias: String?
+        @Flag(help: "Take it away.") var none = false
+
+        func validate() throws {
+            if (alias == nil) != none { throw ValidationError("Give the alias, or --none.") }
+        }
+
+        func run() { _ = hub.calls.operate("alias", [.init("user", .string(user)), .init("alias", alias.map(JSONValue.string) ?? .null)]) }
+    }
+}

@@ -1,0 +1,93 @@
+import Foundation
+import Testing
+
+/// Options of `vigla serve` about accounts, in all their forms, and their file.
+@Suite struct AccountOptionsTests {
+    private func faults(_ arguments: [String], _ environment: [String: String] = [:], in folder: Folder? = nil) throws -> String {
+        let result = try Command.run(["serve", "--port", "0", "--memory"] + arguments, environment: environment, in: folder?.url)
+        #expect(result.code == 78, "\(result.error)")
+        return result.error
+    }
+
+    @Test func accountsAreThere_unlessTheyAreOff() throws {
+        let hub = try RunningHub(["--port", "0", "--memory", "--project", "my-app", "--public-url", "https://hub.example/"])
+        let found = try hub.page("/.well-known/openid-configuration")
+        #expect(found.contains("securetoken.google.com") && found.contains("my-app") && found.contains("https://hub.example/.well-known/jwks.json"), "\(found)")
+        #expect(try hub.page("/").contains(#"{"authEmulator":{"ready":true}}"#))
+        let plain = try RunningHub(["--port", "0", "--memory"])
+        #expect(try plain.page("/.well-known/openid-configuration").contains("\(plain.url)/.oauth/token"))
+        let without = try RunningHub(["--port", "0", "--memory", "--accounts", "off"])
+        #expect(try without.page("/.well-known/jwks.json").contains("404"))
+        #expect(try without.page("/").contains("302"))
+    }
+
+    @Test func everyOption_hasAnEnvironmentFormAndAKeyOfTheFile() throws {
+        let folder = try Folder()
+        let password = try folder.file("password.txt", "geheim\n")
+        let accounts = try folder.file("accounts.json", #"{"signing":"ES256"}"#)
+        let values = [
+            "accounts": accounts, "project": "app", "public-url": "https://hub.example", "on-account-deletion": "/users/$uid,/presence/$uid",
+            "smtp-url": "smtps://mail.example", "smtp-user": "hub", "smtp-password-file": password, "mail-from": "App <app@example.org>",
+        ]
+        let environment = Dictionary(uniqueKeysWithValues: values.map { ("VIGLA_" + $0.key.uppercased().replacing("-", with: "_"), $0.value) })
+        let one = try RunningHub(["--port", "0", "--memory"], environment: environment, folder: folder)
+        #expect(try one.page("/.well-known/openid-configuration").contains("ES256"))
+        let config = try folder.file("hub.json", String(decoding: try JSONSerialization.data(withJSONObject: values), as: UTF8.self))
+        let two = try RunningHub(["--port", "0", "--memory", "--config", config], folder: folder)
+        #expect(try two.page("/.well-known/openid-configuration").contains("https://hub.example/.oauth/token"))
+        #expect(!one.error.contains("geheim") && !two.error.contains("geheim"))
+    }
+
+    @Test func file_setsWhatItSays() throws {
+        let folder = try Folder()
+        let key = "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----\n"
+        _ = try folder.file("broken.pem", key)
+        let file = try folder.file("accounts.json", """
+            {"sign-up":"admin","anonymous":false,"min-password":12,"signing":"ES256","recent-login-seconds":0,"idle-days":90,"continue-hosts":["app.example"],
+             "enumeration-protection":false,"email-links":false,"passwords":true,"refuse-common-passwords":false,"mail":{"app":"City"},
+             "google":{"client-ids":["1.apps.example"],"hosted-domain":"x.org"},"apple":{"client-ids":["org.example.app"]},
+             "oidc":{"oidc.school":{"issuer":"https://login.school","client-ids":["c"],"keys":"https://login.school/keys","nonce":true}},
+             "issuers":[{"issuer":"https://idp.example","audiences":["a"]}]}
+            """)
+        let hub = try RunningHub(["--port", "0", "--memory", "--accounts", file], folder: folder)
+        func signUp(_ body: String) throws -> String {
+            let connection = try hub.connection()
+            try connection.write(contentsOf: Data("POST /identitytoolkit.googleapis.com/v1/accounts:signUp?key=k HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)".utf8))
+            return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
+        }
+        #expect(try signUp("{}").contains("ADMIN_ONLY_OPERATION") || signUp("{}").contains("OPERATION_NOT_ALLOWED"))
+        let refused = try signUp(#"{"email":"a@x.org","password":"long enough it is"}"#)
+        #expect(refused.contains("ADMIN_ONLY_OPERATION") || refused.contains("OPERATION_NOT_ALLOWED"), "\(refused)")
+    }
+
+    @Test func allFaults_areReportedTogether() throws {
+        let folder = try Folder()
+        _ = try folder.file("none.pem", "no key")
+        let file = try folder.file("accounts.json", """
+            {"sign-up":"maybe","anonymous":"no","min-password":3,"unknown":1,"google":{"client-ids":[]},"oidc":{"school":{"issuer":"http://x","client-ids":["c"]}},
+             "issuers":[{"issuer":"https://x","audience":["a"]}],"custom-token-keys":{"svc":"none.pem","other":"absent.pem"},"anonymous":true}
+            """)
+        let text = try faults([
+            "--accounts", file, "--project", "a b", "--public-url", "hub.example/x", "--on-account-deletion", "/users,/a/$uid,/a/$uid/b,/x/$uid/a.b", "--smtp-url", "http://mail",
+            "--smtp-user", "u", "--mail-from", "nobody",
+        ], in: folder)
+        for fault in [
+            #""sign-up": expected "open" or "admin""#, #""anonymous": given more than once"#, #""min-password": expected a whole number (6…128)"#, #"there is no "unknown" here"#,
+            #""google": "client-ids": name the app's own ids"#, #""oidc": "school": "issuer": expected an address that begins with https://"#, #""issuers"[0]: there is no "audience" here"#,
+            #""issuers"[0]: "audiences": name the values"#, #""svc": none.pem holds no public RSA key"#, #""other": absent.pem: no such file"#, "--project: \"a b\" is not",
+            "--public-url: \"hub.example/x\" is not", "--on-account-deletion: /users: there is no $uid", "/a/$uid and /a/$uid/b lie within one another", "\"a.b\" cannot be a key",
+            "--smtp-user: its password is missing", "--mail-from: \"nobody\" is not an address",
+        ] { #expect(text.contains(fault), "\(fault)\n\(text)") }
+        #expect(try faults(["--accounts", "absent.json"], in: folder).contains("cannot read absent.json"))
+        _ = try folder.file("broken.json", "{\"sign-up\":")
+        #expect(try faults(["--accounts", "broken.json"], in: folder).contains("is not JSON (byte"))
+        #expect(try faults(["--accounts", "off", "--project", "a"]).contains("--project: there are no accounts (--accounts)"))
+        #expect(try faults(["--smtp-user", "a"]).contains("there is no mail server"))
+        #expect(try faults(["--smtp-url", "smtps://m"]).contains("mails need a sender"))
+    }
+
+    @Test func help_groupsThem() throws {
+        let help = try Command.run("serve", "--help").output
+        #expect(help.contains("ACCOUNTS:") && help.contains("--on-account-deletion"))
+    }
+}

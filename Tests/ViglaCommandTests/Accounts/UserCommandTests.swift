@@ -1,0 +1,185 @@
+import Foundation
+import Testing
+
+/// `vigla user` and `vigla token` with a real hub in production, asked as an app would.
+@Suite struct UserCommandTests {
+    /// A hub, and the secret of its administrator.
+    private struct City {
+        let folder: Folder
+        let hub: RunningHub
+        let secret: String
+        private let arguments: [String]
+
+        init(_ arguments: [String] = []) throws {
+            folder = try Folder()
+            let made = try Command.run("secret", "add", "--data", "data", in: folder.url)
+            secret = made.output.trimmingCharacters(in: .newlines)
+            _ = try folder.file("secret.txt", secret + "\n")
+            _ = try folder.file("password.txt", "correct horse\n")
+            _ = try folder.file("accounts.json", #"{"signing":"ES256","oauth-password":true}"#)
+            _ = try folder.file("rules.json", #"{"rules":{"users":{"$u":{".read":"auth.uid == $u",".write":"auth.uid == $u"}},"news":{".read":true,".write":"auth.token.role == 'staff'"}}}"#)
+            self.arguments = ["--port", "0", "--data", "data", "--rules", "rules.json", "--accounts", "accounts.json"] + arguments
+            hub = try RunningHub(self.arguments, folder: folder)
+        }
+
+        private init(_ other: City) throws {
+            (folder, secret, arguments) = (other.folder, other.secret, other.arguments)
+            hub = try RunningHub(arguments, folder: folder)
+        }
+
+        /// A hub on the same folder, after the end of this one.
+        func successor() throws -> City { try City(self) }
+
+        func run(_ arguments: String..., input: String? = nil) throws -> Command.Result {
+            try Command.run(arguments, environment: ["VIGLA_AUTH_FILE": "secret.txt"], input: input, in: folder.url)
+        }
+
+        /// Runs a command that must succeed.
+        @discardableResult
+        func done(_ arguments: String...) throws -> String {
+            let result = try Command.run(arguments, environment: ["VIGLA_AUTH_FILE": "secret.txt"], in: folder.url)
+            #expect(result.code == 0, "\(arguments): \(result.error)")
+            return result.output.trimmingCharacters(in: .newlines)
+        }
+
+        /// A client endpoint's answer.
+        func call(_ name: String, _ body: String) throws -> [String: Any] {
+            try post("/identitytoolkit.googleapis.com/v1/accounts:\(name)?key=any", body, "application/json")
+        }
+
+        func post(_ target: String, _ body: String, _ type: String) throws -> [String: Any] {
+            let connection = try hub.connection()
+            let head = "POST \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: \(type)\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+            try connection.write(contentsOf: Data((head + body).utf8))
+            let answer = String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
+            let json = answer.firstRange(of: "\r\n\r\n").map { String(answer[$0.upperBound...]) } ?? ""
+            return try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any] ?? [:]
+        }
+
+        /// Signs in; the ID token.
+        func signIn(_ email: String, _ password: String = "correct horse") throws -> String {
+            try #require(try call("signInWithPassword", #"{"email":"\#(email)","password":"\#(password)"}"#)["idToken"] as? String)
+        }
+
+        func fault(_ answer: [String: Any]) -> String { (answer["error"] as? [String: Any])?["message"] as? String ?? "" }
+
+        /// `200` of a REST request.
+        func status(_ place: String, _ token: String) throws -> String { String(try hub.page("\(place).json?auth=\(token)").split(separator: " ")[1]) }
+    }
+
+    @Test func account_isMadeShownChangedAndRemoved() throws {
+        let city = try City()
+        let url = city.hub.url
+        let id = try city.done("user", "add", url, "--email", "Ana@x.org", "--name", "Ana K", "--alias", "ana", "--password-file", "password.txt", "--verified")
+        #expect(id.count == 28)
+        let token = try city.signIn("ana@x.org")
+        #expect(try city.status("/users/\(id)", token) == "200" && city.status("/users/other", token) == "401")
+        #expect(try city.done("user", "list", url) == "\(id)  ana@x.org  Ana K")
+        for name in [id, "ana@x.org", "ana"] {
+            let shown = try city.done("user", "show", url, name)
+            #expect(shown.contains("\"localId\":\"\(id)\"") && shown.contains("\"alias\":\"ana\"") && shown.contains("\"emailVerified\":true"), "\(shown)")
+            #expect(!shown.contains("$scrypt"))
+        }
+        try city.done("user", "disable", url, "ana")
+        #expect(try city.fault(city.call("signInWithPassword", #"{"email":"ana@x.org","password":"correct horse"}"#)) == "USER_DISABLED")
+        #expect(try city.status("/users/\(id)", token) == "401", "its tokens count no longer")
+        #expect(try city.done("user", "list", url).hasSuffix("  disabled"))
+        try city.done("user", "enable", url, "ana")
+        _ = try city.folder.file("new.txt", "another horse\n")
+        try city.done("user", "password", url, "ana", "--password-file", "new.txt")
+        #expect(try city.fault(city.call("signInWithPassword", #"{"email":"ana@x.org","password":"correct horse"}"#)) == "INVALID_LOGIN_CREDENTIALS")
+        _ = try city.signIn("ana@x.org", "another horse")
+        try city.done("user", "alias", url, "ana", "--none")
+        #expect(try city.run("user", "show", url, "ana").error.contains("there is no such account"))
+        try city.done("user", "remove", url, "ana@x.org")
+        #expect(try city.done("user", "list", url).isEmpty)
+        #expect(city.hub.stop() == 0)
+        for secret in ["correct horse", "another horse", city.secret, token] { #expect(!city.hub.error.contains(secret), "nothing secret in the log") }
+    }
+
+    @Test func claims_reachTheRules() throws {
+        let city = try City()
+        try city.done("user", "add", city.hub.url, "--email", "ana@x.org", "--password-file", "password.txt")
+        func write(_ token: String) throws -> Int32 { try Command.run("set", city.hub.url + "/news", "1", "--auth", token).code }
+        #expect(try write(city.signIn("ana@x.org")) == 1)
+        try city.done("user", "claims", city.hub.url, "ana@x.org", #"{"role":"staff"}"#)
+        #expect(try write(city.signIn("ana@x.org")) == 0)
+        try city.done("user", "claims", city.hub.url, "ana@x.org", "{}")
+        #expect(try write(city.signIn("ana@x.org")) == 1)
+        #expect(try city.run("user", "claims", city.hub.url, "ana@x.org", "5").code == 1)
+        #expect(try city.run("user", "claims", city.hub.url, "ana@x.org", #"{"sub":"x"}"#).error.contains("FORBIDDEN_CLAIM"))
+    }
+
+    @Test func sessions_areListedAndEnded_andTokensMinted() throws {
+        let city = try City()
+        let url = city.hub.url
+        let id = try city.done("user", "add", url, "--email", "ana@x.org", "--alias", "ana", "--password-file", "password.txt")
+        let token = try city.signIn("ana@x.org")
+        let minted = try city.done("token", "mint", url, "--user", "ana")
+        #expect(try city.status("/users/\(id)", token) == "200" && city.status("/users/\(id)", minted) == "200")
+        let lines = try city.done("user", "sessions", url, "ana").split(separator: "\n").map { $0.split(separator: " ") }
+        #expect(lines.count == 2)
+        let own = try #require(lines.first { $0[2] == "password" })
+        #expect(try city.done("user", "end-session", url, "ana", String(own[0])) == "1 session ended")
+        #expect(try city.status("/users/\(id)", token) == "401" && city.status("/users/\(id)", minted) == "200")
+        #expect(try city.done("user", "end-session", url, "ana", "--all") == "1 session ended")
+        #expect(try city.status("/users/\(id)", minted) == "401")
+        let kid = try city.done("token", "rotate-key", url)
+        #expect(try city.hub.page("/.well-known/jwks.json").contains(kid))
+        let granted = try city.post("/.oauth/token", "grant_type=password&username=ana&password=correct+horse", "application/x-www-form-urlencoded")
+        #expect(granted["token_type"] as? String == "Bearer" && granted["expires_in"] as? Int == 3600)
+        #expect(try city.status("/users/\(id)", try #require(granted["access_token"] as? String)) == "200")
+    }
+
+    @Test func withoutASecret_nothingIsTold_andPasswordsAreNoArguments() throws {
+        let city = try City()
+        let url = city.hub.url
+        let without = try Command.run("user", "list", url)
+        #expect(without.code == 1 && without.output.isEmpty && without.error.contains("administrator"))
+        #expect(try Command.run("user", "list", url, "--auth", "owner").code == 1, "not in production")
+        #expect(try city.run("user", "add", url, "--email", "a@x.org", "--password", "secret").code == 64)
+        #expect(try city.run("user", "add", url, "--email", "a@x.org").error.contains("no terminal"))
+        #expect(try city.run("user", "add", url, "--email", "a@x.org", "--password-file", "-", input: "short\n").error.contains("WEAK_PASSWORD"))
+        #expect(try city.run("user", "add", url, "--email", "a@x.org", "--password-file", "-", input: "correct horse\n").code == 0)
+        #expect(try city.run("user", "add", url, "--email", "a@x.org", "--no-password").error.contains("another account has this address"))
+        #expect(try city.run("user", "show", "http://127.0.0.1:1", "x").error.contains("Is the hub running"))
+        for wrong in [["end-session", url, "ana"], ["end-session", url, "ana", "x", "--all"], ["alias", url, "ana"], ["alias", url, "ana", "x", "--none"]] {
+            #expect(try Command.run(["user"] + wrong).code == 64, "\(wrong)")
+        }
+    }
+
+    /// Killed at any moment behind the deletion: the next process does what this one owed.
+    @Test func deletedAccountsData_isRemoved_alsoAcrossAKill() throws {
+        for round in 0..<4 {
+            let city = try City(["--on-account-deletion", "/users/$uid"])
+            let id = try city.done("user", "add", city.hub.url, "--email", "ana@x.org", "--password-file", "password.txt")
+            let token = try city.signIn("ana@x.org")
+            #expect(try Command.run("set", city.hub.url + "/users/\(id)", "1", "--auth", token).code == 0)
+            let deleted = try city.call("delete", #"{"idToken":"\#(token)"}"#)
+            #expect(deleted["kind"] as? String == "identitytoolkit#DeleteAccountResponse", "\(deleted)")
+            if round > 0 { _ = city.hub.stop(SIGKILL) } else { #expect(city.hub.stop() == 0) }
+            let next = try city.successor()
+            // The start's removal is under way when the hub is ready; what hangs is no answer.
+            var left = ""
+            for _ in 0..<2_000 where left != "null" {
+                left = String(try next.hub.page("/users.json?auth=\(city.secret)").split(separator: "\r\n").last ?? "")
+            }
+            #expect(left == "null")
+            #expect(next.hub.stop() == 0)
+        }
+    }
+
+    @Test func backup_holdsTheAccounts() throws {
+        let city = try City()
+        let id = try city.done("user", "add", city.hub.url, "--email", "ana@x.org", "--password-file", "password.txt")
+        #expect(try Command.run("backup", "--data", "data", "--to", "kept", in: city.folder.url).code == 0)
+        try city.done("user", "remove", city.hub.url, id)
+        #expect(city.hub.stop() == 0)
+        let kept = city.folder.url.appendingPathComponent("kept/accounts.sqlite").path
+        #expect(try FileManager.default.attributesOfItem(atPath: kept)[.posixPermissions] as? Int == 0o600)
+        #expect(try Command.run("backup", "--restore", "--from", "kept", "--data", "data", "--replace", in: city.folder.url).code == 0)
+        let restored = try city.successor()
+        _ = try restored.signIn("ana@x.org")
+        #expect(restored.hub.stop() == 0)
+    }
+}
