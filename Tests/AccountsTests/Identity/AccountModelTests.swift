@@ -34,7 +34,7 @@ struct AccountModelTests {
     }
 
     @Test(arguments: 1...12) func sequences_end_as_the_model_says(seed: UInt64) async throws {
-        var random = Xorshift(seed)
+        var random = SeededGenerator(seed: seed)
         let bench = try AccountBench()
         var model = Model()
         var (ids, tokens): ([String], [Reply]) = ([], [])
@@ -122,19 +122,5 @@ struct AccountModelTests {
         }
         let left = try await bench.service.stored { try $0.accounts(after: "", limit: 1000).map(\.id) }
         #expect(Set(left) == Set(model.accounts.indices.filter { !model.accounts[$0].isDeleted }.map { ids[$0] }))
-    }
-}
-
-/// Small and the same every time.
-private struct Xorshift: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(_ seed: UInt64) { state = seed &* 0x9E37_79B9_7F4A_7C15 | 1 }
-
-    mutating func next() -> UInt64 {
-        state ^= state << 13
-        state ^= state >> 7
-        state ^= state << 17
-        return state
     }
 }

@@ -1,3 +1,4 @@
+import CryptoExtras
 import HTTPTypes
 import Testing
 
@@ -60,5 +61,63 @@ struct ServiceTests {
         let uid = try #require(made["localId"]?.string)
         let rows = try await bench.service.stored { try $0.audit(of: uid, limit: 10).map { "\($0.event) \($0.peer ?? "")" } }
         #expect(rows == ["sign-in 192.0.2.7", "sign-in-failed 192.0.2.7", "sign-up 192.0.2.7"])
+    }
+
+    // MARK: Custom tokens
+
+    private static let stored: StoredSigningKey = {
+        do { return try StoredSigningKey.generate(.rs256, now: 0) } catch { fatalError("\(error)") }
+    }()
+
+    private static let publicKey: String = {
+        do { return try _RSA.Signing.PrivateKey(derRepresentation: stored.privateKey).publicKey.pemRepresentation } catch { fatalError("\(error)") }
+    }()
+
+    private static let issuer = "server@demo-app.iam.gserviceaccount.com"
+
+    private func token(_ bench: AccountBench, _ change: (inout [String: JSONValue]) -> Void = { _ in }) throws -> String {
+        var claims: [String: JSONValue] = [
+            "iss": .string(Self.issuer), "sub": .string(Self.issuer), "aud": .string(CustomTokens.audience), "uid": "chosen/uid",
+            "iat": .int(bench.clock.seconds), "exp": .int(bench.clock.seconds + 3600), "claims": ["role": "guide"],
+        ]
+        change(&claims)
+        return try SigningKey(Self.stored).sign(JSONValue.object(claims.sorted { $0.key < $1.key }.map { JSONValue.Member($0.key, $0.value) }).bytes)
+    }
+
+    private func benchWithIssuer(isDev: Bool = false) throws -> AccountBench {
+        let key = try CustomTokenIssuer(name: Self.issuer, publicKeys: [Self.publicKey])
+        return try AccountBench {
+            $0.isDev = isDev
+            $0.customTokenIssuers = [key]
+        }
+    }
+
+    @Test func check76_custom_token_signs_in_under_its_uid_with_claims_of_that_session() async throws {
+        let bench = try benchWithIssuer()
+        let first = try await bench.call("signInWithCustomToken", ["token": .string(try token(bench))])
+        #expect(first["kind"] == "identitytoolkit#VerifyCustomTokenResponse" && first["isNewUser"] == true, "\(first.text)")
+        #expect(first.claims["sub"] == "chosen/uid" && first.claims["role"] == "guide")
+        #expect(first.claims["firebase"]?["sign_in_provider"] == "custom")
+        let refreshed = try await bench.refresh(first["refreshToken"]?.string)
+        #expect(Reply.claims(refreshed["id_token"])["role"] == "guide")
+        let second = try await bench.call("signInWithCustomToken", ["token": .string(try token(bench) { $0["claims"] = nil })])
+        #expect(second["isNewUser"] == false && second.claims["sub"] == "chosen/uid" && second.claims["role"] == nil)
+        #expect(try await bench.user(second)["customAuth"] == true)
+    }
+
+    @Test func check76_other_custom_tokens_are_refused() async throws {
+        let bench = try benchWithIssuer()
+        let cases: [(String, String)] = [
+            (try token(bench) { $0["aud"] = "x" }, "INVALID_CUSTOM_TOKEN"), (try token(bench) { $0["exp"] = .int(bench.clock.seconds) }, "INVALID_CUSTOM_TOKEN"),
+            (try token(bench) { $0["claims"] = ["sub": "x"] }, "FORBIDDEN_CLAIM"), (try token(bench) { $0["uid"] = nil }, "MISSING_IDENTIFIER"),
+            (#"{"uid":"x"}"#, "INVALID_CUSTOM_TOKEN"), (compact(#"{"alg":"none"}"#, #"{"uid":"x"}"#), "INVALID_CUSTOM_TOKEN"), ("", "MISSING_CUSTOM_TOKEN"),
+        ]
+        for (token, error) in cases {
+            let reply = try await bench.call("signInWithCustomToken", ["token": .string(token)])
+            #expect(reply.status == 400 && reply.error?.hasPrefix(error) == true, "\(reply.text)")
+        }
+        #expect(try await bench.service.stored { try $0.accounts(after: "", limit: 10) }.isEmpty)
+        let dev = try benchWithIssuer(isDev: true)
+        #expect(try await dev.call("signInWithCustomToken", ["token": #"{"uid":"x"}"#])["localId"] == "x")
     }
 }

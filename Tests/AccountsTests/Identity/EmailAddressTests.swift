@@ -1,0 +1,31 @@
+import Testing
+
+@testable import Accounts
+
+struct EmailAddressTests {
+    @Test(arguments: ["a@b", "Ana+tag@Example.ORG", "άνα@παράδειγμα.ελ"]) func address_is_taken_in_lower_case(text: String) {
+        #expect(EmailAddress(text)?.text == text.lowercased())
+    }
+
+    @Test(arguments: ["", "@", "a@", "@b", "a", "a@b@c", "a b@c", "a@b\n", "a@b\u{7F}", "a@\u{3000}b"]) func anything_else_is_none(text: String) {
+        #expect(EmailAddress(text) == nil)
+    }
+
+    @Test func address_has_at_most_255_bytes() {
+        #expect(EmailAddress(String(repeating: "a", count: 253) + "@b") != nil)
+        #expect(EmailAddress(String(repeating: "a", count: 254) + "@b") == nil)
+    }
+
+    @Test func url_to_go_on_to_has_at_most_2048_bytes() {
+        let start = "http://localhost/"
+        #expect(ContinueURL(start + String(repeating: "a", count: 2048 - start.utf8.count)) != nil)
+        #expect(ContinueURL(start + String(repeating: "a", count: 2049 - start.utf8.count)) == nil)
+    }
+
+    @Test func form_is_read_strictly_and_leniently() {
+        #expect(FormFields(Array("a=1&b=%20+x&a=2&c".utf8))?.items.map { "\($0.name)=\($0.value)" } == ["a=1", "b=  x", "a=2", "c="])
+        for bad in ["a=%", "a=%z1", "a=%FF", "a=%00"] { #expect(FormFields(Array(bad.utf8)) == nil) }
+        #expect(FormFields(lenient: "a=%zz&b={\"c\":\"50%\"}&=x")["a"] == "%zz")
+        #expect(FormFields(lenient: "a=%zz&b={\"c\":\"50%\"}&=x")["b"] == "{\"c\":\"50%\"}")
+    }
+}
