@@ -31,6 +31,9 @@ extension AccountService {
         _ account: Account, since former: Account, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath
     ) throws {
         func audit(_ event: AuditEvent) throws { try transaction.audit(event, account.id, peer: call.peer, at: now(), byAdministrator) }
+        for provider in account.providers where !former.providers.contains(where: { $0.id == provider.id && $0.rawID == provider.rawID }) {
+            try transaction.audit(.providerLinked, account.id, peer: call.peer, at: now(), "\(provider.id), \(byAdministrator)")
+        }
         if account.isEmailVerified, !former.isEmailVerified { try audit(.addressVerified) }
         if account.customClaims != former.customClaims {
             try audit(.claimsChanged)

@@ -2,7 +2,7 @@ import ArgumentParser
 
 /// The options of `vigla serve` about accounts. What has a structure, or is set once for an app, is in the file.
 struct AccountOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Settings of accounts: a JSON file (docs/accounts.md); off for none. Default: the file's defaults.", valueName: "file|off"))
+    @Option(help: ArgumentHelp("Settings of accounts: a JSON file (docs/accounts.md), or off for no accounts. Default: accounts as that page describes them.", valueName: "file|off"))
     var accounts: String?
     @Option(help: ArgumentHelp("The apps' projectId, which their tokens are made for. Default: that of --namespace.", valueName: "name")) var project: String?
     @Option(help: ArgumentHelp("Where users reach the hub: mailed links begin with it. Default: the address it listens on.", valueName: "url"))

@@ -47,6 +47,8 @@ struct AccountsFile {
         if let seconds = file.number("recent-login-seconds", 0...86_400) { accounts.recentLoginSeconds = seconds }
         if let days = file.number("idle-days", 0...3_650) { accounts.idleDays = days }
         if let count = file.number("sessions-per-account", 1...10_000) { accounts.sessionsOfAccount = count }
+        if let days = file.number("guest-days", 0...3_650) { accounts.guestDays = days }
+        if let days = file.number("audit-days", 0...3_650) { accounts.auditDays = days }
         if let hosts = file.texts("continue-hosts") { accounts.continueHosts = hosts.map { $0.lowercased() } }
         if let name = file.choice("signing", ["RS256", "ES256"]) { accounts.signingAlgorithm = name == "ES256" ? .es256 : .rs256 }
         if var section = file.section("mail") { read(&section, into: &accounts, &mail) }
@@ -64,9 +66,14 @@ struct AccountsFile {
 
     private func readProviders(_ file: inout JSONSection, into accounts: inout AccountSettings) {
         if var google = file.section("google") {
-            let (ids, domain) = (clientIDs(&google), google.text("hosted-domain"))
+            // Keys at another address are a mirror's, or a test's.
+            let (ids, domain, keys) = (clientIDs(&google), google.text("hosted-domain"), url(&google, "keys"))
             google.end()
-            if let ids { accounts.identityProviders.append(.google(clientIDs: ids, hostedDomain: domain)) }
+            if let ids {
+                var provider = IdentityProvider.google(clientIDs: ids, hostedDomain: domain)
+                if let keys { provider.keys = .keySet(keys) }
+                accounts.identityProviders.append(provider)
+            }
         }
         if var apple = file.section("apple") {
             let ids = clientIDs(&apple)

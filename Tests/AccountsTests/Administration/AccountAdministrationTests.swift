@@ -229,6 +229,27 @@ struct AccountAdministrationTests {
         #expect(found["users"]?.elements?.map { $0["localId"] } == [.string(uid)])
     }
 
+    @Test func administrator_may_ask_by_the_clients_paths() async throws {
+        let bench = try AccountBench()
+        for (create, lookup, update, delete) in [
+            ("\(AccountBench.v1)/accounts:signUp", "\(AccountBench.v1)/accounts:lookup", "\(AccountBench.v1)/accounts:update", "\(AccountBench.v1)/accounts:delete"),
+            ("\(AccountBench.legacy)/signupNewUser", "\(AccountBench.legacy)/getAccountInfo", "\(AccountBench.legacy)/setAccountInfo",
+             "\(AccountBench.legacy)/deleteAccount"),
+        ] {
+            func ask(_ path: String, _ body: JSONValue) async throws -> JSONValue {
+                try await bench.exchange(.post, path, body, authorization: "Bearer \(AccountBench.administrator)")
+            }
+            #expect(try await ask(create, ["localId": "ana", "targetProjectId": "demo-app"])["localId"] == "ana")
+            #expect(try await ask(update, ["localId": "ana", "disableUser": true])["localId"] == "ana")
+            #expect(try await ask(lookup, ["localId": ["ana"]])["users"]?.elements?.first?["disabled"] == true)
+            #expect(try await ask(delete, ["localId": "ana"])["kind"] == "identitytoolkit#DeleteAccountResponse")
+            // A client gets none of it.
+            for (path, error) in [(lookup, "MISSING_ID_TOKEN"), (delete, "MISSING_ID_TOKEN"), (create, "UNEXPECTED_PARAMETER : User ID")] {
+                await #expect(throws: Refusal(error)) { try await bench.exchange(.post, path + "?key=any", ["localId": "ana"]) }
+            }
+        }
+    }
+
     // MARK: Roles
 
     @Test func check72_claims_are_in_the_tokens_made_after() async throws {

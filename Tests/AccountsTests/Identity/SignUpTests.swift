@@ -115,6 +115,8 @@ struct SignUpTests {
         #expect(try await AccountBench { $0.allowsAnonymous = false }.call("signUp").error == "ADMIN_ONLY_OPERATION")
         let closed = try AccountBench { $0.allowsSignUp = false }
         #expect(try await closed.call("signUp", ["email": "a@x.org", "password": "correct horse"]).error == "ADMIN_ONLY_OPERATION")
+        // A guest could make an account of themselves.
+        #expect(try await closed.call("signUp").error == "ADMIN_ONLY_OPERATION")
         let withoutPasswords = try AccountBench { $0.allowsPasswords = false }
         #expect(try await withoutPasswords.call("signUp", ["email": "a@x.org", "password": "correct horse"]).error == "OPERATION_NOT_ALLOWED")
     }

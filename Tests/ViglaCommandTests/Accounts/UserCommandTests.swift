@@ -18,7 +18,7 @@ import Testing
             _ = try folder.file("password.txt", "correct horse\n")
             _ = try folder.file("accounts.json", #"{"signing":"ES256","oauth-password":true}"#)
             _ = try folder.file("rules.json", #"{"rules":{"users":{"$u":{".read":"auth.uid == $u",".write":"auth.uid == $u"}},"news":{".read":true,".write":"auth.token.role == 'staff'"}}}"#)
-            self.arguments = ["--port", "0", "--data", "data", "--rules", "rules.json", "--accounts", "accounts.json"] + arguments
+            self.arguments = ["--port", "0", "--data", "data", "--rules", "rules.json", "--accounts", "accounts.json", "--log-level", "trace"] + arguments
             hub = try RunningHub(self.arguments, folder: folder)
         }
 
@@ -67,6 +67,7 @@ import Testing
         func status(_ place: String, _ token: String) throws -> String { String(try hub.page("\(place).json?auth=\(token)").split(separator: " ")[1]) }
     }
 
+    /// Checks 80 too: what is logged at the finest level holds nothing secret.
     @Test func account_isMadeShownChangedAndRemoved() throws {
         let city = try City()
         let url = city.hub.url
