@@ -31,7 +31,7 @@ public struct Account: Sendable, Equatable {
     public var hasCustomAuth = false
     /// Has signed in by a mailed link.
     public var hasEmailLink = false
-    /// The first address, where a RECOVER_EMAIL code goes.
+    /// The address before the first change, for administrators to see. Nobody comes back by it: see `changeAddress`.
     public var initialEmail: String?
 
     public init(id: String, createdAt: Int64) {

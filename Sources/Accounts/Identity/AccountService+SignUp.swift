@@ -76,6 +76,8 @@ extension AccountService {
         try requireRecentSignIn(standing)
         var account = standing.account
         if let holder = try transaction.account(.email(email.text)), holder.id != account.id { throw AccountError("EMAIL_EXISTS") }
+        // As in `update`: with accounts hidden another address proves itself first, or its owner would find a stranger's account under it.
+        guard !hidesAccounts || account.email == nil || account.email == email.text else { throw AccountError("OPERATION_NOT_ALLOWED") }
         try changeAddress(of: &account, to: email, isVerified: account.email == email.text && account.isEmailVerified, call, in: transaction, &aftermath)
         if let name = try call.change("displayName", length: 256) { account.displayName = name }
         account.passwordHash = hash

@@ -75,9 +75,7 @@ extension AccountService {
             account.passwordUpdatedAt = nil
         }
         if update.clearsEmail || unlinksPassword {
-            account.email = nil
-            account.isEmailVerified = false
-            account.hasEmailLink = false
+            try clearAddress(of: &account, call, in: transaction, &aftermath)
         }
         if update.unlinked.contains("phone") { account.phoneNumber = nil }
         return account

@@ -27,7 +27,7 @@ extension AccountService {
         let letter = letters.letter(
             order.kind, order.language, to: to, email: code?.email ?? order.account?.email ?? order.to,
             // On the way back: from the address that the account has now.
-            newEmail: order.kind == .recoverEmail ? order.account?.email : code?.newEmail, link: order.code?.link,
+            newEmail: order.kind == .recoverEmail ? order.account?.email ?? order.language.noAddress : code?.newEmail, link: order.code?.link,
             lifeSeconds: Int((until - now) / 1000), now: now)
         if let letter { post.send(letter, until: until) }
     }

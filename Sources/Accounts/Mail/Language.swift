@@ -26,6 +26,14 @@ public enum Language: String, Sendable, CaseIterable {
         return best?.language
     }
 
+    /// In the place of an address, for an account that has none any more.
+    var noAddress: String {
+        switch self {
+        case .english: "none"
+        case .greek: "καμία"
+        }
+    }
+
     /// A span of time in words, rounded down to its unit: `1 hour`, `3 days`.
     func span(seconds: Int) -> String {
         let (count, unit) = seconds >= 2 * 86_400 ? (seconds / 86_400, 2) : seconds >= 3600 ? (seconds / 3600, 1) : (max(1, seconds / 60), 0)

@@ -30,6 +30,13 @@ extension AccountTransaction {
         try db.execute(cached: "DELETE FROM code WHERE uid = ? AND type = ?", [uid, kind.rawValue])
     }
 
+    /// Codes of a kind that were made when this one was, itself among them, or later.
+    func removeCodes(of uid: String, _ kind: CodeKind, since hash: [UInt8]) throws {
+        try db.execute(
+            cached: "DELETE FROM code WHERE uid = ? AND type = ? AND created_at >= (SELECT created_at FROM code WHERE hash = ?)",
+            [uid, kind.rawValue, Database.blob(hash)])
+    }
+
     /// Codes that are pending, for tests and administrators.
     func codes(of uid: String) throws -> [MailedCode] {
         try Row.fetchAll(db, cached: "SELECT type, uid, email, new_email, expires_at FROM code WHERE uid = ? ORDER BY created_at, hash", [uid]).compactMap { row in

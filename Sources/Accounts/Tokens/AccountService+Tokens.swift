@@ -48,14 +48,6 @@ extension AccountService {
         done(.success(token))
     }
 
-    /// Whom a custom token signs in (accounts contract §5.6).
-    /// - Throws: see `CustomTokens.verify`.
-    nonisolated func customToken(_ token: String) throws(AccountError) -> CustomToken {
-        let tokens = CustomTokens(
-            issuers: settings.customTokenIssuers, project: settings.project, isDev: settings.isDev, claimsLength: settings.claimsLength)
-        return try tokens.verify(token, now: now() / 1000)
-    }
-
     /// Signature and claims of an ID token alone, and the signing: for measurements.
     package nonisolated func check(_ token: String) throws(TokenFault) -> VerifiedToken { try tokens.check(token, leeway: 0) }
     package nonisolated func sign(_ payload: [UInt8]) throws -> String { try tokens.keys.sign(payload) }

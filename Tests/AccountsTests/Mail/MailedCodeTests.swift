@@ -34,6 +34,7 @@ struct MailedCodeTests {
     @Test func change_isMailed_toBothAddresses() async throws {
         let bench = try AccountBench()
         let ana = try await bench.signUp("ana@example.org")
+        try await bench.change(ana) { $0.isEmailVerified = true }
         _ = try await bench.call("sendOobCode", ["requestType": "VERIFY_AND_CHANGE_EMAIL", "idToken": ana["idToken"] ?? .null, "newEmail": "new@example.org"])
         let change = await bench.letters.next()
         #expect(change.kind == .verifyAndChangeEmail && change.to.text == "new@example.org" && change.text.contains("new@example.org"))

@@ -114,6 +114,20 @@ struct TokenVerificationTests {
         #expect(try await fault { $0["sid"] = "s-bob" } == .revoked)
     }
 
+    @Test func token_has_a_longest_text() async throws {
+        let fixture = try TokenFixture()
+        try await fixture.signIn("ana")
+        let claims = String(decoding: fixture.claims("ana").payload(project: "demo-app"), as: UTF8.self).dropLast()
+        func token(_ filling: Int) throws -> String {
+            try fixture.service.tokens.keys.sign(Array((claims + #","x":""# + String(repeating: "x", count: filling) + "\"}").utf8))
+        }
+        // Three bytes of content are four letters.
+        let filling = 3 + (CompactToken.maxBytes - (try token(0).utf8.count)) * 3 / 4
+        let around = try (filling - 8...filling).map(token)
+        #expect(around.contains { $0.utf8.count > CompactToken.maxBytes } && around.contains { $0.utf8.count <= CompactToken.maxBytes })
+        for token in around { #expect(await fixture.fault(token) == (token.utf8.count > CompactToken.maxBytes ? .malformed : nil)) }
+    }
+
     @Test func leeway_counts_from_the_end_and_each_time_anew() async throws {
         let fixture = try TokenFixture()
         try await fixture.signIn("ana")

@@ -83,7 +83,11 @@ extension AccountService {
             } else {
                 guard let address = EmailAddress(code.newEmail ?? code.email) else { throw AccountError("INVALID_OOB_CODE") }
                 if let holder = try transaction.account(.email(address.text)), holder.id != account.id { throw AccountError("EMAIL_EXISTS") }
-                try changeAddress(of: &account, to: address, isVerified: true, isRecovery: code.kind == .recoverEmail, call, in: transaction, &aftermath)
+                if code.kind == .recoverEmail {
+                    try recover(&account, to: address, by: secret, call, in: transaction, &aftermath)
+                } else {
+                    try changeAddress(of: &account, to: address, isVerified: true, call, in: transaction, &aftermath)
+                }
                 try revoke(&account, call, in: transaction, &aftermath)
             }
             try transaction.save(account)

@@ -53,16 +53,4 @@ extension AccountService {
         try revoke(&account, call, in: transaction, &aftermath)
         return try open(account, provider: "password", continuing: standing.session, call, in: transaction)
     }
-
-    /// Somebody proves to own the address of an account that never proved it: whoever made the account may have been somebody else,
-    /// waiting for this. Their ways in go: password, number, other services and sessions (accounts contract §7.3).
-    func reclaim(_ account: inout Account, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath) throws {
-        account.passwordHash = nil
-        account.passwordUpdatedAt = nil
-        account.phoneNumber = nil
-        account.alias = nil
-        account.providers = []
-        try transaction.removeCodes(of: account.id)
-        try revoke(&account, call, in: transaction, &aftermath)
-    }
 }

@@ -16,8 +16,8 @@ extension AccountService {
     }
 
     /// Sets a password by a code. Whoever reads the address owns the account: it is verified, all sessions end, and nobody who
-    /// guessed before is in the way. If the address was not verified before, whoever linked other services to the account may have
-    /// been somebody else: those go.
+    /// guessed before is in the way. If the address was not verified before, whoever made the account may have been somebody else:
+    /// see `reclaim`.
     /// - Throws: `WEAK_PASSWORD : …`, which leaves the code as it is.
     func resetPassword(by secret: String, to password: String, _ call: AccountCall) async throws -> MailedCode {
         guard settings.allowsPasswords else { throw AccountError("PASSWORD_LOGIN_DISABLED") }
@@ -28,11 +28,12 @@ extension AccountService {
         let (code, account) = try commit { transaction, aftermath -> (MailedCode, Account) in
             let code = try pendingCode(secret, in: transaction)
             var account = try self.account(of: code, in: transaction)
-            if !account.isEmailVerified { account.providers = [] }
+            if account.isEmailVerified { try revoke(&account, call, in: transaction, &aftermath) } else {
+                try reclaim(&account, call, in: transaction, &aftermath)
+            }
             account.isEmailVerified = true
             account.passwordHash = hash
             account.passwordUpdatedAt = now()
-            try revoke(&account, call, in: transaction, &aftermath)
             try transaction.save(account)
             try use(secret, in: transaction, &aftermath)
             try transaction.audit(.passwordChanged, account.id, peer: call.peer, at: now(), "by mail")

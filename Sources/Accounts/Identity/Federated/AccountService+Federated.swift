@@ -121,11 +121,12 @@ extension AccountService {
     ) throws -> Received {
         guard !former.isDisabled else { throw AccountError("USER_DISABLED") }
         var account = former
-        if !account.isEmailVerified { try reclaim(&account, call, in: transaction, &aftermath) }
+        // The service has given the address to somebody else: who had it before is out, as if they had never proven it.
+        let isRecycled = account.providers.contains { $0.id == entry.id }
+        if !account.isEmailVerified || isRecycled { try reclaim(&account, call, in: transaction, &aftermath) }
         account.isEmailVerified = true
         account.displayName = entry.displayName
         account.photoURL = entry.photoURL
-        let isRecycled = account.providers.contains { $0.id == entry.id }
         account.set(entry)
         try transaction.audit(.providerLinked, account.id, peer: call.peer, at: now(), entry.id)
         return .opened(try open(account, provider: entry.id, call, in: transaction), isNew: false, isRecycled: isRecycled)
@@ -135,16 +136,20 @@ extension AccountService {
         _ entry: LinkedProvider, _ identity: FederatedIdentity, _ address: EmailAddress?, _ standing: Standing, _ call: AccountCall,
         in transaction: AccountTransaction, _ aftermath: inout Aftermath
     ) throws -> OpenedSession {
+        // A linked service is another way in for good: nothing that a stolen token alone may add.
+        try requireRecentSignIn(standing)
         var account = standing.account
         account.set(entry)
         if let address, account.email == nil {
-            try changeAddress(of: &account, to: address, isVerified: identity.isEmailVerified, call, in: transaction, &aftermath)
+            if try identity.isEmailVerified || mayTake(unproven: address, account, call, in: transaction) {
+                try changeAddress(of: &account, to: address, isVerified: identity.isEmailVerified, call, in: transaction, &aftermath)
+            }
         } else if let address, account.email == address.text, identity.isEmailVerified {
             account.isEmailVerified = true
         }
         try transaction.audit(.providerLinked, account.id, peer: call.peer, at: now(), entry.id)
-        // The session before stays: if this answer is lost, its device still has something.
-        return try open(account, provider: entry.id, call, in: transaction)
+        // The session before stays: if this answer is lost, its device still has something. Its moment of sign-in goes on.
+        return try open(account, provider: entry.id, continuing: standing.session, call, in: transaction)
     }
 }
 
