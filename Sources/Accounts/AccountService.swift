@@ -29,6 +29,8 @@ public actor AccountService {
     var throttle: Throttle
     /// Whether changed counts are going to be written.
     var keepsThrottleSoon = false
+    /// Sessions that the transaction under way has ended to make room for another; see `commit`.
+    var endedForRoom: [AccountChange] = []
     /// Of a development hub; see `remember`.
     var knownCodes: [KnownCode] = []
     /// See `AccountSettings.hidesAccounts`: a development hub's may be changed.

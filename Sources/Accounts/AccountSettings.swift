@@ -23,8 +23,8 @@ public struct AccountSettings: Sendable {
     public var hidesAccounts = true
     /// Seconds since sign-in within which address, password and account may be changed; 0 does not ask (contract §6.4).
     public var recentLoginSeconds = 300
-    /// Hosts that links may go on to (contract §6.6).
-    public var continueHosts = ["localhost", "127.0.0.1"]
+    /// Hosts that links may go on to (contract §6.6); a development hub's also to this machine's own.
+    public var continueHosts: [String] = []
 
     /// Seconds that an ID token lives; more than 300, or the SDKs refresh all the time (contract §5.3).
     public var tokenSeconds = 3600
@@ -48,6 +48,8 @@ public struct AccountSettings: Sendable {
     public var idleDays = 180
     /// Days that a session which is over, or whose account is deleted, is still told so; then its token is unknown.
     public var endedSessionDays = 180
+    /// Devices that one account may be signed in on; the next one ends the session that was not used for the longest time.
+    public var sessionsOfAccount = 100
     /// Days after which a guest who did not come back is deleted; 0 for never.
     public var guestDays = 0
     /// Days that events are kept; 0 for ever.
@@ -79,4 +81,7 @@ public struct AccountSettings: Sendable {
     public var claimsLength = 1000
 
     public init() {}
+
+    /// Hosts that links may go on to, as it is now.
+    var linkHosts: [String] { isDev ? ["localhost", "127.0.0.1"] + continueHosts : continueHosts }
 }

@@ -22,6 +22,7 @@ extension AccountService {
             try transaction.save(account)
             return account
         }
+        if wanted.passwordHash != nil { liftThrottle(of: uid) }
         return AccountAnswer(kind: "SetAccountInfoResponse", Self.updated(account))
     }
 

@@ -3,13 +3,15 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// Fetches over the system's libcurl: it blocks, so that it has a thread of its own, and one document comes after the other.
+/// Fetches over the system's libcurl: it blocks, so that each document that is under way has a thread of its own, and an issuer that
+/// does not answer holds up nobody but itself.
 /// Certificates are checked against the system's.
 public final class CurlFetcher: KeyFetching {
     private let settings: KeyFetchSettings
     /// Whether http to this machine's own addresses will do.
     private let allowsLoopback: Bool
-    private let queue = DispatchQueue(label: "vigla.keys")
+    /// Queues without work; there are as many as were needed at once.
+    private let idle = Mutex<[DispatchQueue]>([])
     private let waiting = Atomic<Int>(0)
 
     /// - Parameter isDev: a development hub also fetches from `http://localhost`, `http://127.0.0.1` and `http://[::1]`.
@@ -25,9 +27,11 @@ public final class CurlFetcher: KeyFetching {
             throw .tooMany
         }
         let settings = settings
+        let queue = idle.withLock { $0.popLast() } ?? DispatchQueue(label: "vigla.keys")
         let result: Result<FetchedDocument, KeyFetchFault> = await withCheckedContinuation { continuation in
             queue.async { continuation.resume(returning: Self.transfer(url, protocols, settings)) }
         }
+        idle.withLock { $0.append(queue) }
         waiting.subtract(1, ordering: .relaxed)
         return try result.get()
     }

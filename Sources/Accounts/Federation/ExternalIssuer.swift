@@ -51,6 +51,9 @@ struct IssuerVerifier: Sendable {
     /// The key of that name, if it takes no waiting.
     func heldKey(_ id: String) -> VerifyingKey? { keys.held(id) }
 
+    /// ms since the epoch; the past when the keys could not be renewed.
+    var keysAreFreshUntil: Int64 { keys.freshUntil }
+
     /// The key of that name; may wait for the network.
     func key(_ id: String) async throws(TokenFault) -> VerifyingKey { try await keys.key(id) }
 
@@ -95,6 +98,8 @@ struct ExternalTokens: Sendable {
     }
 
     private func verify(_ token: String, by key: VerifyingKey, _ leeway: Int) throws(TokenFault) -> VerifiedToken {
-        try VerifiedToken(try verifier.verify(token, by: key, leeway: leeway).claims, isOwn: false)
+        // Asked before: a set that comes meanwhile may not have the key any more.
+        let until = verifier.keysAreFreshUntil
+        return try VerifiedToken(try verifier.verify(token, by: key, leeway: leeway).claims, isOwn: false, checkedUntil: until)
     }
 }

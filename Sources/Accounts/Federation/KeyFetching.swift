@@ -50,7 +50,7 @@ public struct KeyFetchSettings: Sendable {
     public var bytes = 256 << 10
     /// Redirections that are followed, to https addresses only.
     public var redirects = 3
-    /// Documents that wait to be fetched, of all issuers.
+    /// Documents that are fetched at the same time, of all issuers; each has a thread while it lasts.
     public var waiting = 16
     /// Keys of one set that are looked at.
     public var keys = 64
@@ -58,6 +58,8 @@ public struct KeyFetchSettings: Sendable {
     public var defaultAgeSeconds = 300
     public var minAgeSeconds = 60
     public var maxAgeSeconds = 86_400
+    /// Seconds past their age that keys stay in use while none can be fetched, also because the issuer has withdrawn them all.
+    public var staleSeconds = 86_400
     /// Seconds after a failure until the next try.
     public var retrySeconds = 10
     /// Seconds between two tries because of a key that is not in the set.

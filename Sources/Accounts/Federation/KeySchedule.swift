@@ -2,16 +2,19 @@
 ///
 ///     none, or past their age ──► fetch (after a failure: not before `retrySeconds`)
 ///     fresh, key not among them ► fetch (not before `unknownKeySeconds` since the last try)
-///     fetch fails ─────────────► what is held stays in use; nothing held: nobody gets in
+///     fetch fails ─────────────► what is held stays in use for `staleSeconds`; nothing held: nobody gets in
 struct KeySchedule {
     private let settings: KeyFetchSettings
-    private var freshUntil: Int64 = .min
+    private(set) var freshUntil: Int64 = .min
     private var lastTry: Int64?
     private var hasFailed = false
 
     init(_ settings: KeyFetchSettings) { self.settings = settings }
 
     func isFresh(_ now: Int64) -> Bool { now < freshUntil }
+
+    /// Whether what is held may be used when nothing newer can be had.
+    func isUsable(_ now: Int64) -> Bool { now < freshUntil.addingClamped(Int64(settings.staleSeconds) * 1000) }
 
     /// Whether to fetch for somebody who needs a key.
     /// - Parameter isHeld: whether that very key is there.

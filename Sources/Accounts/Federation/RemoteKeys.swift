@@ -31,8 +31,11 @@ final class RemoteKeys: Sendable {
         state.withLock { state in state.schedule.isFresh(now()) ? state.keys?.first { $0.id == id } : nil }
     }
 
+    /// When the keys that are held are past their age, ms since the epoch.
+    var freshUntil: Int64 { state.withLock { $0.schedule.freshUntil } }
+
     /// The key of this name; waits for a fetch if it takes one.
-    /// - Throws: `unknownKey`; `keysUnavailable` when nothing is held and nothing can be fetched.
+    /// - Throws: `unknownKey`; `keysUnavailable` when nothing is held, or it is too old, and nothing can be fetched.
     func key(_ id: String) async throws(TokenFault) -> VerifyingKey {
         let fetch: Task<Void, Never>? = state.withLock { state in
             let isHeld = state.keys?.contains { $0.id == id } ?? false
@@ -43,7 +46,7 @@ final class RemoteKeys: Sendable {
             return fetch
         }
         await fetch?.value
-        let keys = state.withLock { $0.keys }
+        let keys = state.withLock { state in state.schedule.isUsable(now()) ? state.keys : nil }
         guard let keys else { throw .keysUnavailable }
         guard let key = keys.first(where: { $0.id == id }) else { throw .unknownKey }
         return key

@@ -41,8 +41,9 @@ extension AccountService {
     /// server hears of it, and mails go out. There is no wait in between, so nobody sees the one without the other.
     func commit<Result>(_ work: (AccountTransaction, inout Aftermath) throws -> Result) throws -> Result {
         var aftermath = Aftermath()
+        defer { endedForRoom = [] }
         let result = try store.transaction { try work($0, &aftermath) }
-        for change in aftermath.changes { announce(change) }
+        for change in aftermath.changes + endedForRoom { announce(change) }
         for order in aftermath.letters { send(order) }
         if settings.isDev {
             knownCodes.removeAll { aftermath.usedCodes.contains($0.secret) }

@@ -5,7 +5,7 @@ extension AccountService {
     /// `v1/projects`
     func projectConfiguration() -> AccountAnswer {
         AccountAnswer([
-            .init("projectId", .string(settings.projectNumber)), .init("authorizedDomains", .array(settings.continueHosts.map(JSONValue.string))),
+            .init("projectId", .string(settings.projectNumber)), .init("authorizedDomains", .array(settings.linkHosts.map(JSONValue.string))),
         ])
     }
 

@@ -49,6 +49,10 @@ extension AccountService {
         let opened = OpenedSession(account: account, session: session, refreshToken: RandomName.secret())
         try transaction.save(account)
         try transaction.add(session, tokenHash: SecretHash.of(opened.refreshToken))
+        for ended in try transaction.endSessions(of: account.id, beyond: max(1, settings.sessionsOfAccount) - 1, beside: session.id) {
+            try transaction.audit(.sessionEnded, account.id, peer: call.peer, at: now, "for a newer one")
+            endedForRoom.append(AccountChange(account.id, .sessionEnded(ended)))
+        }
         return opened
     }
 

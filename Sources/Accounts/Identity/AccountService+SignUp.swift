@@ -5,7 +5,7 @@ extension AccountService {
         guard call.has("email") || call.has("password") || call.has("idToken") else { return try await signUpGuest(call) }
         let (email, password) = try newCredential(call)
         let token = call.has("idToken") ? try idToken(call) : nil
-        let hash = try await passwords.hash(password)
+        let hash = try await hashPassword(password, peer: call.peer)
         let opened = try commit { transaction, aftermath in
             if let token {
                 return try link(token, email, hash: hash, call, in: transaction, &aftermath)

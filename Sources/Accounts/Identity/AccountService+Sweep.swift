@@ -5,6 +5,8 @@ extension AccountService {
     private static let dayMs: Int64 = 86_400_000
     /// Guests deleted in one transaction.
     private static let guestsAtOnce = 500
+    /// Events removed in one transaction; others wait meanwhile.
+    static let eventsAtOnce = 1_000
 
     /// Sweeps after so many seconds and then once a day, as long as the service is there.
     nonisolated func sweepRegularly(after seconds: Int = 600) {
@@ -26,7 +28,10 @@ extension AccountService {
                 let told = now - Int64(settings.endedSessionDays) * Self.dayMs
                 let idle = settings.idleDays > 0 ? told - Int64(settings.idleDays) * Self.dayMs : .min
                 try transaction.removeSessions(endedBefore: told, idleSince: idle)
-                if settings.auditDays > 0 { try transaction.removeAudit(before: now - Int64(settings.auditDays) * Self.dayMs) }
+            }
+            if settings.auditDays > 0 {
+                let time = now - Int64(settings.auditDays) * Self.dayMs
+                while try store.transaction({ try $0.removeAudit(before: time, limit: Self.eventsAtOnce) }) { await Task.yield() }
             }
             guard settings.guestDays > 0 else { return }
             while try removeGuests(unseenSince: now - Int64(settings.guestDays) * Self.dayMs) { await Task.yield() }

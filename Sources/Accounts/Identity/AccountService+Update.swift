@@ -17,7 +17,7 @@ extension AccountService {
             try requireStrength(password)
             // Who may not do it costs no hash.
             try store.read { try requireRecentSignIn(try standing(of: token, in: $0)) }
-            update.passwordHash = try await passwords.hash(password)
+            update.passwordHash = try await hashPassword(password, peer: call.peer)
         }
         let (account, opened) = try commit { transaction, aftermath in try carryOut(update, token, call, in: transaction, &aftermath) }
         var members = Self.updated(account)

@@ -59,6 +59,17 @@ extension AccountTransaction {
         return db.changesCount > 0
     }
 
+    /// Ends those that were not used for the longest time, until so many are left beside a new one; of ended ones one more is
+    /// remembered. O(sessions of the account)
+    /// - Returns: their ids.
+    func endSessions(of uid: String, beyond count: Int, beside new: String) throws -> [String] {
+        let surplus = "SELECT id FROM session WHERE uid = ? AND ended = ? AND id <> ? ORDER BY last_used_at DESC, created_at DESC LIMIT -1 OFFSET ?"
+        let ids: [String] = try Row.fetchAll(db, cached: surplus, [uid, false, new, count]).map { $0[0] }
+        for id in ids { try endSession(id) }
+        try db.execute(cached: "DELETE FROM session WHERE id IN (\(surplus))", [uid, true, new, count + 1])
+        return ids
+    }
+
     func endSessions(of uid: String, but kept: String? = nil) throws {
         try db.execute(cached: "UPDATE session SET ended = 1 WHERE uid = ? AND ended = 0 AND id IS NOT ?", [uid, kept])
     }

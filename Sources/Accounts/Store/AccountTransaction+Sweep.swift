@@ -13,8 +13,12 @@ extension AccountTransaction {
         try db.execute(cached: "DELETE FROM departed WHERE deleted_at < ?", [time])
     }
 
-    func removeAudit(before time: Int64) throws {
-        try db.execute(cached: "DELETE FROM audit WHERE time < ?", [time])
+    /// Looks at the oldest events only, as they are in the order in which they happened. O(limit)
+    /// - Returns: whether there may be more.
+    func removeAudit(before time: Int64, limit: Int) throws -> Bool {
+        try db.execute(
+            cached: "DELETE FROM audit WHERE id IN (SELECT id FROM (SELECT id, time FROM audit ORDER BY id LIMIT ?) WHERE time < ?)", [limit, time])
+        return db.changesCount == limit
     }
 
     /// Accounts that cannot be signed in to again and whose last device has not been seen since: guests.

@@ -26,16 +26,29 @@ extension AccountService {
         defer { keepThrottleSoon() }
         let verdict: PasswordVerdict
         do throws(AccountError) {
+            try enter(peer)
+            defer { throttle.leave(from: peer) }
             verdict = try await passwords.verify(password, stored)
         } catch {
             throttle.passwordWithdrawn(of: who, from: peer, now: now())
             throw error
         }
-        switch verdict {
-        case .wrong: throttle.passwordFailed(of: who, from: peer, now: now())
-        case .right, .rightButOutdated: throttle.passwordPassed(of: who, from: peer)
-        }
+        if verdict != .wrong { throttle.passwordPassed(of: who, from: peer) }
         return verdict
+    }
+
+    /// The hash of a password that somebody sets; it costs as much as a guess, and is counted.
+    /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER.
+    func hashPassword(_ password: String, peer: String) async throws(AccountError) -> String {
+        try admit(throttle.admitNewPassword(from: peer, now: now()))
+        try enter(peer)
+        defer { throttle.leave(from: peer) }
+        return try await passwords.hash(password)
+    }
+
+    /// One network's share of the queue for passwords, so that the others find room in it.
+    private func enter(_ peer: String) throws(AccountError) {
+        guard throttle.enter(from: peer) else { throw .tooManyAttempts("Many people of your network are signing in. Try again in a few seconds.") }
     }
 
     /// The password was reset by who owns the address: the account may be signed in to at once.

@@ -1,10 +1,10 @@
 import Glibc
 
 /// The part of a peer's address that one subscriber has: an IPv4 address, the first 64 bits of an IPv6 address.
-enum NetworkAddress {
+public enum NetworkAddress {
     /// - Parameter peer: an address as text, also `::ffff:192.0.2.1`, with or without brackets or zone. What is none is its own
     ///   network.
-    static func network(of peer: String) -> String {
+    public static func network(of peer: String) -> String {
         let bare = peer.hasPrefix("[") && peer.hasSuffix("]") ? String(peer.dropFirst().dropLast()) : peer
         let unscoped = String(bare.prefix { $0 != "%" })
         var bytes = [UInt8](repeating: 0, count: 16)

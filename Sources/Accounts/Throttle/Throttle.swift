@@ -4,19 +4,23 @@ import Crypto
 /// and `token`: an error there would sign people out.
 ///
 ///     admit…  before the work: nil, and it is counted as if it failed │ ms to wait, nothing is counted
-///     after it: `passed` (right: forgotten), `failed` (wrong: it stays counted), `withdrawn` (never looked at: taken back)
+///     after it: `passed` (right: forgotten), `withdrawn` (never looked at: taken back); of a wrong one nothing is said, it stays
 ///
 /// Counting before the work is what stops many guesses at the same time. Mail addresses that nobody has are counted like
 /// those of accounts. Subjects are kept as hashes: what was tried is nobody's business.
 struct Throttle {
     /// What is counted; the raw value begins the subject's name in the store.
-    enum Kind: String, CaseIterable { case account = "a", pair = "p", address = "n", signUp = "s", mailTo = "m", mailFrom = "f", code = "c" }
+    enum Kind: String, CaseIterable {
+        case account = "a", pair = "p", address = "n", password = "w", signUp = "s", mailTo = "m", mailFrom = "f", code = "c"
+    }
 
     private let settings: ThrottleSettings
     private var failures = Table<Failures>()
     private var buckets: [Kind: Table<Bucket>] = [:]
     /// Subjects whose state is not what the store has.
     private var changed: Set<Subject> = []
+    /// Passwords that are being stretched, by network.
+    private var stretching: [String: Int] = [:]
 
     init(_ settings: ThrottleSettings) { self.settings = settings }
 
@@ -29,36 +33,57 @@ struct Throttle {
     /// - Returns: nil, or ms to wait.
     mutating func admitPassword(of account: String, from peer: String, now: Int64) -> Int64? {
         guard settings.isOn else { return nil }
-        let (who, pair, address) = subjects(account, peer)
+        let (who, pair, address, password) = subjects(account, peer)
         let wait = max(
-            failures[who]?.wait(now: now) ?? 0, waiting(pair, settings.failuresOfPair, now), waiting(address, settings.failuresOfAddress, now))
+            failures[who]?.wait(now: now) ?? 0, waiting(pair, settings.failuresOfPair, now), waiting(address, settings.failuresOfAddress, now),
+            waiting(password, settings.passwordsOfAddress, now))
         guard wait == 0 else { return wait }
         let settings = self.settings
         change(who, now) { $0.add(settings, now: now) }
         take(pair, settings.failuresOfPair, now)
+        take(address, settings.failuresOfAddress, now)
+        take(password, settings.passwordsOfAddress, now)
         return nil
     }
 
-    /// It was wrong.
-    mutating func passwordFailed(of account: String, from peer: String, now: Int64) {
-        guard settings.isOn else { return }
-        take(subjects(account, peer).address, settings.failuresOfAddress, now)
-    }
-
-    /// It was right: the account's failures are forgotten, and the address' own with this account.
+    /// It was right: the account's failures are forgotten, and the address' own with this account. That it was stretched stays counted.
     mutating func passwordPassed(of account: String, from peer: String) {
         guard settings.isOn else { return }
-        let (who, pair, _) = subjects(account, peer)
+        let (who, pair, address, _) = subjects(account, peer)
         forget(who)
         forget(pair)
+        giveBack(address, settings.failuresOfAddress)
     }
 
     /// It was not looked at.
     mutating func passwordWithdrawn(of account: String, from peer: String, now: Int64) {
         guard settings.isOn else { return }
-        let (who, pair, _) = subjects(account, peer)
+        let (who, pair, address, password) = subjects(account, peer)
         change(who, now) { $0.takeBack() }
         giveBack(pair, settings.failuresOfPair)
+        giveBack(address, settings.failuresOfAddress)
+        giveBack(password, settings.passwordsOfAddress)
+    }
+
+    /// A password is about to be set.
+    mutating func admitNewPassword(from peer: String, now: Int64) -> Int64? {
+        admit(Subject(.password, NetworkAddress.network(of: peer)), settings.passwordsOfAddress, now)
+    }
+
+    /// A password that was admitted is about to be queued; whoever is let in must `leave`.
+    mutating func enter(from peer: String) -> Bool {
+        guard settings.isOn else { return true }
+        let network = NetworkAddress.network(of: peer)
+        guard stretching[network, default: 0] < settings.passwordsAtOnce else { return false }
+        stretching[network, default: 0] += 1
+        return true
+    }
+
+    mutating func leave(from peer: String) {
+        guard settings.isOn else { return }
+        let network = NetworkAddress.network(of: peer)
+        let left = stretching[network, default: 0] - 1
+        stretching[network] = left > 0 ? left : nil
     }
 
     /// The password was set anew by who owns the mail address: nothing stands against the account any more.
@@ -127,9 +152,9 @@ struct Throttle {
 
     // MARK: Tables
 
-    private func subjects(_ account: String, _ peer: String) -> (account: Subject, pair: Subject, address: Subject) {
+    private func subjects(_ account: String, _ peer: String) -> (account: Subject, pair: Subject, address: Subject, password: Subject) {
         let network = NetworkAddress.network(of: peer)
-        return (Subject(.account, account), Subject(.pair, network + " " + account), Subject(.address, network))
+        return (Subject(.account, account), Subject(.pair, network + " " + account), Subject(.address, network), Subject(.password, network))
     }
 
     private mutating func admit(_ subject: Subject, _ rate: ThrottleSettings.Rate, _ now: Int64) -> Int64? {

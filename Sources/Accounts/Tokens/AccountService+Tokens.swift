@@ -35,8 +35,10 @@ extension AccountService {
     }
 
     /// The other half: account and session.
-    private func admit(_ text: String, _ token: VerifiedToken, _ done: @Sendable (Result<VerifiedToken, TokenFault>) -> Void) {
+    func admit(_ text: String, _ token: VerifiedToken, _ done: @Sendable (Result<VerifiedToken, TokenFault>) -> Void) {
         do {
+            // The keys may have changed since the signature was checked; they change on this queue.
+            if let fault = tokens.keyFault(of: text) { return done(.failure(fault)) }
             if let fault = try store.read({ try $0.fault(of: token) }) { return done(.failure(fault)) }
         } catch {
             logger.error("An ID token could not be checked: \(error)")
@@ -106,7 +108,8 @@ extension IdentityTokens {
         let externals = settings.externalIssuers.map { issuer in
             ExternalTokens(issuer, RemoteKeys(issuer.keys, fetcher: fetcher, settings: settings.keyFetching, logger: logger, now: now), now: now)
         }
-        self.init(keys: keys, project: settings.project, externals: externals, limit: settings.rememberedTokens, now: now)
+        self.init(
+            keys: keys, project: settings.project, lifetimeSeconds: settings.tokenSeconds, externals: externals, limit: settings.rememberedTokens, now: now)
     }
 }
 

@@ -11,6 +11,7 @@ import Synchronization
 final class IdentityTokens: Sendable {
     let keys: SigningKeys
     private let expectations: TokenExpectations
+    private let lifetimeSeconds: Int64
     private let externals: [ExternalTokens]
     private let cache: Mutex<VerifiedTokenCache>
     /// ms since the epoch.
@@ -18,9 +19,13 @@ final class IdentityTokens: Sendable {
 
     /// - Parameters:
     ///   - project: `aud`, and part of `iss`.
+    ///   - lifetimeSeconds: how long a token of ours may live. One that says more was not made here, whoever has the key.
     ///   - externals: other issuers whose tokens count.
     ///   - limit: most tokens that are remembered, an even number; 0 for none.
-    init(keys: SigningKeys, project: String, externals: [ExternalTokens], limit: Int, now: @escaping @Sendable () -> Int64) {
+    init(
+        keys: SigningKeys, project: String, lifetimeSeconds: Int = 3600, externals: [ExternalTokens], limit: Int, now: @escaping @Sendable () -> Int64
+    ) {
+        self.lifetimeSeconds = Int64(lifetimeSeconds)
         self.externals = externals
         self.keys = keys
         self.now = now
@@ -38,14 +43,27 @@ final class IdentityTokens: Sendable {
         return nil
     }
 
-    private func isLive(_ token: VerifiedToken, _ leeway: Int) -> Bool { now() / 1000 < token.expires.addingClamped(Int64(leeway)) }
+    private func isLive(_ token: VerifiedToken, _ leeway: Int) -> Bool {
+        let now = now()
+        return now < token.checkedUntil && now / 1000 < token.expires.addingClamped(Int64(leeway))
+    }
 
     /// Checks a token of this service, but for its account and its session (accounts contract §5.2).
     /// - Parameter leeway: seconds after its end that it still counts.
     func check(_ token: String, leeway: Int) throws(TokenFault) -> VerifiedToken {
         let claims = try Node(claims: try keys.payload(of: token))
         try expectations.check(claims, now: now() / 1000, leeway: leeway)
-        return try VerifiedToken(claims, isOwn: true)
+        let token = try VerifiedToken(claims, isOwn: true)
+        guard token.expires <= token.issuedAt.addingClamped(lifetimeSeconds) else { throw .expired }
+        return token
+    }
+
+    /// Whether the key of a token of ours has ended since it was checked.
+    func keyFault(of token: String) -> TokenFault? {
+        do throws(TokenFault) {
+            _ = try token.readCompact { token throws(TokenFault) in try keys.key(of: token) }
+            return nil
+        } catch { return error }
     }
 
     /// The issuer that a token is said to be of; says nothing of the signature.

@@ -18,9 +18,12 @@ public final class VerifiedToken: Sendable {
     public let auth: Node
     /// Whether this service signed it, so that an account and a session stand behind it.
     public let isOwn: Bool
+    /// Until when the key that it was checked by is known to be its issuer's, ms since the epoch.
+    let checkedUntil: Int64
 
     /// - Parameter claims: were checked.
-    init(_ claims: Node, isOwn: Bool) throws(TokenFault) {
+    init(_ claims: Node, isOwn: Bool, checkedUntil: Int64 = .max) throws(TokenFault) {
+        self.checkedUntil = checkedUntil
         uid = try TokenExpectations.subject(claims)
         issuer = claims.text("iss") ?? ""
         sessionID = isOwn ? claims.text("sid") : nil

@@ -40,21 +40,20 @@ extension Server {
         let second = request.target.segments.dropFirst().first
         let isPublic = second == "action" || request.target.segments.first == ".well-known"
         guard isPublic || origins.permits(request) else { return .response(forbiddenOrigin(request)) }
-        let shared = CORS(request)
+        let shared = CORS(request, origins)
         if request.method == .options {
             return .response(HTTPResponseEncoder.response(.noContent, fields: shared.preflight, keepsAlive: request.keepsAlive))
         }
         let isHead = request.method == .head
         return .pending { [self] answer in
-            guard accountRequests.add(1, ordering: .relaxed).newValue <= settings.limits.accountRequests else {
-                accountRequests.subtract(1, ordering: .relaxed)
+            let peer = settings.trustedProxies.client(of: request, from: connection.remoteAddress.host)
+            guard accountRequests.enter(peer) else {
                 // No JSON: the SDKs would sign their user out (accounts contract §3.3).
                 return answer.send(.serviceUnavailable, shared.added(to: [.contentType: "text/plain", .retryAfter: "1"]), Array("Too much is asked at the moment. Try again later.\n".utf8))
             }
-            let peer = connection.remoteAddress.host
             accounts.perform { [self] accounts in
                 let made = await accounts.answer(request, peer: peer)
-                accountRequests.subtract(1, ordering: .relaxed)
+                accountRequests.leave(peer)
                 answer.send(made.status, shared.added(to: made.fields), made.body, isHead: isHead)
             }
         }
@@ -88,14 +87,16 @@ extension Server {
 struct CORS {
     private let origin: String?
     private let headers: String?
-    private let asksPrivateNetwork: Bool
+    private let mayReachPrivateNetwork: Bool
 
     private static let privateNetwork = (asks: "access-control-request-private-network", allows: HTTPField.Name("Access-Control-Allow-Private-Network"))
 
-    init(_ request: HTTPInboundRequest) {
+    /// - Parameter origins: says which pages of the internet may reach a hub in the visitor's own network.
+    init(_ request: HTTPInboundRequest, _ origins: OriginPolicy) {
         origin = request.fields[.origin]
         headers = request.fields[.accessControlRequestHeaders]
-        asksPrivateNetwork = request.fields.contains { $0.name.canonicalName == Self.privateNetwork.asks && $0.value.lowercased() == "true" }
+        mayReachPrivateNetwork = origins.names(request)
+            && request.fields.contains { $0.name.canonicalName == Self.privateNetwork.asks && $0.value.lowercased() == "true" }
     }
 
     /// For errors as well, or a page would see nothing but that something failed.
@@ -110,7 +111,7 @@ struct CORS {
     var preflight: HTTPFields {
         var fields = added(to: [.accessControlAllowMethods: "GET, HEAD, PUT, PATCH, POST, DELETE", .accessControlMaxAge: "600"])
         if let headers { fields[.accessControlAllowHeaders] = headers }
-        if asksPrivateNetwork, let allows = Self.privateNetwork.allows { fields[allows] = "true" }
+        if mayReachPrivateNetwork, let allows = Self.privateNetwork.allows { fields[allows] = "true" }
         return fields
     }
 }

@@ -40,6 +40,13 @@ struct OriginPolicy: Sendable {
         return Self.isNumeric(host) && authority.lowercased() == request.host?.lowercased()
     }
 
+    /// Whether a page that is let in is so for a reason: it is on the list by its own name, or of this machine. Others are let in because
+    /// a token decides, which is no reason to let any page of the internet at a hub that only its visitor can reach.
+    func names(_ request: HTTPInboundRequest) -> Bool {
+        guard let allowed else { return isDev }
+        return request.fields[.origin].map { origin in allowed.contains { $0.lowercased() == origin.lowercased() } } ?? false
+    }
+
     /// The origin of the page that a script tag is in. A page may keep silent about itself (`no-referrer`), but not about being
     /// another one's (Fetch Metadata, `Sec-Fetch-Site`).
     private static func referrer(_ request: HTTPInboundRequest) -> String? {

@@ -32,7 +32,7 @@ public final class Server: Sendable {
     /// Nil when there are none.
     let accounts: AccountService?
     /// Requests to the accounts that are under way.
-    let accountRequests = Atomic<Int>(0)
+    let accountRequests: AccountRequests
     /// Checks signed tokens.
     let tokens: (any TokenVerifier)?
     /// The largest body of a request with a head.
@@ -54,6 +54,9 @@ public final class Server: Sendable {
     /// - Throws: `ServerError` for a port that cannot be bound or a store that cannot be opened.
     public init(_ settings: ServerSettings, logger: Logger) throws(ServerError) {
         self.settings = settings
+        // Tests of the SDKs ask from one address, and much at once.
+        accountRequests = AccountRequests(
+            most: settings.limits.accountRequests, ofNetwork: settings.isDev ? .max : settings.limits.accountRequestsOfNetwork)
         self.logger = logger
         let loopCount = settings.loops > 0 ? settings.loops : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         do throws(NetError) {

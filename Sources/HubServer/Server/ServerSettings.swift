@@ -31,6 +31,8 @@ public struct ServerSettings: Sendable {
     public var tokens: (any TokenVerifier)?
     /// Accounts; nil serves none.
     public var accounts: AccountSettings?
+    /// Whose word counts on the addresses of the accounts' clients. Default: nobody's.
+    public var trustedProxies = TrustedProxies()
     /// Places of the default namespace that go with an account.
     public var accountData: [AccountPlace] = []
     public var limits = ServerLimits()
@@ -75,6 +77,8 @@ public struct ServerLimits: Sendable {
     public var longPoll = LongPollLimits()
     /// Requests to the accounts that may be under way at once; more are answered with 503. Default 1,000.
     public var accountRequests = 1_000
+    /// The same of one network: an IPv4 address, or the first 64 bits of an IPv6 address. Default 64; not with `isDev`.
+    public var accountRequestsOfNetwork = 64
     /// Seconds that a session goes on after its credential has run out. Default 10 (contract §8.1).
     public var tokenLeewaySeconds = 10
     /// Requests of one client that may wait while its credential is checked. Default 1,000.

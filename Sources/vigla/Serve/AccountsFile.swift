@@ -1,4 +1,5 @@
 import Accounts
+import HubServer
 import JSONTree
 
 /// The file of `--accounts` (docs/accounts.md).
@@ -7,6 +8,12 @@ struct AccountsFile {
     struct Mail {
         var isPlaintext = false
         var certificates: String?
+    }
+
+    /// What the server does for accounts.
+    struct Network {
+        var trustedProxies = TrustedProxies()
+        var requestsOfNetwork: Int?
     }
 
     private let path: String
@@ -20,7 +27,7 @@ struct AccountsFile {
 
     var faults: [String] { noted.lines }
 
-    mutating func read(into accounts: inout AccountSettings, _ mail: inout Mail) {
+    mutating func read(into accounts: inout AccountSettings, _ mail: inout Mail, _ network: inout Network) {
         let bytes: [UInt8]
         switch WholeFile.read(path) {
         case .failure(let fault): return noted.lines.append("\(source): cannot read \(path): \(fault)")
@@ -39,11 +46,16 @@ struct AccountsFile {
         if let flag = file.flag("refuse-common-passwords") { accounts.passwords.refusesCommon = flag }
         if let seconds = file.number("recent-login-seconds", 0...86_400) { accounts.recentLoginSeconds = seconds }
         if let days = file.number("idle-days", 0...3_650) { accounts.idleDays = days }
+        if let count = file.number("sessions-per-account", 1...10_000) { accounts.sessionsOfAccount = count }
         if let days = file.number("guest-days", 0...3_650) { accounts.guestDays = days }
         if let days = file.number("audit-days", 0...3_650) { accounts.auditDays = days }
         if let hosts = file.texts("continue-hosts") { accounts.continueHosts = hosts.map { $0.lowercased() } }
         if let name = file.choice("signing", ["RS256", "ES256"]) { accounts.signingAlgorithm = name == "ES256" ? .es256 : .rs256 }
         if var section = file.section("mail") { read(&section, into: &accounts, &mail) }
+        if var section = file.section("throttle") { read(&section, into: &accounts.throttle, &network) }
+        if let texts = file.texts("trusted-proxies") {
+            do throws(TrustedProxies.NoAddress) { network.trustedProxies = try TrustedProxies(texts) } catch { file.note("trusted-proxies", "\(error)") }
+        }
         readProviders(&file, into: &accounts)
         accounts.externalIssuers = file.sections("issuers").compactMap(issuer)
         readCustomTokenKeys(&file, into: &accounts)

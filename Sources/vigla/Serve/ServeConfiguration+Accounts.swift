@@ -12,9 +12,10 @@ extension ServeConfiguration.Resolver {
         if accounts.isDev { accounts.passwords.minLength = 6 }
         accounts.project = made.settings.namespace
         var mail = AccountsFile.Mail()
+        var network = AccountsFile.Network()
         if let found, Checks.flag(found.text) == nil {
             var file = AccountsFile(found.text, source: found.source)
-            file.read(into: &accounts, &mail)
+            file.read(into: &accounts, &mail, &network)
             faults += file.faults
         }
         if let project = value(.project, "1–64 letters, digits, - and _", { Checks.isNamespace($0) ? $0 : nil }) { accounts.project = project }
@@ -22,6 +23,8 @@ extension ServeConfiguration.Resolver {
         resolveMail(mail, &accounts)
         resolveDeletion()
         made.settings.accounts = accounts
+        made.settings.trustedProxies = network.trustedProxies
+        if let count = network.requestsOfNetwork { made.settings.limits.accountRequestsOfNetwork = count }
     }
 
     private mutating func refuseAccountOptions(_ source: String) {

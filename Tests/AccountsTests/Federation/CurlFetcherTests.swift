@@ -39,6 +39,22 @@ struct CurlFetcherTests {
         }
     }
 
+    @Test func service_that_does_not_answer_holds_up_no_other() async throws {
+        let (silent, server) = (try LocalServer([:]), try LocalServer(["/k": answer("abc")]))
+        defer { server.stop() }
+        let (fetcher, ended) = (CurlFetcher(KeyFetchSettings(), isDev: true), Collected<String>())
+        async let waiting: Void = {
+            _ = await fault(fetcher, silent.url("/silent"))
+            ended.add("silent")
+        }()
+        while silent.asked.isEmpty { await Task.yield() }
+        #expect(try await fetcher.fetch(server.url("/k")).body == Array("abc".utf8))
+        ended.add("other")
+        silent.stop()
+        await waiting
+        #expect(ended.all == ["other", "silent"])
+    }
+
     @Test func only_https_is_spoken_and_http_to_this_machine_in_development() async throws {
         let server = try LocalServer(["/k": answer("abc")])
         defer { server.stop() }

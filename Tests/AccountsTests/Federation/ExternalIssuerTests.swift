@@ -97,6 +97,18 @@ struct ExternalIssuerTests {
         #expect(await verify(own).fault != nil)
     }
 
+    @Test func remembered_token_is_looked_at_again_when_its_keys_are_past_their_age() async throws {
+        fetcher.publish(Self.url, keys: [TokenKeys.p256[0]], maxAge: 100)
+        let token = try TokenKeys.p256[0].sign(claims)
+        _ = try await verify(token).get()
+        fetcher.publish(Self.url, keys: [TokenKeys.p256[1]], maxAge: 100)
+        clock.advance(seconds: 99)
+        #expect(await verify(token).fault == nil)
+        clock.advance(seconds: 1)
+        #expect(await verify(token).fault == .unknownKey)
+        #expect(fetcher.asked.count == 2)
+    }
+
     @Test func remembered_token_ends_with_its_time() async throws {
         let token = try TokenKeys.p256[0].sign(claims)
         _ = try await verify(token).get()

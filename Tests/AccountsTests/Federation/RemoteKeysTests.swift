@@ -95,6 +95,22 @@ struct RemoteKeysTests {
         #expect(fetcher.asked.count == 3)
     }
 
+    @Test func keys_end_a_day_past_their_age_when_none_can_be_had() async {
+        for useless in [nil, #"{"keys":[]}"#] {
+            let keys = keys { $0.staleSeconds = 1_000 }
+            fetcher.publish(Self.url, keys: [first], maxAge: 100)
+            #expect(await fault(keys, first) == nil)
+            if let useless { fetcher.publish(Self.url, useless) } else { fetcher.fail(Self.url) }
+            clock.advance(seconds: 100 + 999)
+            #expect(await fault(keys, first) == nil)
+            clock.advance(seconds: 1)
+            #expect(await fault(keys, first) == .keysUnavailable)
+            fetcher.publish(Self.url, keys: [first], maxAge: 100)
+            clock.advance(seconds: 10)
+            #expect(await fault(keys, first) == nil)
+        }
+    }
+
     @Test func nobody_gets_in_while_there_are_no_keys() async {
         let keys = keys()
         fetcher.fail(Self.url)

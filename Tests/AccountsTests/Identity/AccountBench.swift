@@ -39,13 +39,14 @@ struct AccountBench: Sendable {
 
     /// A request to any path.
     func ask(
-        _ path: String, _ body: JSONValue = .object([]), method: HTTPRequest.Method = .post, key: Bool = true, fields: HTTPFields = [:], raw: String? = nil
+        _ path: String, _ body: JSONValue = .object([]), method: HTTPRequest.Method = .post, key: Bool = true, fields: HTTPFields = [:], raw: String? = nil,
+        peer: String = "192.0.2.7"
     ) async throws -> Reply {
         let target = try HTTPTarget("/" + path + (key ? (path.contains("?") ? "&" : "?") + "key=any" : ""))
         var all = fields
         if all[.contentType] == nil { all[.contentType] = "application/json" }
         let request = HTTPInboundRequest(method: method, target: target, fields: all, body: raw.map { Array($0.utf8) } ?? (method == .get ? [] : body.bytes))
-        return Reply(await service.answer(request, peer: "192.0.2.7"))
+        return Reply(await service.answer(request, peer: peer))
     }
 
     /// A client endpoint under its v1 name.

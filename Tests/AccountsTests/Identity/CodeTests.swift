@@ -148,11 +148,19 @@ struct CodeTests {
         ("https://evil.example/?localhost", "UNAUTHORIZED_DOMAIN"), ("https://localhost.evil.example", "UNAUTHORIZED_DOMAIN"),
         ("http://LOCALHOST:5000/a?b=c#d", nil), ("https://127.0.0.1", nil),
     ] as [(String, String?)]) func check55_links_go_on_to_allowed_hosts_only(url: String, error: String?) async throws {
-        let bench = try AccountBench()
+        let bench = try AccountBench { $0.continueHosts = ["localhost", "127.0.0.1"] }
         _ = try await bench.signUp("ana@x.org")
         let reply = try await bench.administer("sendOobCode", ["requestType": 1, "email": "ana@x.org", "returnOobLink": true, "continueUrl": .string(url)])
         #expect(reply.error?.split(separator: " ").first.map(String.init) == error)
         if error == nil { #expect(reply["oobLink"]?.string?.hasSuffix("&continueUrl=" + QueryText.encode(url)) == true) }
+    }
+
+    @Test(arguments: [true, false]) func check55_links_go_on_to_this_machine_in_development_only(isDev: Bool) async throws {
+        let bench = try AccountBench { $0.isDev = isDev }
+        _ = try await bench.signUp("ana@x.org")
+        let body: JSONValue = ["requestType": 1, "email": "ana@x.org", "returnOobLink": true, "continueUrl": "http://localhost:5000/a"]
+        let error = try await bench.administer("sendOobCode", body).error?.split(separator: " ").first
+        #expect(error == (isDev ? nil : "UNAUTHORIZED_DOMAIN"))
     }
 
     @Test func check57_change_of_address_is_proven_first() async throws {

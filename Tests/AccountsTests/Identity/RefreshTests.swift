@@ -76,6 +76,47 @@ struct RefreshTests {
         #expect(claims["name"] == "Ana" && claims["role"] == "staff")
     }
 
+    @Test func refresh_writes_nothing_for_who_asks_again_within_a_minute() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let (uid, start) = (try #require(made["localId"]?.string), bench.clock.ms)
+        func noted() async throws -> [Int64?] {
+            try await bench.service.stored { [try $0.sessions(of: uid).first?.lastUsedAt, try $0.account(.id(uid))?.lastRefreshAt] }
+        }
+        bench.clock.advance(seconds: 59)
+        #expect(try await bench.refresh(made["refreshToken"]?.string).status == 200)
+        #expect(try await noted() == [start, start])
+        bench.clock.advance(seconds: 1)
+        #expect(try await bench.refresh(made["refreshToken"]?.string).status == 200)
+        #expect(try await noted() == [start + 60_000, start + 60_000])
+        // From elsewhere at once: who looks at the list of devices wants to see that.
+        bench.clock.advance(seconds: 1)
+        let body: JSONValue = ["grantType": "refresh_token", "refreshToken": made["refreshToken"] ?? .null]
+        #expect(try await bench.ask("securetoken.googleapis.com/v1/token", body, peer: "198.51.100.1").status == 200)
+        #expect(try await noted() == [start + 61_000, start + 61_000])
+        #expect(try await bench.service.stored { try $0.sessions(of: uid).first?.peer } == "198.51.100.1")
+    }
+
+    @Test func account_keeps_its_newest_sessions() async throws {
+        let bench = try AccountBench { $0.sessionsOfAccount = 3 }
+        var made = [try await bench.signUp("ana@x.org")]
+        for _ in 0..<3 {
+            bench.clock.advance(seconds: 61)
+            #expect(try await bench.refresh(made[0]["refreshToken"]?.string).status == 200)
+            bench.clock.advance(seconds: 1)
+            made.append(try await bench.signIn("ana@x.org"))
+        }
+        // The first was used after the second.
+        #expect(try await bench.refresh(made[1]["refreshToken"]?.string).error == "TOKEN_EXPIRED")
+        #expect(try await bench.call("lookup", ["idToken": made[1]["idToken"] ?? .null]).error == "TOKEN_EXPIRED")
+        #expect(bench.changes.all.map(\.session) == [made[1].claims["sid"]?.string])
+        for i in [0, 2, 3] { #expect(try await bench.refresh(made[i]["refreshToken"]?.string).status == 200) }
+        for _ in 0..<10 { #expect(try await bench.signIn("ana@x.org").status == 200) }
+        let rows = try await bench.service.stored { try Row.fetchOne($0.db, sql: "SELECT count(*), sum(ended) FROM session").map { [$0[0], $0[1]] as [Int] } }
+        #expect(rows == [6, 3])
+        #expect(try await bench.refresh(made[1]["refreshToken"]?.string).error == "INVALID_REFRESH_TOKEN")
+    }
+
     @Test func check31_other_devices_do_not_move_the_time_of_sign_in() async throws {
         let bench = try AccountBench()
         let a = try await bench.signUp("ana@x.org")

@@ -46,6 +46,34 @@ struct SweepTests {
         for kept in [back, user] { #expect(try await bench.refresh(kept["refreshToken"]?.string).status == 200) }
     }
 
+    @Test func events_are_removed_in_pieces() async throws {
+        let bench = try AccountBench { $0.auditDays = 5 }
+        let old = bench.clock.ms
+        func add(_ count: Int, at time: Int64) async throws {
+            try await bench.service.step { service in
+                try service.store.transaction { transaction in for _ in 0..<count { try transaction.audit(.signInFailed, "u", peer: nil, at: time) } }
+            }
+        }
+        func left() async throws -> Int { try await bench.service.stored { try $0.audit(of: "u", limit: 9_999).count } }
+        try await add(2 * AccountService.eventsAtOnce + 5, at: old)
+        try await add(7, at: old + 1)
+        bench.clock.advance(seconds: 5 * Self.day)
+        let mayBeMore = try await bench.service.step { service in
+            try service.store.transaction { try $0.removeAudit(before: old + 1, limit: AccountService.eventsAtOnce) }
+        }
+        #expect(mayBeMore)
+        #expect(try await left() == AccountService.eventsAtOnce + 12)
+        try await bench.service.step { service in
+            // What one sweep does when the time of the first ones is over by a millisecond.
+            while try service.store.transaction({ try $0.removeAudit(before: old + 1, limit: AccountService.eventsAtOnce) }) {}
+        }
+        #expect(try await left() == 7)
+        bench.clock.advance(seconds: 1)
+        try await add(AccountService.eventsAtOnce, at: bench.clock.ms)
+        await bench.service.sweep()
+        #expect(try await left() == AccountService.eventsAtOnce)
+    }
+
     @Test func events_are_kept_for_their_days() async throws {
         let bench = try AccountBench { $0.auditDays = 5 }
         let uid = try #require(try await bench.signUp("ana@x.org")["localId"]?.string)

@@ -13,9 +13,7 @@ struct ThrottleTests {
 
     /// One wrong password; what was said to it.
     private func fail(_ throttle: inout Throttle, _ who: String = "ana", from peer: String = "192.0.2.1", at now: Int64) -> Int64? {
-        if let wait = throttle.admitPassword(of: who, from: peer, now: now) { return wait }
-        throttle.passwordFailed(of: who, from: peer, now: now)
-        return nil
+        throttle.admitPassword(of: who, from: peer, now: now)
     }
 
     @Test func check25_account_waitsLonger_withEachFailureAfterTheFifth() {
@@ -57,6 +55,44 @@ struct ThrottleTests {
         #expect(admitted.count == 5)
         for i in admitted { throttle.passwordWithdrawn(of: "ana", from: "192.0.2.\(i)", now: 0) }
         #expect(throttle.admitPassword(of: "ana", from: "192.0.2.1", now: 0) == nil)
+    }
+
+    /// Nor are many names at once from one network, of which none has failed yet.
+    @Test func network_admitsAHundred_ofManyNamesAtOnce() {
+        var throttle = throttle()
+        let admitted = (0..<300).filter { throttle.admitPassword(of: "user\($0)", from: "192.0.2.1", now: 0) == nil }
+        #expect(admitted.count == 100)
+        #expect(throttle.admitPassword(of: "another", from: "192.0.2.2", now: 0) == nil)
+        // A right one was no failure of the network, one that was not looked at neither.
+        throttle.passwordPassed(of: "user0", from: "192.0.2.1")
+        throttle.passwordWithdrawn(of: "user1", from: "192.0.2.1", now: 0)
+        for i in 0..<2 { #expect(throttle.admitPassword(of: "late\(i)", from: "192.0.2.1", now: 0) == nil) }
+        #expect(throttle.admitPassword(of: "late2", from: "192.0.2.1", now: 0) == 9_000)
+    }
+
+    @Test func stretching_isLimitedByNetwork_rightOrNew() {
+        var throttle = throttle()
+        for _ in 0..<300 {
+            #expect(throttle.admitPassword(of: "ana", from: "192.0.2.1", now: 0) == nil)
+            throttle.passwordPassed(of: "ana", from: "192.0.2.1")
+            #expect(throttle.admitNewPassword(from: "192.0.2.1", now: 0) == nil)
+        }
+        #expect(throttle.admitPassword(of: "ana", from: "192.0.2.1", now: 0) == 1_500)
+        #expect(throttle.admitNewPassword(from: "192.0.2.1", now: 0) == 1_500)
+        #expect(throttle.admitNewPassword(from: "192.0.2.2", now: 0) == nil)
+        #expect(throttle.admitNewPassword(from: "192.0.2.1", now: 1_500) == nil)
+    }
+
+    @Test func network_hasItsShareOfTheQueue() {
+        var throttle = throttle()
+        for i in 0..<32 { #expect(throttle.enter(from: "2001:db8::\(i)") == true) }
+        #expect(throttle.enter(from: "2001:db8::ffff") == false)
+        #expect(throttle.enter(from: "2001:db8:0:1::") == true)
+        throttle.leave(from: "2001:db8::1")
+        #expect(throttle.enter(from: "2001:db8::1") == true)
+        #expect(throttle.enter(from: "2001:db8::1") == false)
+        for _ in 0..<32 { throttle.leave(from: "2001:db8::1") }
+        for i in 0..<32 { #expect(throttle.enter(from: "2001:db8::\(i)") == true) }
     }
 
     @Test func account_isLocked_afterAHundredInARow_howeverSlowly() {
@@ -105,6 +141,8 @@ struct ThrottleTests {
             #expect(fail(&throttle, at: 0) == nil)
             #expect(throttle.admitSignUp(from: "192.0.2.1", now: 0) == nil)
             #expect(throttle.admitCode(from: "192.0.2.1", now: 0) == nil)
+            #expect(throttle.admitNewPassword(from: "192.0.2.1", now: 0) == nil)
+            #expect(throttle.enter(from: "192.0.2.1") == true)
             #expect(throttle.admitMail(to: "a@x.org", from: "192.0.2.1", now: 0) == nil)
         }
         #expect(throttle.count == 0)
@@ -131,10 +169,14 @@ struct ThrottleTests {
     }
 
     @Test func memory_isBounded_andTheLockedStayLocked() {
-        var throttle = throttle { $0.mostSubjects = 200; $0.failuresOfAddress = .init(1_000_000, perMs: 1) }
+        var throttle = throttle {
+            $0.mostSubjects = 200
+            $0.failuresOfAddress = .init(1_000_000, perMs: 1)
+            $0.passwordsOfAddress = .init(1_000_000, perMs: 1)
+        }
         for _ in 0..<5 { _ = fail(&throttle, "victim", at: 0) }
         for i in 0..<5_000 { _ = fail(&throttle, "noise\(i)", from: "192.0.2.9", at: 0) }
-        #expect(throttle.count <= 3 * 200)
+        #expect(throttle.count <= 4 * 200)
         #expect(fail(&throttle, "victim", from: "198.51.100.1", at: 0) == 1_000)
     }
 
@@ -149,9 +191,11 @@ struct ThrottleTests {
         restarted.restore(rows, now: 1_001)
         #expect(restarted.admitPassword(of: "ana", from: "192.0.2.1", now: 1_001) == 999)
         #expect(restarted.admitCode(from: "192.0.2.1", now: 1_001) == 5_999)
-        // A success deletes the row.
+        // A success deletes the rows of the account; those of the network go on.
         restarted.passwordPassed(of: "ana", from: "192.0.2.1")
-        #expect(restarted.takeChanges().allSatisfy { $0.state == nil })
+        let changes = restarted.takeChanges()
+        #expect(changes.filter { $0.state == nil }.map { $0.subject.prefix(1) }.sorted() == ["a", "p"])
+        #expect(changes.filter { $0.state != nil }.map { $0.subject.prefix(1) } == ["n"])
         // What is past is neither restored nor kept.
         var late = self.throttle()
         late.restore(rows, now: 1 << 45)

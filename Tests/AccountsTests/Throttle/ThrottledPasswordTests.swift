@@ -1,4 +1,5 @@
 import Foundation
+import HTTPTypes
 import Logging
 import Synchronization
 import Testing
@@ -62,6 +63,36 @@ struct ThrottledPasswordTests {
         clock.withLock { $0 += 1_000 }
         #expect(await attempt(service, "wrong", nil) == "wrong")
         try await service.close()
+    }
+
+    @Test func newPasswords_areCountedLikeGuesses() async throws {
+        let bench = try AccountBench {
+            $0.throttle = ThrottleSettings()
+            $0.throttle.passwordsOfAddress = .init(3, perMs: 3_000)
+        }
+        var made = try await bench.signUp("ana@x.org")
+        func set(_ password: String) async throws -> Reply { try await bench.call("update", ["idToken": made["idToken"] ?? .null, "password": .string(password), "returnSecureToken": true]) }
+        for password in ["one password", "two passwords"] {
+            let reply = try await set(password)
+            #expect(reply.status == 200, "\(reply.text)")
+            made = reply
+        }
+        #expect(try await set("three passwords").error == "TOO_MANY_ATTEMPTS_TRY_LATER : Try again in 1 s")
+        #expect(try await bench.signIn("ana@x.org", "two passwords").error == "TOO_MANY_ATTEMPTS_TRY_LATER : Try again in 1 s")
+        bench.clock.advance(seconds: 1)
+        #expect(try await bench.signIn("ana@x.org", "two passwords").status == 200)
+    }
+
+    @Test func administratorsNewPassword_liftsTheWait() async throws {
+        let bench = try AccountBench { $0.throttle = ThrottleSettings() }
+        let made = try await bench.signUp("ana@x.org")
+        for _ in 0..<5 { #expect(try await bench.signIn("ana@x.org", "wrong").error != nil) }
+        #expect(try await bench.signIn("ana@x.org").error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER") == true)
+        let reply = try await bench.ask(
+            "identitytoolkit.googleapis.com/v1/projects/demo-app/accounts:update", ["localId": made["localId"] ?? .null, "password": "another horse"], key: false,
+            fields: [.authorization: "Bearer \(AccountBench.administrator)"])
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(try await bench.signIn("ana@x.org", "another horse").status == 200)
     }
 
     @Test func limits_ofSignUpsMailsAndCodes_areErrorsOfTheirRequest() async throws {

@@ -80,6 +80,33 @@ struct KeyRotationTests {
         #expect(await fixture.fault(try fixture.token("ana")) == nil)
     }
 
+    @Test func token_whose_key_ends_while_it_is_checked_is_refused() async throws {
+        let fixture = try TokenFixture()
+        try await fixture.signIn("ana")
+        let (old, faults) = (try fixture.token("ana"), Collected<TokenFault?>())
+        // Off the service's queue; then the key ends, and then comes the other half.
+        let found = try fixture.service.check(old)
+        try await fixture.service.rotateSigningKey(keepsOlder: false)
+        try await fixture.service.step { service in service.admit(old, found) { faults.add($0.fault) } }
+        #expect(faults.all == [.unknownKey])
+        #expect(fixture.service.tokens.rememberedCount == 0)
+        #expect(await fixture.fault(old) == .unknownKey)
+    }
+
+    /// Whoever has got hold of a key does not get a token for ever.
+    @Test func token_that_says_it_lives_longer_than_ours_do_is_refused() async throws {
+        let fixture = try TokenFixture { $0.tokenSeconds = 600 }
+        try await fixture.signIn("ana")
+        func fault(_ lifetime: Int64) async throws -> TokenFault? {
+            var claims = fixture.claims("ana")
+            claims.expires = claims.issuedAt + lifetime
+            return await fixture.fault(try fixture.service.sign(claims.payload(project: "demo-app")))
+        }
+        #expect(try await fault(600) == nil)
+        #expect(try await fault(601) == .expired)
+        #expect(try await fault(10 * 365 * 86_400) == .expired)
+    }
+
     @Test func rotation_forgets_keys_whose_tokens_have_run_out() async throws {
         let fixture = try TokenFixture()
         for _ in 0..<3 {

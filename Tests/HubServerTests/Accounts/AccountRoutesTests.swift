@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func check6_preflightsAreReflected_andErrorsCarryCORS() throws {
-        let server = try server()
+        let server = try server { $0.allowedOrigins = ["*", "https://app.example"] }
         let asked = ["Origin: https://app.example", "Access-Control-Request-Headers: content-type,x-client-version", "Access-Control-Request-Private-Network: true"]
         for path in [Self.lookup, "/securetoken.googleapis.com/v1/token", "/.oauth/token", "/.well-known/jwks.json"] {
             let answer = try ask(server, "OPTIONS", path, "", asked + ["Access-Control-Request-Method: POST"])
@@ -74,6 +74,17 @@ import Testing
         let refused = try ask(server, "POST", "/identitytoolkit.googleapis.com/v1/none?key=any", "{}", ["Origin: https://app.example"])
         #expect(refused.status == 404 && refused.field("Access-Control-Allow-Origin") == "https://app.example")
         #expect(try ask(server, "POST", Self.lookup, "{}").field("Access-Control-Allow-Origin") == nil, "nobody asked")
+    }
+
+    /// A page of the internet could otherwise try passwords at a hub that only its visitors can reach.
+    @Test(arguments: [(nil, false), (["*"], false), (["https://app.example"], true), (["*", "HTTPS://app.example"], true)] as [([String]?, Bool)])
+    func privateNetworks_areOpenToNamedPagesOnly(_ origins: [String]?, _ isOpen: Bool) throws {
+        let server = try server { $0.allowedOrigins = origins }
+        let answer = try ask(server, "OPTIONS", Self.lookup, "", ["Origin: https://app.example", "Access-Control-Request-Private-Network: true"])
+        #expect(answer.status == 204 && answer.field("Access-Control-Allow-Private-Network") == (isOpen ? "true" : nil))
+        let dev = try self.server { $0.isDev = true }
+        let local = try ask(dev, "OPTIONS", Self.lookup, "", ["Origin: http://localhost:3000", "Access-Control-Request-Private-Network: true"])
+        #expect(local.field("Access-Control-Allow-Private-Network") == "true")
     }
 
     @Test func withAListOfOrigins_othersAreRefused_butNotThePagesOfMailedLinks() throws {
@@ -133,6 +144,8 @@ import Testing
             #expect(answer.status == 503 && answer.field("Content-Type") == "text/plain" && !answer.body.contains("{"))
             #expect(answer.field("Access-Control-Allow-Origin") == "https://app.example")
         }
+        #expect(try ask(server { $0.limits.accountRequestsOfNetwork = 0 }, "POST", Self.lookup, "{}").status == 503)
+        #expect(try ask(server { $0.limits.accountRequests = 1; $0.limits.accountRequestsOfNetwork = 1 }, "POST", "/identitytoolkit.googleapis.com/v1/none?key=a", "{}").status == 404)
         #expect(try ask(server { $0.limits.accountRequests = 1 }, "POST", "/identitytoolkit.googleapis.com/v1/none?key=a", "{}").status == 404)
     }
 }

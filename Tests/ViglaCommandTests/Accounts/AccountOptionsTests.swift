@@ -44,6 +44,10 @@ import Testing
         _ = try folder.file("broken.pem", key)
         let file = try folder.file("accounts.json", """
             {"sign-up":"admin","anonymous":false,"min-password":12,"signing":"ES256","recent-login-seconds":0,"idle-days":90,"continue-hosts":["app.example"],
+             "throttle":{"free-failures":9,"longest-wait-seconds":60,"failures-until-locked":50,"lock-seconds":3600,"failures-per-account-and-network":"9/min",
+             "failures-per-network":"1000/2h","passwords-per-network":"9000/15min","passwords-at-once-per-network":200,"sign-ups-per-network":"50/d",
+             "mails-per-address":"3/h","mails-per-network":"9/h","codes-per-network":"100/30s","requests-at-once-per-network":500},
+             "sessions-per-account":5,"trusted-proxies":["127.0.0.1","10.0.0.0/8"],
              "enumeration-protection":false,"email-links":false,"passwords":true,"refuse-common-passwords":false,"mail":{"app":"City"},
              "google":{"client-ids":["1.apps.example"],"hosted-domain":"x.org"},"apple":{"client-ids":["org.example.app"]},
              "oidc":{"oidc.school":{"issuer":"https://login.school","client-ids":["c"],"keys":"https://login.school/keys","nonce":true}},
@@ -60,11 +64,25 @@ import Testing
         #expect(refused.contains("ADMIN_ONLY_OPERATION") || refused.contains("OPERATION_NOT_ALLOWED"), "\(refused)")
     }
 
+    @Test func throttleOfTheFile_isInForce_andProxiesAreBelieved() throws {
+        let folder = try Folder()
+        let file = try folder.file("accounts.json", #"{"signing":"ES256","throttle":{"sign-ups-per-network":"2/h"},"trusted-proxies":["127.0.0.1","::1"]}"#)
+        let hub = try RunningHub(["--port", "0", "--memory", "--accounts", file], folder: folder)
+        func signUp(_ client: String) throws -> Bool {
+            let connection = try hub.connection()
+            try connection.write(contentsOf: Data("POST /identitytoolkit.googleapis.com/v1/accounts:signUp?key=k HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: \(client)\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}".utf8))
+            let answer = String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
+            #expect(answer.contains("\"idToken\"") != answer.contains("TOO_MANY_ATTEMPTS_TRY_LATER : Try again in 30 min"), "\(answer)")
+            return answer.contains("\"idToken\"")
+        }
+        #expect(try [signUp("198.51.100.7"), signUp("203.0.113.9, 198.51.100.7"), signUp("198.51.100.7"), signUp("198.51.100.8")] == [true, true, false, true])
+    }
+
     @Test func allFaults_areReportedTogether() throws {
         let folder = try Folder()
         _ = try folder.file("none.pem", "no key")
         let file = try folder.file("accounts.json", """
-            {"sign-up":"maybe","anonymous":"no","min-password":3,"unknown":1,"google":{"client-ids":[]},"oidc":{"school":{"issuer":"http://x","client-ids":["c"]}},
+            {"throttle":{"codes-per-network":"9","mails-per-network":"0/h","sign-ups-per-network":"1/y","free-failures":0,"more":1},"trusted-proxies":["10.0.0.0/40"],"sign-up":"maybe","anonymous":"no","min-password":3,"unknown":1,"google":{"client-ids":[]},"oidc":{"school":{"issuer":"http://x","client-ids":["c"]}},
              "issuers":[{"issuer":"https://x","audience":["a"]}],"custom-token-keys":{"svc":"none.pem","other":"absent.pem"},"anonymous":true}
             """)
         let text = try faults([
@@ -72,6 +90,9 @@ import Testing
             "--smtp-user", "u", "--mail-from", "nobody",
         ], in: folder)
         for fault in [
+            #""throttle": "codes-per-network": expected a rate such as "100/h""#, #""throttle": "mails-per-network": expected a rate"#,
+            #""throttle": "sign-ups-per-network": expected a rate"#, #""throttle": "free-failures": expected a whole number (1…1000)"#, #""throttle": there is no "more" here"#,
+            #""trusted-proxies": "10.0.0.0/40" is neither"#,
             #""sign-up": expected "open" or "admin""#, #""anonymous": given more than once"#, #""min-password": expected a whole number (6…128)"#, #"there is no "unknown" here"#,
             #""google": "client-ids": name the app's own ids"#, #""oidc": "school": "issuer": expected an address that begins with https://"#, #""issuers"[0]: there is no "audience" here"#,
             #""issuers"[0]: "audiences": name the values"#, #""svc": none.pem holds no public RSA key"#, #""other": absent.pem: no such file"#, "--project: \"a b\" is not",

@@ -24,7 +24,7 @@ extension AccountService {
         let seen = try peek(secret, call)
         guard seen.kind == .resetPassword else { throw AccountError("INVALID_OOB_CODE") }
         try requireStrength(password)
-        let hash = try await passwords.hash(password)
+        let hash = try await hashPassword(password, peer: call.peer)
         let (code, account) = try commit { transaction, aftermath -> (MailedCode, Account) in
             let code = try pendingCode(secret, in: transaction)
             var account = try self.account(of: code, in: transaction)

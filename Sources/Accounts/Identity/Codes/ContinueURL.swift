@@ -45,7 +45,7 @@ extension AccountService {
     func continueURL(_ text: String?) throws(AccountError) -> ContinueURL? {
         guard let text else { return nil }
         guard let url = ContinueURL(text) else { throw AccountError("INVALID_CONTINUE_URI", "An absolute http or https URL is expected.") }
-        guard settings.continueHosts.contains(where: { $0.lowercased() == url.host }) else {
+        guard settings.linkHosts.contains(where: { $0.lowercased() == url.host }) else {
             throw AccountError("UNAUTHORIZED_DOMAIN", "This host is not one of those that links may go on to.")
         }
         return url
