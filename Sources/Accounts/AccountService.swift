@@ -65,11 +65,11 @@ public actor AccountService {
         self.now = now
         self.isAdministrator = isAdministrator
         executor = QueueExecutor(label: "vigla.accounts")
-        store = try AccountStore(folder: folder)
+        store = try AccountStoreFault.around(folder) { try AccountStore(folder: folder) }
         post = Self.post(settings, carrier: carrier, logger: logger, now: now)
         letters = try Letters(app: settings.mail.app, folder: settings.mail.templates)
         let fetcher = fetcher ?? CurlFetcher(settings.keyFetching, isDev: settings.isDev)
-        tokens = try IdentityTokens(store, settings, fetcher: fetcher, logger: logger, now: now)
+        tokens = try AccountStoreFault.around(folder) { [store] in try IdentityTokens(store, settings, fetcher: fetcher, logger: logger, now: now) }
         federated = FederatedIdentities(
             settings.identityProviders, isDev: settings.isDev, replayLimit: settings.rememberedNonces, fetcher: fetcher, settings: settings.keyFetching,
             logger: logger, now: now)
@@ -77,7 +77,7 @@ public actor AccountService {
         var limits = settings.throttle
         if settings.isDev { limits.isOn = false }
         throttle = Throttle(limits)
-        throttle.restore(try store.read { try $0.throttleRows() }, now: now())
+        throttle.restore(try AccountStoreFault.around(folder) { [store] in try store.read { try $0.throttleRows() } }, now: now())
         sweepRegularly()
     }
 

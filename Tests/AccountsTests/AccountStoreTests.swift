@@ -100,4 +100,29 @@ struct AccountStoreTests {
         try store.close()
         #expect(try AccountStore(folder: folder).read { try $0.account(.id("a")) }?.id == "a")
     }
+
+    @Test func file_that_is_no_store_says_what_to_do() throws {
+        let folder = "/tmp/vigla-accounts-\(getpid())-\(UInt64.random(in: 0 ... .max))"
+        mkdir(folder, 0o755)
+        defer {
+            for name in ["", "-wal", "-shm"] { unlink("\(folder)/accounts.sqlite\(name)") }
+            rmdir(folder)
+        }
+        func fault() -> String {
+            do {
+                let store = try AccountStoreFault.around(folder) { try AccountStore(folder: folder) }
+                try store.close()
+                return ""
+            } catch { return "\(error)" }
+        }
+        #expect(fault().isEmpty)
+        let database = try DatabaseQueue(path: folder + "/accounts.sqlite")
+        try database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('9999 of a later version')") }
+        try database.close()
+        #expect(fault().contains("Use the version that wrote it"))
+        let file = try #require(fopen(folder + "/accounts.sqlite", "w"))
+        fputs(String(repeating: "no database ", count: 1000), file)
+        fclose(file)
+        #expect(fault().contains("is not a Vigla data file"))
+    }
 }

@@ -39,7 +39,7 @@ import Testing
         #expect(try get(back, "/a") == #"{"b":1}"#)
         #expect(back.stop() == 0)
         let left = try FileManager.default.contentsOfDirectory(atPath: folder.url.appendingPathComponent("data").path).sorted()
-        #expect(left == ["vigla.lock", "vigla.sqlite"])
+        #expect(left == ["accounts.sqlite", "vigla.lock", "vigla.sqlite"])
     }
 
     @Test func backup_afterAKill_hasWhatWasAcknowledged() throws {
@@ -70,7 +70,7 @@ import Testing
         let refused = try Command.run("backup", "--data", "data", "--to", "kept", "--replace", in: folder.url)
         #expect(refused.code == 1 && refused.error.contains("damaged (snapshot part") && refused.error.contains("backup --restore"), "\(refused.error)")
         #expect(try Data(contentsOf: folder.url.appendingPathComponent("kept/vigla.sqlite")) == kept)
-        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.appendingPathComponent("kept").path).sorted() == ["vigla.lock", "vigla.sqlite"])
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.appendingPathComponent("kept").path).sorted() == ["accounts.sqlite", "vigla.lock", "vigla.sqlite"])
     }
 
     @Test func backup_ofWhatIsNoData_saysSo() throws {

@@ -18,7 +18,7 @@ public final class AccountStore {
     let database: DatabaseQueue
 
     /// - Parameter folder: nil keeps everything in memory.
-    /// - Throws: what SQLite says of a file that cannot be opened or is not an account store.
+    /// - Throws: what SQLite says of a file that cannot be opened or is not an account store; see `AccountStoreFault.around`.
     public init(folder: String?) throws {
         var configuration = Configuration()
         configuration.label = "vigla.accounts"
@@ -35,6 +35,9 @@ public final class AccountStore {
             try database.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA journal_mode = WAL") }
         } else {
             database = try DatabaseQueue(configuration: configuration)
+        }
+        if let folder, try database.read({ try Self.migrator.hasBeenSuperseded($0) }) {
+            throw AccountStoreFault.newerFormat(path: folder + "/" + Self.fileName)
         }
         try Self.migrator.migrate(database)
     }

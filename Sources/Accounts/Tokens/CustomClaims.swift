@@ -18,10 +18,10 @@ struct CustomClaims: Sendable, Equatable {
     /// Claims that somebody wants to set.
     /// - Parameters:
     ///   - json: a JSON object.
-    ///   - length: most characters of its text (`AccountSettings.claimsLength`).
+    ///   - length: most Unicode scalars of its text (`AccountSettings.claimsLength`).
     /// - Throws: INVALID_CLAIMS, CLAIMS_TOO_LARGE, `FORBIDDEN_CLAIM : name`.
     init(json: String, length: Int) throws(AccountError) {
-        guard json.utf8.count <= length || json.count <= length else { throw AccountError("CLAIMS_TOO_LARGE") }
+        guard json.utf8.count <= length || json.unicodeScalars.count <= length else { throw AccountError("CLAIMS_TOO_LARGE") }
         guard let claims = CustomClaims(stored: json) else { throw AccountError("INVALID_CLAIMS") }
         if let name = claims.members.first(where: { Self.forbidden.contains($0.name) })?.name { throw AccountError("FORBIDDEN_CLAIM", name) }
         self = claims

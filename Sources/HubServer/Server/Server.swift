@@ -93,7 +93,7 @@ public final class Server: Sendable {
                 given.publicURL = given.publicURL ?? origin
                 return try AccountService(given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, now: { Clock.nowMs() })
             }
-        } catch { throw .cannotOpen("accounts: \(error)") }
+        } catch { throw .cannotOpen("\(error)") }
         tokens = settings.tokens ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
         let rulesInForce = RulesInForce(
             settings.rules, file: settings.rulesFile, settings: settingStore, isDurable: store != nil, logger: logger)
