@@ -91,6 +91,7 @@ private struct OneUser {
         let request = HTTPInboundRequest(
             method: .post, target: try HTTPTarget("/identitytoolkit.googleapis.com/v1/accounts:signUp?key=any"), fields: [.contentType: "application/json"],
             body: Array(#"{"email":"ana@example.org","password":"correct horse battery","returnSecureToken":true}"#.utf8))
+        // Unsafe only by its looks: written before the semaphore is signalled, read behind it.
         nonisolated(unsafe) var body: [UInt8] = []
         let isDone = DispatchSemaphore(value: 0)
         service.perform { service in
