@@ -41,7 +41,6 @@ extension AccountStore {
                 END;
                 CREATE TABLE audit (id INTEGER PRIMARY KEY, uid TEXT, time INTEGER NOT NULL, event TEXT NOT NULL, peer TEXT, detail TEXT);
                 CREATE INDEX audit_uid ON audit(uid, id);
-                CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
                 """)
         }
         return migrator

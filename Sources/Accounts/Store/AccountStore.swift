@@ -8,7 +8,6 @@ import GRDB
 ///     provider        identities of other services       code           mailed codes that were not used yet (hashes)
 ///     signing_key     keys of ID tokens                  throttle       failed attempts
 ///     removal         data to be removed for a deleted account           audit    who did what, without secrets
-///     setting         changed at run time
 ///     departed        refresh tokens (hashes) of deleted accounts: their devices are told that the user is gone
 ///
 /// Mail that was not sent yet is not among them: it holds codes in clear.
