@@ -24,6 +24,8 @@ open class Client: @unchecked Sendable {
     var hasEnded = false
     /// Set while the client does not keep up with reading.
     var lag: Lag?
+    /// Set while a request of the client is prepared off the queue.
+    var parked: Parked?
     /// Bytes sent to this client alone since its lane last said that everything had left.
     var unprobedBytes = 0
     /// Set on the net loop as soon as the connection is lost, and before a session that lags is ended: nobody waits for

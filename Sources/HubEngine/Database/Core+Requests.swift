@@ -7,18 +7,19 @@ extension Core {
     func handle(_ item: Database.Item) {
         // Kept for the case that what ended the client is taken back.
         if item.client.hasEnded { return note(.request(item)) }
-        guard !mustHold(item) else { return }
+        guard !mustWaitBehindParked(item), !mustHold(item) else { return }
         counters.requests += 1
         switch item.request {
         case .congested: suspend(item.client)
         case .drained: catchUp(item.client)
         default:
-            note(.request(item))
             carryOut(item)
+            // One that is parked is noted when it is done.
+            if item.client.parked == nil { note(.request(item)) }
         }
     }
 
-    /// All requests but those said to be not answered get exactly one answer.
+    /// All requests but those said to be not answered get exactly one answer, at once or when they are no longer parked.
     func carryOut(_ item: Database.Item) {
         let client = item.client
         defer { probeIfNeeded(client) }

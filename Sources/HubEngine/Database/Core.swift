@@ -13,6 +13,9 @@ final class Core: @unchecked Sendable {
     let clock: @Sendable () -> Int64
     let laneCount: Int
     let limits: EngineLimits
+    /// Where large work runs, and what it may hold.
+    let background: BackgroundWork
+    let budget: MemoryBudget
     let gauge = Gauge()
     /// Hears of what the rules refuse; nil when nobody asked to.
     let refusals: (any RefusalListener)?
@@ -52,8 +55,8 @@ final class Core: @unchecked Sendable {
 
     init(
         queue: DispatchQueue, rules: RuleSet, start: (root: Node, sequence: UInt64), log: any CommitLog, lanes: Int,
-        limits: EngineLimits, format: any WireFormat, refusals: (any RefusalListener)?, outlet: @escaping Outlet,
-        clock: @escaping @Sendable () -> Int64
+        limits: EngineLimits, background: BackgroundWork, budget: MemoryBudget, format: any WireFormat,
+        refusals: (any RefusalListener)?, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
     ) {
         self.queue = queue
         self.rules = rules
@@ -64,6 +67,8 @@ final class Core: @unchecked Sendable {
         keepsHistory = !log.isImmediate
         laneCount = lanes
         self.limits = limits
+        self.background = background
+        self.budget = budget
         self.format = format
         self.refusals = refusals
         self.outlet = outlet

@@ -39,11 +39,14 @@ public final class Database: Sendable {
     ///   - pending: what the sessions of the process before left behind; it is written before anything is asked for, as one
     ///     commit for each session (contract §6.2).
     ///   - lanes: number of net loops.
+    ///   - background: where work runs whose cost follows the size of the data.
+    ///   - budget: what such work may hold; one for the whole process.
     ///   - refusals: hears of what the rules refuse.
     ///   - clock: ms since the epoch.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), pending: [PendingSession] = [],
-        log: any CommitLog = NoCommitLog(), lanes: Int, limits: EngineLimits = EngineLimits(), format: any WireFormat,
+        log: any CommitLog = NoCommitLog(), lanes: Int, limits: EngineLimits = EngineLimits(),
+        background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
         refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
     ) {
         self.name = name
@@ -51,8 +54,8 @@ public final class Database: Sendable {
         self.limits = limits
         queue = DispatchQueue(label: "vigla.database.\(name)")
         core = Core(
-            queue: queue, rules: rules, start: start, log: log, lanes: lanes, limits: limits, format: format, refusals: refusals,
-            outlet: outlet, clock: clock)
+            queue: queue, rules: rules, start: start, log: log, lanes: lanes, limits: limits, background: background, budget: budget,
+            format: format, refusals: refusals, outlet: outlet, clock: clock)
         if !pending.isEmpty { queue.async { [core] in core.fireAbandoned(pending) } }
     }
 

@@ -1,0 +1,62 @@
+import Synchronization
+
+/// Bytes that the process may hold for its clients beside the trees themselves: what has come in part, what is being read into
+/// values, what is being made for an answer, and old content that only a slow transfer still holds.
+///
+/// One for the whole process, so that many connections below their own limits cannot end it together. Who would go over it is
+/// refused before anything is allocated. From any thread; asked in steps of many kilobytes, never for each small message.
+public final class MemoryBudget: Sendable {
+    /// What bytes are held for.
+    public enum Purpose: Int, CaseIterable, Sendable {
+        /// Messages and bodies that have not come whole.
+        case incoming
+        /// Values that are being made of them.
+        case parsing
+        /// Answers and events that are being made, or are made and not handed to a connection.
+        case answers
+        /// Old content that only a transfer under way holds.
+        case pinned
+    }
+
+    /// Bytes for all purposes together.
+    public let limit: Int
+
+    private struct Held {
+        var total = 0
+        var parts = [Int](repeating: 0, count: Purpose.allCases.count)
+        var refusals = 0
+    }
+
+    private let held = Mutex(Held())
+
+    /// - Parameter limit: bytes for all purposes together.
+    public init(_ limit: Int) { self.limit = limit }
+
+    /// Takes bytes, or nothing when that would go over the limit.
+    public func reserve(_ bytes: Int, for purpose: Purpose) -> Bool {
+        held.withLock { held in
+            guard held.total + bytes <= limit else {
+                held.refusals += 1
+                return false
+            }
+            held.total += bytes
+            held.parts[purpose.rawValue] += bytes
+            return true
+        }
+    }
+
+    /// Gives back bytes that were reserved.
+    public func release(_ bytes: Int, from purpose: Purpose) {
+        held.withLock { held in
+            held.total -= bytes
+            held.parts[purpose.rawValue] -= bytes
+        }
+    }
+
+    /// Bytes that are held for a purpose.
+    public func used(for purpose: Purpose) -> Int { held.withLock { $0.parts[purpose.rawValue] } }
+    /// Bytes that are held.
+    public var used: Int { held.withLock { $0.total } }
+    /// How often bytes were refused.
+    public var refusals: Int { held.withLock { $0.refusals } }
+}
