@@ -11,8 +11,9 @@ ARGS  ?=
 BENCH ?= fanout echo
 CASES ?=
 FUZZ_SECONDS ?= 600
+ATTACKS ?=
 
-.PHONY: help run test watchme bench autobahn fuzz clean build-needs release
+.PHONY: help run test watchme bench autobahn fuzz hostile clean build-needs release
 
 help: ## list these targets
 	@echo "Vigla: a self-hosted realtime hub"
@@ -43,6 +44,9 @@ autobahn: build-needs ## the Autobahn WebSocket test suite (needs Python 2.7, or
 fuzz: build-needs ## fuzz every parser, FUZZ_SECONDS=600 each, one after the other; FILTER=WebSocketFuzzTests/frames chooses
 	@VIGLA_FUZZ_SECONDS=$(FUZZ_SECONDS) nice swift test -c release -Xswiftc -enable-testing --scratch-path .build/fuzzing \
 		--no-parallel --filter '$(or $(FILTER),(HTTP|WebSocket|Message|Rules)FuzzTests)'
+
+hostile: release ## attack the hub under a memory limit (20 minutes); ATTACKS="big-get" chooses, ARGS=--quick is a smoke test
+	@VIGLA_BIN=$(BIN)/vigla Tests/Hostile/run $(ATTACKS) $(ARGS)
 
 clean: ## remove what was built (your ./data stays)
 	rm -rf .build
