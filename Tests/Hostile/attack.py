@@ -112,7 +112,11 @@ def main(name):
     made = load()[name]
     context = Context(made, orders["port"], orders["secret"], orders["seconds"], orders["scale"], orders["log"])
     steps = made.work(context)
-    next(steps)
+    try:
+        next(steps)
+    except (AssertionError, wire.Closed, OSError) as error:
+        print(f"not ready: {type(error).__name__}: {error}", flush=True)
+        return
     print("ready", flush=True)
     sys.stdin.readline()
     started = time.monotonic()

@@ -186,7 +186,6 @@ async def main(port, clients, room, every):
     await asyncio.wait(writers, timeout=30)
     await asyncio.sleep(5)
     lost = [(key, number) for key, number in crowd.missing if number in crowd.clients[int(key[1:])].acknowledged]
-    by_key = {client.key: client for client in crowd.clients}
     unseen = absent = 0
     for client in crowd.clients:
         mates = [other for other in crowd.clients if other.room == client.room]
@@ -194,21 +193,20 @@ async def main(port, clients, room, every):
     for task in sessions:
         task.cancel()
     rooms = {client.room for client in crowd.clients}
-    try:
-        for name in rooms:
-            reader = Client(crowd, -1, 0)
-            reader.room = name
-            task = asyncio.create_task(reader.session())
-            for _ in range(100):
-                await asyncio.sleep(0.05)
-                if reader.seen:
-                    break
-            absent += sum(
-                bool(client.acknowledged) and reader.seen.get(client.key, 0) < max(client.acknowledged)
-                for client in by_key.values() if client.room == name)
-            task.cancel()
-    except OSError:
-        absent = -1
+    for name in rooms:
+        reader = Client(crowd, -1, 0)
+        reader.room = name
+        task = asyncio.create_task(reader.session())
+        for _ in range(200):
+            await asyncio.sleep(0.02)
+            if reader.seen or task.done():
+                break
+        absent += sum(
+            bool(client.acknowledged) and reader.seen.get(client.key, 0) < max(client.acknowledged)
+            for client in crowd.clients if client.room == name)
+        task.cancel()
+        # A hub that is gone has been reported by whoever started it.
+        await asyncio.gather(task, return_exceptions=True)
     print(json.dumps({
         "clients": clients, "acknowledged": sum(len(client.acknowledged) for client in crowd.clients), "lost": len(lost), "examples": lost[:5],
         "unseen_at_end": unseen, "absent_at_end": absent, "out_of_order": crowd.disorder, "disconnected": crowd.disconnects, "refused": crowd.refused,
