@@ -217,6 +217,8 @@ class Sampler(threading.Thread):
         self.look()
 
 
-def raise_descriptor_limit():
+def prepare_process():
+    """Many sockets are allowed, and being asked to end is like Ctrl-C: what was started is ended, and the table printed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
