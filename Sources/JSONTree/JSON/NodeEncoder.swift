@@ -161,7 +161,12 @@ extension Node {
     /// the limit; nothing is written.
     public func isLarger(than limit: Int) -> Bool {
         var left = limit
-        return !withUnsafePointer(to: self) { NodeCursor($0).takesAtMost(&left) }
+        return !isWithin(&left)
+    }
+
+    /// Takes the node's bytes, counted as for `isLarger`, from what is left; false as soon as nothing is.
+    public func isWithin(_ left: inout Int) -> Bool {
+        withUnsafePointer(to: self) { NodeCursor($0).takesAtMost(&left) }
     }
 }
 
@@ -173,7 +178,9 @@ extension NodeCursor {
         case .int(let value): left -= value.magnitude < 10 ? 1 : value.magnitude < 1000 ? 3 : 10
         case .double: left -= 8
         case .text(let text): left -= text.pointee.string.utf8.count + 2
-        case .prioritized: left -= 8
+        case .prioritized:
+            left -= 8
+            if case .prioritized(let leaf) = node.pointee, case .string(let text) = leaf.leaf { left -= text.utf8Count }
         case .object:
             left -= 2
             return allChildren { key, child in

@@ -1,0 +1,77 @@
+extension Node {
+    /// Bytes of the node's export form as JSON text (`JSONWriter.node`), or nil when those are more than `limit`. Nothing is
+    /// written. O(nodes and bytes), up to the limit
+    public func encodedSize(upTo limit: Int) -> Int? {
+        var measure = Measure(left: limit)
+        return withUnsafePointer(to: self) { measure.takes(NodeCursor($0)) } ? limit - measure.left : nil
+    }
+}
+
+private struct Measure {
+    var left: Int
+    /// Numbers are written here for their length; never more than one.
+    private var scratch = JSONWriter(reservingCapacity: 32)
+
+    init(left: Int) { self.left = left }
+
+    /// Takes the bytes of the node from `left`; false as soon as none are left.
+    mutating func takes(_ cursor: NodeCursor) -> Bool {
+        switch cursor.kind {
+        case .null, .int, .double: number(cursor.node.pointee)
+        case .bool(let value): left -= value ? 4 : 5
+        case .text(let text): string(text.pointee)
+        case .prioritized:
+            guard case .prioritized(let leaf) = cursor.node.pointee else { return false }
+            left -= #"{".value":,".priority":}"#.utf8.count
+            scalar(leaf.leaf)
+            scalar(leaf.priority)
+        case .object:
+            guard case .object(let object) = cursor.node.pointee else { return false }
+            // Braces and commas: a comma less than children.
+            left -= 1
+            let isWhole = cursor.allChildren { key, child in
+                string(key.text.pointee)
+                left -= 2
+                return takes(child)
+            }
+            guard isWhole else { return false }
+            if object.priority.exists {
+                left -= #","#.utf8.count + #"".priority":"#.utf8.count
+                scalar(object.priority)
+            }
+        }
+        return left >= 0
+    }
+
+    private mutating func scalar(_ leaf: Node) {
+        switch leaf {
+        case .bool(let value): left -= value ? 4 : 5
+        case .string(let text): string(text)
+        default: number(leaf)
+        }
+    }
+
+    private mutating func number(_ leaf: Node) {
+        scratch.bytes.removeAll(keepingCapacity: true)
+        scratch.node(leaf)
+        left -= scratch.bytes.count
+    }
+
+    /// A quoted string with its escapes.
+    private mutating func string(_ text: Text) {
+        left -= text.utf8Count + 2
+        guard left >= 0 else { return }
+        let escapes = text.withBytes { bytes in
+            var more = 0
+            for byte in bytes {
+                if byte >= 0x20, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") { continue }
+                switch byte {
+                case 0x0A, 0x0D, 0x09, UInt8(ascii: "\""), UInt8(ascii: "\\"): more += 1
+                default: more += 5
+                }
+            }
+            return more
+        }
+        left -= escapes
+    }
+}
