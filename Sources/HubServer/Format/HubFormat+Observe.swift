@@ -30,18 +30,23 @@ extension HubFormat {
         return frames
     }
 
-    func observe(_ change: ViewChange, _ id: Int64, _ kinds: EventKinds) -> [UInt8] {
-        var frames: [UInt8] = []
-        for event in change.events where kinds.contains(event.kind) {
-            let wire: ObserveEvent =
-                switch event.kind {
-                case .added: .added(key: event.key, value: event.value, prev: event.previous)
-                case .removed: .removed(key: event.key, value: event.value)
-                default: .changed(key: event.key, value: event.value, prev: event.previous)
-                }
-            frames += ObservePush(wire, seq: Int64(change.sequence)).frame(sub: id)
+    /// What is shared by all subscriptions: the events of children, and behind them that of the value.
+    func observed(_ change: ViewChange) -> ObserveFrames {
+        var events: [ObserveEvent] = change.events.map { event in
+            switch event.kind {
+            case .added: .added(key: event.key, value: event.value, prev: event.previous)
+            case .removed: .removed(key: event.key, value: event.value)
+            default: .changed(key: event.key, value: event.value, prev: event.previous)
+            }
         }
-        if kinds.contains(.value) { frames += ObservePush(.value(change.new), seq: Int64(change.sequence)).frame(sub: id) }
+        events.append(.value(change.new))
+        return ObserveFrames(events, seq: Int64(change.sequence))
+    }
+
+    func observe(_ change: ViewChange, _ shared: ObserveFrames, _ id: Int64, _ kinds: EventKinds) -> [UInt8] {
+        var frames: [UInt8] = []
+        for (index, event) in change.events.enumerated() where kinds.contains(event.kind) { shared.append(index, sub: id, to: &frames) }
+        if kinds.contains(.value) { shared.append(change.events.count, sub: id, to: &frames) }
         return frames
     }
 

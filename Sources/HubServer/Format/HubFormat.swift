@@ -23,13 +23,17 @@ struct HubFormat: WireFormat {
 
     func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] {
         var push: RealtimePush?
+        var observed: ObserveFrames?
         return { style in
             switch style {
             case .patches(let tag):
                 let known = push ?? realtime(change)
                 push = known
                 return known.frames(tag: tag)
-            case .events(let id, let kinds): return observe(change, id, kinds)
+            case .events(let id, let kinds):
+                let known = observed ?? self.observed(change)
+                observed = known
+                return observe(change, known, id, kinds)
             case .stream(let exports): return stream(change, exports: exports)
             }
         }

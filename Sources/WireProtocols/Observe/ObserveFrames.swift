@@ -1,0 +1,35 @@
+/// The events of one commit at one place, for all who observe it: each is encoded once, when somebody first asks for it.
+///
+/// A subscription's frames are one copy of what is shared, behind its id. Used on one queue at a time.
+public final class ObserveFrames {
+    private let events: [ObserveEvent]
+    private let seq: Int64
+    private var pushes: [ObservePush?]
+    /// Events that have been encoded.
+    public private(set) var encodings = 0
+
+    /// - Parameter seq: number of the commit.
+    public init(_ events: [ObserveEvent], seq: Int64) {
+        self.events = events
+        self.seq = seq
+        pushes = Array(repeating: nil, count: events.count)
+    }
+
+    /// Appends the frame of one event for a subscription.
+    /// - Parameters:
+    ///   - index: of the event.
+    ///   - sub: the subscription's id.
+    public func append(_ index: Int, sub: Int64, to frames: inout [UInt8]) {
+        let push = push(index)
+        frames.append(contentsOf: push.head(sub: sub))
+        frames.append(contentsOf: push.rest)
+    }
+
+    private func push(_ index: Int) -> ObservePush {
+        if let known = pushes[index] { return known }
+        let push = ObservePush(events[index], seq: seq)
+        pushes[index] = push
+        encodings += 1
+        return push
+    }
+}
