@@ -12,14 +12,23 @@ final class EngineHarness: Sendable {
     private let lines = Mutex<[ObjectIdentifier: [String]]>([:])
     private let frames = Mutex<Int>(0)
     private let largest = Mutex<Int>(0)
+    /// What was delivered behind something that is still being encoded, as a lane keeps it.
+    private let held = Mutex<[ObjectIdentifier: [Held]]>([:])
+    private let work: TestWork
 
-    init(rules: RuleSet = .allowAll, root: Node = .null, pending: [PendingSession] = [], log: any CommitLog = NoCommitLog(), lanes: Int = 2, limits: EngineLimits = EngineLimits(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil) {
+    private enum Held {
+        case later(DeferredBytes)
+        case line(String)
+    }
+
+    init(rules: RuleSet = .allowAll, root: Node = .null, pending: [PendingSession] = [], log: any CommitLog = NoCommitLog(), lanes: Int = 2, limits: EngineLimits = EngineLimits(), work: TestWork = TestWork(), budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat = LineFormat(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil) {
         let sink = Sink()
         let time = Time(now)
         self.time = time
+        self.work = work
         database = Database(
-            name: "test", rules: rules, start: (root, 0), pending: pending, log: log, lanes: lanes, limits: limits, format: LineFormat(), refusals: refusals, outlet: { sink.receive($0, $1) },
-            clock: { time.now })
+            name: "test", rules: rules, start: (root, 0), pending: pending, log: log, lanes: lanes, limits: limits, background: work.background, budget: budget, format: format, refusals: refusals,
+            outlet: { sink.receive($0, $1) }, clock: { time.now })
         sink.harness = self
     }
 
@@ -42,33 +51,81 @@ final class EngineHarness: Sendable {
         let bytes = deliveries.reduce(0) { sum, delivery in
             switch delivery {
             case .one(_, let bytes), .many(_, let bytes): sum + bytes.count
-            case .close, .probe, .marked, .reply: sum
+            case .close, .probe, .marked, .reply, .later: sum
             }
         }
         largest.withLock { $0 = max($0, bytes) }
-        lines.withLock { lines in
-            for delivery in deliveries {
-                switch delivery {
-                case .one(let client, let bytes):
+        for delivery in deliveries {
+            switch delivery {
+            case .one(let client, let bytes):
+                precondition(client.lane == lane)
+                add(String(decoding: bytes, as: UTF8.self), client)
+            case .many(let clients, let bytes):
+                frames.withLock { $0 += 1 }
+                for client in clients {
                     precondition(client.lane == lane)
-                    lines[ObjectIdentifier(client), default: []].append(String(decoding: bytes, as: UTF8.self))
-                case .many(let clients, let bytes):
-                    frames.withLock { $0 += 1 }
-                    for client in clients {
-                        precondition(client.lane == lane)
-                        lines[ObjectIdentifier(client), default: []].append(String(decoding: bytes, as: UTF8.self))
-                    }
-                case .close(let client): lines[ObjectIdentifier(client), default: []].append("close")
-                case .probe(let client): lines[ObjectIdentifier(client), default: []].append("probe")
-                case .reply(let client, let reply): lines[ObjectIdentifier(client), default: []].append("\(reply)")
-                case .marked(let client, let bytes): lines[ObjectIdentifier(client), default: []].append("marked \(bytes)")
+                    add(String(decoding: bytes, as: UTF8.self), client)
                 }
+            case .later(let clients, let deferred):
+                frames.withLock { $0 += clients.count > 1 ? 1 : 0 }
+                for client in clients {
+                    precondition(client.lane == lane)
+                    held.withLock { $0[ObjectIdentifier(client), default: []].append(.later(deferred)) }
+                }
+                deferred.whenReady { [weak self] _, _ in for client in clients { self?.pump(client) } }
+            case .close(let client): add("close", client)
+            case .probe(let client): add("probe", client)
+            case .reply(let client, let reply): add("\(reply)", client)
+            case .marked(let client, let bytes): add("marked \(bytes)", client)
             }
         }
     }
 
-    /// Waits until all that was submitted has been handled.
-    func settle() { database.queue.sync {} }
+    private func add(_ line: String, _ client: Client) {
+        let id = ObjectIdentifier(client)
+        held.withLock { held in
+            if held[id]?.isEmpty == false { return held[id, default: []].append(.line(line)) }
+            lines.withLock { $0[id, default: []].append(line) }
+        }
+    }
+
+    /// Moves on what no longer stands behind something that is being encoded.
+    private func pump(_ client: Client) {
+        let id = ObjectIdentifier(client)
+        held.withLock { held in
+            while let first = held[id]?.first {
+                switch first {
+                case .line(let line): lines.withLock { $0[id, default: []].append(line) }
+                case .later(let deferred):
+                    guard let outcome = deferred.outcome else { return }
+                    lines.withLock { lines in
+                        if let reply = outcome.reply { lines[id, default: []].append("\(reply)") }
+                        if outcome.isTooLarge { lines[id, default: []].append("too large") }
+                        if !outcome.bytes.isEmpty { lines[id, default: []].append(String(decoding: outcome.bytes, as: UTF8.self)) }
+                    }
+                }
+                held[id]?.removeFirst()
+            }
+        }
+    }
+
+    /// The client's connection is lost: what waits for it is dropped, as a lane does.
+    func lose(_ client: Client) {
+        client.isGone.store(true, ordering: .relaxed)
+        let dropped = held.withLock { $0.removeValue(forKey: ObjectIdentifier(client)) }
+        _ = dropped
+    }
+
+    /// Waits until all that was submitted has been handled, and what it led to beside the queue.
+    func settle() {
+        var before: Int
+        repeat {
+            before = work.count
+            database.queue.sync {}
+            work.finish()
+            database.queue.sync {}
+        } while work.count != before
+    }
 
     /// What a client has been sent since the last call.
     func take(_ client: Client) -> [String] {

@@ -12,7 +12,7 @@ import Testing
     @Test func answersCachesAndLog_equalTheModel_whateverIsRefused() throws {
         let runs = max(1, (Self.number("VIGLA_MODEL_OPERATIONS") ?? 6_000) / UInt64(Self.stepsPerRun))
         let seeds = Self.number("VIGLA_MODEL_SEED").map { $0...$0 } ?? 1...runs
-        var (refusals, refused) = (0, 0)
+        var (refusals, refused, early) = (0, 0, 0)
         for seed in seeds {
             var script = RefusalScript(seed: seed)
             let world = RefusalWorld()
@@ -24,8 +24,11 @@ import Testing
             }
             refusals += world.refusals
             refused += world.refused
+            early += world.early
         }
-        #expect(refusals > 8 * seeds.count && refused > 20 * seeds.count, "\(refusals), \(refused): the runs meet what they are about")
+        #expect(
+            refusals > 8 * seeds.count && refused > 20 * seeds.count && early > seeds.count,
+            "\(refusals), \(refused), \(early): the runs meet what they are about")
     }
 }
 

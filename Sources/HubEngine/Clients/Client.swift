@@ -26,6 +26,8 @@ open class Client: @unchecked Sendable {
     var lag: Lag?
     /// Set while a request of the client is prepared off the queue.
     var parked: Parked?
+    /// Number of the last batch that said something to this client alone.
+    var lastSent = -1
     /// Bytes sent to this client alone since its lane last said that everything had left.
     var unprobedBytes = 0
     /// Set on the net loop as soon as the connection is lost, and before a session that lags is ended: nobody waits for

@@ -4,6 +4,7 @@ import JSONTree
 ///
 /// ```
 /// flowing ── answers beyond the window ───► probing ─────────────┐
+///    │    ── something large is sent ───► probing, or suspended ─┤
 ///    ▲    ── its lane: too much waits ──► suspended              │ its lane: everything has left
 ///    └── caught up: each stale observer in one message ◄─────────┘
 /// ```
@@ -13,6 +14,8 @@ import JSONTree
 final class Lag {
     /// Requests in the order of arrival.
     var held: [Database.Item] = []
+    /// Whether something large was sent that the client has not taken.
+    var isTakingLarge = false
     /// Whether the client's value observers are told nothing, rather than only its requests held.
     var isSuspended = false
     /// The suspended observers that have missed something.
@@ -37,13 +40,26 @@ enum Staleness {
     /// Too much to remember, or its whole place.
     case whole
 
+    /// Written places, none of them below another; more than `limit` of them are everything, and are not looked at.
+    static func of(_ patches: [(path: Path, value: Node)], limit: Int) -> Staleness {
+        patches.count > limit ? .whole : .at(Set(patches.lazy.map(\.path)))
+    }
+
+    /// O(limit · depth²)
     func joined(with other: Staleness, limit: Int) -> Staleness {
-        guard case .at(var places) = self, case .at(let more) = other else { return .whole }
-        for path in more where !places.contains(where: { $0.contains(path) }) {
-            places = places.filter { !path.contains($0) }
-            places.insert(path)
-        }
-        return places.count > limit ? .whole : .at(places)
+        guard case .at(let places) = self, case .at(let more) = other, more.count <= limit else { return .whole }
+        let all = places.union(more)
+        let outermost = all.filter { !$0.isBelow(oneOf: all) }
+        return outermost.count > limit ? .whole : .at(outermost)
+    }
+}
+
+extension Path {
+    /// Whether another of the places contains this one.
+    fileprivate func isBelow(oneOf places: Set<Path>) -> Bool {
+        var above = self
+        while above.keys.popLast() != nil { if places.contains(above) { return true } }
+        return false
     }
 }
 

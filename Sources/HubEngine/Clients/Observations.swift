@@ -24,6 +24,17 @@ struct Observations: Sequence {
         return true
     }
 
+    /// Whether there are at most `count`, and all fulfil a condition. O(count)
+    func areFew(_ count: Int, and isFulfilled: (Observation) -> Bool) -> Bool {
+        guard byPath.count <= count else { return false }
+        var left = count
+        for observation in byPath.values.lazy.joined() {
+            left -= 1
+            if left < 0 || !isFulfilled(observation) { return false }
+        }
+        return true
+    }
+
     /// The observers of a place in a style; realtime clients tell queries of one place apart by their tag.
     func at(_ path: Path, style: ObserverStyle) -> [Observation] { byPath[path]?.filter { $0.style == style } ?? [] }
 

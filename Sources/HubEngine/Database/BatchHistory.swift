@@ -9,6 +9,10 @@ struct BatchHistory {
 
     enum Step {
         case request(Database.Item)
+        /// The same for one whose answer has left already, as it was true whatever becomes of the batch.
+        case settled(Database.Item)
+        /// An observer's first content turned out to be too large.
+        case tooLarge(Client, Observation)
         /// A client that reads slowly was told what it had missed.
         case catchUp(Client, [Observation: Staleness])
         /// What an ended session had left was written, other than by a request.

@@ -13,6 +13,7 @@ extension Core {
         }
         // A write at depth reads the same for every whole view above it, so its frame is shared among those too.
         var shared: [UInt8]?
+        var sharedLater: DeferredBytes?
         for place in touched {
             let commit = PlaceChange(place, paths, old: old.node(at: place.path), new: root.node(at: place.path), root: root)
             if place.isOverwritten {
@@ -23,9 +24,18 @@ extension Core {
             for view in place.views.values {
                 guard let change = view.query == nil ? whole(view, commit) : windowed(view, place, commit) else { continue }
                 if !view.suspended.isEmpty { conflate(view, patches: commit.isOverwritten ? [] : change.patches) }
+                view.lastChange = output.number ?? 0
                 let frames = format.change(change)
+                var size = ChangeSize(change, bound: limits.inlineBytes)
+                var large: LargeChange?
                 for (style, audience) in view.audiences {
-                    if view.query == nil, paths.count == 1, !place.isOverwritten, style == .patches(tag: nil) {
+                    let isShared = view.query == nil && paths.count == 1 && !place.isOverwritten && style == .patches(tag: nil)
+                    if size.isLarge(for: style) {
+                        let encoding = large ?? LargeChange(change, format, limit: limits.readBytes)
+                        large = encoding
+                        let event = tellLater(encoding, view, style, audience, shared: isShared ? sharedLater : nil)
+                        if isShared { sharedLater = event }
+                    } else if isShared {
                         let frame = shared ?? frames(style)
                         shared = frame
                         output.send(frame, to: audience)
@@ -65,7 +75,7 @@ extension Core {
     }
 
     private func whole(_ view: View, _ commit: PlaceChange) -> ViewChange? {
-        let events = view.wantsEvents ? ChildEvent.events(from: commit.old, to: commit.new, keys: commit.isOverwritten ? nil : commit.children.map(\.key)) : []
+        let events = view.wantsChildren ? ChildEvent.events(from: commit.old, to: commit.new, keys: commit.isOverwritten ? nil : commit.children.map(\.key)) : []
         return ViewChange(path: view.path, sequence: sequence, new: commit.new, patches: commit.patches, events: events)
     }
 
@@ -91,7 +101,9 @@ extension Core {
         for key in difference.entered { patches.append((view.path.appending(key), commit.new.child(key))) }
         if !difference.stayed.isEmpty {
             let depth = view.path.depth
-            for patch in commit.patches where difference.stayed.contains(patch.path.keys[depth]) { patches.append(patch) }
+            let stayed = difference.stayed.count > 8 ? Set(difference.stayed) : nil
+            func hasStayed(_ key: Key) -> Bool { stayed?.contains(key) ?? difference.stayed.contains(key) }
+            for patch in commit.patches where hasStayed(patch.path.keys[depth]) { patches.append(patch) }
         }
         if patches.isEmpty { return nil }
         return ViewChange(path: view.path, sequence: sequence, new: .null, patches: patches, events: [])

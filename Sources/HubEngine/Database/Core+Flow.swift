@@ -25,7 +25,8 @@ extension Core {
     func probeIfNeeded(_ client: Client) {
         guard client.unprobedBytes > limits.answerBytes, client.lag == nil, !client.hasEnded, !client.isGone.load(ordering: .relaxed) else { return }
         client.lag = Lag()
-        output.probe(client)
+        // Behind its answers: those may have left before the batch.
+        client.lastSent < firstWaiting ? early.probe(client) : output.probe(client)
     }
 
     /// The client's lane has too much waiting for it.
@@ -44,9 +45,9 @@ extension Core {
     /// A commit changed a view: notes it for the observers that are not told now.
     /// - Parameter patches: the places below the view's that were written; empty when all of it may differ.
     func conflate(_ view: View, patches: [(path: Path, value: Node)]) {
+        let parts = view.query == nil && !patches.isEmpty ? Staleness.of(patches, limit: limits.stalePlaces) : .whole
         for (style, audience) in view.suspended {
-            let canPatch = view.query == nil && !patches.isEmpty && style.tellsOfParts
-            let missed = canPatch ? Staleness.at(Set(patches.map(\.path))) : .whole
+            let missed = style.tellsOfParts ? parts : .whole
             for client in audience.lanes.joined() {
                 client.lag?.mark(Observation(path: view.path, query: view.query, style: style), missed, limit: limits.stalePlaces)
                 counters.conflated += 1
@@ -87,7 +88,13 @@ extension Core {
                 continue
             }
             guard let place = observers.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { continue }
-            output.send(format.change(present(view, place, missed))(observation.style), to: client)
+            let change = present(view, place, missed)
+            var size = ChangeSize(change, bound: limits.inlineBytes)
+            if size.isLarge(for: observation.style) {
+                tellLater(LargeChange(change, format, limit: limits.readBytes), observation.style, to: client)
+            } else {
+                output.send(format.change(change)(observation.style), to: client)
+            }
         }
     }
 

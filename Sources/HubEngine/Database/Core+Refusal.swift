@@ -32,7 +32,7 @@ extension Core {
         for change in givenUp.reversed().lazy.flatMap({ $0.history.changes.reversed() }) { takeBack(change) }
         // What was noted while taking back is nobody's step.
         history = BatchHistory()
-        for batch in givenUp { batch.output.uncount() }
+        for batch in givenUp { batch.output.giveUp() }
         // Before anybody is told anything: the rules may have changed since.
         recheckAllObservers()
         for batch in givenUp {
@@ -52,6 +52,8 @@ extension Core {
     private func repeatStep(_ step: BatchHistory.Step) {
         switch step {
         case .request(let item): if !item.client.hasEnded { carryOut(item) }
+        case .settled(let item): carryOutAgain(item)
+        case .tooLarge(let client, let observation): remove(observation, of: client)
         case .catchUp(let client, let stale): if !client.hasEnded { tell(client, stale) }
         case .fire(let left): fire(left)
         case .retell(let id): untold.insert(id)

@@ -13,9 +13,11 @@ extension Core {
         case .congested: suspend(item.client)
         case .drained: catchUp(item.client)
         default:
+            departure = .open
             carryOut(item)
             // One that is parked is noted when it is done.
-            if item.client.parked == nil { note(.request(item)) }
+            if item.client.parked == nil { noteDone(item) }
+            departure = .withBatch
         }
     }
 
@@ -68,19 +70,22 @@ extension Core {
             end(client)
             output.close(client)
         case .answer(let bytes):
-            output.send(bytes, to: client)
+            send(bytes, item)
         case .mark(let bytes): output.mark(client, bytes)
         case .congested, .drained: break
         }
     }
 
     private func answer(_ reply: Reply, _ item: Database.Item) {
-        if item.client.dialect == .rest { return output.reply(reply, to: item.client) }
+        let leaves = leavesEarly(reply, item)
+        if departure == .muted { return }
+        if item.client.dialect == .rest { return leaves ? early.reply(reply, to: item.client) : output.reply(reply, to: item.client) }
+        if case .value(let node) = reply, isLarge(node) { return answerLater(node, item, leavesEarly: leaves) }
         var bytes = format.reply(reply, to: item.token, dialect: item.client.dialect)
         if case .value = reply, bytes.count > limits.readBytes {
             bytes = format.reply(.failed(.readTooBig), to: item.token, dialect: item.client.dialect)
         }
-        output.send(bytes, to: item.client)
+        leaves ? early.send(bytes, to: item.client) : output.send(bytes, to: item.client)
     }
 
     func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
@@ -90,7 +95,9 @@ extension Core {
     }
 
     /// The same for a decision that refuses nothing.
-    func mayRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
+    func mayRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool { mayRead(path, query, client, in: root) }
+
+    func mayRead(_ path: Path, _ query: TreeQuery?, _ client: Client, in root: Node) -> Bool {
         client.identity.isAdmin
             || rules.allowsRead(path, root: root, auth: client.identity.auth, now: clock(), query: query.map(QueryVariables.init) ?? .none)
     }
@@ -173,6 +180,7 @@ extension Core {
             node = TreeQuery.value(of: window.selection(over: place.children(of: node, by: window.query.orderedBy)), in: node)
         }
         let reply = Reply.observing(sequence: sequence, lacksIndex: unindexed)
+        if isLarge(node) { return beginLater(observation, node, hash, reply, item) }
         let first = mustSend(node, hash, style) ? format.initial(node, at: path, style: style, sequence: sequence) : []
         guard first.count <= limits.readBytes else {
             remove(observation, of: client)

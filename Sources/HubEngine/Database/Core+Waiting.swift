@@ -18,12 +18,14 @@ struct WaitingBatch {
 extension Core {
     /// Ends the batch that runs: its commits go to the log, its output waits for that.
     func finishBatch() {
+        releaseEarly()
         let (batch, written, done, bytes) = (output, commits, history, batchBytes)
-        output = OutputBuffer(lanes: laneCount)
+        output = OutputBuffer(lanes: laneCount, number: firstWaiting + waiting.count + 1)
         (commits, history, batchBytes) = ([], BatchHistory(), 0)
         if written.isEmpty || log.isImmediate {
             if !written.isEmpty { log.append(written) { _ in } }
             if waiting.isEmpty {
+                firstWaiting += 1
                 finished(bytes)
                 batch.release(to: outlet, from: lane)
             } else {

@@ -31,6 +31,12 @@ final class Core: @unchecked Sendable {
 
     /// Output and commits of the batch that runs, and what it did.
     var output: OutputBuffer
+    /// What the batch that runs has to say that waits for nothing.
+    var early: OutputBuffer
+    /// Whether the answer of the request that is carried out may leave before its batch, or has.
+    var departure = Departure.withBatch
+    /// Encodes what is large.
+    let encodings: EncodingLine
     var commits: [Commit] = []
     var history = BatchHistory()
     /// Whether what is done is noted: nothing is ever taken back that became durable at once.
@@ -73,7 +79,9 @@ final class Core: @unchecked Sendable {
         self.refusals = refusals
         self.outlet = outlet
         self.clock = clock
-        output = OutputBuffer(lanes: lanes)
+        output = OutputBuffer(lanes: lanes, number: 0)
+        early = OutputBuffer(lanes: lanes)
+        encodings = EncodingLine(background, budget, heavier: EncodingLine(background, budget))
     }
 
     /// Above this a batch ends early: a few bytes of requests can ask for gigabytes, and until the output leaves no limit of
@@ -94,7 +102,7 @@ final class Core: @unchecked Sendable {
     }
 
     func finishLargeBatch() {
-        if output.bytes > Self.outputBytesOfBatch { finishBatch() }
+        if output.bytes + early.bytes > Self.outputBytesOfBatch { finishBatch() }
     }
 
     func replace(_ rules: RuleSet) {

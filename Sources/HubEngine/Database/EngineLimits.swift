@@ -1,8 +1,11 @@
 /// What one client may ask of a database. Over a limit the request is refused and nothing else is lost.
 public struct EngineLimits: Sendable {
-    /// Bytes of one answer or first content, as sent; more is answered with `too_big`. Default 48 MiB: below what may wait for
-    /// a slow reader.
+    /// Bytes of one answer or first content; more is answered with `too_big`. A client that would have to be told more at once
+    /// is disconnected. Default 48 MiB: below what may wait for a slow reader.
     public var readBytes = 48 << 20
+    /// Bytes of a value up to which it is encoded on the database queue, escapes not counted; larger ones are encoded beside it.
+    /// Default 64 KiB.
+    public var inlineBytes = 64 << 10
     /// Writes that one client may have waiting for its disconnect. Default 1,000.
     public var pendingWrites = 1_000
     /// Bytes of answers that may be on their way to one client before its next request is carried out. Default 1 MiB.

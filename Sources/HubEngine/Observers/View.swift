@@ -10,6 +10,8 @@ final class View {
     let query: TreeQuery?
     /// The children that the query shows; nil for a view of the whole place.
     var window: QueryWindow?
+    /// Number of the last batch in which its observers were told something.
+    var lastChange = -1
     private let laneCount: Int
     private(set) var audiences: [ObserverStyle: Audience] = [:]
     /// Observers of clients that read too slowly: they are told nothing until they are caught up with.
@@ -26,9 +28,9 @@ final class View {
 
     var clients: [Client] { (Array(audiences.values) + suspended.values).flatMap { $0.lanes.joined() } }
 
-    /// Whether any observer asks for named events, which need the children compared.
-    var wantsEvents: Bool {
-        audiences.keys.contains { if case .events = $0 { true } else { false } }
+    /// Whether any observer asks for events of children, which need to be compared for them.
+    var wantsChildren: Bool {
+        audiences.keys.contains { if case .events(_, let kinds) = $0 { !kinds.isDisjoint(with: .children) } else { false } }
     }
 
     func add(_ client: Client, style: ObserverStyle) {

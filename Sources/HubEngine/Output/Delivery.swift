@@ -1,8 +1,12 @@
+import Synchronization
+
 /// Bytes on their way to clients of one net loop ("lane").
 public enum Delivery: Sendable {
     case one(Client, [UInt8])
     /// The same bytes for many clients.
     case many([Client], [UInt8])
+    /// The same for something large that is still being encoded: what follows for these clients stands behind it.
+    case later([Client], DeferredBytes)
     /// The client's session is over: taken over by a newer connection, or its credential has run out. Close it behind what
     /// was sent before.
     case close(Client)
@@ -20,16 +24,40 @@ public typealias Outlet = @Sendable (_ lane: Int, _ deliveries: [Delivery]) -> V
 /// What one batch of requests has to say, in order, by lane.
 struct OutputBuffer {
     private(set) var lanes: [[Delivery]]
-    /// What is held; bytes for many clients count once.
+    /// What is held; bytes for many clients count once, and what is not encoded yet as the least it can have.
     private(set) var bytes = 0
+    /// Number of the batch, for what is noted of its receivers; nil notes nothing.
+    let number: Int?
 
-    init(lanes: Int) { self.lanes = Array(repeating: [], count: lanes) }
+    init(lanes: Int, number: Int? = nil) {
+        self.lanes = Array(repeating: [], count: lanes)
+        self.number = number
+    }
+
+    var isEmpty: Bool { lanes.allSatisfy(\.isEmpty) }
 
     mutating func send(_ bytes: [UInt8], to client: Client) {
         guard !bytes.isEmpty, !client.hasEnded else { return }
         lanes[client.lane].append(.one(client, bytes))
         client.unprobedBytes += bytes.count
         self.bytes += bytes.count
+        noteSent(client)
+    }
+
+    mutating func send(_ deferred: DeferredBytes, to client: Client) {
+        guard !client.hasEnded else { return }
+        send(deferred, to: [client], lane: client.lane)
+        noteSent(client)
+    }
+
+    /// - Parameter clients: of the lane; not empty.
+    mutating func send(_ deferred: DeferredBytes, to clients: [Client], lane: Int) {
+        lanes[lane].append(.later(clients, deferred))
+        bytes += deferred.leastBytes
+    }
+
+    private func noteSent(_ client: Client) {
+        if let number { client.lastSent = number }
     }
 
     mutating func send(_ bytes: [UInt8], to audience: Audience) {
@@ -43,15 +71,25 @@ struct OutputBuffer {
     mutating func reply(_ reply: Reply, to client: Client) {
         guard !client.hasEnded else { return }
         lanes[client.lane].append(.reply(client, reply))
+        noteSent(client)
     }
 
     mutating func probe(_ client: Client) { lanes[client.lane].append(.probe(client)) }
     mutating func mark(_ client: Client, _ bytes: Int) { lanes[client.lane].append(.marked(client, bytes: bytes)) }
-    mutating func close(_ client: Client) { lanes[client.lane].append(.close(client)) }
+    mutating func close(_ client: Client) {
+        lanes[client.lane].append(.close(client))
+        noteSent(client)
+    }
 
-    /// Of a buffer that is given up: its bytes do not count as sent.
-    func uncount() {
-        for case .one(let client, let bytes) in lanes.joined() { client.unprobedBytes = max(0, client.unprobedBytes - bytes.count) }
+    /// Of a buffer that is given up: its bytes do not count as sent, and what is not encoded yet never will be.
+    func giveUp() {
+        for delivery in lanes.joined() {
+            switch delivery {
+            case .one(let client, let bytes): client.unprobedBytes = max(0, client.unprobedBytes - bytes.count)
+            case .later(_, let deferred): deferred.isAbandoned.store(true, ordering: .relaxed)
+            default: break
+            }
+        }
     }
 
     /// Moves the probes of a buffer that is given up: their clients are held back until they are answered.

@@ -54,18 +54,31 @@ final class Lane: @unchecked Sendable {
 
     /// Sends a batch's output, in order. Callable from any thread.
     func deliver(_ deliveries: [Delivery]) {
-        loop.execute { [loop] in
+        loop.execute { [self] in
             for delivery in deliveries {
                 switch delivery {
-                case .one(let client, let bytes): session(client).carrier.send(bytes)
+                case .one(let client, let bytes): session(client).send(bytes)
                 case .many(let clients, let bytes):
                     let frame = loop.stage(bytes)
-                    for client in clients { session(client).carrier.send(frame, bytes) }
+                    for client in clients { session(client).send(frame, bytes) }
+                case .later(let clients, let deferred): deliver(deferred, to: clients)
                 case .reply(let client, let reply): client.replied(reply)
-                case .close(let client): client.dialect == .rest ? client.dismissed() : session(client).carrier.dismiss()
+                case .close(let client):
+                    if let session = client as? Session { session.finish() } else { client.dismissed() }
                 case .probe(let client): session(client).probe()
                 case .marked(let client, let bytes): session(client).marked(bytes)
                 }
+            }
+        }
+    }
+
+    /// Keeps the place of what is being encoded, and sends it as soon as that is done: its bytes are copied once for the loop.
+    private func deliver(_ deferred: DeferredBytes, to clients: [Client]) {
+        for client in clients { session(client).hold(deferred) }
+        deferred.whenReady { [loop] deferred, outcome in
+            loop.execute { [loop] in
+                let frame = outcome.bytes.isEmpty ? nil : loop.stage(outcome.bytes)
+                for client in clients { session(client).isReady(deferred, outcome, frame) }
             }
         }
     }

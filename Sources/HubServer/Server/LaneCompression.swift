@@ -21,7 +21,7 @@ struct LaneCompression {
 
     /// Whole frames for one session.
     mutating func compressed(_ frames: [UInt8], _ direction: DeflateAgreement.Direction) -> [UInt8] {
-        guard frames.count >= settings.thresholdBytes else { return frames }
+        guard isWorthIt(frames) else { return frames }
         wasUsed = true
         return encoders[direction.windowBits, default: WebSocketEncoder(direction, settings: settings)].compressed(frames) ?? frames
     }
@@ -30,7 +30,7 @@ struct LaneCompression {
     mutating func compressed(
         _ staged: StagedFrame, _ frames: [UInt8], _ direction: DeflateAgreement.Direction, _ loop: EventLoop
     ) -> StagedFrame {
-        guard frames.count >= settings.thresholdBytes else { return staged }
+        guard isWorthIt(frames) else { return staged }
         if source != staged {
             source = staged
             results.removeAll(keepingCapacity: true)
@@ -41,6 +41,8 @@ struct LaneCompression {
         results[direction.windowBits] = result
         return result
     }
+
+    private func isWorthIt(_ frames: [UInt8]) -> Bool { frames.count >= settings.thresholdBytes && frames.count <= settings.mostBytes }
 
     /// Once a second: compressors that nobody needed since the last time are given back.
     mutating func tick() {

@@ -40,6 +40,11 @@ extension Session {
 
     /// Requests are done.
     final func marked(_ bytes: Int) {
+        if let outgoing { return outgoing.add(.marked(bytes)) }
+        isDone(bytes)
+    }
+
+    final func isDone(_ bytes: Int) {
         intake.bytes -= bytes
         guard intake.isHolding, intake.bytes - intake.unmarked <= server.settings.limits.requestBytes / 2 else { return }
         intake.isHolding = false
@@ -54,13 +59,14 @@ extension Session {
 
     /// The peer has everything that it was sent.
     final func drained() {
-        guard owesDrain else { return }
+        guard owesDrain, outgoing == nil else { return }
         owesDrain = false
         database.submit(.drained, from: self)
     }
 
     /// The database asks for `drained`.
     final func probe() {
+        if let outgoing { return outgoing.add(.probe) }
         owesDrain = true
         carrier.reportDrain()
     }

@@ -18,6 +18,8 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     final var intake = Intake()
     /// The database waits to hear that the peer has taken everything.
     final var owesDrain = false
+    /// What waits behind something large that is still being encoded; nil while nothing does.
+    final var outgoing: Outgoing?
 
     /// Requests that came behind a credential that is being checked; nil while none is.
     private var waiting: [() -> Void]?
@@ -41,6 +43,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     final func ended() {
         server.sessions.add(dialect, -1)
         isGone.store(true, ordering: .relaxed)
+        outgoing = nil
         expire(at: nil)
         hold(nil)
         if isWaiting { waiting?.append { [self] in database.submit(.end, from: self) } } else { database.submit(.end, from: self) }

@@ -320,7 +320,7 @@ final class EventSink: Sendable {
                 case .one(let client, let bytes): if let event = event(bytes, state) { state.delivered.append((client, event)) }
                 case .many(let clients, let bytes):
                     if let event = event(bytes, state) { for client in clients { state.delivered.append((client, event)) } }
-                case .close, .probe, .marked, .reply: break
+                case .close, .probe, .marked, .reply, .later: break
                 }
             }
         }

@@ -11,7 +11,8 @@ import Testing
 ///     submitted ─► in flight ── the log took it ────► judged as usual
 ///                     └──────── the log refused ──► judged as refusing, with all that follow
 ///
-/// Whatever has been judged must have been said, and nothing else: answers in their order, and caches that equal the model's.
+/// Whatever has been judged must have been said: answers in their order, and caches that equal the model's. Nothing else may be said,
+/// but answers that do not wait for the log: those must be true of what is durable when they come, and pass nothing of their client.
 final class RefusalWorld {
     /// A client that applies what it is told, as an SDK does.
     final class Simulated {
@@ -31,6 +32,8 @@ final class RefusalWorld {
         /// By the number of the request: what its answer does to the caches.
         var asked: [Int64: (path: Path, isEnd: Bool)] = [:]
         var expected: [(line: String, isRead: Bool)] = []
+        /// Numbers of requests that were answered before they were judged.
+        var answered: Set<Int64> = []
         /// What it read before it was lost needs no answer.
         var mustHear: [(line: String, isRead: Bool)] { client.isGone.load(ordering: .relaxed) ? expected.filter { !$0.isRead } : expected }
         /// Whether its lane has said that it reads slowly, and whether the model knows.
@@ -96,6 +99,7 @@ final class RefusalWorld {
     private(set) var trace: [String] = []
     private(set) var refusals = 0
     private(set) var refused = 0
+    private(set) var early = 0
 
     init() { hub = EngineHarness(rules: Self.rules ?? .denyAll, log: log, limits: .patient) }
 
@@ -188,7 +192,7 @@ final class RefusalWorld {
         let one = item.one
         if one.hasEnded { return }
         let isRead = switch item.request { case .get, .observe: true; default: false }
-        func answer(_ line: String) { one.expected.append((line, isRead)) }
+        func answer(_ line: String) { if one.answered.remove(item.token) == nil { one.expected.append((line, isRead)) } }
         func answer(_ code: Failure.Code?) {
             if code == .unavailable { refused += 1 }
             answer(code.map { "error \(item.token) \($0.rawValue)" } ?? "ok \(item.token)")
@@ -235,13 +239,44 @@ final class RefusalWorld {
         }
     }
 
-    private func mayRead(_ path: Path, _ one: Simulated) -> Bool {
-        if one.identity.isAdmin { return true }
+    private func mayRead(_ path: Path, _ one: Simulated) -> Bool { mayRead(path, one.identity) }
+
+    private func mayRead(_ path: Path, _ identity: Identity) -> Bool {
+        if identity.isAdmin { return true }
         switch path.keys.first?.string {
         case "open", "a", "l": return true
-        case "s": return model.node(at: "open").leaf == 1 || one.identity.auth.child("uid") == "m"
+        case "s": return model.node(at: "open").leaf == 1 || identity.auth.child("uid") == "m"
         default: return false
         }
+    }
+
+    /// An answer that came before the log has spoken about all that was asked before it.
+    private func receiveEarly(_ line: String, _ one: Simulated) throws -> Bool {
+        guard one.expected.isEmpty, let token = line.split(separator: " ").dropFirst().first.flatMap({ Int64($0) }) else { return false }
+        var identity = one.identity
+        for item in inFlight.lazy.flatMap(\.items) where item.one === one && !one.answered.contains(item.token) {
+            switch item.request {
+            case .begin, .congested, .drained: continue
+            default: break
+            }
+            // The first that has no answer yet: it passes nothing of its client.
+            guard item.token == token else { return false }
+            for case let earlier in inFlight.lazy.flatMap(\.items) where earlier.one === one && earlier.token < token {
+                if case .identify(let told) = earlier.request { identity = told }
+            }
+            let truth: String
+            switch item.request {
+            case .get(let path, _):
+                truth = mayRead(path, identity) ? "value \(token) \(model.node(at: path).json)" : "error \(token) permission_denied"
+            case .identify(let told): truth = "identified \(token) \(told.auth.json)"
+            default: return false
+            }
+            try check(line == truth, "\(one.session) is told \(line) early, and durable is \(truth)")
+            one.answered.insert(token)
+            early += 1
+            return true
+        }
+        return false
     }
 
     private func speaksAgainst(_ writes: [TreeWrite], _ identity: Identity) -> Failure.Code? {
@@ -322,6 +357,7 @@ final class RefusalWorld {
         case "probe": break
         default:
             if one.expected.first?.line != line { one.expected = one.mustHear }
+            if try receiveEarly(line, one) { break }
             try check(one.expected.first?.line == line, "\(one.session) is told \(line), not \(one.expected.first?.line ?? "nothing")")
             one.expected.removeFirst()
             guard words.count > 1, let token = Int64(words[1]), let (path, isEnd) = one.asked.removeValue(forKey: token) else { break }

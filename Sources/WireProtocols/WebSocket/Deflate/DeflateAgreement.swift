@@ -29,6 +29,9 @@ public struct DeflateAgreement: Sendable, Hashable {
 public struct DeflateSettings: Sendable, Hashable {
     /// Messages with fewer bytes of payload are sent as they are: compressing them alone gains little. Default 256.
     public var thresholdBytes = 256
+    /// Messages with more bytes are sent as they are: compressing one takes the net loop so long that others would wait. Default
+    /// 256 KiB.
+    public var mostBytes = 256 << 10
     /// The largest window that is used for sending, and asked for from the peer: 2 to this power of bytes, 9...15.
     /// Default 15. Receiving takes 42 KiB for any.
     public var windowBits = 15

@@ -1,0 +1,74 @@
+import Synchronization
+
+/// What a client is told as soon as it is written down: something large, which is encoded off the database queue.
+///
+/// Its place in the order of deliveries is fixed; what follows for the same client waits behind it. Dropped without having been
+/// encoded when nobody holds it any more, because its clients are gone or its batch was given up.
+public final class DeferredBytes: Sendable {
+    /// What has become of it.
+    public struct Outcome: Sendable {
+        /// Comes before the bytes, for clients of the dialect `rest`.
+        public var reply: Reply?
+        /// Whole frames; empty when nothing is to be said after all.
+        public var bytes: [UInt8]
+        /// The news is larger than may be sent at once: the client cannot be kept up to date.
+        public var isTooLarge = false
+
+        init(_ bytes: [UInt8] = [], reply: Reply? = nil) {
+            self.bytes = bytes
+            self.reply = reply
+        }
+
+        static let tooLarge: Outcome = {
+            var outcome = Outcome()
+            outcome.isTooLarge = true
+            return outcome
+        }()
+    }
+
+    /// Bytes that it will have at least, or nearly so.
+    public let leastBytes: Int
+
+    private struct State {
+        var outcome: Outcome?
+        var waiters: [@Sendable (DeferredBytes, Outcome) -> Void] = []
+        /// Bytes of the budget that it holds, and whose.
+        var held = 0
+        var holder: EncodingLine?
+    }
+    private let state = Mutex(State())
+    /// Set on the database queue when its batch is given up.
+    let isAbandoned = Atomic<Bool>(false)
+
+    init(_ leastBytes: Int) { self.leastBytes = leastBytes }
+
+    deinit {
+        let (held, holder) = state.withLock { ($0.held, $0.holder) }
+        if held > 0 { holder?.giveBack(held) }
+    }
+
+    /// Nil until it has been encoded. From any thread.
+    public var outcome: Outcome? { state.withLock { $0.outcome } }
+
+    /// Calls back once: at once if it is encoded, else from the thread that does it. From any thread.
+    public func whenReady(_ body: @escaping @Sendable (DeferredBytes, Outcome) -> Void) {
+        let ready = state.withLock { state in
+            if state.outcome == nil { state.waiters.append(body) }
+            return state.outcome
+        }
+        if let ready { body(self, ready) }
+    }
+
+    /// - Parameters:
+    ///   - held: bytes of the budget that it gives back at its end.
+    ///   - holder: to whom.
+    func fill(_ outcome: Outcome, holding held: Int = 0, of holder: EncodingLine? = nil) {
+        let waiters = state.withLock { state in
+            defer { state.waiters = [] }
+            state.outcome = outcome
+            (state.held, state.holder) = (held, holder)
+            return state.waiters
+        }
+        for body in waiters { body(self, outcome) }
+    }
+}

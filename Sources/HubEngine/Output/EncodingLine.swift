@@ -1,0 +1,172 @@
+import Dispatch
+import Synchronization
+
+/// Encodes what is large, one after the other, off the database queue.
+///
+/// ```
+/// add ─► jobs, oldest first ─► measure, hash ─► room in the budget? ─► encode ─► fill ─► the next job
+///                                                  └ no: waits, and all behind it
+/// ```
+/// A client has at most one large answer here, so that jobs of different clients take turns in the order of arrival. One at a
+/// time: what is done first is also let go first, so that nobody waits for room that somebody behind him holds.
+///
+/// Values of more than a megabyte are passed on to a line of their own, so that many of them delay those below by nothing but a
+/// look. What is done in one line may stand behind something in the other, so neither takes more than half of the budget.
+final class EncodingLine: Sendable {
+    /// What a job is after a look at what it has to encode.
+    enum Preparation {
+        case done(DeferredBytes.Outcome)
+        /// - Parameter reserving: bytes that are needed while it is made.
+        case make(reserving: Int, () -> DeferredBytes.Outcome?)
+        /// The database queue will fill it.
+        case elsewhere
+    }
+
+    private struct Job: Sendable {
+        weak var target: DeferredBytes?
+        let isHeavy: @Sendable (_ bound: Int) -> Bool
+        let prepare: @Sendable (DeferredBytes) -> Preparation
+    }
+
+    /// A job that waits for room. Used by one thread at a time: whoever has taken it out.
+    private struct Blocked: @unchecked Sendable {
+        weak var target: DeferredBytes?
+        let bytes: Int
+        let make: () -> DeferredBytes.Outcome?
+    }
+
+    private struct State {
+        var jobs: [Job?] = []
+        /// Jobs at the front that have been taken; nothing is left of them.
+        var taken = 0
+        var isRunning = false
+        var blocked: Blocked?
+        /// Bytes of the budget that what it makes or has made takes.
+        var held = 0
+    }
+
+    private let state = Mutex(State())
+    private let background: BackgroundWork
+    private let budget: MemoryBudget
+    /// Where heavy jobs go; nil for the line that does them.
+    private let heavier: EncodingLine?
+    /// ms until the next try when others hold the room.
+    private static let retryMs = 10
+    /// Bytes above which a value is heavy.
+    private static let heavyBytes = 1 << 20
+
+    init(_ background: BackgroundWork, _ budget: MemoryBudget, heavier: EncodingLine? = nil) {
+        self.background = background
+        self.budget = budget
+        self.heavier = heavier
+    }
+
+    /// - Parameters:
+    ///   - isHeavy: whether there are more bytes than the bound. O(bound), on any thread.
+    ///   - prepare: on any thread.
+    func add(
+        _ target: DeferredBytes, isHeavy: @escaping @Sendable (_ bound: Int) -> Bool,
+        _ prepare: @escaping @Sendable (DeferredBytes) -> Preparation
+    ) {
+        add(Job(target: target, isHeavy: isHeavy, prepare: prepare))
+    }
+
+    private func add(_ job: Job) {
+        let mustStart = state.withLock { state in
+            state.jobs.append(job)
+            defer { state.isRunning = true }
+            return !state.isRunning
+        }
+        if mustStart { goOn() }
+    }
+
+    private func goOn() { background.run { [self] in step() } }
+
+    private func step() {
+        guard let (target, job) = next() else { return }
+        if let heavier, job.isHeavy(Self.heavyBytes) {
+            heavier.add(job)
+            return goOn()
+        }
+        switch job.prepare(target) {
+        case .done(let outcome): target.fill(outcome)
+        case .elsewhere: break
+        case .make(let bytes, let make): return encode(target, reserving: bytes, make)
+        }
+        goOn()
+    }
+
+    /// The next job that somebody still waits for; nil ends the run.
+    private func next() -> (DeferredBytes, Job)? {
+        while let job = take() {
+            if let target = job.target { return (target, job) }
+        }
+        return nil
+    }
+
+    private func take() -> Job? {
+        state.withLock { state in
+            guard state.taken < state.jobs.count, let job = state.jobs[state.taken] else {
+                (state.jobs, state.taken, state.isRunning) = ([], 0, false)
+                return nil
+            }
+            state.jobs[state.taken] = nil
+            state.taken += 1
+            if state.taken >= 64, state.taken * 2 >= state.jobs.count {
+                state.jobs.removeFirst(state.taken)
+                state.taken = 0
+            }
+            return job
+        }
+    }
+
+    private func encode(_ target: DeferredBytes, reserving bytes: Int, _ make: @escaping () -> DeferredBytes.Outcome?) {
+        // What is larger than half of the budget counts as that half, or it would never be encoded.
+        let reserved = min(bytes, budget.limit / 2)
+        guard reserve(reserved) else {
+            state.withLock { $0.blocked = Blocked(target: target, bytes: bytes, make: make) }
+            DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + .milliseconds(Self.retryMs)) { [weak self] in self?.retry() }
+            return
+        }
+        if let outcome = make() {
+            let held = min(outcome.bytes.count, reserved)
+            release(reserved - held)
+            target.fill(outcome, holding: held, of: self)
+        } else {
+            release(reserved)
+        }
+        goOn()
+    }
+
+    private func reserve(_ bytes: Int) -> Bool {
+        state.withLock { state in
+            guard state.held + bytes <= budget.limit / 2, budget.reserve(bytes, for: .answers) else { return false }
+            state.held += bytes
+            return true
+        }
+    }
+
+    private func release(_ bytes: Int) {
+        state.withLock { $0.held -= bytes }
+        budget.release(bytes, from: .answers)
+    }
+
+    /// Tries the job that waits for room again.
+    private func retry() {
+        let blocked = state.withLock { state in
+            defer { state.blocked = nil }
+            return state.blocked
+        }
+        guard let blocked else { return }
+        background.run { [self] in
+            guard let target = blocked.target else { return goOn() }
+            encode(target, reserving: blocked.bytes, blocked.make)
+        }
+    }
+
+    /// What somebody held is free.
+    func giveBack(_ bytes: Int) {
+        release(bytes)
+        retry()
+    }
+}

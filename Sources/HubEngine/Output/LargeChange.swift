@@ -1,0 +1,134 @@
+import JSONTree
+import Synchronization
+
+/// A change with a large value, for all styles in which it is told: its value is encoded once, however many there are.
+final class LargeChange: @unchecked Sendable {
+    // Sendable: `frames` and `sizes` are used under the lock alone. Two encoding lines may meet there, for styles of one change.
+    private let lock = Mutex(())
+    private let change: ViewChange
+    private let format: any WireFormat
+    /// Bytes that one message may have.
+    private let limit: Int
+    private var frames: ((ObserverStyle) -> [UInt8])?
+    private var sizes: [Part: Int?] = [:]
+
+    private enum Part { case patches, value, children }
+
+    init(_ change: ViewChange, _ format: any WireFormat, limit: Int) {
+        self.change = change
+        self.format = format
+        self.limit = limit
+    }
+
+    func prepare(_ style: ObserverStyle) -> EncodingLine.Preparation {
+        guard let size = lock.withLock({ _ in size(for: style) }) else { return .done(.tooLarge) }
+        return .make(reserving: size * encodingFactor) { [self] in
+            lock.withLock { _ in
+                let known = frames ?? format.change(change)
+                frames = known
+                return DeferredBytes.Outcome(known(style))
+            }
+        }
+    }
+
+    func isLarger(than bound: Int, for style: ObserverStyle) -> Bool {
+        var size = ChangeSize(change, bound: bound)
+        return size.isLarge(for: style)
+    }
+
+    /// Nil for more than may be sent.
+    private func size(for style: ObserverStyle) -> Int? {
+        switch style {
+        case .patches, .stream: return size(change.patches.isEmpty ? .value : .patches)
+        case .events(_, let kinds):
+            var sum = 0
+            if kinds.contains(.value) {
+                guard let size = size(.value) else { return nil }
+                sum += size
+            }
+            if !kinds.isDisjoint(with: .children) {
+                guard let size = size(.children) else { return nil }
+                sum += size
+            }
+            return sum <= limit ? sum : nil
+        }
+    }
+
+    private func size(_ part: Part) -> Int? {
+        if let known = sizes[part] { return known }
+        let size: Int? =
+            switch part {
+            case .value: change.new.encodedSize(upTo: limit)
+            case .patches: sum(change.patches.lazy.map { ($0.value, $0.path.keys.reduce(2) { $0 + $1.text.utf8Count + 1 }) })
+            case .children: sum(change.events.lazy.map { ($0.value, 128 + $0.key.text.utf8Count) })
+            }
+        sizes[part] = .some(size)
+        return size
+    }
+
+    private func sum(_ parts: some Sequence<(Node, Int)>) -> Int? {
+        var left = limit
+        for (value, around) in parts {
+            guard let size = value.encodedSize(upTo: left) else { return nil }
+            left -= size + around
+            if left < 0 { return nil }
+        }
+        return limit - left
+    }
+}
+
+/// Bytes that are needed while something is encoded, for each byte of the result: the text while it grows, and its frames.
+let encodingFactor = 3
+
+/// Whether a change is large, as far as somebody has asked.
+struct ChangeSize {
+    private let change: ViewChange
+    private let bound: Int
+    private var value: Bool?
+    private var patches: Bool?
+    private var children: Bool?
+
+    /// - Parameter bound: bytes above which a value is large.
+    init(_ change: ViewChange, bound: Int) {
+        self.change = change
+        self.bound = bound
+    }
+
+    /// O(bound) for the first of each kind of style.
+    mutating func isLarge(for style: ObserverStyle) -> Bool {
+        switch style {
+        case .patches, .stream: change.patches.isEmpty ? valueIsLarge() : patchesAreLarge()
+        case .events(_, let kinds):
+            (kinds.contains(.value) && valueIsLarge()) || (!kinds.isDisjoint(with: .children) && childrenAreLarge())
+        }
+    }
+
+    private mutating func valueIsLarge() -> Bool {
+        if let value { return value }
+        let isLarge = change.new.isLarger(than: bound)
+        value = isLarge
+        return isLarge
+    }
+
+    private mutating func patchesAreLarge() -> Bool {
+        if let patches { return patches }
+        var left = bound
+        let isLarge = !change.patches.allSatisfy { patch in
+            left -= 8 * patch.path.depth
+            return left >= 0 && patch.value.isWithin(&left)
+        }
+        patches = isLarge
+        return isLarge
+    }
+
+    private mutating func childrenAreLarge() -> Bool {
+        if let children { return children }
+        var left = bound
+        let isLarge = !change.events.allSatisfy { event in
+            left -= 64
+            return left >= 0 && event.value.isWithin(&left)
+        }
+        children = isLarge
+        return isLarge
+    }
+}

@@ -1,0 +1,348 @@
+import HubEngine
+@testable import JSONTree
+import Synchronization
+import Testing
+
+/// What is large is encoded beside the database queue: nobody else waits for it, and the order for each client stays.
+@Suite struct LargeAnswerTests {
+    private static let bound = 100
+
+    private func limits(_ change: (inout EngineLimits) -> Void = { _ in }) -> EngineLimits {
+        var limits = EngineLimits()
+        limits.inlineBytes = Self.bound
+        change(&limits)
+        return limits
+    }
+
+    /// A string whose JSON has so many bytes.
+    private func text(_ bytes: Int, _ letter: String = "x") -> Node { .string(String(repeating: letter, count: bytes - 2)) }
+
+    private func object(_ letter: String = "x") -> Node { ["p": text(200, letter)] }
+
+    // MARK: The bound
+
+    @Test(arguments: [(0, false), (1, true)]) func answer_overTheBound_isEncodedBesideTheQueue(over: Int, isLate: Bool) {
+        let work = TestWork()
+        let hub = EngineHarness(root: ["a": text(Self.bound + over), "b": 1], limits: limits(), work: work)
+        let (client, other) = (Client.make(), Client.make())
+        work.close()
+        #expect(hub.ask(client, .get("a")).isEmpty == isLate)
+        #expect(work.count == (isLate ? 1 : 0))
+        #expect(hub.ask(other, .get("b"), .put("b", 2)) == ["value 0 1", "ok 1"], "nobody else waits")
+        work.open()
+        let answer = "value 0 \(text(Self.bound + over).json)"
+        #expect(hub.take(client) == (isLate ? [answer, "probe"] : []))
+    }
+
+    @Test func deliveriesBehindALargeOne_keepTheirOrder_andRequestsWaitUntilItIsTaken() {
+        let work = TestWork()
+        let hub = EngineHarness(root: ["a": object()], limits: limits(), work: work)
+        let (client, writer) = (Client.make(), Client.make(lane: 1))
+        _ = hub.ask(client, .listen("b"))
+        work.close()
+        _ = hub.ask(client, .get("a"))
+        _ = hub.ask(writer, .put("b", 1))
+        _ = hub.ask(client, .put("c", 1))
+        #expect(hub.ask(writer, .put("b", 2), .get("c")) == ["ok 0", "value 1 null"])
+        #expect(hub.take(client) == [])
+        work.open()
+        #expect(hub.take(client) == ["value 0 \(object().json)", "probe", "d b 1", "d b 2"])
+        #expect(hub.ask(client, .drained) == ["ok 0"])
+    }
+
+    @Test func firstContent_comesWithItsAnswer_inTheOrderOfItsProtocol() {
+        for (style, isDataFirst) in [(ObserverStyle.patches(tag: nil), true), (.events(id: 4, kinds: .value), false), (.events(id: 4, kinds: .children), false)] {
+            let hub = EngineHarness(root: ["a": object()], limits: limits())
+            let client = Client.make()
+            let told = hub.ask(client, .observe("a", style: style, hash: ""))
+            #expect(told.count == 2 && told.last == "probe")
+            #expect(told.first?.hasSuffix("ok 0") == isDataFirst && told.first?.hasPrefix("ok 0") == !isDataFirst)
+            #expect(hub.ask(client, .drained) == [])
+            #expect(hub.ask(.make(), .put("a/q", 1)) == ["ok 0"])
+            #expect(hub.take(client).isEmpty == false)
+        }
+    }
+
+    @Test func stream_isAccepted_withItsFirstContent() {
+        let hub = EngineHarness(root: ["a": object()], limits: limits())
+        let client = Client(lane: 0, dialect: .rest)
+        let told = hub.ask(client, .observe("a", style: .stream(exports: false), hash: ""))
+        #expect(told.count == 3 && told[0].hasPrefix("observing") && told[1] == "d a \(object().json)" && told[2] == "probe")
+    }
+
+    // MARK: Too big, or nothing to say
+
+    @Test(arguments: [(0, false), (1, true)]) func read_overItsLimit_isTooBig_withoutBeingEncoded(over: Int, isTooBig: Bool) {
+        let format = CountingFormat()
+        let root: Node = ["a": text(300 + over)]
+        let hub = EngineHarness(root: root, limits: limits { $0.readBytes = 300 }, format: format)
+        let (client, observer) = (Client.make(), Client.make())
+        #expect(hub.ask(client, .get("a")).first?.hasPrefix("error 0 too_big") == isTooBig)
+        #expect(hub.ask(observer, .listen("a")).first?.hasPrefix("error 0 too_big") == isTooBig)
+        #expect(format.counts == (isTooBig ? CountingFormat.Counts() : .init(values: 1, initials: 1)))
+        _ = hub.ask(observer, .drained)
+        _ = hub.ask(.make(), .put("a", 1))
+        #expect(hub.take(observer) == (isTooBig ? [] : ["d a 1"]), "who was refused observes nothing")
+        #expect(hub.ask(client, .drained, .get("a")) == ["value 1 1"])
+    }
+
+    @Test func change_overTheLimit_endsTheObserver() {
+        let hub = EngineHarness(limits: limits { $0.readBytes = 300 })
+        let (client, writer) = (Client.make(), Client.make())
+        _ = hub.ask(client, .events("a", .value))
+        _ = hub.ask(writer, .put("a/x", text(200)))
+        #expect(hub.take(client).first?.hasPrefix("value 1") == true)
+        _ = hub.ask(client, .drained)
+        #expect(hub.ask(writer, .put("a/y", text(200))) == ["ok 0"])
+        #expect(hub.take(client) == ["too large", "probe"])
+    }
+
+    @Test func listenWithAHash_isCompared_besideTheQueue() {
+        for isEqual in [true, false] {
+            let work = TestWork()
+            let format = CountingFormat()
+            let root: Node = ["a": object()]
+            let hub = EngineHarness(root: root, limits: limits(), work: work, format: format)
+            let client = Client.make()
+            work.close()
+            let hash = isEqual ? object().hash : object("y").hash
+            #expect(hub.ask(client, .listen("a", hash: hash)) == [])
+            #expect(root.child("a").object?.isHashed == false, "not on the queue")
+            work.open()
+            #expect(hub.take(client) == [isEqual ? "ok 0" : "d a \(object().json)ok 0", "probe"])
+            #expect(format.counts.initials == (isEqual ? 0 : 1))
+        }
+    }
+
+    // MARK: Changes
+
+    @Test func observers_shareOneEncoding_whateverTheirLaneOrId() {
+        let format = CountingFormat()
+        let hub = EngineHarness(limits: limits(), format: format)
+        let same = [Client.make(), Client.make(lane: 1), Client.make()]
+        let ids = [Client.make(), Client.make(lane: 1)]
+        for client in same { _ = hub.ask(client, .listen("a")) }
+        for (i, client) in ids.enumerated() { _ = hub.ask(client, .events("a", id: Int64(i), .value)) }
+        format.reset()
+        #expect(hub.ask(.make(), .put("a/x", text(200))) == ["ok 0"])
+        for client in same { #expect(hub.take(client) == ["d a/x \(text(200).json)", "probe"]) }
+        for (i, client) in ids.enumerated() { #expect(hub.take(client) == ["value \(i) {\"x\":\(text(200).json)}", "probe"]) }
+        #expect(format.counts.frames == 3, "one for all listens, one for each id")
+        #expect(format.counts.changes == 2, "one for the queue, which writes nothing, and one that is encoded")
+    }
+
+    @Test func listensAboveALargeWrite_shareItsFrames() {
+        let format = CountingFormat()
+        let hub = EngineHarness(limits: limits(), format: format)
+        let clients = [Client.make(), Client.make(), Client.make(lane: 1)]
+        for (client, path) in zip(clients, [.root, "a", "a/b"] as [Path]) { _ = hub.ask(client, .listen(path)) }
+        format.reset()
+        _ = hub.ask(.make(), .put("a/b/c", object()))
+        for client in clients { #expect(hub.take(client) == ["d a/b/c \(object().json)", "probe"]) }
+        #expect(format.counts.frames == 1)
+    }
+
+    @Test func valueObserver_isToldTheNewestState_onceItHasTakenTheOneBefore() {
+        let work = TestWork()
+        let format = CountingFormat()
+        let hub = EngineHarness(root: ["a": object()], limits: limits(), work: work, format: format)
+        let client = Client.make()
+        _ = hub.ask(client, .events("a", .value))
+        _ = hub.ask(client, .drained)
+        format.reset()
+        work.close()
+        for i in 1...100 { _ = hub.ask(.make(), .put("a/n", .int(Int64(i)))) }
+        #expect(work.count == 3, "one piece of work waits for all these writes")
+        work.open()
+        #expect(hub.take(client) == ["value 1 {\"n\":1,\"p\":\(text(200).json)}", "probe"])
+        #expect(hub.ask(client, .drained) == ["value 1 {\"n\":100,\"p\":\(text(200).json)}", "probe"])
+        #expect(hub.ask(client, .drained) == [])
+        #expect(format.counts.frames == 2)
+        let counters = hub.database.counters
+        #expect(counters.suspended == 0 && counters.conflated == 99)
+    }
+
+    @Test func thousandSubscriptionsOfAClient_areToldOneAfterTheOther() {
+        let work = TestWork()
+        let hub = EngineHarness(limits: limits(), work: work)
+        let client = Client.make()
+        for id in 1...1000 { hub.database.submit(.events("a", id: Int64(id), .value), from: client) }
+        #expect(hub.take(client).count == 2000)
+        let before = work.count
+        work.close()
+        _ = hub.ask(.make(), .put("a", object()))
+        #expect(work.count == before + 1 && work.waiting == 1, "one large event is under way to a client")
+        work.open()
+        var told = Set(hub.take(client).filter { $0 != "probe" })
+        for _ in 1..<1000 {
+            let next = hub.ask(client, .drained)
+            #expect(next.count == 2 && next.last == "probe")
+            told.insert(next[0])
+        }
+        #expect(told.count == 1000)
+        #expect(hub.ask(client, .drained) == [])
+    }
+
+    @Test func childEvents_areEachTold_howeverLarge() {
+        let work = TestWork()
+        let hub = EngineHarness(limits: limits(), work: work)
+        let client = Client.make()
+        _ = hub.ask(client, .events("a"))
+        work.close()
+        _ = hub.ask(.make(), .put("a/x", text(200)))
+        _ = hub.ask(.make(), .put("a/y", 1))
+        _ = hub.ask(.make(), .put("a/x", text(200, "z")))
+        work.open()
+        #expect(hub.take(client).filter { $0 != "probe" } == ["added 1 x \(text(200).json) -", "added 1 y 1 x", "changed 1 x \(text(200, "z").json) -"])
+    }
+
+    @Test func realtimeListener_thatTakesOneLargeValue_isToldTheNextOnesAsOne() {
+        let work = TestWork()
+        let hub = EngineHarness(limits: limits(), work: work)
+        let client = Client.make()
+        _ = hub.ask(client, .listen("a"))
+        work.close()
+        for letter in ["x", "y", "z"] { _ = hub.ask(.make(), .put("a", object(letter))) }
+        work.open()
+        #expect(hub.take(client).filter { $0 != "probe" } == ["d a \(object("x").json)", "d a \(object("y").json)"])
+        #expect(hub.ask(client, .drained) == ["d a \(object("z").json)", "probe"])
+    }
+
+    // MARK: Ends
+
+    @Test func lostClient_costsNoEncoding() {
+        let work = TestWork()
+        let format = CountingFormat()
+        let budget = MemoryBudget(1 << 20)
+        let hub = EngineHarness(root: ["a": object()], limits: limits(), work: work, budget: budget, format: format)
+        let client = Client.make()
+        work.close()
+        _ = hub.ask(client, .get("a"))
+        hub.lose(client)
+        _ = hub.ask(client, .end)
+        work.open()
+        hub.settle()
+        #expect(format.counts == CountingFormat.Counts() && budget.used == 0)
+        #expect(hub.ask(.make(), .get("a")).first == "value 0 \(object().json)", "others go on")
+    }
+
+    @Test func unlistenAndListenAgain_behindALargeContent_areAnsweredInOrder() {
+        let work = TestWork()
+        let hub = EngineHarness(root: ["a": object()], limits: limits(), work: work)
+        let client = Client.make()
+        work.close()
+        #expect(hub.ask(client, .listen("a"), .unlisten("a"), .listen("a")) == [])
+        _ = hub.ask(.make(), .put("a", object("y")))
+        work.open()
+        #expect(hub.take(client) == ["d a \(object().json)ok 0", "probe", "d a \(object("y").json)"])
+        #expect(hub.ask(client, .drained) == ["ok 1", "d a \(object("y").json)ok 2", "probe"])
+    }
+
+    @Test func givenUpBatch_hasItsEncodingsDropped_andTheTruthIsToldInstead() {
+        for isEncoded in [false, true] {
+            let log = FlakyLog()
+            let work = TestWork()
+            var limits = limits()
+            limits.retryMs = EngineLimits.patient.retryMs
+            let hub = EngineHarness(root: ["a": object()], log: log, limits: limits, work: work)
+            let (reader, observer) = (Client.make(), Client.make())
+            if !isEncoded { work.close() }
+            _ = hub.ask(.make(), .put("a", object("y")))
+            #expect(hub.ask(reader, .get("a"), .put("b", 1)) == [])
+            #expect(hub.ask(observer, .listen("a")) == [])
+            log.refuse()
+            hub.settle()
+            work.open()
+            #expect(hub.take(reader) == ["value 0 \(object().json)", "probe"])
+            #expect(hub.take(observer) == ["d a \(object().json)ok 0", "probe"])
+            #expect(hub.ask(reader, .drained) == ["error 1 unavailable"])
+        }
+    }
+
+    // MARK: Memory
+
+    @Test func encoding_waitsForRoom_andGivesItBack() {
+        let budget = MemoryBudget(4000)
+        let hub = EngineHarness(root: ["a": object()], limits: limits(), budget: budget)
+        #expect(budget.reserve(3900, for: .incoming))
+        let client = Client.make()
+        #expect(hub.ask(client, .get("a")) == [])
+        #expect(hub.ask(.make(), .put("b", 1)) == ["ok 0"])
+        #expect(budget.used(for: .answers) == 0)
+        budget.release(3900, from: .incoming)
+        var told: [String] = []
+        while told.isEmpty { told = hub.take(client) }
+        #expect(told.first == "value 0 \(object().json)")
+        hub.settle()
+        #expect(budget.used == 0 && budget.refusals > 0)
+    }
+
+    @Test(arguments: [(0, false), (1, true)]) func answerOfMoreThanAMegabyte_isPassedBySmallerOnes(over: Int, isHeavy: Bool) {
+        let heavy = text((1 << 20) + over)
+        let budget = MemoryBudget(8 << 20)
+        let hub = EngineHarness(root: ["h": heavy, "a": object()], limits: limits(), budget: budget)
+        #expect(budget.reserve(6 << 20, for: .incoming))
+        let (greedy, client) = (Client.make(), Client.make(lane: 1))
+        #expect(hub.ask(greedy, .get("h")) == [], "there is no room")
+        #expect(hub.ask(client, .get("a")).isEmpty != isHeavy)
+        budget.release(6 << 20, from: .incoming)
+        var told: [String] = []
+        while told.isEmpty { told = hub.take(greedy) }
+        #expect(told.first == "value 0 \(heavy.json)")
+    }
+
+    @Test func manyLargeAnswers_endABatchEarly() {
+        let root: Node = ["a": .string(String(repeating: "x", count: 70_000))]
+        let log = FlakyLog()
+        let hub = EngineHarness(root: root, log: log)
+        let gate = DispatchGate(hub.database)
+        let clients = (0..<100).map { _ in Client.make() }
+        for client in clients {
+            hub.database.submit(.put("b", 1), from: client)
+            hub.database.submit(.get("a"), from: client, token: 1)
+        }
+        gate.open()
+        hub.settle()
+        #expect(log.appended == 2, "64 of 64 KiB are more than 4 MiB")
+        while !log.isIdle { log.completeAll(); hub.settle() }
+    }
+}
+
+/// Counts what is written, in the manner of `LineFormat`.
+final class CountingFormat: WireFormat {
+    struct Counts: Equatable {
+        /// Answers with a value.
+        var values = 0
+        /// First contents.
+        var initials = 0
+        /// Changes for which frames could be asked.
+        var changes = 0
+        /// Frames of changes.
+        var frames = 0
+    }
+    private let state = Mutex(Counts())
+
+    var counts: Counts { state.withLock { $0 } }
+    func reset() { state.withLock { $0 = Counts() } }
+
+    func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
+        if case .value = reply { state.withLock { $0.values += 1 } }
+        return LineFormat().reply(reply, to: token, dialect: dialect)
+    }
+
+    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        state.withLock { $0.initials += 1 }
+        return LineFormat().initial(value, at: path, style: style, sequence: sequence)
+    }
+
+    func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] {
+        state.withLock { $0.changes += 1 }
+        let frames = LineFormat().change(change)
+        return { [self] style in
+            state.withLock { $0.frames += 1 }
+            return frames(style)
+        }
+    }
+
+    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { LineFormat().cancelled(path, query: query, style: style) }
+}

@@ -1,0 +1,61 @@
+import Dispatch
+import HubEngine
+import Synchronization
+
+/// Background work that a test can stop and count.
+final class TestWork: Sendable {
+    private struct State {
+        var isOpen = true
+        var waiting: [@Sendable () -> Void] = []
+        var count = 0
+    }
+    private let state = Mutex(State())
+    private let queue = DispatchQueue(label: "test.background")
+
+    var background: BackgroundWork { BackgroundWork { [self] in add($0) } }
+
+    private func add(_ work: @escaping @Sendable () -> Void) {
+        let mayRun = state.withLock { state in
+            state.count += 1
+            if !state.isOpen { state.waiting.append(work) }
+            return state.isOpen
+        }
+        if mayRun { queue.async(execute: work) }
+    }
+
+    /// From now on work waits.
+    func close() { state.withLock { $0.isOpen = false } }
+
+    /// Work goes on, and all that waited.
+    func open() {
+        let waiting = state.withLock { state in
+            defer { state.waiting = [] }
+            state.isOpen = true
+            return state.waiting
+        }
+        for work in waiting { queue.async(execute: work) }
+    }
+
+    /// Lets pieces that wait run, one after the other, and what they lead to wait again.
+    func step(_ count: Int = 1) {
+        for _ in 0..<count {
+            let next = state.withLock { $0.waiting.isEmpty ? nil : $0.waiting.removeFirst() }
+            if let next { queue.sync(execute: next) }
+        }
+    }
+
+    var waiting: Int { state.withLock { $0.waiting.count } }
+
+    /// Pieces of work that have been handed over so far.
+    var count: Int { state.withLock { $0.count } }
+
+    /// Waits for what runs.
+    func finish() { queue.sync {} }
+}
+
+/// Stops a database's queue, so that what is submitted meanwhile becomes one batch.
+final class DispatchGate: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+    init(_ database: Database) { database.queue.async { [semaphore] in semaphore.wait() } }
+    func open() { semaphore.signal() }
+}
