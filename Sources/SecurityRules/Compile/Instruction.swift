@@ -4,6 +4,9 @@ struct Instruction {
     var operation: Operation
     /// A comparison, test or kind, as its raw number.
     var detail: UInt8 = 0
+    /// Whether its value depends on what is stored or written, itself or in an operand; else only on `auth`, `now`, `query` and
+    /// the keys of the place. Set where it is emitted.
+    var asksData = false
     var a: Int32 = -1
     var b: Int32 = -1
     var c: Int32 = -1

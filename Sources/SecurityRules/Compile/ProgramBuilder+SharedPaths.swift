@@ -43,7 +43,8 @@ extension ProgramBuilder {
                 taken += 1
             }
             guard slot >= 0 else { continue }
-            code[i] = Instruction(operation: .shared, detail: instruction.detail, a: slot, b: instruction.b + taken, c: instruction.c - taken)
+            code[i] = Instruction(
+                operation: .shared, detail: instruction.detail, asksData: true, a: slot, b: instruction.b + taken, c: instruction.c - taken)
         }
     }
 

@@ -34,8 +34,21 @@ struct ProgramBuilder {
 
     private mutating func emit(_ instruction: Instruction, _ span: Span) -> Int32 {
         code.append(instruction)
+        code[code.count - 1].asksData = asksData(instruction)
         spans.append(span)
         return Int32(code.count - 1)
+    }
+
+    /// Operands are emitted before what uses them, so theirs is known.
+    private func asksData(_ instruction: Instruction) -> Bool {
+        func asks(_ operand: Int32) -> Bool { code[Int(operand)].asksData }
+        switch instruction.operation {
+        case .no, .yes, .queryFlag, .constant, .now, .auth, .uid, .capture, .queryField: return false
+        case .place, .shared, .below, .parent, .exists, .hasChildren, .isKind, .hasAll, .val, .priority, .opaque: return true
+        case .not, .equalConstant, .notEqualConstant, .matches, .property, .negate, .length, .recase: return asks(instruction.a)
+        case .and, .or, .compare, .stringTest, .propertyIndex, .arithmetic: return asks(instruction.a) || asks(instruction.b)
+        case .replace, .conditional: return asks(instruction.a) || asks(instruction.b) || asks(instruction.c)
+        }
     }
 
     mutating func number(_ key: Key) -> Int32 {

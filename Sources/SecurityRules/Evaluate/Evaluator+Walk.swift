@@ -28,6 +28,22 @@ extension Evaluator {
         }
     }
 
+    /// As `grantsRead`, for any data.
+    mutating func mayGrantRead(_ path: Path) -> Bool {
+        path.keys.withUnsafeBufferPointer { keys in
+            var place: Int32 = 0
+            for level in 0...keys.count {
+                let rule = tables.places[Int(place)].read
+                if rule >= 0, mayHold(rule) { return true }
+                guard level < keys.count, let key = keys.baseAddress.map({ $0 + level }) else { break }
+                place = tables.child(of: place, key)
+                if place < 0 { break }
+                push(key)
+            }
+            return false
+        }
+    }
+
     /// The number that the `.expire` rule of the node at the path yields.
     mutating func expireTime(_ path: Path) -> Double? {
         path.keys.withUnsafeBufferPointer { keys in
@@ -51,21 +67,41 @@ extension Evaluator {
     ///
     /// What a location shares with the one before it has been decided there: the same rules, trees and keys.
     mutating func allowsWrite(_ locations: [Path]) -> Bool {
+        // Keys are looked at where `locations` holds them, also those of a location before this one.
+        withExtendedLifetime(locations) {
+            follow(locations, areKept: true) { evaluator, chain, length in
+                evaluator.isGranted(&chain) && evaluator.isValid(&chain, length: length)
+            }
+        }
+    }
+
+    /// Whether some data could make the chain of every location grant; `.validate` rules are not asked. Stops at the first
+    /// location for which none could. Remembers no place in a tree, and so no key of an earlier location.
+    mutating func mayAllowWrite(_ locations: some Sequence<Path>) -> Bool {
+        follow(locations, areKept: false) { evaluator, chain, _ in evaluator.mayBeGranted(&chain) }
+    }
+
+    /// Takes the chains of the locations one after the other; false as soon as `decide` says so.
+    /// - Parameter areKept: whether a location is still there when the next ones are taken.
+    @inline(__always)
+    private mutating func follow(
+        _ locations: some Sequence<Path>, areKept: Bool, _ decide: (_ evaluator: inout Evaluator, _ chain: inout WriteChain, _ length: Int) -> Bool
+    ) -> Bool {
         var chain = WriteChain()
         var previous: Path?
-        // Keys are looked at where `locations` holds them, also those of a location before this one.
-        return withExtendedLifetime(locations) {
-            for path in locations {
-                var common = 0
-                if let previous {
-                    while common < path.keys.count, common < previous.keys.count, path.keys[common] == previous.keys[common] { common += 1 }
-                }
-                let isAllowed = path.keys.withUnsafeBufferPointer { allowsWrite($0, &chain, shared: previous == nil ? nil : common) }
-                guard isAllowed else { return false }
-                previous = path
+        for path in locations {
+            var common = 0
+            if let previous {
+                while common < path.keys.count, common < previous.keys.count, path.keys[common] == previous.keys[common] { common += 1 }
             }
-            return true
+            let isAllowed = path.keys.withUnsafeBufferPointer { keys in
+                extend(&chain, along: keys, shared: previous == nil ? nil : common, replacesKeys: !areKept)
+                return decide(&self, &chain, keys.count)
+            }
+            guard isAllowed else { return false }
+            previous = path
         }
+        return true
     }
 
     /// What is known along the path of one location.
@@ -79,8 +115,12 @@ extension Evaluator {
         var validated = 0
     }
 
-    /// - Parameter shared: keys in common with the location before; nil for the first.
-    private mutating func allowsWrite(_ keys: UnsafeBufferPointer<Key>, _ chain: inout WriteChain, shared: Int?) -> Bool {
+    /// Goes on along the rules' chain of a location, from where it parts from the one before.
+    /// - Parameters:
+    ///   - shared: keys in common with the location before; nil for the first.
+    ///   - replacesKeys: whether to look at those keys in this location from now on.
+    @inline(__always)
+    private mutating func extend(_ chain: inout WriteChain, along keys: UnsafeBufferPointer<Key>, shared: Int?, replacesKeys: Bool) {
         if let shared {
             let kept = min(shared + 1, chain.count)
             chain.count = kept
@@ -88,6 +128,7 @@ extension Evaluator {
             chain.validated = min(chain.validated, kept)
             if let grant = chain.grant, grant > shared { chain.grant = nil }
             pop(to: kept - 1)
+            if replacesKeys, let base = keys.baseAddress { replaceKeys(by: base) }
         }
         while chain.count <= keys.count, let key = keys.baseAddress.map({ $0 + (chain.count - 1) }) {
             let place = tables.child(of: places[chain.count - 1], key)
@@ -96,7 +137,6 @@ extension Evaluator {
             chain.count += 1
             push(key)
         }
-        return isGranted(&chain) && isValid(&chain, length: keys.count)
     }
 
     private mutating func isGranted(_ chain: inout WriteChain) -> Bool {
@@ -107,6 +147,21 @@ extension Evaluator {
             chain.asked += 1
             let rule = tables.places[Int(place)].write
             if rule >= 0, holds(.write, place, rule, at: level) {
+                chain.grant = level
+                return true
+            }
+        }
+        return false
+    }
+
+    /// As `isGranted`, for any data.
+    private mutating func mayBeGranted(_ chain: inout WriteChain) -> Bool {
+        if chain.grant != nil { return true }
+        while chain.asked < chain.count {
+            let level = chain.asked
+            chain.asked += 1
+            let rule = tables.places[Int(places[level])].write
+            if rule >= 0, mayHold(rule) {
                 chain.grant = level
                 return true
             }

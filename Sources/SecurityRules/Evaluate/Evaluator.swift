@@ -144,6 +144,11 @@ struct Evaluator: ~Copyable {
         depth = min(depth, level)
     }
 
+    /// Takes the keys down to the present depth, which are the same, from another path.
+    mutating func replaceKeys(by base: UnsafePointer<Key>) {
+        for i in 0..<depth { keys[i] = base + i }
+    }
+
     @inline(__always)
     func key(_ depth: Int) -> UnsafePointer<Key> { keys[depth &- 1] }
 

@@ -1,0 +1,125 @@
+import JSONTree
+import SecurityRules
+import Testing
+
+/// What the rules refuse whatever is stored and written.
+@Suite struct AnyDataTests {
+    private static let ada: Node = ["uid": "ada", "provider": "password", "token": ["admin": true, "level": 3, "email": "ada@example.org"]]
+
+    private func mayWrite(_ expression: String, at path: Path = "/users/ada", auth: Node = .null, now: Int64 = 1000) throws -> Bool {
+        let rules = try RuleSet(parsing: #"{"rules":{"users":{"$uid":{".write":"\#(expression)"}}}}"#)
+        return rules.mayAllowWrite([path], auth: auth, now: now)
+    }
+
+    /// What a stranger is refused under these, no content of a request changes.
+    @Test(arguments: [
+        "false",
+        "auth != null",
+        "auth.uid == $uid",
+        "auth != null && newData.exists()",
+        "newData.exists() && auth != null",
+        "!(auth == null || data.exists())",
+        "data.exists() ? auth != null : auth.token.admin == true",
+        "(data.exists() || newData.exists()) && (auth.uid == $uid || auth.token.admin == true)",
+        "auth.token.email.endsWith('@example.org')",
+        "newData.isString() && auth.token.email.matches(/x/)",
+        "now < 1000 && newData.exists()",
+        "$uid == 'bob' && newData.exists()",
+        "root.child('users/' + auth.uid).exists()",
+        "root.child('admins').hasChild(auth.uid)",
+        "data.child(auth.uid).val() == true",
+        "data.hasChildren(['a', auth.uid])",
+        "root.child('roles').child(auth.uid).child('level').val() >= 3",
+        "data.child('x').child(auth.uid).parent().exists()",
+        "newData.val() < auth.token.level",
+        "newData.val() + auth.uid == 'x'",
+        "newData.val() - auth.token.level > 3",
+        "newData.val().contains(auth.uid)",
+        "-(newData.val() - auth.token.level) > 3",
+        "newData.val().replace(auth.uid, 'x').length > 3",
+        "(auth == null ? null : data.val()) == 'x'",
+        "(data.exists() ? data.child(auth.uid) : newData.child(auth.uid)).exists()",
+    ]) func write_isRefusedForAnyData_ofAStranger(_ expression: String) throws {
+        #expect(try !mayWrite(expression))
+    }
+
+    @Test(arguments: [
+        "true",
+        "auth == null",
+        "auth == null && newData.exists()",
+        "newData.exists()",
+        "!newData.exists()",
+        "newData.isString() || auth != null",
+        "data.exists() ? auth != null : auth == null",
+        "auth != null ? false : data.val() == 'x'",
+        "root.child('open').val() == true",
+        "newData.val() > 3",
+        "newData.val() == null",
+        "data.child('owner').val() == auth.uid",
+        "newData.child('secret').val() == root.child('secrets/' + $uid).val()",
+        "now >= 1000 && newData.exists()",
+        "$uid.length == 3 && newData.hasChildren(['a', $uid])",
+        "data.parent().parent().child('open').exists()",
+        "newData.val() + newData.val() > 3",
+        "(auth == null ? data.val() : null) == 'x'",
+    ]) func write_mayBeAllowed_whereDataCouldGrant(_ expression: String) throws {
+        #expect(try mayWrite(expression))
+    }
+
+    @Test func write_mayBeAllowed_ofTheUserWhomTheRulesName() throws {
+        #expect(try mayWrite("auth.uid == $uid && newData.exists()", auth: Self.ada))
+        #expect(try !mayWrite("auth.uid == $uid && newData.exists()", at: "/users/bob", auth: Self.ada))
+        #expect(try mayWrite("root.child('users/' + auth.uid).exists() && auth.token.level >= 3", auth: Self.ada))
+        #expect(try !mayWrite("root.child('users/' + auth.uid).exists() && auth.token.level > 3", auth: Self.ada))
+    }
+
+    @Test func write_isRefusedForAnyData_whereNoRuleIsOnTheWay() throws {
+        #expect(!RuleSet.denyAll.mayAllowWrite(["/a/b"], auth: Self.ada, now: 0))
+        #expect(!RuleSet.denyAll.mayAllowRead("/a/b", auth: Self.ada, now: 0))
+        #expect(RuleSet.allowAll.mayAllowWrite(["/a/b"], auth: .null, now: 0))
+        #expect(RuleSet.allowAll.mayAllowRead("/a/b", auth: .null, now: 0))
+        // A rule below the place grants no write of the place.
+        #expect(try !mayWrite("true", at: "/users"))
+        #expect(RuleSet.denyAll.mayAllowWrite([Path](), auth: .null, now: 0))
+    }
+
+    /// A `.validate` is not asked, even one that is never true.
+    @Test func write_mayBeAllowed_whateverIsValid() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".write":true,".validate":false}}"#)
+        #expect(rules.mayAllowWrite(["/"], auth: .null, now: 0))
+    }
+
+    @Test func read_isRefusedForAnyData_byItsQuery() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{"posts":{".read":"query.limitToFirst <= 10 && data.exists()"}}}"#)
+        #expect(!rules.mayAllowRead("/posts", auth: .null, now: 0))
+        #expect(!rules.mayAllowRead("/posts/p1", auth: .null, now: 0, query: QueryVariables(limitToFirst: 11)))
+        #expect(rules.mayAllowRead("/posts", auth: .null, now: 0, query: QueryVariables(limitToFirst: 10)))
+    }
+
+    /// Locations are made one by one; after the first that is refused no other one is.
+    @Test func locations_areTakenUpToTheFirstRefusedOne() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{"open":{"$x":{".write":"newData.exists()"}}}}"#)
+        var made = 0
+        let paths = (0..<100_000).lazy.map { i in
+            made += 1
+            return Path([i < 1000 ? "open" : "shut", Key(index: i)])
+        }
+        #expect(!rules.mayAllowWrite(paths, auth: .null, now: 0))
+        #expect(made == 1001)
+        #expect(rules.mayAllowWrite(paths.prefix(1000), auth: .null, now: 0))
+    }
+
+    /// A captured key of a location is seen as long as it is shared, although the location before is gone.
+    @Test func locations_seeTheirOwnKeys_whenEarlierOnesAreGone() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{"$room":{"m":{"$i":{".write":"$room == 'a room with a long name' && newData.exists()"}}}}}"#)
+        let paths = (0..<1000).lazy.map { Path([Key("a room with a \("long") name"), "m", Key("another long key number \($0)")]) }
+        #expect(rules.mayAllowWrite(paths, auth: .null, now: 0))
+    }
+
+    /// A chain of many alternatives does not nest.
+    @Test func longChain_isFollowedInALoop() throws {
+        let rules = try RuleSet(parsing: "{\"rules\":{\".write\":\"\(String(repeating: "data.exists() && auth != null || ", count: 10_000))auth.uid == 'x'\"}}")
+        #expect(!rules.mayAllowWrite(["/"], auth: .null, now: 0))
+        #expect(rules.mayAllowWrite(["/"], auth: Self.ada, now: 0))
+    }
+}
