@@ -87,10 +87,11 @@ public actor AccountService {
         Task(executorPreference: tasks) { await work(self) }
     }
 
-    /// Writes what is written now and then, and frees the store's file.
+    /// Writes what is written now and then, and frees the store's file. What is under way is refused when it comes to the store,
+    /// and nothing more is taken.
     public func close() throws {
-        isClosed = true
         keepThrottle()
+        isClosed = true
         try store.close()
     }
 }

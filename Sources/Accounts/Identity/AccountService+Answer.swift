@@ -13,12 +13,15 @@ extension AccountService {
         guard let routes = AccountRoutes.byPath[path]?.filter({ settings.isDev || !$0.isDevOnly }), let first = routes.first else {
             return AccountAnswer(.notFound)
         }
+        if isClosed { return .unavailable }
         let method = request.method == .head ? .get : request.method
         guard let route = routes.first(where: { $0.method == method }) else { return methodNotAllowed(routes, otherThan: first) }
         do {
             return try await route.operation(self, try call(request, route, project: project, peer: peer))
         } catch let error as AccountError {
             return AccountAnswer(error)
+        } catch AccountStoreFault.closed {
+            return .unavailable
         } catch {
             logger.error("account request failed", metadata: ["path": "\(path)", "error": "\(error)"])
             if route.mustNotFail { return .unavailable }

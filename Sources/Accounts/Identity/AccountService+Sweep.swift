@@ -35,6 +35,8 @@ extension AccountService {
             }
             guard settings.guestDays > 0 else { return }
             while try removeGuests(unseenSince: now - Int64(settings.guestDays) * Self.dayMs) { await Task.yield() }
+        } catch AccountStoreFault.closed {
+            // The next start sweeps.
         } catch {
             logger.error("accounts could not be swept", metadata: ["error": "\(error)"])
         }

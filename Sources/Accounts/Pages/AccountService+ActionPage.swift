@@ -33,6 +33,8 @@ extension AccountService {
         } else {
             do {
                 page = try await applies ? act(link, newPassword: field("newPassword"), call) : show(link, call)
+            } catch AccountStoreFault.closed {
+                return .unavailable
             } catch {
                 if !(error is AccountError) { logger.error("a mailed link could not be followed", metadata: ["why": "\(error)"]) }
                 page = .failed(.init(error))

@@ -13,8 +13,12 @@ import GRDB
 /// Mail that was not sent yet is not among them: it holds codes in clear.
 ///
 /// Committed means on disk (WAL, `synchronous=FULL`). Other files of the target add the statements of their part.
+///
+/// What is asked after `close` is refused with `AccountStoreFault.closed`: requests that waited elsewhere come back after the end
+/// of a hub, and GRDB's reads do not survive a connection that was closed.
 public final class AccountStore {
     let database: DatabaseQueue
+    private var isClosed = false
 
     /// - Parameter folder: nil keeps everything in memory.
     /// - Throws: what SQLite says of a file that cannot be opened or is not an account store; see `AccountStoreFault.around`.
@@ -45,15 +49,25 @@ public final class AccountStore {
 
     /// Several statements as one: all or none.
     func transaction<Result>(_ work: (AccountTransaction) throws -> Result) throws -> Result {
-        try database.write { db in try work(AccountTransaction(db)) }
+        try checkOpen()
+        return try database.write { db in try work(AccountTransaction(db)) }
     }
 
     /// Statements that change nothing.
     func read<Result>(_ work: (AccountTransaction) throws -> Result) throws -> Result {
-        try database.read { db in try work(AccountTransaction(db)) }
+        try checkOpen()
+        return try database.read { db in try work(AccountTransaction(db)) }
     }
 
-    public func close() throws { try database.close() }
+    /// Frees the file. Once is enough.
+    public func close() throws {
+        isClosed = true
+        try database.close()
+    }
+
+    private func checkOpen() throws(AccountStoreFault) {
+        if isClosed { throw .closed }
+    }
 }
 
 /// Makes a file for its owner alone, or takes it from the others. Faults show when SQLite opens it.

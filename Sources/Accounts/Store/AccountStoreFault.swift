@@ -10,6 +10,8 @@ public enum AccountStoreFault: Error, CustomStringConvertible {
     case newerFormat(path: String)
     /// SQLite, or what is to be made of a row, says so.
     case damaged(path: String, String)
+    /// The hub has stopped.
+    case closed
 
     public var description: String {
         switch self {
@@ -19,6 +21,7 @@ public enum AccountStoreFault: Error, CustomStringConvertible {
         case .newerFormat(let path): "\(path) was changed by a newer version. Use the version that wrote it, or a newer one."
         case .damaged(let path, let place):
             "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore a backup (vigla backup --restore), or start with another folder (--data)."
+        case .closed: "The accounts are closed: the hub is stopping."
         }
     }
 

@@ -14,7 +14,7 @@ extension AccountTransaction {
 extension AccountService {
     /// Deleted accounts whose data is still to be removed.
     public func owedRemovals() -> [String] {
-        do { return try store.read { try $0.removals() } } catch {
+        do { return try store.read { try $0.removals() } } catch AccountStoreFault.closed { return [] } catch {
             logger.error("deleted accounts cannot be read", metadata: ["reason": "\(error)"])
             return []
         }
@@ -22,7 +22,9 @@ extension AccountService {
 
     /// The data of a deleted account is gone for good. If that cannot be noted, it is removed once more by the next start.
     public func removalDone(_ uid: String) {
-        do { try store.transaction { try $0.removalDone(uid) } } catch {
+        do { try store.transaction { try $0.removalDone(uid) } } catch AccountStoreFault.closed {
+            // The next start.
+        } catch {
             logger.error("the removal of a deleted account's data cannot be noted", metadata: ["reason": "\(error)"])
         }
     }

@@ -88,6 +88,7 @@ extension AccountService {
 
     func keepThrottle() {
         keepsThrottleSoon = false
+        if isClosed { return }
         let rows = throttle.takeChanges()
         guard !rows.isEmpty else { return }
         do {

@@ -40,6 +40,8 @@ extension AccountService {
             // The keys may have changed since the signature was checked; they change on this queue.
             if let fault = tokens.keyFault(of: text) { return done(.failure(fault)) }
             if let fault = try store.read({ try $0.fault(of: token) }) { return done(.failure(fault)) }
+        } catch AccountStoreFault.closed {
+            return done(.failure(.unavailable))
         } catch {
             logger.error("An ID token could not be checked: \(error)")
             return done(.failure(.unavailable))
