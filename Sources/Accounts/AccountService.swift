@@ -36,8 +36,7 @@ public actor AccountService {
     /// See `AccountSettings.hidesAccounts`: a development hub's may be changed.
     var hidesAccounts: Bool
     var isClosed = false
-    /// ms since the epoch.
-    nonisolated let now: @Sendable () -> Int64
+    nonisolated let clock: AccountClock
     /// Whether a bearer credential is an administrator's.
     nonisolated let isAdministrator: @Sendable (String) -> Bool
     /// See `announce`.
@@ -53,33 +52,43 @@ public actor AccountService {
     ///   - isAdministrator: says of the token of an `Authorization: Bearer` field whether it is an administrator's.
     ///   - fetcher: brings the keys of other services; nil fetches them over the network.
     ///   - now: the wall clock in ms since the epoch.
+    ///   - steady: a clock in ms that never steps; nil for the system's.
     ///   - carrier: takes letters instead of the configured mail server.
     /// - Throws: what SQLite says of a store that cannot be opened; `Letters.Faults` of mail templates.
     public init(
         _ settings: AccountSettings, folder: String?, isAdministrator: @escaping @Sendable (String) -> Bool = { _ in false },
-        fetcher: (any KeyFetching)? = nil, logger: Logger, now: @escaping @Sendable () -> Int64, carrier: (any LetterCarrier)? = nil
+        fetcher: (any KeyFetching)? = nil, logger: Logger, now: @escaping @Sendable () -> Int64,
+        steady: (@Sendable () -> Int64)? = nil, carrier: (any LetterCarrier)? = nil
     ) throws {
         self.settings = settings
         hidesAccounts = settings.hidesAccounts
         self.logger = logger
-        self.now = now
+        let steady = steady ?? AccountClock.sinceBoot
+        let clock = AccountClock(wall: now, steady: steady)
+        self.clock = clock
         self.isAdministrator = isAdministrator
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStoreFault.around(folder) { try AccountStore(folder: folder) }
-        post = Self.post(settings, carrier: carrier, logger: logger, now: now)
+        post = Self.post(settings, carrier: carrier, logger: logger, clock)
         letters = try Letters(app: settings.mail.app, folder: settings.mail.templates)
         let fetcher = fetcher ?? CurlFetcher(settings.keyFetching, isDev: settings.isDev)
-        tokens = try AccountStoreFault.around(folder) { [store] in try IdentityTokens(store, settings, fetcher: fetcher, logger: logger, now: now) }
+        tokens = try AccountStoreFault.around(folder) { [store] in
+            try IdentityTokens(store, settings, fetcher: fetcher, logger: logger, clock)
+        }
         federated = FederatedIdentities(
             settings.identityProviders, isDev: settings.isDev, replayLimit: settings.rememberedNonces, fetcher: fetcher, settings: settings.keyFetching,
-            logger: logger, now: now)
+            logger: logger, now: now, steady: steady)
         passwords = PasswordHasher(settings.passwords)
         var limits = settings.throttle
         if settings.isDev { limits.isOn = false }
         throttle = Throttle(limits)
-        throttle.restore(try AccountStoreFault.around(folder) { [store] in try store.read { try $0.throttleRows() } }, now: now())
+        throttle.restore(
+            try AccountStoreFault.around(folder) { [store] in try store.read { try $0.throttleRows() } }, now: steady(), wall: now())
         sweepRegularly()
     }
+
+    /// The wall clock, ms since the epoch. For intervals see `clock`.
+    nonisolated func now() -> Int64 { clock.wall() }
 
     /// Begins work on the service, from any thread. It takes no thread of the process's pool, not even to begin: those may all be busy
     /// with whatever else the program does.

@@ -51,7 +51,7 @@ struct IssuerVerifier: Sendable {
     /// The key of that name, if it takes no waiting.
     func heldKey(_ id: String) -> VerifyingKey? { keys.held(id) }
 
-    /// ms since the epoch; the past when the keys could not be renewed.
+    /// ms of the keys' clock, which never steps; the past when the keys could not be renewed.
     var keysAreFreshUntil: Int64 { keys.freshUntil }
 
     /// The key of that name; may wait for the network.

@@ -19,16 +19,17 @@ public actor FederatedIdentities {
     /// - Parameters:
     ///   - isDev: tokens without a signature and bare JSON count too, as the stock emulator takes them, of any provider.
     ///   - replayLimit: tokens with a nonce that are remembered as used.
+    ///   - steady: the clock by which key sets age; nil: the same.
     init(
         _ providers: [IdentityProvider], isDev: Bool, replayLimit: Int, fetcher: any KeyFetching, settings: KeyFetchSettings, logger: Logger,
-        now: @escaping @Sendable () -> Int64
+        now: @escaping @Sendable () -> Int64, steady: (@Sendable () -> Int64)? = nil
     ) {
         self.isDev = isDev
         self.now = now
         replays = ReplayMemory(limit: replayLimit)
         services = Dictionary(
             providers.map { provider in
-                let keys = RemoteKeys(provider.keys, fetcher: fetcher, settings: settings, logger: logger, now: now)
+                let keys = RemoteKeys(provider.keys, fetcher: fetcher, settings: settings, logger: logger, now: steady ?? now)
                 var expectations = TokenExpectations(issuers: provider.issuers, audiences: provider.clientIDs)
                 expectations.checksAuthorizedParty = true
                 expectations.subjectLength = 255

@@ -1,4 +1,4 @@
-/// When keys of another service are fetched. A pure value with the clock handed in; times are ms since the epoch.
+/// When keys of another service are fetched. A pure value with the clock handed in: ms that never step.
 ///
 ///     none, or past their age ──► fetch (after a failure: not before `retrySeconds`)
 ///     fresh, key not among them ► fetch (not before `unknownKeySeconds` since the last try)

@@ -13,7 +13,7 @@ final class RemoteKeys: Sendable {
     private let fetcher: any KeyFetching
     private let settings: KeyFetchSettings
     private let logger: Logger
-    /// ms since the epoch.
+    /// ms of a clock that never steps.
     private let now: @Sendable () -> Int64
     private let state: Mutex<State>
 
@@ -31,7 +31,7 @@ final class RemoteKeys: Sendable {
         state.withLock { state in state.schedule.isFresh(now()) ? state.keys?.first { $0.id == id } : nil }
     }
 
-    /// When the keys that are held are past their age, ms since the epoch.
+    /// When the keys that are held are past their age, by the same clock.
     var freshUntil: Int64 { state.withLock { $0.schedule.freshUntil } }
 
     /// The key of this name; waits for a fetch if it takes one.

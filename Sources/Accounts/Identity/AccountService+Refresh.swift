@@ -21,18 +21,19 @@ extension AccountService {
     ///   out on the device, and are meant to. INVALID_REFRESH_TOKEN for what never was one.
     func resume(_ refreshToken: String, _ call: AccountCall) throws -> OpenedSession {
         let hash = SecretHash.of(refreshToken)
-        let now = now()
+        let now = clock.seen
         return try commit { transaction, _ in
             guard let (found, hasEnded) = try transaction.session(tokenHash: hash), let account = try transaction.account(.id(found.uid)) else {
                 throw AccountError(try transaction.isDeparted(tokenHash: hash) ? "USER_NOT_FOUND" : "INVALID_REFRESH_TOKEN")
             }
             guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
             var session = found
-            let isIdle = settings.idleDays > 0 && now - session.lastUsedAt > Int64(settings.idleDays) * 86_400_000
+            let isIdle = settings.idleDays > 0 && clock.cautious - session.lastUsedAt > Int64(settings.idleDays) * 86_400_000
             guard !hasEnded, !isIdle, session.createdAt / 1000 >= account.validSince else { throw AccountError("TOKEN_EXPIRED") }
             // Nothing is written for a device that asks again and again: each write waits for the disk.
-            if session.peer != call.peer || !(0..<Self.useGrainMs ~= now - session.lastUsedAt) {
-                session.lastUsedAt = now
+            if session.peer != call.peer || now - session.lastUsedAt >= Self.useGrainMs {
+                // Never an earlier time: a clock that is behind for a while would end the session when it is corrected.
+                session.lastUsedAt = max(session.lastUsedAt, now)
                 session.peer = call.peer
                 try transaction.use(session)
                 try transaction.markRefreshed(account.id, at: now)

@@ -42,10 +42,14 @@ extension AccountService {
         let now = now()
         var account = account
         if former == nil { account.lastLoginAt = now }
-        account.lastRefreshAt = now
-        let session = AccountSession(
+        account.lastRefreshAt = max(account.lastRefreshAt ?? 0, clock.seen)
+        // What was revoked before has ended. In the future, it was noted by a clock that was ahead, or ours is behind: either would keep
+        // this session from counting.
+        account.validSince = min(account.validSince, now / 1000)
+        var session = AccountSession(
             id: RandomName.sessionID(), uid: account.id, provider: provider, claims: former.map(\.claims) ?? claims,
             authTime: former?.authTime ?? now / 1000, now: now, userAgent: call.userAgent, peer: call.peer)
+        session.lastUsedAt = clock.seen
         let opened = OpenedSession(account: account, session: session, refreshToken: RandomName.secret())
         try transaction.save(account)
         try transaction.add(session, tokenHash: SecretHash.of(opened.refreshToken))
@@ -90,7 +94,9 @@ extension AccountService {
     /// - Throws: CREDENTIAL_TOO_OLD_LOGIN_AGAIN.
     func requireRecentSignIn(_ standing: Standing) throws(AccountError) {
         guard settings.recentLoginSeconds > 0, standing.account.hasCredential else { return }
-        guard nowSeconds - standing.session.authTime <= Int64(settings.recentLoginSeconds) else { throw AccountError("CREDENTIAL_TOO_OLD_LOGIN_AGAIN") }
+        let age = nowSeconds - standing.session.authTime
+        // In the future by a clock that was ahead: nobody knows how long ago.
+        guard age <= Int64(settings.recentLoginSeconds), age >= -TokenExpectations.skewSeconds else { throw AccountError("CREDENTIAL_TOO_OLD_LOGIN_AGAIN") }
     }
 }
 

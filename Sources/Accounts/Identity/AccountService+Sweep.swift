@@ -21,7 +21,7 @@ extension AccountService {
 
     /// Removes what time has made useless: codes, sessions and events past their days, and guests who did not come back.
     func sweep() async {
-        let now = now()
+        let now = clock.cautious
         do {
             try store.transaction { transaction in
                 try transaction.removeCodes(endedBefore: now - Self.dayMs)

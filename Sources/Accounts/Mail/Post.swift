@@ -14,7 +14,7 @@ public final class Post: Sendable {
     private let queue: Mutex<PostQueue>
 
     /// - Parameters:
-    ///   - now: a clock in ms.
+    ///   - now: a clock in ms that never steps.
     ///   - after: runs work so many ms later.
     public init(
         _ carrier: any LetterCarrier, _ settings: PostSettings = PostSettings(), logger: Logger, now: @escaping @Sendable () -> Int64,
@@ -37,7 +37,7 @@ public final class Post: Sendable {
     }
 
     /// Takes a letter.
-    /// - Parameter until: when it is of no use any more: the end of its link, ms since the epoch.
+    /// - Parameter until: when it is of no use any more: the end of its link, by that clock.
     /// - Returns: false when too many are waiting.
     @discardableResult
     public func send(_ letter: Letter, until: Int64) -> Bool {

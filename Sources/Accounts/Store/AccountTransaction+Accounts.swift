@@ -115,7 +115,7 @@ extension AccountTransaction {
 
     /// Notes that an ID token was made.
     func markRefreshed(_ id: String, at now: Int64) throws {
-        try db.execute(cached: "UPDATE account SET last_refresh_at = ? WHERE id = ?", [now, id])
+        try db.execute(cached: "UPDATE account SET last_refresh_at = max(coalesce(last_refresh_at, 0), ?) WHERE id = ?", [now, id])
     }
 
     /// Removes an account with its sessions, providers and codes; its devices' refresh tokens are remembered as a deleted

@@ -1,12 +1,13 @@
 import GRDB
 
 extension AccountTransaction {
-    /// Keeps a code; an earlier one of its kind for the same address of the same account is void.
+    /// Keeps a code, which counts as made after all others of the account, whatever the clock says; an earlier one of its kind for the same address of the same account is void.
     func add(_ code: MailedCode, hash: [UInt8], at now: Int64) throws {
         try db.execute(
             cached: "DELETE FROM code WHERE type = ? AND email = ? AND (uid IS ? OR uid IS NULL)", [code.kind.rawValue, code.email, code.uid])
         try db.execute(
-            cached: "INSERT INTO code (hash, type, uid, email, new_email, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            cached: "INSERT INTO code (hash, type, uid, email, new_email, created_at, expires_at) "
+                + "VALUES (?1, ?2, ?3, ?4, ?5, max(?6, coalesce((SELECT max(created_at) + 1 FROM code WHERE uid = ?3), 0)), ?7)",
             [Database.blob(hash), code.kind.rawValue, code.uid, code.email, code.newEmail, now, code.expiresAt])
     }
 

@@ -24,18 +24,22 @@ extension AccountTransaction {
             [id, key.algorithm.rawValue, Database.blob(key.privateKey), key.createdAt])
     }
 
-    /// What stands behind a token.
+    /// What stands behind a token. Its session must live, and one of the two be no older than the account's tokens may be: a token
+    /// of a session that is new enough is good although a clock that was behind wrote its time.
     /// - Returns: nil when account and session are as good as the token says.
     func fault(of token: VerifiedToken) throws -> TokenFault? {
         let row = try Row.fetchOne(
             db,
             cached: """
-                SELECT disabled, valid_since_s, EXISTS (SELECT 1 FROM session WHERE session.id = ? AND session.uid = account.id AND ended = 0)
-                FROM account WHERE id = ?
-                """, [token.sessionID, token.uid])
+                SELECT disabled, EXISTS (
+                    SELECT 1 FROM session
+                    WHERE session.id = ?1 AND session.uid = account.id AND ended = 0
+                        AND max(session.created_at / 1000, ?2) >= account.valid_since_s)
+                FROM account WHERE id = ?3
+                """, [token.sessionID, token.issuedAt, token.uid])
         guard let row else { return .noAccount }
-        let (isDisabled, validSince, isSignedIn): (Bool, Int64, Bool) = (row[0], row[1], row[2])
+        let (isDisabled, isSignedIn): (Bool, Bool) = (row[0], row[1])
         if isDisabled { return .disabled }
-        return token.issuedAt >= validSince && isSignedIn ? nil : .revoked
+        return isSignedIn ? nil : .revoked
     }
 }

@@ -3,16 +3,16 @@ import GRDB
 
 extension AccountTransaction {
     func throttleRows() throws -> [Throttle.Row] {
-        try Row.fetchAll(db, cached: "SELECT subject, state FROM throttle", []).map { row in
+        try Row.fetchAll(db, cached: "SELECT subject, state, updated_at FROM throttle", []).map { row in
             let state: Data = row[1]
-            return Throttle.Row(subject: row[0], state: Array(state))
+            return Throttle.Row(subject: row[0], state: Array(state), writtenAt: row[2])
         }
     }
 
-    func save(_ rows: [Throttle.Row], now: Int64) throws {
+    func save(_ rows: [Throttle.Row]) throws {
         for row in rows {
             if let state = row.state {
-                try db.execute(cached: "INSERT OR REPLACE INTO throttle (subject, state, updated_at) VALUES (?, ?, ?)", [row.subject, Database.blob(state), now])
+                try db.execute(cached: "INSERT OR REPLACE INTO throttle (subject, state, updated_at) VALUES (?, ?, ?)", [row.subject, Database.blob(state), row.writtenAt])
             } else {
                 try db.execute(cached: "DELETE FROM throttle WHERE subject = ?", [row.subject])
             }

@@ -22,7 +22,7 @@ extension AccountService {
     ///   - peer: the network address of who asks.
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER.
     func checkPassword(_ password: String, of who: String, stored: String?, peer: String) async throws(AccountError) -> PasswordVerdict {
-        if let wait = throttle.admitPassword(of: who, from: peer, now: now()) { throw .tooManyAttempts(wait: wait) }
+        if let wait = throttle.admitPassword(of: who, from: peer, now: clock.steady()) { throw .tooManyAttempts(wait: wait) }
         defer { keepThrottleSoon() }
         let verdict: PasswordVerdict
         do throws(AccountError) {
@@ -30,7 +30,7 @@ extension AccountService {
             defer { throttle.leave(from: peer) }
             verdict = try await passwords.verify(password, stored)
         } catch {
-            throttle.passwordWithdrawn(of: who, from: peer, now: now())
+            throttle.passwordWithdrawn(of: who, from: peer, now: clock.steady())
             throw error
         }
         if verdict != .wrong { throttle.passwordPassed(of: who, from: peer) }
@@ -40,7 +40,7 @@ extension AccountService {
     /// The hash of a password that somebody sets; it costs as much as a guess, and is counted.
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER.
     func hashPassword(_ password: String, peer: String) async throws(AccountError) -> String {
-        try admit(throttle.admitNewPassword(from: peer, now: now()))
+        try admit(throttle.admitNewPassword(from: peer, now: clock.steady()))
         try enter(peer)
         defer { throttle.leave(from: peer) }
         return try await passwords.hash(password)
@@ -59,17 +59,17 @@ extension AccountService {
 
     /// An account is about to be made, a guest's too.
     func admitSignUp(from peer: String) throws(AccountError) {
-        try admit(throttle.admitSignUp(from: peer, now: now()))
+        try admit(throttle.admitSignUp(from: peer, now: clock.steady()))
     }
 
     /// A letter to an address is asked for; ask before looking whether there is such an account.
     func admitMail(to mailAddress: String, from peer: String) throws(AccountError) {
-        try admit(throttle.admitMail(to: mailAddress, from: peer, now: now()))
+        try admit(throttle.admitMail(to: mailAddress, from: peer, now: clock.steady()))
     }
 
     /// A mailed code is about to be looked up.
     func admitCode(from peer: String) throws(AccountError) {
-        try admit(throttle.admitCode(from: peer, now: now()))
+        try admit(throttle.admitCode(from: peer, now: clock.steady()))
     }
 
     private func admit(_ wait: Int64?) throws(AccountError) {
@@ -89,10 +89,10 @@ extension AccountService {
     func keepThrottle() {
         keepsThrottleSoon = false
         if isClosed { return }
-        let rows = throttle.takeChanges()
+        let rows = throttle.takeChanges(now: clock.steady(), wall: now())
         guard !rows.isEmpty else { return }
         do {
-            try store.transaction { try $0.save(rows, now: now()) }
+            try store.transaction { try $0.save(rows) }
         } catch {
             logger.error("attempts could not be written down", metadata: ["why": "\(error)"])
         }

@@ -1,7 +1,7 @@
 /// A token bucket as one number: the time at which it will be full again (the generic cell rate algorithm). A bucket that is
 /// full needs no memory.
 struct Bucket: Equatable {
-    /// ms since the epoch.
+    /// ms of a clock that never steps.
     var fullAt: Int64
 
     /// ms until one more is left; 0: there is one now.
@@ -10,6 +10,9 @@ struct Bucket: Equatable {
     }
 
     mutating func take(_ rate: ThrottleSettings.Rate, now: Int64) { fullAt = max(fullAt, now) + rate.intervalMs }
+
+    /// The same by a clock that shows so many ms more.
+    func shifted(by ms: Int64) -> Bucket { Bucket(fullAt: fullAt + ms) }
 
     mutating func giveBack(_ rate: ThrottleSettings.Rate) { fullAt -= rate.intervalMs }
 }

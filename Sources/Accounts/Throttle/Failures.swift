@@ -7,9 +7,9 @@ struct Failures: Equatable {
     var recent: Int64 = 0
     /// Since the last right password or reset, or the end of a lock.
     var consecutive: Int64 = 0
-    /// Until when no password is looked at, ms since the epoch.
+    /// Until when no password is looked at, ms of a clock that never steps.
     var blockedUntil: Int64 = 0
-    /// When the last one was, ms since the epoch.
+    /// When the last one was, by the same clock.
     var last: Int64 = 0
 
     func wait(now: Int64) -> Int64 { max(0, blockedUntil - now) }
@@ -32,6 +32,14 @@ struct Failures: Equatable {
             let delay = doublings < 40 ? settings.firstDelayMs << doublings : settings.longestDelayMs
             blockedUntil = now + min(delay, settings.longestDelayMs)
         }
+    }
+
+    /// The same by a clock that shows so many ms more.
+    func shifted(by ms: Int64) -> Failures {
+        var failures = self
+        failures.blockedUntil += ms
+        failures.last += ms
+        return failures
     }
 
     /// Takes back one that turned out to be none, as it was added just before.

@@ -1,7 +1,7 @@
 // States as the store keeps them: big-endian 64-bit numbers, one after the other.
 
 extension Bucket {
-    var bytes: [UInt8] { bigEndian([fullAt]) }
+    var bytes: [UInt8] { bigEndian([max(0, fullAt)]) }
 
     init?(_ bytes: [UInt8]) {
         guard bytes.count == 8 else { return nil }
@@ -11,7 +11,7 @@ extension Bucket {
 }
 
 extension Failures {
-    var bytes: [UInt8] { bigEndian([recent, consecutive, blockedUntil, last]) }
+    var bytes: [UInt8] { bigEndian([recent, consecutive, max(0, blockedUntil), max(0, last)]) }
 
     init?(_ bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }

@@ -1,6 +1,6 @@
 import Crypto
 
-/// How often what may be tried, by whom: a value with the clock handed in (accounts contract §13). Never asked for `lookup`
+/// How often what may be tried, by whom: a value with the clock handed in, one that never steps (accounts contract §13). Never asked for `lookup`
 /// and `token`: an error there would sign people out.
 ///
 ///     admit…  before the work: nil, and it is counted as if it failed │ ms to wait, nothing is counted
@@ -117,31 +117,40 @@ struct Throttle {
 
     // MARK: What is kept
 
-    /// A row of the store; nil state: the row goes.
+    /// A row of the store, with times of the wall clock; nil state: the row goes.
     struct Row: Equatable {
         var subject: String
         var state: [UInt8]?
+        /// When it was written, ms since the epoch.
+        var writtenAt: Int64
     }
 
     /// What changed since the last call.
-    mutating func takeChanges() -> [Row] {
+    /// - Parameter wall: ms since the epoch.
+    mutating func takeChanges(now: Int64, wall: Int64) -> [Row] {
         defer { changed = [] }
         return changed.map { subject in
-            Row(subject: subject.text, state: subject.kind == .account ? failures[subject]?.bytes : buckets[subject.kind]?[subject]?.bytes)
+            let state = subject.kind == .account
+                ? failures[subject]?.shifted(by: wall - now).bytes : buckets[subject.kind]?[subject]?.shifted(by: wall - now).bytes
+            return Row(subject: subject.text, state: state, writtenAt: wall)
         }
     }
 
     var hasChanges: Bool { !changed.isEmpty }
 
-    /// Takes rows of the store; those of a form that is not known, or that are past, are let go.
-    mutating func restore(_ rows: [Row], now: Int64) {
+    /// Takes rows of the store; those of a form that is not known, or that are past, are let go. A row that was written in the future
+    /// counts as written now.
+    /// - Parameter wall: ms since the epoch.
+    mutating func restore(_ rows: [Row], now: Int64, wall: Int64) {
         for row in rows {
             guard let subject = Subject(row.subject), let state = row.state else { continue }
+            let shift = now - max(wall, row.writtenAt)
+            if row.writtenAt > wall { changed.insert(subject) }
             if subject.kind == .account {
-                guard let state = Failures(state) else { continue }
+                guard let state = Failures(state)?.shifted(by: shift) else { continue }
                 if state.forgottenAt(settings) > now { failures[subject] = state } else { changed.insert(subject) }
             } else {
-                guard let state = Bucket(state) else { continue }
+                guard let state = Bucket(state)?.shifted(by: shift) else { continue }
                 if state.fullAt > now { buckets[subject.kind, default: Table()][subject] = state } else { changed.insert(subject) }
             }
         }

@@ -94,11 +94,11 @@ extension AccountService {
 extension IdentityTokens {
     /// With the keys of the store. The first start makes one; so does one with another algorithm than before. Blocks.
     convenience init(
-        _ store: AccountStore, _ settings: AccountSettings, fetcher: any KeyFetching, logger: Logger, now: @escaping @Sendable () -> Int64
+        _ store: AccountStore, _ settings: AccountSettings, fetcher: any KeyFetching, logger: Logger, _ clock: AccountClock
     ) throws {
         var stored = try store.read { try $0.signingKeys() }
         if stored.first(where: { $0.retiredAt == nil })?.algorithm != settings.signingAlgorithm {
-            let now = now()
+            let now = clock.wall()
             let made = try StoredSigningKey.generate(settings.signingAlgorithm, now: now)
             let id = try SigningKey(made).verifying.id
             stored = try store.transaction { transaction in
@@ -106,12 +106,14 @@ extension IdentityTokens {
                 return try transaction.signingKeys()
             }
         }
-        let keys = try SigningKeys(stored.map { try SigningKey($0) }, lifetimeSeconds: settings.signingKeyTailSeconds, now: now)
+        let keys = try SigningKeys(stored.map { try SigningKey($0) }, lifetimeSeconds: settings.signingKeyTailSeconds, now: clock.wall)
         let externals = settings.externalIssuers.map { issuer in
-            ExternalTokens(issuer, RemoteKeys(issuer.keys, fetcher: fetcher, settings: settings.keyFetching, logger: logger, now: now), now: now)
+            let keys = RemoteKeys(issuer.keys, fetcher: fetcher, settings: settings.keyFetching, logger: logger, now: clock.steady)
+            return ExternalTokens(issuer, keys, now: clock.wall)
         }
         self.init(
-            keys: keys, project: settings.project, lifetimeSeconds: settings.tokenSeconds, externals: externals, limit: settings.rememberedTokens, now: now)
+            keys: keys, project: settings.project, lifetimeSeconds: settings.tokenSeconds, externals: externals, limit: settings.rememberedTokens,
+            now: clock.wall, steady: clock.steady)
     }
 }
 

@@ -16,20 +16,28 @@ final class IdentityTokens: Sendable {
     private let cache: Mutex<VerifiedTokenCache>
     /// ms since the epoch.
     private let now: @Sendable () -> Int64
+    /// ms of the clock by which key sets age.
+    private let steady: @Sendable () -> Int64
 
     /// - Parameters:
     ///   - project: `aud`, and part of `iss`.
     ///   - lifetimeSeconds: how long a token of ours may live. One that says more was not made here, whoever has the key.
     ///   - externals: other issuers whose tokens count.
     ///   - limit: most tokens that are remembered, an even number; 0 for none.
+    ///   - steady: the clock of the externals' key sets; nil: the same.
     init(
-        keys: SigningKeys, project: String, lifetimeSeconds: Int = 3600, externals: [ExternalTokens], limit: Int, now: @escaping @Sendable () -> Int64
+        keys: SigningKeys, project: String, lifetimeSeconds: Int = 3600, externals: [ExternalTokens], limit: Int, now: @escaping @Sendable () -> Int64,
+        steady: (@Sendable () -> Int64)? = nil
     ) {
         self.lifetimeSeconds = Int64(lifetimeSeconds)
         self.externals = externals
         self.keys = keys
         self.now = now
-        expectations = TokenExpectations(issuers: [IdentityClaims.issuer(project)], audiences: [project])
+        self.steady = steady ?? now
+        var expectations = TokenExpectations(issuers: [IdentityClaims.issuer(project)], audiences: [project])
+        // Signed here, so our clock was ahead: the session tells whether it counts, and nobody is to be signed out for that.
+        expectations.refusesFuture = false
+        self.expectations = expectations
         cache = Mutex(VerifiedTokenCache(limit: limit))
     }
 
@@ -44,8 +52,7 @@ final class IdentityTokens: Sendable {
     }
 
     private func isLive(_ token: VerifiedToken, _ leeway: Int) -> Bool {
-        let now = now()
-        return now < token.checkedUntil && now / 1000 < token.expires.addingClamped(Int64(leeway))
+        steady() < token.checkedUntil && now() / 1000 < token.expires.addingClamped(Int64(leeway))
     }
 
     /// Checks a token of this service, but for its account and its session (accounts contract §5.2).

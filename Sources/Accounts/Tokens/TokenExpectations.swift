@@ -9,6 +9,9 @@ struct TokenExpectations: Sendable {
     /// Whether `azp`, where there is one, must be one of the audiences.
     var checksAuthorizedParty = false
 
+    /// Whether a time of issue or sign-in that is still to come is a reason to refuse.
+    var refusesFuture = true
+
     /// Most characters of `sub`.
     var subjectLength = 128
 
@@ -25,7 +28,7 @@ struct TokenExpectations: Sendable {
         for name: Key in ["iat", "auth_time", "nbf"] {
             let claim = claims.child(name)
             guard claim.exists else { continue }
-            guard let time = claims.seconds(name), time <= now + Self.skewSeconds else { throw .notYetValid }
+            guard let time = claims.seconds(name), time <= now + Self.skewSeconds || !refusesFuture && name != "nbf" else { throw .notYetValid }
         }
         _ = try Self.subject(claims, length: subjectLength)
     }

@@ -18,7 +18,7 @@ public final class VerifiedToken: Sendable {
     public let auth: Node
     /// Whether this service signed it, so that an account and a session stand behind it.
     public let isOwn: Bool
-    /// Until when the key that it was checked by is known to be its issuer's, ms since the epoch.
+    /// Until when the key that it was checked by is known to be its issuer's, ms of a clock that never steps.
     let checkedUntil: Int64
 
     /// - Parameter claims: were checked.

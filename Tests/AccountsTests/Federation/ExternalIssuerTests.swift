@@ -21,7 +21,7 @@ struct ExternalIssuerTests {
             ExternalIssuer(issuer: "https://other.example", audiences: ["app"]),
         ]
         service = try AccountService(
-            settings, folder: nil, fetcher: fetcher, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now)
+            settings, folder: nil, fetcher: fetcher, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now, steady: clock.now)
         fetcher.publish(Self.url, keys: [TokenKeys.p256[0], TokenKeys.rsa[0]])
     }
 

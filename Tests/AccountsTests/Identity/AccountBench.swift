@@ -31,7 +31,7 @@ struct AccountBench: Sendable {
         self.clock = clock
         service = try AccountService(
             settings, folder: folder, isAdministrator: { $0 == Self.administrator }, fetcher: fetcher,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: { clock.ms }, carrier: letters)
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: { clock.ms }, steady: { clock.steadyMs }, carrier: letters)
         service.whenChanged { [changes] in changes.add($0) }
     }
 
@@ -143,17 +143,22 @@ struct Reply: Sendable {
     }
 }
 
-/// A clock that is set by hand.
+/// A clock that is set by hand, and one beside it that is not.
 final class HandClock: Sendable {
-    private let time: Mutex<Int64>
+    private let time: Mutex<(wall: Int64, steady: Int64)>
 
     /// - Parameter seconds: since the epoch.
-    init(seconds: Int64 = 1_790_000_000) { time = Mutex(seconds * 1000) }
+    init(seconds: Int64 = 1_790_000_000) { time = Mutex((seconds * 1000, 77_000)) }
 
-    var ms: Int64 { time.withLock { $0 } }
+    var ms: Int64 { time.withLock { $0.wall } }
+    var steadyMs: Int64 { time.withLock { $0.steady } }
     var seconds: Int64 { ms / 1000 }
 
-    func advance(seconds: Int64) { time.withLock { $0 += seconds * 1000 } }
+    /// Time goes by.
+    func advance(seconds: Int64) { time.withLock { $0 = ($0.wall + seconds * 1000, $0.steady + seconds * 1000) } }
+
+    /// The wall clock alone is set.
+    func step(seconds: Int64) { time.withLock { $0.wall += seconds * 1000 } }
 }
 
 /// What a closure was called with.

@@ -184,22 +184,42 @@ struct ThrottleTests {
         var throttle = throttle()
         for _ in 0..<6 { _ = fail(&throttle, at: 1_000) }
         for _ in 0..<10 { _ = throttle.admitCode(from: "192.0.2.1", now: 1_000) }
-        let rows = throttle.takeChanges()
-        #expect(throttle.takeChanges().isEmpty)
+        let rows = throttle.takeChanges(now: 1_000, wall: 5_000_000)
+        #expect(throttle.takeChanges(now: 1_000, wall: 5_000_000).isEmpty)
         #expect(!rows.contains { $0.subject.contains("ana") || $0.subject.contains("192") })
         var restarted = self.throttle()
-        restarted.restore(rows, now: 1_001)
+        restarted.restore(rows, now: 1_001, wall: 5_000_001)
         #expect(restarted.admitPassword(of: "ana", from: "192.0.2.1", now: 1_001) == 999)
         #expect(restarted.admitCode(from: "192.0.2.1", now: 1_001) == 5_999)
         // A success deletes the rows of the account; those of the network go on.
         restarted.passwordPassed(of: "ana", from: "192.0.2.1")
-        let changes = restarted.takeChanges()
+        let changes = restarted.takeChanges(now: 1_001, wall: 5_000_001)
         #expect(changes.filter { $0.state == nil }.map { $0.subject.prefix(1) }.sorted() == ["a", "p"])
         #expect(changes.filter { $0.state != nil }.map { $0.subject.prefix(1) } == ["n"])
         // What is past is neither restored nor kept.
         var late = self.throttle()
-        late.restore(rows, now: 1 << 45)
-        #expect(late.count == 0 && late.takeChanges().count == rows.count)
+        late.restore(rows, now: 0, wall: 1 << 45)
+        #expect(late.count == 0 && late.takeChanges(now: 0, wall: 1 << 45).count == rows.count)
+    }
+
+    /// What a clock that was a day ahead has written counts as written now.
+    @Test func state_ofTheFuture_isBroughtBackToNow() {
+        var throttle = throttle()
+        for _ in 0..<6 { _ = fail(&throttle, at: 1_000) }
+        for _ in 0..<10 { _ = throttle.admitCode(from: "192.0.2.1", now: 1_000) }
+        let ahead: Int64 = 1_790_000_000_000 + 86_400_000
+        let rows = throttle.takeChanges(now: 1_000, wall: ahead)
+        var restarted = self.throttle()
+        restarted.restore(rows, now: 50, wall: ahead - 86_400_000)
+        #expect(restarted.admitPassword(of: "ana", from: "192.0.2.1", now: 50) == 1_000)
+        #expect(restarted.admitCode(from: "192.0.2.1", now: 50) == 6_000)
+        // With the right time from now on, so that the next process takes it for what it is.
+        let again = restarted.takeChanges(now: 50, wall: ahead - 86_400_000)
+        #expect(again.count == rows.count && again.allSatisfy { $0.writtenAt == ahead - 86_400_000 })
+        var third = self.throttle()
+        third.restore(again, now: 7_000, wall: ahead - 86_400_000 + 1_000)
+        #expect(third.admitPassword(of: "ana", from: "192.0.2.1", now: 7_000) == nil)
+        #expect(third.admitCode(from: "192.0.2.1", now: 7_000) == 5_000)
     }
 
     @Test func damagedRows_areLetGo() {
@@ -207,10 +227,10 @@ struct ThrottleTests {
         let name = Subject(.account, "ana").text
         throttle.restore(
             [
-                .init(subject: "", state: []), .init(subject: "x" + name.dropFirst(), state: [1]), .init(subject: name, state: [1, 2, 3]),
-                .init(subject: name, state: [UInt8](repeating: 0x7F, count: 32)),
-                .init(subject: Subject(.code, "192.0.2.1").text, state: [UInt8](repeating: 0x7F, count: 8)),
-            ], now: 0)
+                .init(subject: "", state: [], writtenAt: 0), .init(subject: "x" + name.dropFirst(), state: [1], writtenAt: 0), .init(subject: name, state: [1, 2, 3], writtenAt: 0),
+                .init(subject: name, state: [UInt8](repeating: 0x7F, count: 32), writtenAt: 0),
+                .init(subject: Subject(.code, "192.0.2.1").text, state: [UInt8](repeating: 0x7F, count: 8), writtenAt: 0),
+            ], now: 0, wall: 0)
         #expect(throttle.count == 0)
         #expect(fail(&throttle, at: 0) == nil)
     }

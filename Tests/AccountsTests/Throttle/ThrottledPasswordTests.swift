@@ -11,7 +11,7 @@ struct ThrottledPasswordTests {
     private func service(folder: String?, now: @escaping @Sendable () -> Int64) throws -> AccountService {
         var settings = AccountSettings()
         settings.passwords = .quick
-        return try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: now)
+        return try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: now, steady: now)
     }
 
     private func attempt(_ service: AccountService, _ password: String, _ stored: String?) async -> String {

@@ -49,7 +49,7 @@ struct KeyRotationTests {
         let new = try fixture.token("ana")
         try await fixture.service.close()
 
-        let again = try AccountService(fixture.service.settings, folder: folder, logger: fixture.service.logger, now: fixture.clock.now)
+        let again = try AccountService(fixture.service.settings, folder: folder, logger: fixture.service.logger, now: fixture.clock.now, steady: fixture.clock.now)
         #expect(again.signingKeyID == second)
         #expect(try published(again) == [second, first])
         for token in [old, new] {
@@ -62,7 +62,7 @@ struct KeyRotationTests {
         fixture.clock.advance(seconds: 10)
         var settings = fixture.service.settings
         settings.signingAlgorithm = .rs256
-        let other = try AccountService(settings, folder: folder, logger: fixture.service.logger, now: fixture.clock.now)
+        let other = try AccountService(settings, folder: folder, logger: fixture.service.logger, now: fixture.clock.now, steady: fixture.clock.now)
         #expect(try published(other).suffix(2) == [second, first] && other.signingKeyID != second)
         let result = await withCheckedContinuation { continuation in other.verify(new, leeway: 0) { continuation.resume(returning: $0) } }
         #expect(throws: Never.self) { try result.get() }

@@ -39,7 +39,7 @@ struct TokenFixture {
         settings.project = "demo-app"
         settings.signingAlgorithm = .es256
         change(&settings)
-        service = try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now)
+        service = try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now, steady: clock.now)
     }
 
     /// Adds an account with a session `s-UID`.

@@ -1,0 +1,195 @@
+import Glibc
+import Testing
+
+@testable import Accounts
+
+/// A wall clock that is wrong for a while and then corrected, with the hub running on or started anew in between.
+struct ClockStepTests {
+    private static let day: Int64 = 86_400
+    private static let year: Int64 = 365 * day
+
+    /// A bench that can be closed and opened again.
+    private final class Hub {
+        let folder: String
+        let clock = HandClock()
+        private let configure: (inout AccountSettings) -> Void
+        private(set) var bench: AccountBench
+
+        init(_ configure: @escaping (inout AccountSettings) -> Void = { _ in }) throws {
+            folder = "/tmp/vigla-clock-\(getpid())-\(UInt64.random(in: 0 ... .max))"
+            mkdir(folder, 0o755)
+            self.configure = configure
+            bench = try AccountBench(folder: folder, clock: clock, configure)
+        }
+
+        deinit {
+            for name in ["", "-wal", "-shm"] { unlink("\(folder)/accounts.sqlite\(name)") }
+            rmdir(folder)
+        }
+
+        /// - Parameter restarts: whether the hub is started anew.
+        func goOn(_ restarts: Bool) async throws {
+            guard restarts else { return }
+            try await bench.service.close()
+            bench = try AccountBench(folder: folder, clock: clock, configure)
+        }
+    }
+
+    /// Ahead, and behind, by a day and by a year; with the hub running on, and started anew after the second step.
+    private static let steps = [day, -day, year, -year].flatMap { step in [(step, false), (step, true)] }
+
+    /// A sign-in while the clock is wrong keeps nobody of its network from signing in after it is corrected.
+    @Test(arguments: steps) func signIns_goOn_afterAStep(_ step: Int64, _ restarts: Bool) async throws {
+        let hub = try Hub { $0.throttle.isOn = true }
+        let made = try await hub.bench.signUp("ana@x.org")
+        hub.clock.step(seconds: step)
+        #expect(try await hub.bench.signIn("ana@x.org", "wrong").error == "INVALID_PASSWORD")
+        #expect(try await hub.bench.signIn("ana@x.org").status == 200)
+        #expect(try await hub.bench.signIn("bob@x.org").error == "EMAIL_NOT_FOUND")
+        hub.clock.step(seconds: -step)
+        try await hub.goOn(restarts)
+        #expect(try await hub.bench.signIn("ana@x.org").status == 200)
+        let late = try await hub.bench.signUp("eve@x.org")
+        for reply in [made, late] {
+            #expect(try await hub.bench.refresh(reply["refreshToken"]?.string).status == 200)
+            #expect(try await hub.bench.user(reply)["localId"] == reply["localId"])
+        }
+    }
+
+    /// What is counted stays counted: the wait that an account has is neither longer nor forgotten.
+    @Test(arguments: [day, -day, year, -year]) func wait_staysWhatItIs_whileTheClockSteps(_ step: Int64) async throws {
+        let hub = try Hub { $0.throttle.isOn = true }
+        _ = try await hub.bench.signUp("ana@x.org")
+        for _ in 0..<5 { _ = try await hub.bench.signIn("ana@x.org", "wrong") }
+        let wait = "TOO_MANY_ATTEMPTS_TRY_LATER : Try again in 1 s"
+        #expect(try await hub.bench.signIn("ana@x.org").error == wait)
+        hub.clock.step(seconds: step)
+        #expect(try await hub.bench.signIn("ana@x.org").error == wait)
+        hub.clock.step(seconds: -step)
+        #expect(try await hub.bench.signIn("ana@x.org").error == wait)
+        hub.clock.advance(seconds: 1)
+        #expect(try await hub.bench.signIn("ana@x.org").status == 200)
+    }
+
+    /// A session that is refreshed, and one that begins, while the clock is wrong go on when it is right.
+    @Test(arguments: steps) func sessions_goOn_afterAStep(_ step: Int64, _ restarts: Bool) async throws {
+        let hub = try Hub { $0.guestDays = 30 }
+        let (user, guest) = (try await hub.bench.signUp("ana@x.org"), try await hub.bench.signUp())
+        hub.clock.advance(seconds: 3600)
+        hub.clock.step(seconds: step)
+        var held: [Reply] = []
+        for reply in [user, guest] {
+            let refreshed = try await hub.bench.refresh(reply["refreshToken"]?.string)
+            #expect(refreshed.status == 200, "\(refreshed.text)")
+            #expect(try await hub.bench.call("lookup", ["idToken": refreshed["id_token"] ?? .null]).status == 200)
+            held.append(refreshed)
+        }
+        let during = [try await hub.bench.signIn("ana@x.org"), try await hub.bench.signUp()]
+        await hub.bench.service.sweep()
+        hub.clock.step(seconds: -step)
+        hub.clock.advance(seconds: Self.day)
+        try await hub.goOn(restarts)
+        await hub.bench.service.sweep()
+        for reply in [user, guest] + during {
+            let refreshed = try await hub.bench.refresh(reply["refreshToken"]?.string)
+            #expect(refreshed.status == 200, "\(refreshed.text)")
+            #expect(try await hub.bench.call("lookup", ["idToken": refreshed["id_token"] ?? .null]).status == 200)
+        }
+        // A token of a clock that was ahead is good, its session lives; none is the reason to sign somebody out.
+        if step > 0 {
+            for reply in held { #expect(try await hub.bench.call("lookup", ["idToken": reply["id_token"] ?? .null]).status == 200) }
+        }
+    }
+
+    /// Revoked while the clock is wrong: everything before is over, and what begins later counts, with the clock right or wrong.
+    @Test(arguments: steps) func revocation_endsWhatWasBefore_andNothingLater(_ step: Int64, _ restarts: Bool) async throws {
+        let hub = try Hub()
+        let before = try await hub.bench.signUp("ana@x.org")
+        hub.clock.step(seconds: step)
+        let during = try await hub.bench.signIn("ana@x.org")
+        #expect(try await hub.bench.call("update", ["idToken": during["idToken"] ?? .null, "validSince": "1"]).status == 200)
+        let later = [try await hub.bench.signIn("ana@x.org")]
+        hub.clock.step(seconds: -step)
+        try await hub.goOn(restarts)
+        for reply in later + [try await hub.bench.signIn("ana@x.org")] {
+            let refreshed = try await hub.bench.refresh(reply["refreshToken"]?.string)
+            #expect(refreshed.status == 200, "\(refreshed.text)")
+            #expect(try await hub.bench.call("lookup", ["idToken": refreshed["id_token"] ?? .null]).status == 200)
+        }
+        for reply in [before, during] {
+            #expect(try await hub.bench.refresh(reply["refreshToken"]?.string).error == "TOKEN_EXPIRED")
+            #expect(try await hub.bench.call("lookup", ["idToken": reply["idToken"] ?? .null]).status == 400)
+        }
+    }
+
+    /// A sign-in of the future is not taken for a recent one.
+    @Test func signIn_ofTheFuture_isNotRecent() async throws {
+        let hub = try Hub { $0.recentLoginSeconds = 300 }
+        hub.clock.step(seconds: Self.day)
+        let made = try await hub.bench.signUp("ana@x.org")
+        hub.clock.step(seconds: -Self.day)
+        let body: JSONValue = ["idToken": made["idToken"] ?? .null, "email": "ann@x.org"]
+        #expect(try await hub.bench.call("update", body).error == "CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
+        let again = try await hub.bench.signIn("ana@x.org")
+        #expect(try await hub.bench.call("update", ["idToken": again["idToken"] ?? .null, "email": "ann@x.org"]).status == 200)
+    }
+
+    /// What has been idle for its days ends by time that has gone by, not by a clock that jumps.
+    @Test func idleSession_endsByTimeGoneBy() async throws {
+        let hub = try Hub { $0.idleDays = 10 }
+        let made = try await hub.bench.signUp("ana@x.org")
+        hub.clock.step(seconds: Self.year)
+        #expect(try await hub.bench.refresh(made["refreshToken"]?.string).status == 200)
+        hub.clock.step(seconds: -Self.year)
+        let other = try await hub.bench.signIn("ana@x.org")
+        hub.clock.advance(seconds: 10 * Self.day + 1)
+        #expect(try await hub.bench.refresh(other["refreshToken"]?.string).error == "TOKEN_EXPIRED")
+    }
+
+    /// The way back to an address covers what came after it, by their order and not by the clock.
+    @Test func codes_areInTheirOrder_whenTheClockStepsBack() async throws {
+        let hub = try Hub()
+        let made = try await hub.bench.signUp("ana@x.org")
+        let uid = try #require(made["localId"]?.string)
+        func code(_ email: String) -> MailedCode { MailedCode(kind: .recoverEmail, uid: uid, email: email, newEmail: nil, expiresAt: .max) }
+        try await hub.bench.service.add(code("ana@x.org"), "first", at: hub.clock.ms)
+        hub.clock.step(seconds: -Self.day)
+        try await hub.bench.service.add(code("ann@x.org"), "second", at: hub.clock.ms)
+        try await hub.bench.service.add(code("anne@x.org"), "third", at: hub.clock.ms)
+        try await hub.bench.service.removeCodes(of: uid, since: "second")
+        #expect(try await hub.bench.service.stored { try $0.codes(of: uid).map(\.email) } == ["ana@x.org"])
+        try await hub.bench.service.removeCodes(of: uid, since: "first")
+        #expect(try await hub.bench.service.stored { try $0.codes(of: uid).count } == 0)
+    }
+
+    /// Keys of another service grow old by time that has gone by.
+    @Test func keysOfAnother_growOldByTimeGoneBy() async throws {
+        let fetcher = FakeFetcher()
+        fetcher.publish(FederationFixture.googleKeys, keys: [TokenKeys.rsa[0]])
+        let bench = try AccountBench(fetcher: fetcher) { $0.identityProviders = [.google(clientIDs: [TestProvider.clientID])] }
+        func signIn() async throws -> Reply {
+            let body: JSONValue = [
+                "requestUri": "http://localhost", "returnSecureToken": true, "postBody": .string("id_token=\(try TestProvider.token(bench))&providerId=google.com"),
+            ]
+            return try await bench.call("signInWithIdp", body)
+        }
+        for step in [Self.day, -Self.day, -Self.day, Self.day] {
+            bench.clock.step(seconds: step)
+            #expect(try await signIn().status == 200)
+        }
+        #expect(fetcher.asked.count == 1)
+        bench.clock.step(seconds: -Self.day)
+        bench.clock.advance(seconds: 3600)
+        #expect(try await signIn().status == 200 && fetcher.asked.count == 2)
+    }
+}
+
+extension AccountService {
+    fileprivate func add(_ code: MailedCode, _ secret: String, at now: Int64) throws {
+        try store.transaction { try $0.add(code, hash: SecretHash.of(secret), at: now) }
+    }
+
+    fileprivate func removeCodes(of uid: String, since secret: String) throws {
+        try store.transaction { try $0.removeCodes(of: uid, .recoverEmail, since: SecretHash.of(secret)) }
+    }
+}
