@@ -21,6 +21,12 @@ public struct RuleSet: Sendable {
         program = try RulesCompiler.compile(text)
     }
 
+    /// The same with another bound than `RulesLimits.textWork`, for tests.
+    init(parsing text: String, textWork: Int) throws(RulesErrors) {
+        self.text = text
+        program = try RulesCompiler.compile(text, textWork: textWork)
+    }
+
     private init(text: String, granting: Bool) {
         self.text = text
         var builder = ProgramBuilder()

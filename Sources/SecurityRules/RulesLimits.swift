@@ -13,8 +13,14 @@ public enum RulesLimits {
     public static let regexTableStates = 2_048
     /// Most states of one whose table would be larger: it is simulated.
     public static let regexSimulatedStates = 256
-    /// Longest text in bytes of UTF-8 that a simulated one is matched with: some tens of milliseconds at worst.
-    public static let regexSimulatedBytes = 65_536
+
+    /// Most work on texts in one evaluated operation, over all its rules and places: a byte that is searched, joined, changed or matched
+    /// by a table is one. Some tenths of a second at worst.
+    public static let textWork = 67_108_864
+    /// What a byte costs that is matched by a simulated expression, for each of its states: with 256 of them 32 KiB are the most.
+    public static let regexStateWork = 8
+    /// Texts that are longer are work when they are compared with one another; so many bytes are one.
+    static let comparedBytes = 16
 
     /// Most steps of a trace.
     public static let traceSteps = 1_000

@@ -135,12 +135,42 @@ import Testing
         #expect(regex.matches(Text(String(repeating: "b", count: 5000) + "a" + String(repeating: "b", count: 13))) == true)
     }
 
-    /// Simulation costs up to 256 steps per unit, so its texts are bounded; a table's are not.
+    /// Simulation costs some steps for each state and unit, so its texts are bounded by its states; a table's are not.
     @Test func simulatedPattern_isMatched_withTextsUpToItsLimit() throws {
         let simulated = try Regex("(a|b)*a(a|b){13}$", ignoresCase: false)
-        let longest = String(repeating: "b", count: RulesLimits.regexSimulatedBytes)
+        #expect(simulated.unitWork >= 8 * 30)
+        let longest = String(repeating: "b", count: RulesLimits.textWork / simulated.unitWork)
         #expect(simulated.matches(Text(longest)) == false)
         #expect(simulated.matches(Text(longest + "b")) == nil)
-        #expect(try Regex("^(a|b)*c$", ignoresCase: false).matches(Text(longest + "bbb")) == false)
+        let table = try Regex("^(a|b)*c$", ignoresCase: false)
+        #expect(table.unitWork == 1 && table.matches(Text(longest + "bbb")) == false)
+    }
+
+    /// What a match is charged is no less than what it does: steps of the simulation, units of a table.
+    @Test(arguments: ["(a|b)*a(a|b){13}$", "(a*)*b(a|b){12}c", "(a|b|ab)*(bba|a)(a|b){12}$", "(a?){40}a{40}(a|b){0,20}c"])
+    func charge_coversTheSteps_ofASimulatedPattern(_ pattern: String) throws {
+        var random = SeededRandom(5)
+        let regex = try Regex(pattern, ignoresCase: false, maxTableStates: 0)
+        for length in [0, 1, 10, 1000] {
+            let text = Text(String((0..<length).map { _ in random.pick(["a", "b"]) }))
+            var work = RulesLimits.textWork
+            _ = try regex.matches(text, work: &work)
+            let charged = RulesLimits.textWork - work
+            #expect(charged <= length * regex.unitWork && regex.steps(text) <= charged / RulesLimits.regexStateWork * 3 + 3 * regex.unitWork)
+        }
+        var work = RulesLimits.textWork
+        let long = Text("b" + String(repeating: "x", count: 1000))
+        #expect(try Regex("^a", ignoresCase: false).matches(long, work: &work) == false && work == RulesLimits.textWork - 1)
+        work = 999
+        #expect(throws: FaultReason.tooMuchWork) { try Regex("^a", ignoresCase: false).matches(long, work: &work) }
+        #expect(work == 999)
+    }
+}
+
+extension Regex {
+    /// With all the work that one operation may ask for; nil where that is too little.
+    func matches(_ text: Text) -> Bool? {
+        var work = RulesLimits.textWork
+        return try? matches(text, work: &work)
     }
 }

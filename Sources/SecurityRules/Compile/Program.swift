@@ -4,8 +4,11 @@ import JSONTree
 final class Program: Sendable {
     let tables: ProgramTables
     let details: ContiguousArray<PlaceDetails>
+    /// See `RulesLimits`.
+    let textWork: Int
 
-    init(_ builder: consuming ProgramBuilder) {
+    init(_ builder: consuming ProgramBuilder, textWork: Int = RulesLimits.textWork) {
+        self.textWork = textWork
         precondition(NodeCursor.hasKnownLayout, "this compiler lays nodes out otherwise than cursors expect")
         tables = ProgramTables(builder)
         details = builder.details

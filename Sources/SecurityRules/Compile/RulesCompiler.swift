@@ -6,7 +6,7 @@ struct RulesCompiler {
     private var errors: [LocatedError] = []
     private var builder = ProgramBuilder()
 
-    static func compile(_ source: String) throws(RulesErrors) -> Program {
+    static func compile(_ source: String, textWork: Int = RulesLimits.textWork) throws(RulesErrors) -> Program {
         var compiler = RulesCompiler(text: RulesText(source))
         guard compiler.text.bytes.count <= RuleSet.maxBytes else {
             throw .tooLarge
@@ -14,7 +14,7 @@ struct RulesCompiler {
         compiler.read()
         if !compiler.errors.isEmpty { throw RulesErrors(compiler.errors, in: compiler.text) }
         compiler.builder.sharePaths()
-        return Program(compiler.builder)
+        return Program(compiler.builder, textWork: textWork)
     }
 
     private init(text: RulesText) { self.text = text }

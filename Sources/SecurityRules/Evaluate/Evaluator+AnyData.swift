@@ -26,7 +26,8 @@ private enum Prospect {
 private enum Operand { case any, text, number, ordered }
 
 /// Rules without the trees: what holds for any data. What asks for none is evaluated as usual; of a place in a tree only its
-/// computed keys are looked at, which fail where `auth` lacks what they are made of.
+/// computed keys are looked at, which fail where `auth` lacks what they are made of. More than is asked with the trees may be asked
+/// here, so that work on texts which runs out says nothing.
 extension Evaluator {
     /// Whether some data could make a rule true. O(expression)
     mutating func mayHold(_ rule: Int32) -> Bool {
@@ -75,7 +76,7 @@ extension Evaluator {
     private mutating func plainOutcome(_ i: Int32) -> Outcomes {
         let mark = scratchCount
         defer { dropScratch(to: mark) }
-        do { return Outcomes(try boolean(i)) } catch { return [] }
+        do { return Outcomes(try boolean(i)) } catch { return error.reason == .tooMuchWork ? .both : [] }
     }
 
     /// Of an operation that looks at places or compares values.
@@ -111,7 +112,7 @@ extension Evaluator {
     private mutating func prospect(_ i: Int32) -> Prospect {
         let instruction = tables.code[Int(i)]
         guard instruction.asksData else {
-            do { return .value(try value(i)) } catch { return .failure }
+            do { return .value(try value(i)) } catch { return error.reason == .tooMuchWork ? .anything : .failure }
         }
         switch instruction.operation {
         case .val, .priority, .opaque: return placeFails(instruction.a) ? .failure : .anything

@@ -39,6 +39,20 @@ extension Evaluator {
         Fault(reason: reason, offset: tables.spans[Int(instruction)].offset)
     }
 
+    /// Takes work on texts off what the operation has left.
+    @inline(__always)
+    mutating func work(_ units: Int, _ instruction: Int32) throws(Fault) {
+        guard units <= textWork else { throw fault(.tooMuchWork, instruction) }
+        textWork -= units
+    }
+
+    /// Bytes of a text; 0 for what is none.
+    @inline(__always)
+    static func length(_ value: Value) -> Int {
+        if case .text(let text) = value { return text.pointee.utf8Count }
+        return 0
+    }
+
     /// An operation that compares values.
     @inline(__always)
     private mutating func test(_ instruction: Instruction, _ i: Int32) throws(Fault) -> Bool {
@@ -47,14 +61,19 @@ extension Evaluator {
         case .notEqualConstant: return !Operations.equal(try value(instruction.a), tables.values[Int(instruction.b)])
         case .compare:
             let (a, b) = (try value(instruction.a), try value(instruction.b))
+            if case .text(let x) = a, case .text(let y) = b {
+                try work(min(x.pointee.utf8Count, y.pointee.utf8Count) / RulesLimits.comparedBytes, i)
+            }
             do { return try Operations.compare(Comparison.byNumber[Int(instruction.detail)], a, b) } catch { throw fault(error, i) }
         case .stringTest:
             let (a, b) = (try value(instruction.a), try value(instruction.b))
             let test = StringTest(rawValue: instruction.detail) ?? .contains
+            // The beginning and the end of a text are no further looked at than the part is long.
+            try work(test == .contains ? Self.length(a) + Self.length(b) : Self.length(b), i)
             do { return try Operations.test(test, a, b) } catch { throw fault(error, i) }
         case .matches:
             let text = try value(instruction.a)
-            do { return try Operations.matches(text, tables.regexes[Int(instruction.b)]) } catch { throw fault(error, i) }
+            do { return try Operations.matches(text, tables.regexes[Int(instruction.b)], work: &textWork) } catch { throw fault(error, i) }
         default: return false
         }
     }

@@ -8,10 +8,14 @@ extension Evaluator {
         let details = program.details[Int(place)]
         let source = details.sources[kind] ?? RuleSource(text: "true", line: 1, column: 1, offset: 0)
         var outcome: RuleTrace.Outcome
+        let before = textWork
         do { outcome = try boolean(root) ? .allowed : .refused } catch { outcome = .failed(error.reason, offset: Int(error.offset)) }
         dropScratch(to: 0)
+        let after = textWork
         var parts: [RuleTrace.Part] = []
-        if outcome != .allowed || !recorder.isFull { collect(root, 0, source, recorder, &parts) }
+        if outcome != .allowed || !recorder.isFull { collect(root, 0, source, recorder, &parts, work: before) }
+        // The decision is the one that is made without a recorder.
+        textWork = after
         recorder.note(
             RuleTrace.Step(path: Path(path(level)), pattern: details.pattern, kind: kind, source: source, outcome: outcome, parts: parts))
         return outcome == .allowed
@@ -19,7 +23,7 @@ extension Evaluator {
 
     /// Adds an instruction's part and those in it that were evaluated.
     private mutating func collect(
-        _ i: Int32, _ depth: Int, _ source: RuleSource, _ recorder: TraceRecorder, _ parts: inout [RuleTrace.Part]
+        _ i: Int32, _ depth: Int, _ source: RuleSource, _ recorder: TraceRecorder, _ parts: inout [RuleTrace.Part], work: Int
     ) {
         guard i >= 0, parts.count < RulesLimits.traceParts else { return }
         let instruction = tables.code[Int(i)]
@@ -28,39 +32,41 @@ extension Evaluator {
         switch instruction.operation {
         case .constant, .yes, .no, .place, .shared, .below, .parent: break
         case .and, .or:
-            note(partValue(i))
+            note(partValue(i, work))
             // A chain is one part, whatever its instructions are.
             var (link, next) = (instruction, i)
             while link.operation == instruction.operation {
-                collect(link.a, depth + 1, source, recorder, &parts)
-                guard case .bool(let value) = partValue(link.a), value == (link.operation == .and) else { return }
+                collect(link.a, depth + 1, source, recorder, &parts, work: work)
+                guard case .bool(let value) = partValue(link.a, work), value == (link.operation == .and) else { return }
                 next = link.b
                 link = tables.code[Int(next)]
                 // A part in parentheses is a chain of its own.
                 if tables.spans[Int(next)].start != tables.spans[Int(i)].start { break }
             }
-            collect(next, depth + 1, source, recorder, &parts)
+            collect(next, depth + 1, source, recorder, &parts, work: work)
         case .conditional:
-            note(partValue(i))
-            collect(instruction.a, depth + 1, source, recorder, &parts)
-            if case .bool(let condition) = partValue(instruction.a) {
-                collect(condition ? instruction.b : instruction.c, depth + 1, source, recorder, &parts)
+            note(partValue(i, work))
+            collect(instruction.a, depth + 1, source, recorder, &parts, work: work)
+            if case .bool(let condition) = partValue(instruction.a, work) {
+                collect(condition ? instruction.b : instruction.c, depth + 1, source, recorder, &parts, work: work)
             }
         case .not, .negate, .length, .recase, .equalConstant, .notEqualConstant, .matches:
-            note(partValue(i))
-            collect(instruction.a, depth + 1, source, recorder, &parts)
+            note(partValue(i, work))
+            collect(instruction.a, depth + 1, source, recorder, &parts, work: work)
         case .compare, .stringTest, .arithmetic, .propertyIndex:
-            note(partValue(i))
-            collect(instruction.a, depth + 1, source, recorder, &parts)
-            collect(instruction.b, depth + 1, source, recorder, &parts)
+            note(partValue(i, work))
+            collect(instruction.a, depth + 1, source, recorder, &parts, work: work)
+            collect(instruction.b, depth + 1, source, recorder, &parts, work: work)
         case .replace:
-            note(partValue(i))
-            for operand in [instruction.a, instruction.b, instruction.c] { collect(operand, depth + 1, source, recorder, &parts) }
-        default: note(partValue(i))
+            note(partValue(i, work))
+            for operand in [instruction.a, instruction.b, instruction.c] { collect(operand, depth + 1, source, recorder, &parts, work: work) }
+        default: note(partValue(i, work))
         }
     }
 
-    private mutating func partValue(_ i: Int32) -> RuleTrace.PartValue {
+    /// - Parameter work: what was left when the rule was begun: a part comes to what it came to there, or fails no sooner.
+    private mutating func partValue(_ i: Int32, _ work: Int) -> RuleTrace.PartValue {
+        textWork = work
         defer { dropScratch(to: 0) }
         do {
             switch try value(i) {

@@ -26,6 +26,7 @@ extension Evaluator {
         let operation = Arithmetic.byNumber[Int(instruction.detail)]
         if case .number(let x) = a, case .number(let y) = b { return .number(Operations.arithmetic(operation, x, y)) }
         guard operation == .add else { throw fault(.notNumber, i) }
+        try work(Self.length(a) + Self.length(b), i)
         do { return replace(from: mark, try Operations.join(a, b)) } catch { throw fault(error, i) }
     }
 
@@ -54,10 +55,15 @@ extension Evaluator {
             do { return .number(try Operations.length(a)) } catch { throw fault(error, i) }
         case .recase:
             let a = try value(instruction.a)
+            try work(Self.length(a), i)
             do { return replace(from: mark, try Operations.recase(a, toUpper: instruction.detail == 1)) } catch { throw fault(error, i) }
         case .replace:
             let (a, b, c) = (try value(instruction.a), try value(instruction.b), try value(instruction.c))
-            do { return replace(from: mark, try Operations.replace(a, b, c)) } catch { throw fault(error, i) }
+            try work(Self.length(a) + Self.length(b), i)
+            let result: Text
+            do { result = try Operations.replace(a, b, c) } catch { throw fault(error, i) }
+            try work(result.utf8Count, i)
+            return replace(from: mark, result)
         default: return .bool(try boolean(i))
         }
     }

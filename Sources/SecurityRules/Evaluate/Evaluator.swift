@@ -34,6 +34,9 @@ struct Evaluator: ~Copyable {
     private let scratch: UnsafeMutablePointer<Node>
     private(set) var scratchCount = 0
 
+    /// What is left of `RulesLimits.textWork`.
+    var textWork: Int
+
     /// `auth.uid`, once somebody asked.
     private var uid: Value?
 
@@ -105,6 +108,7 @@ struct Evaluator: ~Copyable {
     ) {
         self.program = program
         tables = program.tables
+        textWork = program.textWork
         self.auth = auth
         self.now = now
         self.query = query

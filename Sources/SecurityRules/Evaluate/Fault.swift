@@ -14,8 +14,10 @@ public enum FaultReason: UInt8, Error, Sendable, Hashable {
     case beyondRoot
     /// A computed string longer than 10 MB.
     case stringTooLong
-    /// A text longer than 64 KiB for a regular expression whose table would be too large.
+    /// A text that alone is too much work for a regular expression whose table would be too large.
     case textTooLong
+    /// The operation has asked for more work on texts than `RulesLimits.textWork`.
+    case tooMuchWork
 }
 
 extension FaultReason: CustomStringConvertible {
@@ -29,6 +31,7 @@ extension FaultReason: CustomStringConvertible {
         case .beyondRoot: "the root has no parent"
         case .stringTooLong: "computed string is too long"
         case .textTooLong: "text is too long for so large a regular expression"
+        case .tooMuchWork: "too much text is to be searched and matched for one request"
         }
     }
 }

@@ -97,9 +97,8 @@ enum Operations {
         return result
     }
 
-    static func matches(_ a: Value, _ regex: Regex) throws(FaultReason) -> Bool {
+    static func matches(_ a: Value, _ regex: Regex, work: inout Int) throws(FaultReason) -> Bool {
         guard case .text(let text) = a else { throw .notString }
-        guard let matches = regex.matches(text.pointee) else { throw .textTooLong }
-        return matches
+        return try regex.matches(text.pointee, work: &work)
     }
 }

@@ -4,7 +4,7 @@ import JSONTree
 ///
 /// Works on UTF-16 code units, as `length` does. Built when the rules are parsed: the automaton is made deterministic and put
 /// in a table, so that a match is one look-up per unit. A pattern whose table would be too large is simulated over sets of
-/// states, if it is small enough for that, and only for texts that are short enough; else it is refused.
+/// states, if it is small enough for that, and only for texts that are short enough for its states; else it is refused.
 ///
 ///     /^[a-z]+$/i ──parse──► syntax ──► graph of states ──► table [state × class of unit] → state
 final class Regex: Sendable {
@@ -89,49 +89,79 @@ final class Regex: Sendable {
         return Table(classes: sets.classes, next: next, accepting: accepting)
     }
 
-    /// Whether the text holds a match, or is one where the pattern is anchored; nil where the text is too long for a pattern
-    /// that has to be simulated. O(length)
-    func matches(_ text: Text) -> Bool? {
+    /// Whether the text holds a match, or is one where the pattern is anchored. O(length), simulated O(length × states)
+    /// - Parameter work: what is left of `RulesLimits.textWork`; what this took is taken off.
+    /// - Throws: `.tooMuchWork`; `.textTooLong` where it would be for all of it.
+    func matches(_ text: Text, work: inout Int) throws(FaultReason) -> Bool {
+        let cost = text.utf8Count * unitWork
+        guard cost <= work else { throw cost > RulesLimits.textWork ? .textTooLong : .tooMuchWork }
         var string = text.string
-        return string.withUTF8 { bytes in
+        let (isMatch, read) = string.withUTF8 { bytes in
             switch matcher {
             case .table(let table): match(bytes, table)
-            case .sets(let sets): bytes.count <= RulesLimits.regexSimulatedBytes ? match(bytes, sets) : nil
+            case .sets(let sets): match(bytes, sets)
             }
+        }
+        work -= read * unitWork
+        return isMatch
+    }
+
+    /// What a byte of a text costs at most.
+    var unitWork: Int {
+        switch matcher {
+        case .table: 1
+        case .sets(let sets): sets.graph.states.count * RulesLimits.regexStateWork
         }
     }
 
-    private func match(_ bytes: UnsafeBufferPointer<UInt8>, _ table: Table) -> Bool {
+    /// What a simulation of a text visits, for tests; 0 for a table.
+    func steps(_ text: Text) -> Int {
+        guard case .sets(var sets) = matcher else { return 0 }
+        let before = sets.work
+        var state = sets.initial()
+        var next: [Int32] = []
+        for unit in text.string.utf16 {
+            sets.step(state, sets.classes[unit], into: &next)
+            swap(&state, &next)
+        }
+        return sets.work - before
+    }
+
+    /// The result, and the bytes that were looked at.
+    private typealias Outcome = (isMatch: Bool, read: Int)
+
+    private func match(_ bytes: UnsafeBufferPointer<UInt8>, _ table: Table) -> Outcome {
         let width = table.classes.count
         var state = 0
         var reader = UnitReader(bytes)
         while anchoredEnd || !table.accepting[state] {
-            guard let unit = reader.next() else { return table.accepting[state] }
+            guard let unit = reader.next() else { return (table.accepting[state], bytes.count) }
             state = Int(table.next[state * width + table.classes[unit]])
-            if state < 0 { return false }
+            if state < 0 { return (false, reader.offset) }
         }
-        return true
+        return (true, reader.offset)
     }
 
-    private func match(_ bytes: UnsafeBufferPointer<UInt8>, _ source: StateSets) -> Bool {
+    private func match(_ bytes: UnsafeBufferPointer<UInt8>, _ source: StateSets) -> Outcome {
         var sets = source
         var state = sets.initial()
         var next: [Int32] = []
         var reader = UnitReader(bytes)
         while anchoredEnd || !StateSets.accepts(state) {
-            guard let unit = reader.next() else { return StateSets.accepts(state) }
+            guard let unit = reader.next() else { return (StateSets.accepts(state), bytes.count) }
             sets.step(state, sets.classes[unit], into: &next)
             swap(&state, &next)
-            if state.isEmpty { return false }
+            if state.isEmpty { return (false, reader.offset) }
         }
-        return true
+        return (true, reader.offset)
     }
 }
 
 /// The UTF-16 code units of well-formed UTF-8.
 struct UnitReader {
     private let bytes: UnsafeBufferPointer<UInt8>
-    private var offset = 0
+    /// Bytes that were read.
+    private(set) var offset = 0
     private var trailing: UInt16 = 0
 
     init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
