@@ -15,6 +15,8 @@ import Synchronization
 public actor AccountService {
     public nonisolated let settings: AccountSettings
     nonisolated let logger: Logger
+    /// Faults that each request meets while the store fails.
+    nonisolated let faults: LogThrottle
     let store: AccountStore
     nonisolated let tokens: IdentityTokens
     /// Verifies ID tokens of other services.
@@ -63,6 +65,7 @@ public actor AccountService {
         self.settings = settings
         hidesAccounts = settings.hidesAccounts
         self.logger = logger
+        faults = LogThrottle(logger, .error)
         let steady = steady ?? AccountClock.sinceBoot
         let clock = AccountClock(wall: now, steady: steady)
         self.clock = clock

@@ -10,7 +10,9 @@ public final class Post: Sendable {
     private let carrier: any LetterCarrier
     private let clock: @Sendable () -> Int64
     private let after: @Sendable (Int64, @escaping @Sendable () -> Void) -> Void
-    private let logger: Logger
+    /// Letters are asked for by strangers, and what becomes of them is decided by others' servers.
+    private let refused: LogThrottle
+    private let delayed: LogThrottle
     private let queue: Mutex<PostQueue>
 
     /// - Parameters:
@@ -23,7 +25,8 @@ public final class Post: Sendable {
         self.carrier = carrier
         clock = now
         self.after = after
-        self.logger = logger
+        refused = LogThrottle(logger, .error)
+        delayed = LogThrottle(logger, .warning)
         queue = Mutex(PostQueue(settings))
     }
 
@@ -42,7 +45,7 @@ public final class Post: Sendable {
     @discardableResult
     public func send(_ letter: Letter, until: Int64) -> Bool {
         let isTaken = queue.withLock { $0.add(letter, until: until, now: clock()) }
-        if isTaken { turn() } else { logger.error("a letter was not taken: too many wait for the mail server", metadata: Self.about(letter)) }
+        if isTaken { turn() } else { refused.tell("a letter was not taken: too many wait for the mail server", Self.about(letter)) }
         return isTaken
     }
 
@@ -65,9 +68,9 @@ public final class Post: Sendable {
         if let fault {
             about["why"] = "\(fault.text)"
             switch outcome {
-            case .gone: logger.warning("a letter was refused", metadata: about)
-            case .late: logger.error("a letter could not be sent in time", metadata: about)
-            case .waits(let ms): logger.warning("a letter could not be sent; next try in \(ms / 1000) s", metadata: about)
+            case .gone: delayed.tell("a letter was refused", about)
+            case .late: refused.tell("a letter could not be sent in time", about)
+            case .waits(let ms): delayed.tell("a letter could not be sent; next try in \(ms / 1000) s", about)
             }
         }
         if let next { after(max(0, next - clock())) { [weak self] in self?.turn() } }

@@ -36,7 +36,7 @@ extension AccountService {
             } catch AccountStoreFault.closed {
                 return .unavailable
             } catch {
-                if !(error is AccountError) { logger.error("a mailed link could not be followed", metadata: ["why": "\(error)"]) }
+                if !(error is AccountError) { faults.tell("a mailed link could not be followed", ["why": "\(error)"]) }
                 page = .failed(.init(error))
             }
         }

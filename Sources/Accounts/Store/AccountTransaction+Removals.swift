@@ -25,7 +25,7 @@ extension AccountService {
         do { try store.transaction { try $0.removalDone(uid) } } catch AccountStoreFault.closed {
             // The next start.
         } catch {
-            logger.error("the removal of a deleted account's data cannot be noted", metadata: ["reason": "\(error)"])
+            faults.tell("the removal of a deleted account's data cannot be noted", ["reason": "\(error)"])
         }
     }
 }

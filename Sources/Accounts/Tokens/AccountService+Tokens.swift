@@ -43,7 +43,7 @@ extension AccountService {
         } catch AccountStoreFault.closed {
             return done(.failure(.unavailable))
         } catch {
-            logger.error("An ID token could not be checked: \(error)")
+            faults.tell("an ID token could not be checked", ["error": "\(error)"])
             return done(.failure(.unavailable))
         }
         tokens.remember(text, token)

@@ -1,3 +1,4 @@
+import Accounts
 import DispatchNet
 import HTTPTypes
 import HubEngine
@@ -102,7 +103,7 @@ extension Server {
         let name = Namespace.name(of: request, default: settings.namespace)
         let database = hub.database(name)
         if database == nil {
-            logger.notice("unknown namespace", metadata: ["namespace": "\(name.prefix(64))", "peer": "\(connection.remoteAddress)"])
+            unknownNamespaces.tell("unknown namespace", ["namespace": "\(name.prefix(64))", "peer": "\(connection.remoteAddress)"])
         }
         return database
     }

@@ -17,6 +17,8 @@ import WireProtocols
 public final class Server: Sendable {
     public let settings: ServerSettings
     let logger: Logger
+    /// Requests for namespaces that are not here.
+    let unknownNamespaces: LogThrottle
     let hub: Hub
     let lanes: [Lane]
     let console: ConsoleFiles?
@@ -58,6 +60,7 @@ public final class Server: Sendable {
         accountRequests = AccountRequests(
             most: settings.limits.accountRequests, ofNetwork: settings.isDev ? .max : settings.limits.accountRequestsOfNetwork)
         self.logger = logger
+        unknownNamespaces = LogThrottle(logger, .notice)
         let loopCount = settings.loops > 0 ? settings.loops : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         do throws(NetError) {
             group = try EventLoopGroup(count: loopCount, settings: settings.limits.net)
@@ -101,6 +104,8 @@ public final class Server: Sendable {
         let refusalLog = settings.limits.loggedRefusals > 0 ? RefusalLog(perSecond: settings.limits.loggedRefusals, logger: logger) : nil
         self.refusalLog = refusalLog
         let opening = OpeningFault()
+        // Asked for again and again while it cannot be opened.
+        let unopened = LogThrottle(logger, .error)
         let outlet: Outlet = { lane, deliveries in lanes[lane].deliver(deliveries) }
         hub = Hub { name in
             guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }
@@ -113,7 +118,7 @@ public final class Server: Sendable {
                 stored?.log.makeSnapshots(of: database)
                 return database
             } catch {
-                logger.error("namespace could not be opened", metadata: ["namespace": "\(name)", "reason": "\(error)"])
+                unopened.tell("namespace could not be opened", ["namespace": "\(name)", "reason": "\(error)"])
                 opening.note("\(error)")
                 return nil
             }
