@@ -44,7 +44,9 @@ let package = Package(
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
         .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], exclude: ["Corpora"], swiftSettings: shared),
         // durable log of commits, snapshots, recovery
-        .target(name: "Journal", dependencies: ["JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
+        .target(name: "Journal", dependencies: [
+            "JSONTree", .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
+        ], swiftSettings: shared),
         .testTarget(name: "JournalTests", dependencies: ["Journal", "JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: ["JSONTree", "SecurityRules"], swiftSettings: shared + hotPath),

@@ -14,6 +14,11 @@ public enum JournalError: Error, Equatable, Sendable {
     case diskFull(reason: String)
     /// The disk or the file system refused.
     case disk(reason: String)
+    /// The disk failed, and what had been written could not be taken back for certain.
+    case unknown(reason: String)
+    /// Acknowledged commits cannot be read from the write-ahead log: `sound` says up to where it is whole, `missing` what lies
+    /// behind.
+    case loss(path: String, sound: String, missing: String)
     /// The batch does not follow the last stored one.
     case conflict(expected: UInt64, last: UInt64)
     /// The batches up to this number are no longer kept.
@@ -38,6 +43,10 @@ extension JournalError: CustomStringConvertible {
             "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore a backup (vigla backup --restore), or start with another folder (--data)."
         case .diskFull(let reason): "The disk is full (\(reason)). The write was not stored; free some space and try again."
         case .disk(let reason): "The disk refused the write (\(reason)). It was not stored."
+        case .unknown(let reason):
+            "The disk failed (\(reason)) and does not confirm that what it had of the write was taken back: after a power cut the write may be found stored."
+        case .loss(let path, let sound, let missing):
+            "\(path) is damaged: it is sound \(sound); \(missing). Nothing was changed. Keep a copy of the folder, then restore a backup (vigla backup --restore), or go on with what is sound: vigla serve --accept-loss keeps a copy of the damaged log."
         case .conflict(let expected, let last): "The batch follows commit \(expected), but commit \(last) is the last one stored."
         case .truncated(let last): "The batches up to commit \(last) are no longer kept; a snapshot holds them."
         case .exists(let path): "\(path) holds data already and was not touched. Choose another folder, or replace it with --replace."

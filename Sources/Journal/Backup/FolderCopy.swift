@@ -19,6 +19,8 @@ public enum FolderCopy {
         public let bytes: Int
         /// The last commit of each namespace.
         public let commits: [String: UInt64]
+        /// What was found wrong with the source's log, and what was done.
+        public internal(set) var finding: String?
     }
 
     /// Copies and checks the copy; an existing one is touched only when the new one is complete. Blocks.
@@ -28,10 +30,12 @@ public enum FolderCopy {
     ///   - replacing: whether data in the target may be replaced.
     ///   - companions: names of further SQLite files of the folder; those that it has are copied, those that it has not are removed
     ///     from the target.
+    ///   - acceptingLoss: whether to go on with what is sound of the log of a hub that does not run.
     ///   - progress: called now and then, on the caller's thread.
-    /// - Throws: `.cannotOpen`, `.inUse`, `.exists`, `.notAJournal`, `.newerFormat`, `.corrupt`, `.diskFull`, `.disk`.
+    /// - Throws: `.cannotOpen`, `.inUse`, `.exists`, `.notAJournal`, `.newerFormat`, `.corrupt`, `.loss`, `.diskFull`, `.disk`.
     public static func make(
-        from source: String, to target: String, replacing: Bool = false, companions: [String] = [], progress: @escaping (Progress) -> Void = { _ in }
+        from source: String, to target: String, replacing: Bool = false, companions: [String] = [], acceptingLoss: Bool = false,
+        progress: @escaping (Progress) -> Void = { _ in }
     ) throws(JournalError) -> Summary {
         func file(_ name: String) -> File {
             File(source: source + "/" + name, target: target + "/" + name, partial: target + "/" + name + ".partial")
@@ -47,8 +51,15 @@ public enum FolderCopy {
         let copied = others.filter { access($0.source, F_OK) == 0 } + [main]
         defer { for file in copied { remove(file.partial) } }
         for file in copied { remove(file.partial) }
-        let summary: Summary
+        var summary: Summary
+        // A hub that runs has seen to its log.
+        let admission = try FolderLock.whileFree(source) { () throws(JournalError) in
+            try LogCheck.admit(main.source, acceptingLoss: acceptingLoss, makingMark: false)
+        }
         do { summary = try copy(copied, progress) } catch { throw JournalError(error, opening: main.source) }
+        summary.finding = admission?.finding
+        // What it says is of the data that is replaced.
+        unlink(target + "/" + LogMark.fileName)
         for file in copied { try put(file.partial, in: file.target, folder: target) }
         for file in others where access(file.source, F_OK) != 0 { remove(file.target) }
         return summary

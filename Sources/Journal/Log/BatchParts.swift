@@ -1,54 +1,90 @@
 import JSONTree
 
-/// Cuts a batch into the rows in which it is stored: one for nearly all, several for a batch of many bytes, so that no
+/// How a batch is cut into the rows in which it is stored: one for nearly all, several for a batch of many bytes, so that no
 /// write is too large to be stored and none is in memory twice.
 ///
 ///     set /posts {1 GB}   ──►   [["s","posts",true]]  [["a","posts",{…}]]  [["a","posts",{…}]]  …
-struct BatchParts {
-    /// From so many bytes on a row is full.
+struct BatchParts: Sendable {
+    /// From so many bytes on a row is full. One string is never cut: it may make a row longer.
     var fullBytes = 1 << 20
-    /// A node that is estimated to have more is cut into members.
-    var largeBytes = 4 << 20
+    /// A node that is estimated to have more is cut into members. None by default: what is larger than a slice has other rows.
+    var largeBytes = Int.max
+}
 
-    /// Hands the rows to `emit` in order, at least one.
-    func write(_ operations: [JournalOperation], emit: ([UInt8], _ isLast: Bool) throws -> Void) rethrows {
-        var writer = JSONWriter(reservingCapacity: 64 + min(operations.count, 4096) * 128)
-        for operation in operations {
-            if writer.bytes.count >= fullBytes { try emit(Self.taken(&writer), false) }
-            guard let (path, node) = operation.large(than: largeBytes) else {
+/// The rows of one batch, one after the other: what is not asked for is not encoded.
+struct BatchEncoder {
+    private let operations: [JournalOperation]
+    private let parts: BatchParts
+    private var index = 0
+    /// The operation that is being cut: a tree of its own, so that its places are those of the whole, and where to go on.
+    private var open: (tree: Node, start: Path)?
+    private(set) var isDone = false
+
+    init(_ operations: [JournalOperation], _ parts: BatchParts) {
+        self.operations = operations
+        self.parts = parts
+    }
+
+    /// The next row, at least one; nil behind the last.
+    mutating func next() -> (bytes: [UInt8], isLast: Bool)? {
+        if isDone { return nil }
+        if let (tree, start) = open {
+            var encoder = ChunkEncoder(tree, sizes: ChunkSizes(full: parts.fullBytes, member: parts.fullBytes / 4))
+            open = encoder.encode(from: start, to: nil).map { (tree, $0) }
+            return ended(encoder.bytes)
+        }
+        var writer = JSONWriter(reservingCapacity: 64 + min(operations.count - index, 4096) * 128)
+        while index < operations.count, writer.bytes.count < parts.fullBytes {
+            let operation = operations[index]
+            index += 1
+            guard let (path, node) = operation.large(than: parts.largeBytes) else {
                 writer.entry(operation)
                 continue
             }
             // A placeholder takes the place of what was there; null would take an object around it along.
             if case .set = operation { writer.entry(.set, at: path, true) }
-            try emit(Self.taken(&writer), false)
-            var next: Path? = path
-            // A tree of its own, so that its places are those of the whole.
             var tree = Node.null
             tree.set(node, at: path)
-            while let start = next {
-                var encoder = ChunkEncoder(tree, sizes: ChunkSizes(full: fullBytes, member: fullBytes / 4))
-                next = encoder.encode(from: start, to: nil)
-                try emit(encoder.bytes, false)
-            }
+            open = (tree, path)
+            break
         }
-        try emit(Self.taken(&writer), true)
+        if writer.bytes.isEmpty { writer.raw("[") }
+        writer.raw("]")
+        return ended(writer.bytes)
     }
 
-    private static func taken(_ writer: inout JSONWriter) -> [UInt8] {
-        defer { writer.bytes.removeAll(keepingCapacity: true) }
-        if writer.bytes.isEmpty { return Array("[]".utf8) }
-        writer.raw("]")
-        return writer.bytes
+    private mutating func ended(_ bytes: [UInt8]) -> ([UInt8], Bool) {
+        isDone = open == nil && index == operations.count
+        return (bytes, isDone)
     }
 }
 
 extension JournalOperation {
     /// The place and node of an operation that is to be cut.
     fileprivate func large(than bytes: Int) -> (Path, Node)? {
+        if bytes == .max { return nil }
         switch self {
-        case .set(let path, let node), .add(let path, let node): node.hasChildren && !node.isSmall(within: bytes) ? (path, node) : nil
-        case .priority, .pending: nil
+        case .set(let path, let node), .add(let path, let node): return node.hasChildren && !node.isSmall(within: bytes) ? (path, node) : nil
+        case .priority, .pending: return nil
         }
+    }
+}
+
+extension JournalBatch {
+    /// Takes from `room` what the batch is estimated to have in bytes, escapes not counted; false when it has more. O(room)
+    func takes(from room: inout Int) -> Bool {
+        for operation in operations {
+            room -= 16
+            switch operation {
+            case .set(let path, let node), .priority(let path, let node), .add(let path, let node):
+                for key in path.keys { room -= key.text.utf8Count + 1 }
+                guard node.takes(from: &room) else { return false }
+            case .pending(.keep(_, let write)):
+                guard write.value.node.takes(from: &room) else { return false }
+            case .pending: break
+            }
+            if room < 0 { return false }
+        }
+        return true
     }
 }

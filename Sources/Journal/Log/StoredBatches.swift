@@ -5,7 +5,7 @@ struct StoredBatches {
     let namespace: Int64
     let after: UInt64
 
-    /// A batch, or a part of one that was too large for one row.
+    /// A batch, or a part of one that was too large for one row, or for one transaction.
     struct Part {
         let sequence: UInt64
         let previous: UInt64
@@ -26,16 +26,19 @@ struct StoredBatches {
         let rows = try Row.fetchCursor(
             db,
             sql: """
-                SELECT sequence, previous, part, more, checksum, operations FROM batch
+                SELECT sequence, previous, part, more, checksum, operations, stage FROM batch
                 WHERE namespace = ? AND sequence > ? ORDER BY sequence, part
                 """, arguments: [namespace, Int64(clamping: after)])
         while let row = try rows.next() {
             guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored), open == nil || open?.sequence == sequence,
                 let previous = Int64.fromDatabaseValue(row[1]), UInt64(exactly: previous) == last,
-                let part = Int.fromDatabaseValue(row[2]), part == open?.part ?? 0, let more = Int.fromDatabaseValue(row[3])
+                let part = Int.fromDatabaseValue(row[2]), let more = Int.fromDatabaseValue(row[3]), let stage = Int64.fromDatabaseValue(row[6])
             else { throw PlaceFault(place: "batch after commit \(last)") }
-            let checksum = Int64.fromDatabaseValue(row[4])
             let before = last
+            // The row of a batch that was stored in several transactions follows its parts.
+            if stage > 0, open == nil { try forEachPart(db, of: stage, count: part, previous: before, sequence: sequence, body) }
+            guard part == open?.part ?? (stage > 0 ? part : 0) else { throw PlaceFault(place: "batch after commit \(last)") }
+            let checksum = Int64.fromDatabaseValue(row[4])
             try row.withBytes(5) { bytes in
                 let stored = StoredRow.batch(previous: before, sequence: sequence, part: part, isLast: more == 0)
                 let check = DecodingPipeline.Check(checksum: checksum, row: stored)
@@ -45,5 +48,23 @@ struct StoredBatches {
             if more == 0 { last = sequence }
         }
         if let open { throw PlaceFault(place: "batch of commit \(open.sequence)") }
+    }
+
+    private func forEachPart(
+        _ db: Database, of stage: Int64, count: Int, previous: UInt64, sequence: UInt64, _ body: (Part) throws -> Void
+    ) throws {
+        var number = 0
+        let rows = try Row.fetchCursor(db, sql: "SELECT number, checksum, operations FROM part WHERE stage = ? ORDER BY number", arguments: [stage])
+        while let row = try rows.next() {
+            guard Int.fromDatabaseValue(row[0]) == number, number < count else { throw PlaceFault(place: "batch of commit \(sequence)") }
+            let checksum = Int64.fromDatabaseValue(row[1])
+            try row.withBytes(2) { bytes in
+                let stored = StoredRow.batch(previous: previous, sequence: sequence, part: number, isLast: false)
+                let check = DecodingPipeline.Check(checksum: checksum, row: stored)
+                try body(Part(sequence: sequence, previous: previous, isLast: false, operations: bytes, check: check))
+            }
+            number += 1
+        }
+        guard number == count else { throw PlaceFault(place: "batch of commit \(sequence)") }
     }
 }

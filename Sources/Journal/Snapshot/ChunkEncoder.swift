@@ -110,18 +110,19 @@ extension Node {
     /// Whether the node's text is estimated to have at most so many bytes, escapes not counted. O(bytes)
     func isSmall(within bytes: Int) -> Bool {
         var room = bytes
-        return fits(&room)
+        return takes(from: &room)
     }
 
-    private func fits(_ room: inout Int) -> Bool {
+    /// Takes that estimate from `room`; false when it is more. O(room)
+    func takes(from room: inout Int) -> Bool {
         switch self {
         case .string(let text): room -= text.utf8Count + 2
-        case .prioritized(let leaf): return leaf.leaf.fits(&room) && leaf.priority.fits(&room)
+        case .prioritized(let leaf): return leaf.leaf.takes(from: &room) && leaf.priority.takes(from: &room)
         case .object(let object):
-            if !object.priority.fits(&room) { return false }
+            if !object.priority.takes(from: &room) { return false }
             for (key, child) in object.children {
                 room -= key.text.utf8Count + 4
-                guard room >= 0, child.fits(&room) else { return false }
+                guard room >= 0, child.takes(from: &room) else { return false }
             }
         default: room -= 8
         }

@@ -11,6 +11,8 @@ extension JournalStore {
         case take(SnapshotRun)
         /// Lets go of some batches that a snapshot holds, and of chunks that no snapshot lists.
         case trim(namespace: Int64, upTo: UInt64, chunks: [Int64])
+        /// Lets go of some parts of large batches that are no longer, or never became, part of the log.
+        case sweep
     }
 
     /// Most rows of batches and chunks that go in one commit.
@@ -92,12 +94,14 @@ extension JournalStore {
             registry[run.namespace] = known
             return manifest.count + 4096
         case .trim(let namespace, let sequence, let chunks):
-            let batches = try db.cachedStatement(
-                sql: "DELETE FROM batch WHERE id IN (SELECT id FROM batch WHERE namespace = ? AND sequence <= ? ORDER BY sequence, part LIMIT \(Self.trimmedBatches))")
-            try batches.execute(arguments: [namespace, Int64(clamping: sequence)])
+            let batches = try Row.fetchAll(
+                db, sql: "SELECT id, length(operations) FROM batch WHERE namespace = ? AND sequence <= ? ORDER BY sequence, part LIMIT \(Self.trimmedBatches)",
+                arguments: [namespace, Int64(clamping: sequence)])
+            try delete(batches, from: "batch", db)
             let chunk = try db.cachedStatement(sql: "DELETE FROM chunk WHERE id = ?")
             for id in chunks.prefix(Self.trimmedChunks) { try chunk.execute(arguments: [id]) }
             return 16 * 4096
+        case .sweep: return try sweep(db)
         }
     }
 
@@ -126,7 +130,7 @@ extension JournalStore {
             removeLeftovers(of: run.namespace, keeping: nil)
         case (.trim(let namespace, let sequence, let chunks), .success):
             trim(namespace, upTo: sequence, Array(chunks.dropFirst(Self.trimmedChunks)))
-        case (.trim, .failure): return
+        case (.trim, .failure), (.sweep, _): return
         }
     }
 
@@ -134,7 +138,7 @@ extension JournalStore {
     private func abandon(_ step: SnapshotStep) {
         switch step {
         case .chunk(let run), .take(let run): run.completion(.failure(.closed))
-        case .trim: return
+        case .trim, .sweep: return
         }
     }
 
@@ -169,7 +173,7 @@ extension JournalStore {
         database.asyncWriteWithoutTransaction { [self] db in
             let hasBatches = (try? Int64.fetchOne(
                 db, sql: "SELECT 1 FROM batch WHERE namespace = ? AND sequence <= ? LIMIT 1", arguments: [namespace, Int64(clamping: sequence)])) != nil
-            if !hasBatches, chunks.isEmpty { return }
+            if !hasBatches, chunks.isEmpty { return removeUnusedParts() }
             let step = SnapshotStep.trim(namespace: namespace, upTo: sequence, chunks: chunks)
             enqueue(Waiting.Item(namespace: "", work: .step(step)) { [self] result in completed(step, result) })
         }

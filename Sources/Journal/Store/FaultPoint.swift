@@ -16,6 +16,10 @@ enum FaultPoint: String {
     case beforeCommit = "commit.before"
     /// The transaction is durable, no completion has been called.
     case afterCommit = "commit.after"
+    /// A slice of a large batch is durable, more are to come.
+    case slice = "batch.slice"
+    /// All slices are durable, what makes them a batch is not.
+    case beforeSeal = "batch.seal.before"
     /// A chunk of a snapshot is durable.
     case snapshotChunk = "snapshot.chunk"
     /// All chunks are durable, the list that makes them the snapshot is not.

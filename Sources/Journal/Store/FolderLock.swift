@@ -36,6 +36,15 @@ final class FolderLock: Sendable {
         }
     }
 
+    /// Does something while no process has the folder, and none can take it; nothing when one has it.
+    static func whileFree<Result>(_ folder: String, _ body: () throws(JournalError) -> Result) throws(JournalError) -> Result? {
+        let descriptor = open(folder + "/vigla.lock", O_RDONLY | O_CLOEXEC)
+        // Without the file no process has ever had the folder.
+        defer { if descriptor >= 0 { Glibc.close(descriptor) } }
+        if descriptor >= 0, flock(descriptor, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK { return nil }
+        return try body()
+    }
+
     private static func makeFolder(_ folder: String) throws(JournalError) {
         var made = folder.hasPrefix("/") ? "/" : ""
         for part in folder.split(separator: "/") {

@@ -2,7 +2,18 @@ import GRDB
 
 extension JournalError {
     /// What a failed commit means to its writers.
-    init(_ error: any Error, storing path: String) {
+    /// - Parameter isTakenBack: whether it is certain that a start finds nothing of it, also after a power cut.
+    init(_ error: any Error, storing path: String, isTakenBack: Bool = true) {
+        self.init(error, storing: path)
+        if isTakenBack { return }
+        switch self {
+        case .disk(let reason), .diskFull(let reason): self = .unknown(reason: reason)
+        default: break
+        }
+    }
+
+    /// What a failure of the disk means.
+    private init(_ error: any Error, storing path: String) {
         switch error {
         case let error as JournalError: self = error
         case let error as DatabaseError:

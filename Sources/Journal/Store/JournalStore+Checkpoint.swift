@@ -18,23 +18,36 @@ extension JournalStore {
         // The last copy is made by `close`, which has ended the connection for the others.
         guard logBytes > Self.dueBytes, !isCheckpointing, !waiting.withLock({ $0.isClosed }) else { return }
         isCheckpointing = true
-        let before = logBytes
+        let (before, salts) = (logBytes, log.salts)
+        log.willCopy()
         checkpointer.asyncWriteWithoutTransaction { [self] copying in
             FaultPoint.pass(.checkpoint)
-            let isCopied = (try? copying.checkpoint(.passive)) != nil
+            let copied = try? copying.checkpoint(.passive)
             database.asyncWriteWithoutTransaction { [self] db in
                 isCheckpointing = false
+                defer {
+                    // Slices have waited for this.
+                    if !backlog.isEmpty { commitWaiting(db) }
+                }
                 // A failure costs nothing now: the log keeps everything, and a later commit tries again.
-                guard isCopied else { return }
+                guard let copied else { return }
+                log.copied(copied.checkpointedFrameCount, of: salts)
                 grownBytes += before
                 logBytes -= before
                 if logBytes <= Self.restBytes || grownBytes > Self.maxBytes {
-                    if logBytes > 0 { _ = try? db.checkpoint(.passive) }
+                    if logBytes > 0 { copyRest(db) }
                     (logBytes, grownBytes) = (0, 0)
-                } else {
+                } else if backlog.isEmpty {
                     checkpointIfDue()
                 }
             }
         }
+    }
+
+    private func copyRest(_ db: Database) {
+        let salts = log.salts
+        log.willCopy()
+        guard let copied = try? db.checkpoint(.passive) else { return }
+        log.copied(copied.checkpointedFrameCount, of: salts)
     }
 }

@@ -12,7 +12,8 @@ extension JournalStore {
     /// Adds to the next commit.
     func enqueue(_ item: Waiting.Item) {
         let verdict: (isClosed: Bool, mustSchedule: Bool) = waiting.withLock { waiting in
-            if waiting.isClosed || !item.work.outlivesJournal && waiting.closed.contains(item.namespace) { return (true, false) }
+            let work = item.work
+            if waiting.isClosed && !work.outlivesStore || !work.outlivesJournal && waiting.closed.contains(item.namespace) { return (true, false) }
             if case .close = item.work { waiting.closed.insert(item.namespace) }
             waiting.items.append(item)
             defer { waiting.isScheduled = true }
@@ -25,16 +26,17 @@ extension JournalStore {
         }
     }
 
-    /// Commits everything that waits and calls the completions in order.
+    /// Commits what waits, as much as goes in one transaction, and calls the completions in order.
     func commitWaiting(_ db: Database) {
         dispatchPrecondition(condition: .onQueue(queue))
-        let items = waiting.withLock { waiting in
-            defer { (waiting.items, waiting.isScheduled) = ([], false) }
-            return waiting.items
+        waiting.withLock { waiting in
+            if backlog.isEmpty { swap(&backlog, &waiting.items) } else { backlog += waiting.items }
+            (waiting.items, waiting.isScheduled) = ([], false)
         }
+        let items = takeNext()
         var rest = items[...]
         while let first = rest.first {
-            let stored = rest.prefix { $0.work.isStored }
+            let stored = first.work.isAlone ? rest.prefix(1) : rest.prefix { $0.work.isStored && !$0.work.isAlone }
             if stored.isEmpty {
                 perform(first)
                 rest = rest.dropFirst()
@@ -43,7 +45,66 @@ extension JournalStore {
                 rest = rest.dropFirst(stored.count)
             }
         }
-        if !items.isEmpty { checkpointIfDue() }
+        if items.isEmpty { return }
+        if !backlog.isEmpty { database.asyncWriteWithoutTransaction { db in self.commitWaiting(db) } }
+        if hasUnusedParts { removeUnusedParts() }
+        checkpointIfDue()
+    }
+
+    /// Commits until nothing is left that can be; whether nothing waits for a large batch.
+    func commitAll(_ db: Database) -> Bool {
+        var before = -1
+        while before != backlog.count || waiting.withLock({ !$0.items.isEmpty }) {
+            before = backlog.count
+            commitWaiting(db)
+        }
+        return backlog.isEmpty && stagings.isEmpty
+    }
+
+    /// Takes from the backlog what is carried out together: nearly always everything. Where that is more than a slice, each
+    /// namespace keeps its order, those that were left out come first the next time, and no one waits for more than a slice.
+    private func takeNext() -> [Waiting.Item] {
+        if stagings.isEmpty {
+            var room = settings.sliceBytes
+            if backlog.allSatisfy({ $0.takes(from: &room) }) {
+                defer { backlog = [] }
+                return backlog
+            }
+        }
+        var (taken, left, slice): ([Waiting.Item], [Waiting.Item], Waiting.Item?) = ([], [], nil)
+        var room = settings.sliceBytes
+        var served: Set<String> = []
+        // What follows a large batch waits for it.
+        var deferred = Set(stagings.keys)
+        for item in backlog {
+            let lane = item.lane
+            if item.work.isAlone {
+                // Not while the log is copied: it is kept from growing meanwhile. Behind the others: theirs are the small ones.
+                if slice == nil, !isCheckpointing { (slice, _) = (item, served.insert(lane)) } else { left.append(item) }
+                continue
+            }
+            if !deferred.contains(lane) {
+                var rest = room
+                if item.takes(from: &rest) || taken.isEmpty && !isLarge(item) {
+                    (room, _) = (max(0, rest), served.insert(lane))
+                    taken.append(item)
+                    continue
+                }
+                if case .append(let batch) = item.work, isLarge(item), !served.contains(lane) {
+                    if begin(batch, item) { deferred.insert(lane) }
+                    continue
+                }
+                deferred.insert(lane)
+            }
+            left.append(item)
+        }
+        backlog = left.filter { !served.contains($0.lane) } + left.filter { served.contains($0.lane) }
+        if let slice { taken.append(slice) }
+        return taken
+    }
+
+    private func isLarge(_ item: Waiting.Item) -> Bool {
+        if case .append(let batch) = item.work { isLarge(batch) } else { false }
     }
 
     /// What needs no transaction of its own.
@@ -74,16 +135,23 @@ extension JournalStore {
             FaultPoint.pass(.afterCommit)
             for item in items { FaultPoint.pass(item.work.faultPoints.after) }
             self.registry = registry
+            for (item, outcome) in zip(items, outcomes) { if case .success = outcome.result { commits &+= item.work.commits } }
+            log.acknowledge(commits: commits)
         } catch {
             // What had no refusal of its own failed with the transaction.
-            let failure = JournalError(error, storing: path)
+            let failure = JournalError(error, storing: path, isTakenBack: log.takeBack())
             for i in outcomes.indices { if case .success = outcomes[i].result { outcomes[i] = (.failure(failure), 0) } }
             while outcomes.count < items.count { outcomes.append((.failure(failure), 0)) }
         }
         for (item, outcome) in zip(items, outcomes) {
-            if case (.append(let batch), .success) = (item.work, outcome.result) { appended(batch, to: item.namespace, bytes: outcome.bytes) }
+            switch (item.work, outcome.result) {
+            case (.append(let batch), .success): appended(batch, to: item.namespace, bytes: outcome.bytes)
+            case (.slice(let staging, isComplete: true), .success): appended(staging.batch, to: item.namespace, bytes: outcome.bytes)
+            default: break
+            }
             // Pages of the table and its index are written whole.
-            logBytes += outcome.bytes + 3 * 4096
+            if case .slice(_, isComplete: true) = item.work {} else { logBytes += outcome.bytes }
+            logBytes += 3 * 4096
             item.completion(outcome.result)
         }
     }
@@ -107,8 +175,9 @@ extension JournalStore {
             var known = try register(item.namespace, db, registry)
             let statement = try db.cachedStatement(
                 sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more) VALUES (?, ?, ?, ?, ?, ?, ?)")
+            var encoder = BatchEncoder(batch.operations, settings.batches)
             var (part, written) = (0, 0)
-            try settings.batches.write(batch.operations) { bytes, isLast in
+            while let (bytes, isLast) = encoder.next() {
                 let row = StoredRow.batch(previous: last, sequence: batch.sequence, part: part, isLast: isLast)
                 let checksum = bytes.withUnsafeBytes(row.checksum)
                 try statement.execute(arguments: [known.id, sequence, Int64(last), Int64(checksum), Data(bytes), part, isLast ? 0 : 1])
@@ -116,6 +185,15 @@ extension JournalStore {
                 written += bytes.count
             }
             known.last = batch.sequence
+            registry[item.namespace] = known
+            return (.success(()), written)
+        case .slice(let staging, let isComplete):
+            guard isComplete else {
+                var known = Registered(id: 0, last: 0, snapshotSequence: 0)
+                return (.success(()), try store(staging, isComplete: false, &known, db))
+            }
+            var known = try register(item.namespace, db, registry)
+            let written = try store(staging, isComplete: true, &known, db)
             registry[item.namespace] = known
             return (.success(()), written)
         case .put(let name, let value):

@@ -6,7 +6,8 @@ import Synchronization
 /// process at a time.
 ///
 ///     namespace   id, name
-///     batch       namespace, sequence, previous, checksum, operations, part, more     the log after the snapshot
+///     batch       namespace, sequence, previous, checksum, operations, part, more, stage   the log after the snapshot
+///     part        stage, number, checksum, operations                                 parts of large batches: see `Staging`
 ///     snapshot    namespace, sequence, checksum, manifest                             which chunks it consists of
 ///     chunk       id, namespace, entries                                              parts of a tree
 ///     setting     namespace, name, checksum, value                                    rules, secrets, …: see `SettingStore`
@@ -25,6 +26,8 @@ public final class JournalStore: @unchecked Sendable {
     let reader: DatabaseQueue
     /// Copies SQLite's log into the database, beside the commits.
     let checkpointer: DatabaseQueue
+    /// Where large batches are encoded.
+    let encoding = DispatchQueue(label: "vigla.journal.encoding", qos: .utility)
     /// Where snapshots are encoded.
     let snapshots = DispatchQueue(label: "vigla.snapshots", qos: .utility)
     private let lock: FolderLock
@@ -38,6 +41,21 @@ public final class JournalStore: @unchecked Sendable {
     /// By namespace.
     var states: [String: SnapshotState] = [:]
     var tails: [String: [Follower]] = [:]
+    /// What was taken from `waiting` and is for a later transaction.
+    var backlog: [Waiting.Item] = []
+    /// Large batches that are being stored, by namespace; what follows them is in the backlog.
+    var stagings: [String: Staging] = [:]
+    /// Entered by each of those.
+    let staged = DispatchGroup()
+    var nextStage: Int64
+    /// There may be parts that belong to no batch: looked for with the next commit.
+    var hasUnusedParts = true
+    /// Those of all namespaces together.
+    var commits: UInt64
+    /// How far SQLite's log is acknowledged.
+    let log: LogWatch
+    /// What was found wrong with SQLite's log at the start, and what was done.
+    public let finding: String?
     let waiting = Mutex(Waiting())
 
     public struct Settings: Sendable {
@@ -47,11 +65,19 @@ public final class JournalStore: @unchecked Sendable {
         public var snapshotAfterBytes = 64 << 20
         /// A snapshot is due when so many batches were journalled since the last one.
         public var snapshotAfterBatches = 200_000
+        /// Most bytes of one transaction, estimated, so that the commits of one namespace do not wait long for another's; what is
+        /// larger is stored in slices. One string is not cut.
+        public var sliceBytes = 1 << 20
+        /// Whether to go on with what is sound when acknowledged commits cannot be read from the write-ahead log.
+        public var acceptsLoss = false
         var chunks = ChunkSizes()
         var batches = BatchParts()
 
-        public init(durability: Durability = .full, snapshotAfterBytes: Int = 64 << 20, snapshotAfterBatches: Int = 200_000) {
+        public init(
+            durability: Durability = .full, snapshotAfterBytes: Int = 64 << 20, snapshotAfterBatches: Int = 200_000, acceptsLoss: Bool = false
+        ) {
             self.durability = durability
+            self.acceptsLoss = acceptsLoss
             self.snapshotAfterBytes = snapshotAfterBytes
             self.snapshotAfterBatches = snapshotAfterBatches
         }
@@ -75,12 +101,18 @@ public final class JournalStore: @unchecked Sendable {
         let queue = DispatchQueue(label: "vigla.journal")
         let path = folder + "/" + fileName
         do {
+            // Before SQLite reads its log: it would take what follows a fault for the end.
+            let admission = try LogCheck.admit(path, acceptingLoss: settings.acceptsLoss)
+            let log = LogWatch(path, durability: settings.durability, mark: admission.mark)
             let database = try DatabaseQueue(path: path, configuration: configuration(settings, queue))
-            let registry = try database.writeWithoutTransaction { db in
+            let (registry, stage) = try database.writeWithoutTransaction { db in
                 try apply(settings.durability, db)
+                log.follow(db, from: admission.end, admission.isRepaired ? nil : admission.mark.found)
                 try Schema.prepare(db, path: path)
-                return try Schema.namespaces(db, path: path)
+                if admission.isRepaired { _ = try StoreCheck.check(db, path: path) }
+                return (try Schema.namespaces(db, path: path), try Schema.lastStage(db))
             }
+            let missing = try admission.commitsMissing(registry, acceptingLoss: settings.acceptsLoss)
             var side = patient
             side.label = "vigla.journal.reader"
             side.readonly = true
@@ -88,17 +120,24 @@ public final class JournalStore: @unchecked Sendable {
             side.label = "vigla.journal.checkpointer"
             side.readonly = false
             let checkpointer = try DatabaseQueue(path: path, configuration: side)
-            return JournalStore(queue, path, settings, (database, reader, checkpointer), lock, registry)
+            let store = JournalStore(queue, path, settings, (database, reader, checkpointer), lock, registry, stage + 1, log, missing ?? admission.finding)
+            if missing != nil || admission.isRepaired { log.forget() }
+            return store
         } catch { throw JournalError(error, opening: path) }
     }
 
-    private init(_ queue: DispatchQueue, _ path: String, _ settings: Settings, _ connections: (DatabaseQueue, DatabaseQueue, DatabaseQueue), _ lock: FolderLock, _ registry: [String: Registered]) {
+    private init(
+        _ queue: DispatchQueue, _ path: String, _ settings: Settings, _ connections: (DatabaseQueue, DatabaseQueue, DatabaseQueue), _ lock: FolderLock,
+        _ registry: [String: Registered], _ nextStage: Int64, _ log: LogWatch, _ finding: String?
+    ) {
         self.queue = queue
         self.path = path
         self.settings = settings
         (database, reader, checkpointer) = connections
         self.lock = lock
         self.registry = registry
+        (self.nextStage, self.log, self.finding) = (nextStage, log, finding)
+        commits = registry.values.reduce(0) { $0 &+ $1.last }
     }
 
     /// Another process may be opening or closing the folder, a backup for instance: that takes a moment.
@@ -143,17 +182,22 @@ public final class JournalStore: @unchecked Sendable {
         if wasClosed { return }
         defer { lock.release() }
         do {
-            // Behind all commits that are under way or waiting.
-            database.writeWithoutTransaction { db in
-                commitWaiting(db)
+            // Behind all commits that are under way or waiting, large ones included.
+            while !database.writeWithoutTransaction({ db in commitAll(db) }) { staged.wait() }
+            database.writeWithoutTransaction { _ in
                 for tail in tails.values.joined() { tail.end(.closed) }
                 tails = [:]
             }
             try reader.close()
             try checkpointer.close()
             // Whatever keeps it from that, a full disk or a backup that reads: the log holds everything.
-            _ = try? database.writeWithoutTransaction { db in try db.checkpoint(.truncate) }
+            database.writeWithoutTransaction { db in
+                log.willCopy()
+                if let copied = try? db.checkpoint(.passive) { log.copied(copied.checkpointedFrameCount, of: log.salts) }
+                _ = try? db.checkpoint(.truncate)
+            }
             try database.close()
+            log.close()
         } catch { throw JournalError(error, opening: path) }
     }
 }

@@ -6,8 +6,8 @@ import JSONTree
 enum Schema {
     /// In SQLite's `user_version`; a higher one is refused, a lower one is upgraded here.
     /// 2: batches and chunks may hold pending writes of sessions. 3: settings. 4: a snapshot is a list of chunks, which outlive
-    /// it when their places do not change; a large batch has several rows.
-    static let format = 4
+    /// it when their places do not change; a large batch has several rows. 5: a large batch is stored in several transactions.
+    static let format = 5
     /// In SQLite's `application_id`: "VGLA".
     static let applicationID = 0x5647_4C41
 
@@ -44,6 +44,7 @@ enum Schema {
         try db.inTransaction(.immediate) {
             if found < 3 { try db.execute(sql: settingSQL) }
             if found < 4 { try upgradeTo4(db, path: path) }
+            try db.execute(sql: "ALTER TABLE batch ADD COLUMN stage INTEGER NOT NULL DEFAULT 0; \(partSQL)")
             try db.execute(sql: "PRAGMA user_version = \(format)")
             return .commit
         }
@@ -93,6 +94,19 @@ enum Schema {
 
     private static let batchOrderSQL = "CREATE UNIQUE INDEX batch_order ON batch(namespace, sequence, part);"
 
+    /// Rows of large batches: part of the log when a row in `batch` has their stage, else left over.
+    private static let partSQL = """
+        CREATE TABLE part (
+            id INTEGER PRIMARY KEY,
+            stage INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            checksum INTEGER NOT NULL,
+            operations BLOB NOT NULL
+        );
+        CREATE UNIQUE INDEX part_order ON part(stage, number);
+        CREATE INDEX batch_stage ON batch(stage) WHERE stage > 0;
+        """
+
     /// Ids of chunks are never used again, so that what is to be removed is never something newer.
     private static let snapshotSQL = """
         CREATE TABLE snapshot (
@@ -133,14 +147,21 @@ enum Schema {
             checksum INTEGER NOT NULL,
             operations BLOB NOT NULL,
             part INTEGER NOT NULL DEFAULT 0,
-            more INTEGER NOT NULL DEFAULT 0
+            more INTEGER NOT NULL DEFAULT 0,
+            stage INTEGER NOT NULL DEFAULT 0
         );
         \(batchOrderSQL)
+        \(partSQL)
         \(snapshotSQL)
         \(settingSQL)
         PRAGMA application_id = \(applicationID);
         PRAGMA user_version = \(format);
         """
+
+    /// The highest number of a large batch so far.
+    static func lastStage(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(db, sql: "SELECT max(coalesce((SELECT max(stage) FROM part), 0), coalesce((SELECT max(stage) FROM batch WHERE stage > 0), 0))") ?? 0
+    }
 
     static func namespaces(_ db: Database, path: String) throws -> [String: JournalStore.Registered] {
         // Names have no checksum of their own, but each stands twice: in the table and in its index.

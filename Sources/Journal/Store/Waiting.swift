@@ -5,12 +5,35 @@ struct Waiting {
         let namespace: String
         let work: Work
         let completion: @Sendable (Result<Void, JournalError>) -> Void
+
+        /// Takes from `room` what it is estimated to write, in bytes; false when that is more. O(room)
+        func takes(from room: inout Int) -> Bool {
+            switch work {
+            case .append(let batch): return batch.takes(from: &room)
+            case .put(_, let value): room -= value?.count ?? 0
+            case .step(.chunk(let run)): room -= run.bytes.count
+            case .slice(let staging, let isComplete): room -= isComplete ? 0 : staging.bytes
+            case .step, .snapshot, .truncate, .close: break
+            }
+            return room >= 0
+        }
+
+        /// Items with the same one keep their order. Steps follow from each other and have theirs without.
+        var lane: String {
+            switch work {
+            case .step: "step/" + namespace
+            case .slice: "slice/" + namespace
+            default: namespace
+            }
+        }
     }
 
     enum Work: Sendable {
         case append(JournalBatch)
         /// A setting; nil removes it.
         case put(name: String, value: [UInt8]?)
+        /// Some rows of a large batch, or with `isComplete` the one that makes all of them a batch.
+        case slice(Staging, isComplete: Bool)
         /// A tree as it is after everything appended before.
         case snapshot(JournalSnapshot)
         /// A step of the store's own.
@@ -21,16 +44,31 @@ struct Waiting {
         /// Whether a journal's end lets it pass: settings of a namespace outlive its journal, and so does a snapshot under way.
         var outlivesJournal: Bool {
             switch self {
-            case .put, .step: true
+            case .put, .step, .slice: true
             default: false
             }
         }
 
+        /// Whether the store's end lets it pass: what was appended before is stored, in however many slices.
+        var outlivesStore: Bool { if case .slice = self { true } else { false } }
+
         /// Whether it is part of a transaction, and may share it.
         var isStored: Bool {
             switch self {
-            case .append, .put, .step, .truncate: true
+            case .append, .put, .slice, .step, .truncate: true
             case .snapshot, .close: false
+            }
+        }
+
+        /// Whether it goes in a transaction alone: it fills one.
+        var isAlone: Bool { if case .slice(_, isComplete: false) = self { true } else { false } }
+
+        /// Commits that become durable with it.
+        var commits: UInt64 {
+            switch self {
+            case .append(let batch): batch.sequence - batch.expectedLast
+            case .slice(let staging, isComplete: true): staging.batch.sequence - staging.batch.expectedLast
+            default: 0
             }
         }
 
@@ -40,6 +78,8 @@ struct Waiting {
             case .step(.chunk): (nil, .snapshotChunk)
             case .step(.take): (.beforeSwitch, .afterSwitch)
             case .step(.trim): (nil, .truncate)
+            case .slice(_, isComplete: false): (nil, .slice)
+            case .slice(_, isComplete: true): (.beforeSeal, nil)
             default: (nil, nil)
             }
         }

@@ -1,0 +1,109 @@
+import Glibc
+import Synchronization
+
+/// How far SQLite's log is acknowledged, in a small file beside it (`vigla.mark`), so that a start can tell an end that a crash
+/// left unfinished from commits that are missing. Written after each commit, before anybody is told, and not forced to the disk:
+/// what it says is true whenever it was written, and after a kill of the process it is the last word.
+///
+///     two slots of 128 bytes, written in turn:
+///     magic, flags, counter, salts, frames, copied, copying, boot, commits, …, CRC-32
+struct LogMark: Equatable {
+    /// The log's; drawn anew each time that it begins anew.
+    var salts: UInt64 = 0
+    /// Frames that are acknowledged.
+    var frames: UInt32 = 0
+    /// Frames that are in the database, too, on the disk.
+    var copied: UInt32 = 0
+    /// Frames of which some may be: above `copied` while the log is being copied.
+    var copying: UInt32 = 0
+    /// Commits of all namespaces together.
+    var commits: UInt64 = 0
+    /// Whether an acknowledged commit was on the disk, so that it outlives the machine's fall.
+    var isOnDisk = true
+    /// Which start of the machine.
+    var boot: [UInt8] = LogMark.thisBoot
+
+    static let fileName = "vigla.mark"
+    static let slotBytes = 128
+    static let bootBytes = 36
+    private static let magic: UInt64 = 0x5647_4C4D_0000_0001
+
+    /// Whether what it says must be found.
+    var isBinding: Bool { isOnDisk || isOfThisBoot }
+    /// Whether it is the last that was written.
+    var isOfThisBoot: Bool { !boot.allSatisfy { $0 == 0 } && boot == Self.thisBoot }
+
+    /// Zeros where the system does not say.
+    static let thisBoot: [UInt8] = {
+        let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
+        defer { if descriptor >= 0 { close(descriptor) } }
+        let text = descriptor >= 0 ? LogFile.read(descriptor, bootBytes, at: 0) ?? [] : []
+        return text.count == bootBytes ? text : [UInt8](repeating: 0, count: bootBytes)
+    }()
+
+    func encoded(counter: UInt64) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(Self.slotBytes)
+        func add(_ number: UInt64) { withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) } }
+        for number in [Self.magic, isOnDisk ? 1 : 0, counter, salts, UInt64(frames), UInt64(copied), UInt64(copying), commits] { add(number) }
+        bytes += boot
+        bytes += [UInt8](repeating: 0, count: Self.slotBytes - 8 - bytes.count)
+        var crc = CRC32()
+        bytes.withUnsafeBytes { crc.add($0) }
+        add(UInt64(crc.value))
+        return bytes
+    }
+
+    /// The newer of the slots that are whole.
+    static func read(_ descriptor: Int32) -> (mark: LogMark, counter: UInt64)? {
+        guard let bytes = LogFile.read(descriptor, 2 * slotBytes, at: 0) else { return nil }
+        let slots = [0, slotBytes].filter { $0 + slotBytes <= bytes.count }.compactMap { decoded(Array(bytes[$0..<$0 + slotBytes])) }
+        return slots.max { $0.counter < $1.counter }
+    }
+
+    private static func decoded(_ bytes: [UInt8]) -> (mark: LogMark, counter: UInt64)? {
+        bytes.withUnsafeBytes { bytes in
+            func number(_ index: Int) -> UInt64 { UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * index, as: UInt64.self)) }
+            var crc = CRC32()
+            crc.add(UnsafeRawBufferPointer(rebasing: bytes[..<(slotBytes - 8)]))
+            guard number(0) == magic, number(slotBytes / 8 - 1) == UInt64(crc.value) else { return nil }
+            var mark = LogMark()
+            (mark.isOnDisk, mark.salts, mark.commits) = (number(1) == 1, number(3), number(7))
+            (mark.frames, mark.copied, mark.copying) = (UInt32(truncatingIfNeeded: number(4)), UInt32(truncatingIfNeeded: number(5)), UInt32(truncatingIfNeeded: number(6)))
+            mark.boot = Array(bytes[64..<(64 + bootBytes)])
+            return (mark, number(2))
+        }
+    }
+}
+
+/// The file of the mark. Confined to the journal queue.
+final class LogMarkFile: @unchecked Sendable {
+    // Sendable: confined to the journal queue, once the store is open.
+    private let descriptor: Int32
+    private var counter: UInt64
+    /// What the file said when it was opened; nil when nothing that is whole.
+    let found: LogMark?
+
+    /// A file that cannot be made says nothing, and is told nothing.
+    /// - Parameter isMade: whether it is made where it is missing.
+    init(_ path: String, isMade: Bool) {
+        descriptor = open(path, O_RDWR | O_CLOEXEC | (isMade ? O_CREAT : 0), 0o600)
+        let read = descriptor >= 0 ? LogMark.read(descriptor) : nil
+        (found, counter) = (read?.mark, read?.counter ?? 0)
+    }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
+
+    /// A fault leaves what was true before.
+    func write(_ mark: LogMark) {
+        guard descriptor >= 0 else { return }
+        counter &+= 1
+        let bytes = mark.encoded(counter: counter)
+        _ = pwrite(descriptor, bytes, bytes.count, off_t(Int(counter & 1) * LogMark.slotBytes))
+    }
+
+    /// From now on it says nothing.
+    func erase() {
+        if descriptor >= 0 { ftruncate(descriptor, 0) }
+    }
+}

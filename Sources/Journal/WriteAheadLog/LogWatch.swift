@@ -1,0 +1,124 @@
+import Glibc
+import GRDB
+import GRDBSQLite
+
+/// How far SQLite's log is acknowledged, while the store is open. Confined to the journal queue.
+final class LogWatch: @unchecked Sendable {
+    // Sendable: confined to the journal queue, once the store is open.
+    private let path: String
+    private let file: LogMarkFile
+    private var mark = LogMark()
+    /// The log's own file: none of SQLite's locks are on it.
+    private var descriptor: Int32 = -1
+    /// Frames of the log after the last commit, as SQLite tells.
+    private var frames = 0
+    /// Whether the mark's salts are those of the log after the last commit.
+    private var isKnown = true
+    private let isOnDisk: Bool
+
+    init(_ database: String, durability: Durability, mark: LogMarkFile) {
+        path = database + "-wal"
+        file = mark
+        isOnDisk = durability == .full
+    }
+
+    deinit { close() }
+
+    /// The log's salts as of the last commit.
+    var salts: UInt64 { mark.salts }
+
+    /// - Parameters:
+    ///   - end: what the log was found to hold.
+    ///   - found: what its mark said, as far as that still holds.
+    func follow(_ db: Database, from end: (salts: UInt64, frames: Int), _ found: LogMark?) {
+        frames = end.frames
+        // What was found beyond the mark may not be on the disk yet: it counts with the next commit.
+        if let found, found.salts == end.salts { mark = found } else { (mark.salts, mark.commits) = (end.salts, found?.commits ?? 0) }
+        // Called within each commit; the store outlives its connection's use.
+        sqlite3_wal_hook(db.sqliteConnection, { context, _, _, frames in
+            guard let context else { return SQLITE_OK }
+            Unmanaged<LogWatch>.fromOpaque(context).takeUnretainedValue().committed(Int(frames))
+            return SQLITE_OK
+        }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    /// - Parameter frames: in the log, with those of the commit.
+    private func committed(_ frames: Int) {
+        self.frames = frames
+        isKnown = false
+        guard let descriptor = opened() else { return }
+        var stored: UInt64 = 0
+        guard pread(descriptor, &stored, 8, 16) == 8 else { return }
+        isKnown = true
+        let salts = UInt64(bigEndian: stored)
+        if salts == mark.salts { return }
+        // The log was begun anew.
+        (mark.salts, mark.frames, mark.copied, mark.copying) = (salts, 0, 0, 0)
+    }
+
+    /// What was committed may be answered from now on, once this is written.
+    /// - Parameter commits: of all namespaces together.
+    func acknowledge(commits: UInt64) {
+        guard isKnown else { return }
+        (mark.frames, mark.commits) = (UInt32(clamping: frames), commits)
+        (mark.isOnDisk, mark.boot) = (isOnDisk, LogMark.thisBoot)
+        file.write(mark)
+    }
+
+    /// SQLite is about to copy the log into the database.
+    func willCopy() {
+        mark.copying = .max
+        file.write(mark)
+    }
+
+    /// - Parameters:
+    ///   - frames: that are copied and on the disk.
+    ///   - salts: of the log that was copied; it may have been begun anew since.
+    func copied(_ frames: Int, of salts: UInt64) {
+        guard salts == mark.salts else { return }
+        (mark.copied, mark.copying) = (UInt32(clamping: frames), UInt32(clamping: frames))
+        file.write(mark)
+    }
+
+    /// Nothing that was said before holds.
+    func forget() {
+        mark = LogMark(salts: mark.salts)
+        file.erase()
+    }
+
+    func close() {
+        if descriptor >= 0 { Glibc.close(descriptor) }
+        descriptor = -1
+    }
+
+    /// After a commit that failed: SQLite may have written it to the log and only failed to force it to the disk, and the next
+    /// start would find it. Ends the log where the last commit ended.
+    /// - Returns: whether it is gone for certain, on the disk too. When not, it is gone for as long as the machine stays up, if
+    ///   the system let the file be shortened at all.
+    func takeBack() -> Bool {
+        guard isKnown else { return false }
+        guard let descriptor = opened() else { return errno == ENOENT }
+        var info = stat()
+        guard fstat(descriptor, &info) == 0 else { return false }
+        guard let header = header() else { return info.st_size <= off_t(LogFile.headerBytes) }
+        let end = LogFile.headerBytes + (header.salts == mark.salts ? frames : 0) * header.frameBytes
+        guard info.st_size > off_t(end) else { return true }
+        guard let bytes = LogFile.read(descriptor, LogFile.frameHeaderBytes, at: end) else { return false }
+        // What is left of an older log does not count.
+        let isOurs = bytes.count == LogFile.frameHeaderBytes && bytes.withUnsafeBytes { LogFile.Frame($0).salts == header.salts }
+        guard isOurs else { return true }
+        return ftruncate(descriptor, off_t(end)) == 0 && fdatasync(descriptor) == 0
+    }
+
+    private func header() -> LogFile.Header? {
+        guard let descriptor = opened(), let bytes = LogFile.read(descriptor, LogFile.headerBytes, at: 0), bytes.count == LogFile.headerBytes else {
+            return nil
+        }
+        return bytes.withUnsafeBytes { LogFile.Header($0) }
+    }
+
+    private func opened() -> Int32? {
+        if descriptor < 0 { descriptor = open(path, O_RDWR | O_CLOEXEC) }
+        return descriptor >= 0 ? descriptor : nil
+    }
+}
