@@ -29,6 +29,20 @@ import Testing
         #expect(counters.refusal == .diskFull && counters.refusals == 1 && counters.refusedWrites == 3 && counters.waitingBytes == 0)
     }
 
+    @Test func writes_ofWhichTheOutcomeIsUnknown_areToldSo_andThoseAfterThemAreNot() {
+        let log = FlakyLog()
+        let hub = EngineHarness(log: log, limits: .patient)
+        // Replies to this one are not written as lines: their texts show.
+        let client = Client(lane: 0, dialect: .rest)
+        #expect(hub.ask(client, .put("a", 1)) == [])
+        log.refuse(.outcomeUnknown)
+        let told = hub.take(client)
+        #expect(told.count == 1 && told[0].contains("it is not known whether"), "\(told)")
+        let later = hub.ask(client, .put("a", 2))
+        #expect(later.count == 1 && later[0].contains("Nothing of this write was stored"), "\(later)")
+        #expect(hub.database.counters.refusal == .diskFailed)
+    }
+
     @Test func everyKindOfWrite_isRefused_unlessSomethingElseSpeaksAgainstIt() throws {
         let log = FlakyLog(root: ["a": 1])
         let hub = EngineHarness(rules: try member(#"{"a":{".read":true,".write":true}}"#), root: ["a": 1], log: log, limits: .patient)

@@ -2,7 +2,7 @@ public import JSONTree
 
 /// Where commits become durable. `completion` is called once for each append, in order, from any thread.
 ///
-/// After a failure nothing of that append is stored, and those made on top of it fail too; the database goes back to its last
+/// After a failure nothing of that append is stored (`outcomeUnknown`: that is not certain), and those made on top of it fail too; the database goes back to its last
 /// durable content, refuses writes, and tries from time to time with a commit that changes nothing.
 public protocol CommitLog: Sendable {
     func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void)
@@ -14,6 +14,8 @@ public protocol CommitLog: Sendable {
 public enum CommitRefusal: String, Error, Sendable {
     case diskFull = "disk_full"
     case diskFailed = "disk_failed"
+    /// The disk failed while it stored these commits, and does not confirm that they were taken back.
+    case outcomeUnknown = "outcome_unknown"
     /// The log is closed.
     case stopping
 
@@ -21,9 +23,14 @@ public enum CommitRefusal: String, Error, Sendable {
         switch self {
         case .diskFull: "The server's disk is full. Nothing of this write was stored; it is taken again as soon as there is space."
         case .diskFailed: "The server's disk refused. Nothing of this write was stored; it is taken again as soon as the disk takes it."
+        case .outcomeUnknown:
+            "The server's disk failed while it stored this write. It is not visible now, but it is not known whether it will be found stored after a restart: read the place before you write it again."
         case .stopping: "The server is stopping. Nothing of this write was stored."
         }
     }
+
+    /// Why what comes next is refused: it is not given to the log.
+    var forLater: CommitRefusal { self == .outcomeUnknown ? .diskFailed : self }
 }
 
 /// What one commit wrote, with server values filled in; applying it again gives the same tree.

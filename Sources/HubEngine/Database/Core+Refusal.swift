@@ -26,7 +26,7 @@ extension Core {
         firstWaiting += givenUp.count
         (root, sequence) = durable
         refusal = Refusal(reason: reason, tried: clock())
-        counters.refusal = reason
+        counters.refusal = reason.forLater
         counters.refusals += 1
         observers.rebuild(over: root)
         for change in givenUp.reversed().lazy.flatMap({ $0.history.changes.reversed() }) { takeBack(change) }
@@ -42,6 +42,8 @@ extension Core {
                 finishLargeBatch()
             }
         }
+        // Those were given to the log; what comes now is not.
+        refusal?.reason = reason.forLater
         recheckAllObservers()
         for batch in givenUp { output.takeProbes(of: batch.output) }
         finishBatch()
@@ -100,9 +102,9 @@ extension Core {
         dispatchPrecondition(condition: .onQueue(queue))
         switch result {
         case .failure(let reason):
-            refusal?.reason = reason
+            refusal?.reason = reason.forLater
             refusal?.isTrying = false
-            counters.refusal = reason
+            counters.refusal = reason.forLater
             gauge.publish(counters)
         case .success:
             sequence += 1

@@ -10,10 +10,12 @@ final class DataStore: Sendable {
     private let store: JournalStore
     private let logger: Logger
 
-    init(folder: String, durability: Durability, logger: Logger) throws(ServerError) {
+    init(folder: String, durability: Durability, acceptsLoss: Bool, logger: Logger) throws(ServerError) {
         self.logger = logger
         if durability == .normal { logger.notice("durability normal: a power cut may take the last moments of acknowledged writes") }
-        do { store = try JournalStore.open(folder: folder, settings: .init(durability: durability)) } catch { throw .cannotOpen("\(error)") }
+        let settings = JournalStore.Settings(durability: durability, acceptsLoss: acceptsLoss)
+        do { store = try JournalStore.open(folder: folder, settings: settings) } catch { throw .cannotOpen("\(error)") }
+        if let finding = store.finding { logger.error("the data was damaged", metadata: ["finding": "\(finding)"]) }
     }
 
     /// Rules, secrets and other settings that outlive the process.
@@ -116,6 +118,7 @@ extension CommitRefusal {
         switch error {
         case .diskFull: self = .diskFull
         case .closed: self = .stopping
+        case .unknown: self = .outcomeUnknown
         default: self = .diskFailed
         }
     }

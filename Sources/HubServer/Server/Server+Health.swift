@@ -21,7 +21,7 @@ extension CommitRefusal {
     fileprivate var healthText: String {
         switch self {
         case .diskFull: "The disk is full: writes are refused until there is space, reads go on."
-        case .diskFailed: "The disk refuses: writes are refused until it takes them, reads go on. The log has the reason."
+        case .diskFailed, .outcomeUnknown: "The disk refuses: writes are refused until it takes them, reads go on. The log has the reason."
         case .stopping: "The hub is stopping."
         }
     }

@@ -80,7 +80,7 @@ public final class Server: Sendable {
         console = settings.webFolder.map(ConsoleFiles.init)
 
         let store = try settings.dataFolder.map { folder throws(ServerError) in
-            try DataStore(folder: folder, durability: settings.durability, logger: logger)
+            try DataStore(folder: folder, durability: settings.durability, acceptsLoss: settings.acceptsLoss, logger: logger)
         }
         self.store = store
         settingStore = store?.settings ?? MemorySettings()

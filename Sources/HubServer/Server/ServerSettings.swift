@@ -21,6 +21,8 @@ public struct ServerSettings: Sendable {
     /// Folder of the durable store; nil keeps everything in memory only.
     public var dataFolder: String?
     public var durability = Durability.full
+    /// Whether to go on with what is sound when acknowledged commits cannot be read from the write-ahead log.
+    public var acceptsLoss = false
     /// Folder of the console page's files; nil serves none.
     public var webFolder: String?
     /// Number of net loops; 0 takes one per core.

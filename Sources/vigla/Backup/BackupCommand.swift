@@ -23,6 +23,8 @@ struct Backup: ParsableCommand {
     @Flag(help: "Copy a backup to the data folder.") var restore = false
     @Option(help: "The backup to restore.") var from: String?
     @Flag(help: "Replace data that is already there.") var replace = false
+    @Flag(help: "Go on with what is sound when acknowledged writes cannot be read from the log of a hub that does not run; a copy of the log is kept.")
+    var acceptLoss = false
 
     func validate() throws {
         if restore {
@@ -36,8 +38,11 @@ struct Backup: ParsableCommand {
         let (source, target) = restore ? (from ?? "", data) : (data, to ?? "")
         let bar = ProgressBar()
         do throws(JournalError) {
-            let summary = try FolderCopy.make(from: source, to: target, replacing: replace, companions: [AccountStore.fileName]) { bar.show($0.copiedBytes, of: $0.totalBytes) }
+            let summary = try FolderCopy.make(
+                from: source, to: target, replacing: replace, companions: [AccountStore.fileName], acceptingLoss: acceptLoss
+            ) { bar.show($0.copiedBytes, of: $0.totalBytes) }
             bar.clear()
+            if let finding = summary.finding { StandardStream.error.line("vigla: \(finding)") }
             let commits = summary.commits.sorted { $0.key < $1.key }.map { "\($0.key) up to commit \($0.value)" }.joined(separator: ", ")
             let what = commits.isEmpty ? "" : ": " + commits
             StandardStream.output.line("\(source) is copied to \(target) (\(ProgressBar.megabytes(summary.bytes)) MB\(what))")

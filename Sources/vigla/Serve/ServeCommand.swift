@@ -38,6 +38,8 @@ struct Serve: ParsableCommand {
     @Option(help: ArgumentHelp("JSON file of options.", valueName: "file")) var config: String?
     @Option(help: ArgumentHelp("When a write is acknowledged: full (on disk), normal (with the system) or memory (nothing is kept). Default: full.", valueName: "full|normal|memory"))
     var durability: String?
+    @Flag(help: "Go on with what is sound when acknowledged writes cannot be read from the log. A copy of the damaged log is kept beside it.")
+    var acceptLoss = false
     @Option(help: ArgumentHelp("Network loops. Default: one per core.", valueName: "number")) var loops: String?
     @Option(help: ArgumentHelp("trace, debug, info, notice, warning, error or critical. Default: info.", valueName: "level")) var logLevel: String?
     @Option(help: ArgumentHelp("Form of the log on standard error: text, or json for one object a line. Default: text.", valueName: "text|json"))
@@ -71,6 +73,7 @@ struct Serve: ParsableCommand {
         ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if dev { given[.dev] = "true" }
+        if acceptLoss { given[.acceptLoss] = "true" }
         return given
     }
 

@@ -70,6 +70,7 @@ struct ServeConfiguration {
                 made.settings.limits.loggedRefusals = lines
             }
             made.settings.allowedOrigins = value(.allowOrigin, "origins such as https://app.example, separated by commas, or *", Checks.origins)
+            made.settings.acceptsLoss = value(.acceptLoss, "true or false", Checks.flag) ?? false
             made.settings.isDev = value(.dev, "true or false", Checks.flag) ?? false
             resolveHost(mayLeaveMachine: mayLeaveMachine)
             resolveTLS()

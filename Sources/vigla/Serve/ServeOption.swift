@@ -8,6 +8,7 @@ enum ServeOption: String, CaseIterable {
     case tlsPort = "tls-port"
     case logLevel = "log-level"
     case logFormat = "log-format"
+    case acceptLoss = "accept-loss"
     case allowOrigin = "allow-origin"
     case metrics
     case logRefusals = "log-refusals"
@@ -24,7 +25,7 @@ enum ServeOption: String, CaseIterable {
     var kind: Kind {
         switch self {
         case .port, .tlsPort, .loops, .logRefusals: .number
-        case .memory, .dev: .flag
+        case .memory, .dev, .acceptLoss: .flag
         default: .text
         }
     }

@@ -22,7 +22,7 @@ struct Export: ParsableCommand {
         switch options.place {
         case .folder(let folder):
             guard DataFolder.holdsData(folder) else { fail("\(folder) holds no data: there is no \(folder)/vigla.sqlite") }
-            let data = DataFolder(folder, namespace: options.namespace)
+            let data = DataFolder(folder, namespace: options.namespace, acceptsLoss: options.acceptLoss)
             guard data.store.namespaces().contains(data.namespace) else {
                 fail("\(folder) holds no namespace \(data.namespace); it has: \(data.store.namespaces().sorted().joined(separator: ", "))")
             }

@@ -47,7 +47,7 @@ struct Import: ParsableCommand {
     }
 
     private func store(_ root: Node, _ folder: String) {
-        let data = DataFolder(folder, namespace: options.namespace)
+        let data = DataFolder(folder, namespace: options.namespace, acceptsLoss: options.acceptLoss)
         let before = data.recover()
         let operations = before.pending.map { JournalOperation.pending(.forget(session: $0.id)) } + [.set(.root, root)]
         let outcome = Outcome()

@@ -27,6 +27,7 @@ struct TransferOptions: ParsableArguments {
     var place: TransferPlace
     @Argument(help: ArgumentHelp("File of JSON; - for standard input or output.", valueName: "file")) var file: String
     @Option(help: ArgumentHelp("Namespace. Default: the address's ns, else default.", valueName: "name")) var namespace: String?
+    @Flag(help: "Of a folder: go on with what is sound when acknowledged writes cannot be read from its log; a copy of the log is kept.") var acceptLoss = false
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
 
@@ -50,10 +51,11 @@ struct DataFolder {
     let namespace: String
 
     /// Ends the program when the folder cannot be used.
-    init(_ folder: String, namespace: String?) {
+    init(_ folder: String, namespace: String?, acceptsLoss: Bool) {
         self.namespace = namespace ?? "default"
         do throws(JournalError) {
-            store = try JournalStore.open(folder: folder)
+            store = try JournalStore.open(folder: folder, settings: JournalStore.Settings(acceptsLoss: acceptsLoss))
+            if let finding = store.finding { StandardStream.error.line("vigla: \(finding)") }
         } catch {
             if case .inUse = error { fail("\(error)\nOr name the running hub by its address: http://127.0.0.1:9000/") }
             fail("\(error)")

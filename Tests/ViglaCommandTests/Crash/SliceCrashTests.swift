@@ -1,0 +1,50 @@
+import Foundation
+import JSONTree
+import Testing
+
+/// The program is killed while it stores a large write in slices: the next start finds all of it or nothing, and what was
+/// acknowledged meanwhile.
+@Suite struct SliceCrashTests {
+    /// Some 5 MB: five slices.
+    private static let large = "{" + (0..<500).map { "\"k\($0)\":{\"n\":\($0),\"text\":\"\(String(repeating: "x", count: 10_000))\"}" }.joined(separator: ",") + "}"
+
+    @Test(arguments: ["batch.slice:1", "batch.slice:3", "batch.seal.before", nil]) func kill9_betweenSlices_leavesAllOrNothing(point: String?) throws {
+        let folder = try Folder()
+        let rules = try folder.file("rules.json", #"{"rules":{".read":true,".write":true}}"#)
+        let arguments = ["--port", "0", "--data", "data", "--rules", rules, "--log-level", "error"]
+        let hub = try RunningHub(arguments, environment: point.map { ["VIGLA_FAULT": $0] } ?? [:], folder: folder)
+        let (writer, other) = (try RealtimeSocket(url: hub.url), try RealtimeSocket(url: hub.url))
+        #expect(try writer.ask("p", "/kept", ",\"d\":1").status == "ok")
+        let number = try writer.send("p", "/large", ",\"d\":\(Self.large)")
+        var answered = false
+        if point == nil {
+            // At any instant: the hub is told to write something else and killed at once.
+            _ = try other.send("p", "/kept", ",\"d\":1")
+            usleep(UInt32.random(in: 0...300_000))
+            #expect(hub.stop(SIGKILL) == SIGKILL)
+            while let answer = try? writer.answer() { if answer.number == number { answered = true } }
+        } else {
+            #expect(throws: RealtimeSocket.Lost.self) { _ = try writer.answer() }
+            hub.process.waitUntilExit()
+            #expect(hub.process.terminationStatus == SIGKILL, "\(hub.error)")
+        }
+        for _ in 0..<2 {
+            let next = try RunningHub(arguments, folder: folder)
+            let socket = try RealtimeSocket(url: next.url)
+            let keys = try socket.ask("g", "/large").value.object?.children.count ?? 0
+            #expect(keys == 0 && !answered || keys == 500 && point == nil, "\(keys)")
+            #expect(try socket.ask("g", "/kept").value == 1)
+            #expect(try socket.ask("p", "/kept", ",\"d\":1").status == "ok")
+            #expect(next.stop(SIGKILL) == SIGKILL)
+        }
+        // And stored whole when nothing comes between.
+        let last = try RunningHub(arguments, folder: folder)
+        let socket = try RealtimeSocket(url: last.url)
+        #expect(try socket.ask("p", "/large", ",\"d\":\(Self.large)").status == "ok")
+        #expect(last.stop(SIGKILL) == SIGKILL)
+        let again = try RunningHub(arguments, folder: folder)
+        let found = try RealtimeSocket(url: again.url).ask("g", "/large").value
+        #expect(again.stop() == 0)
+        #expect(found == (try Node(json: Self.large)))
+    }
+}
