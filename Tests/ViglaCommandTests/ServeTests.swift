@@ -47,7 +47,7 @@ import Testing
             [],
             environment: [
                 "VIGLA_HOST": "localhost", "VIGLA_PORT": "0", "VIGLA_MEMORY": "yes", "VIGLA_RULES": rules, "VIGLA_NAMESPACE": "city", "VIGLA_WEB": "page",
-                "VIGLA_DURABILITY": "normal", "VIGLA_LOOPS": "1", "VIGLA_LOG_LEVEL": "debug", "VIGLA_LOG_FORMAT": "json", "VIGLA_DEV": "1", "VIGLA_LOG_REFUSALS": "5", "VIGLA_CONFIG": "",
+                "VIGLA_DURABILITY": "normal", "VIGLA_LOOPS": "1", "VIGLA_LOG_LEVEL": "debug", "VIGLA_LOG_FORMAT": "json", "VIGLA_DEV": "1", "VIGLA_LOG_REFUSALS": "5", "VIGLA_ACCEPT_LOSS": "true", "VIGLA_CONFIG": "",
             ], folder: folder)
         #expect(hub.readyLine.hasPrefix("vigla ready on http://localhost:"))
         #expect(hub.readyLine.hasSuffix("(namespace city, data memory, rules \(rules))"))
@@ -58,7 +58,7 @@ import Testing
         let folder = try Folder()
         let config = try folder.file(
             "hub.json",
-            #"{"host":"127.0.0.1","port":1,"memory":true,"namespace":"file","durability":"full","loops":1,"log-level":"error","log-format":"json","dev":true,"metrics":"off","allow-origin":"https://app.example","log-refusals":5}"#)
+            #"{"host":"127.0.0.1","port":1,"memory":true,"namespace":"file","durability":"full","loops":1,"log-level":"error","log-format":"json","dev":true,"metrics":"off","allow-origin":"https://app.example","log-refusals":5,"accept-loss":false}"#)
         let fromFile = try RunningHub(["--config", config, "--port", "0"], folder: folder)
         #expect(fromFile.readyLine.hasSuffix("(namespace file, data memory, rules none (dev: everything open))"))
         let fromEnvironment = try RunningHub(["--port", "0"], environment: ["VIGLA_CONFIG": config, "VIGLA_NAMESPACE": "environment"], folder: folder)

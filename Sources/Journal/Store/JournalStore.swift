@@ -197,7 +197,7 @@ public final class JournalStore: @unchecked Sendable {
                 _ = try? db.checkpoint(.truncate)
             }
             try database.close()
-            log.close()
+            log.end()
         } catch { throw JournalError(error, opening: path) }
     }
 }

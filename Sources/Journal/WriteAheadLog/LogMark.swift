@@ -79,6 +79,7 @@ struct LogMark: Equatable {
 /// The file of the mark. Confined to the journal queue.
 final class LogMarkFile: @unchecked Sendable {
     // Sendable: confined to the journal queue, once the store is open.
+    private let path: String
     private let descriptor: Int32
     private var counter: UInt64
     /// What the file said when it was opened; nil when nothing that is whole.
@@ -87,6 +88,7 @@ final class LogMarkFile: @unchecked Sendable {
     /// A file that cannot be made says nothing, and is told nothing.
     /// - Parameter isMade: whether it is made where it is missing.
     init(_ path: String, isMade: Bool) {
+        self.path = path
         descriptor = open(path, O_RDWR | O_CLOEXEC | (isMade ? O_CREAT : 0), 0o600)
         let read = descriptor >= 0 ? LogMark.read(descriptor) : nil
         (found, counter) = (read?.mark, read?.counter ?? 0)
@@ -106,4 +108,6 @@ final class LogMarkFile: @unchecked Sendable {
     func erase() {
         if descriptor >= 0 { ftruncate(descriptor, 0) }
     }
+
+    func remove() { unlink(path) }
 }

@@ -86,7 +86,13 @@ final class LogWatch: @unchecked Sendable {
         file.erase()
     }
 
-    func close() {
+    /// After SQLite has closed the database: with its log in the database there is nothing to be watched.
+    func end() {
+        close()
+        if access(path, F_OK) != 0, errno == ENOENT { file.remove() }
+    }
+
+    private func close() {
         if descriptor >= 0 { Glibc.close(descriptor) }
         descriptor = -1
     }
