@@ -11,8 +11,29 @@ public struct ReadDecision: Sendable {
 /// Collects the places that one evaluation looks at.
 final class DependencyRecorder {
     private(set) var places: Set<Path> = []
+    /// Whether more places were looked at than are kept; then none is.
+    private(set) var hasOverflowed = false
+    /// Whether the stored tree was looked at where it is written over.
+    private(set) var looksAtOverwritten = false
+    /// Depth of the written place that the walk is at or below. From there on the new tree is what was written: it is no
+    /// dependency, and of the old one only that it was looked at is noted.
+    var writtenDepth = Int.max
+    private let limit: Int
 
-    func note(_ keys: ContiguousArray<Key>) { places.insert(Path(keys)) }
+    /// - Parameter limit: places that are kept.
+    init(limit: Int = .max) { self.limit = limit }
+
+    func note(_ keys: ContiguousArray<Key>) {
+        guard !hasOverflowed else { return }
+        places.insert(Path(keys))
+        guard places.count > limit else { return }
+        hasOverflowed = true
+        places = []
+    }
+
+    func noteWritten(_ tree: Tree) {
+        if tree == .old { looksAtOverwritten = true }
+    }
 }
 
 extension RuleSet {

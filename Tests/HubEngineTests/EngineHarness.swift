@@ -21,13 +21,13 @@ final class EngineHarness: Sendable {
         case line(String)
     }
 
-    init(rules: RuleSet = .allowAll, root: Node = .null, pending: [PendingSession] = [], log: any CommitLog = NoCommitLog(), lanes: Int = 2, limits: EngineLimits = EngineLimits(), work: TestWork = TestWork(), budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat = LineFormat(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil) {
+    init(rules: RuleSet = .allowAll, root: Node = .null, pending: [PendingSession] = [], log: any CommitLog = NoCommitLog(), lanes: Int = 2, limits: EngineLimits = EngineLimits(), work: TestWork = TestWork(), background: BackgroundWork? = nil, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat = LineFormat(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil) {
         let sink = Sink()
         let time = Time(now)
         self.time = time
         self.work = work
         database = Database(
-            name: "test", rules: rules, start: (root, 0), pending: pending, log: log, lanes: lanes, limits: limits, background: work.background, budget: budget, format: format, refusals: refusals,
+            name: "test", rules: rules, start: (root, 0), pending: pending, log: log, lanes: lanes, limits: limits, background: background ?? work.background, budget: budget, format: format, refusals: refusals,
             outlet: { sink.receive($0, $1) }, clock: { time.now })
         sink.harness = self
     }

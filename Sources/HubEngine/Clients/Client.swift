@@ -19,6 +19,8 @@ open class Client: @unchecked Sendable {
     /// Those of the observations whose permission rests on data; kept by `ReadDependencies`.
     var dependents: [Observation: ReadDependencies.Dependent] = [:]
     var pending = PendingWrites()
+    /// Bytes of the pending writes, at most: those that were written over count until somebody looks.
+    var pendingBytes = 0
     /// Under which the log knows the pending writes; nil while there are none.
     var pendingID: String?
     var hasEnded = false

@@ -55,6 +55,7 @@ extension Core {
         case .pended(let client, let before, let id):
             if let now = client.pendingID { leaving[now] = nil }
             (client.pending, client.pendingID) = (before, id)
+            count(before.heldBytes, of: client)
             if let id { leaving[id] = client }
         case .observed(let client, let observation):
             remove(observation, of: client)

@@ -10,10 +10,10 @@ extension Core {
         _ writes: [TreeWrite], if condition: Condition? = nil, by identity: Identity, pending: [PendingChange] = []
     ) throws(Failure) -> UInt64 {
         let now = clock()
-        let (candidate, operations) = try apply(writes, now: now)
+        let (candidate, operations) = try TreeWrite.apply(writes, to: root, now: now)
         // Permission is asked before the hash, so that a stranger learns nothing about the content (contract §4.6).
         guard isPermitted(.write, writes, candidate, identity, now: now) else { throw .permissionDenied }
-        if let condition, !root.node(at: condition.path).hasHash(condition.hash) { throw .dataStale }
+        if let condition, root.node(at: condition.path).hasHash(condition.hash, within: limits.hashNodes) != true { throw .dataStale }
         guard !writes.isEmpty else { return sequence }
         try mustTakeWrites()
         let old = root
@@ -22,6 +22,7 @@ extension Core {
         counters.commits += 1
         commits.append(Commit(sequence: sequence, operations: operations, pending: pending))
         let paths = writes.map(\.path)
+        if recent.followers > 0 { recent.note(paths) }
         recheckDependents(of: paths, old: old)
         fanOut(paths, old: old)
         return sequence
@@ -30,7 +31,7 @@ extension Core {
     /// Refuses writes that are not carried out now but could not be either.
     func check(_ writes: [TreeWrite], _ identity: Identity) throws(Failure) {
         let now = clock()
-        guard isPermitted(.onDisconnect, writes, try apply(writes, now: now).candidate, identity, now: now) else { throw .permissionDenied }
+        guard isPermitted(.onDisconnect, writes, try TreeWrite.apply(writes, to: root, now: now).candidate, identity, now: now) else { throw .permissionDenied }
     }
 
     private func isPermitted(_ request: RuledRequest, _ writes: [TreeWrite], _ candidate: Node, _ identity: Identity, now: Int64) -> Bool {
@@ -46,37 +47,6 @@ extension Core {
     /// The tree as it would be after writes that are not made.
     func candidate(_ writes: [TreeWrite], now: Int64) throws(Failure) -> Node {
         dispatchPrecondition(condition: .onQueue(queue))
-        return try apply(writes, now: now).candidate
+        return try TreeWrite.apply(writes, to: root, now: now).candidate
     }
-
-    /// The tree after the writes; the current one shares all that they do not touch.
-    ///
-    /// What the tree cannot hold is refused here, whatever protocol let it through (contract §4.1, §4.2).
-    private func apply(_ writes: [TreeWrite], now: Int64) throws(Failure) -> (candidate: Node, [(path: Path, part: TreeWrite.Part, value: Node)]) {
-        var candidate = root
-        var operations: [(path: Path, part: TreeWrite.Part, value: Node)] = []
-        operations.reserveCapacity(writes.count)
-        for write in writes {
-            let value: Node
-            switch write.part {
-            case .node:
-                value = write.value.deferred.isEmpty
-                    ? write.value.node : write.value.resolved(current: candidate.node(at: write.path), now: now)
-                guard value.fits(below: write.path.depth) else { throw .tooDeep }
-                candidate.set(value, at: write.path)
-            case .priority:
-                value = write.value.deferred.isEmpty
-                    ? write.value.node : write.value.resolved(current: candidate.node(at: write.path).priority, now: now)
-                guard value.canBePriority else { throw .badPriority }
-                candidate.setPriority(value, at: write.path)
-            }
-            operations.append((write.path, write.part, value))
-        }
-        return (candidate, operations)
-    }
-}
-
-extension Failure {
-    static let tooDeep = Failure(.failure, "\(JSONError.tooDeep(offset: 0))")
-    static let badPriority = Failure(.failure, "\(JSONError.invalidPriority(offset: 0))")
 }

@@ -3,9 +3,16 @@ import JSONTree
 extension Core {
     /// Tells every view that the commit touched: once each, however many writes touched it (contract §2.5 rule 7). A write
     /// that left its place as it was is told to nobody.
-    func fanOut(_ paths: [Path], old: Node) {
+    /// - Parameter areCompared: whether the paths are known to be those of which the content has changed.
+    func fanOut(_ paths: [Path], old: Node, areCompared: Bool = false) {
         var touched: [ObservedPlace] = []
-        for (index, path) in paths.enumerated() where old.node(at: path) != root.node(at: path) {
+        var room = limits.largeWritePlaces
+        for (index, path) in paths.enumerated() {
+            if !areCompared {
+                let before = old.node(at: path)
+                if before == root.node(at: path) { continue }
+                if case .object = before, room >= 0, !before.hasNodes(within: &room) { retiring.append(old) }
+            }
             observers.visit(touchedBy: path, old: old, new: root) { place, isBelow in
                 if place.touchedBy.isEmpty, !place.isOverwritten { touched.append(place) }
                 if isBelow { place.isOverwritten = true } else { place.touchedBy.append(index) }

@@ -1,13 +1,26 @@
 import Dispatch
 import JSONTree
+import Synchronization
 
 /// A request that waits for work off the database queue, and what its client has asked behind it.
-final class Parked {
+final class Parked: @unchecked Sendable {
+    // Sendable: confined to the database queue.
     let item: Database.Item
     /// In the order of arrival.
     var held: [Database.Item] = []
+    /// Which of all it is.
+    let number: Int
+    /// Bytes of the budget that it holds.
+    let bytes: Int
+    /// Whether it is a write that follows what others write.
+    let follows: Bool
 
-    init(_ item: Database.Item) { self.item = item }
+    init(_ item: Database.Item, number: Int, bytes: Int, follows: Bool) {
+        self.item = item
+        self.number = number
+        self.bytes = bytes
+        self.follows = follows
+    }
 }
 
 /// Requests whose cost follows the size of the data. They are prepared on immutable values off the queue; everybody else's
@@ -15,23 +28,52 @@ final class Parked {
 ///
 /// ```
 /// carry out ── large ──► parked: background work ──► back on the queue ──► resume: answered, or parked again
-///                          │ later requests of the client are held           └► the held ones, in order
+///                 │        │ later requests of the client are held           └► the held ones, in order
+///                 │        └ its session is taken over: nothing more is done of it
+///                 └── the same user has enough of it under way: waits for its turn
 /// ```
+/// If the log refuses what came before it, what is parked is carried out again from its beginning, behind that.
 extension Core {
     /// Puts a request aside until `work` is done. To be called while the request is carried out, in place of an answer.
     /// - Parameters:
+    ///   - bytes: what the work will hold; taken from the process's budget until the request is resumed.
+    ///   - follows: whether the places that others write meanwhile are noted.
     ///   - work: on immutable values, on any thread.
     ///   - resume: on the database queue. It answers the request, or parks it again. Not called for a client that has ended:
     ///     a session that was taken over gets nothing more done.
+    /// - Returns: false when the process has no room for so many bytes; nothing happens then.
+    @discardableResult
     func park<Result: Sendable>(
-        _ item: Database.Item, _ work: @escaping @Sendable () -> Result, then resume: @escaping @Sendable (Result) -> Void
-    ) {
+        _ item: Database.Item, holding bytes: Int = 0, follows: Bool = false, _ work: @escaping @Sendable () -> Result,
+        then resume: @escaping @Sendable (Result) -> Void
+    ) -> Bool {
         let client = item.client
-        if client.parked == nil { client.parked = Parked(item) }
-        background.run { [self] in
-            let result = work()
-            queue.async { [self] in unpark(item) { resume(result) } }
+        guard client.parked == nil, bytes == 0 || budget.reserve(bytes, for: .parsing) else { return false }
+        parkedCount += 1
+        let parked = Parked(item, number: parkedCount, bytes: bytes, follows: follows)
+        client.parked = parked
+        parkedClients[ObjectIdentifier(client)] = client
+        if follows { _ = recent.begin() }
+        // It goes on to count as waiting when its batch has left.
+        gauge.waitingBytes.add(item.size, ordering: .relaxed)
+        let user = client.identity.line
+        turns.take(user, limit: limits.preparationsOfUser) { [self] in
+            guard client.parked === parked else { return false }
+            background.run { [self] in
+                let result = work()
+                let back = Errand { [self] in
+                    turns.done(user)
+                    unpark(parked, client) { resume(result) }
+                }
+                queue.async { [self] in
+                    back.run()
+                    // What it held may be large.
+                    background.run { back.forget() }
+                }
+            }
+            return true
         }
+        return true
     }
 
     /// Whether the request has to wait behind one that is parked; keeps it then.
@@ -41,32 +83,87 @@ extension Core {
         case .congested, .drained: return false
         default:
             parked.held.append(item)
+            gauge.waitingBytes.add(item.size, ordering: .relaxed)
             return true
         }
     }
 
-    private func unpark(_ item: Database.Item, _ resume: () -> Void) {
+    private func unpark(_ parked: Parked, _ client: Client, _ resume: () -> Void) {
         dispatchPrecondition(condition: .onQueue(queue))
-        let client = item.client
-        guard let parked = client.parked else { return }
-        client.parked = nil
+        // Another one: the log refused meanwhile, and this one was begun again.
+        guard client.parked === parked else { return }
+        leave(parked)
+        defer {
+            release(parked)
+            finishBatch()
+            gauge.publish(counters)
+        }
         if client.hasEnded {
-            note(.request(item))
+            batchBytes += parked.item.size
+            note(.request(parked.item))
         } else {
             resume()
             if let again = client.parked {
                 again.held = parked.held
-                return finishResumed()
+                return finished(parked.item.size)
             }
-            note(.request(item))
+            batchBytes += parked.item.size
+            note(.request(parked.item))
             probeIfNeeded(client)
         }
-        for held in parked.held { handle(held) }
-        finishResumed()
+        retiring.append(parked.item)
+        handleHeld(parked.held, of: client)
     }
 
-    private func finishResumed() {
-        finishBatch()
-        gauge.publish(counters)
+    /// Goes on with what was held, in order.
+    private func handleHeld(_ held: [Database.Item], of client: Client) {
+        // What is held for a slow reader came later.
+        let later = client.lag?.held ?? []
+        client.lag?.held = []
+        for item in held {
+            batchBytes += item.size
+            handle(item)
+            finishLargeBatch()
+        }
+        for item in later { handle(item) }
     }
+
+    private func leave(_ parked: Parked) {
+        parked.item.client.parked = nil
+        parkedClients[ObjectIdentifier(parked.item.client)] = nil
+    }
+
+    /// Gives back what it held, but for its requests.
+    private func release(_ parked: Parked) {
+        if parked.bytes > 0 { budget.release(parked.bytes, from: .parsing) }
+        if parked.follows { recent.leave() }
+    }
+
+    /// Takes all parked requests and what is held behind them, for the case that what came before them is carried out again.
+    /// Of each client in order; their work is in vain.
+    func takeParked() -> [(client: Client, items: [Database.Item])] {
+        let clients = parkedClients.values.sorted { ($0.parked?.number ?? 0) < ($1.parked?.number ?? 0) }
+        return clients.compactMap { client in
+            guard let parked = client.parked else { return nil }
+            leave(parked)
+            release(parked)
+            return (client, [parked.item] + parked.held)
+        }
+    }
+
+    /// Carries out again what was parked.
+    func handleAgain(_ taken: [(client: Client, items: [Database.Item])]) {
+        for (client, items) in taken { handleHeld(items, of: client) }
+    }
+}
+
+/// Something to be done once, and to be forgotten where that costs nobody anything.
+private final class Errand: @unchecked Sendable {
+    // Sendable: run on the database queue, then handed to the one that forgets it.
+    private var body: (() -> Void)?
+
+    init(_ body: @escaping () -> Void) { self.body = body }
+
+    func run() { body?() }
+    func forget() { body = nil }
 }

@@ -5,11 +5,47 @@ import JSONTree
 /// once, by the next process.
 extension Core {
     func keep(_ writes: [TreeWrite], _ client: Client) -> Reply {
-        guard client.pending.writes.count + writes.count <= limits.pendingWrites else {
-            return .failed(Failure(.failure, "At most \(limits.pendingWrites) writes may wait for the disconnect of one client."))
-        }
         do throws(Failure) {
+            _ = try pendingBytes(with: writes, client)
             try check(writes, client.identity)
+        } catch { return .failed(error) }
+        return keepPermitted(writes, client)
+    }
+
+    /// Bytes of what a client would leave behind with these writes, at most. O(their size), and when that seems too much
+    /// O(all that it leaves): what was written over does not count.
+    /// - Throws: when it may not leave so much.
+    func pendingBytes(with writes: [TreeWrite], _ client: Client) throws(Failure) -> Int {
+        guard client.pending.writes.count + writes.count <= limits.pendingWrites else {
+            throw Failure(.failure, "At most \(limits.pendingWrites) writes may wait for the disconnect of one client.")
+        }
+        var more = 0
+        for write in writes {
+            more += write.heldBytes(atMost: limits.pendingBytes)
+            if more > limits.pendingBytes { throw .pendingTooBig(limits.pendingBytes) }
+        }
+        var bytes = client.pendingBytes + more
+        if bytes > limits.pendingBytes {
+            var after = client.pending
+            for write in writes { after.add(write) }
+            bytes = after.heldBytes
+            if bytes > limits.pendingBytes { throw .pendingTooBig(limits.pendingBytes) }
+        }
+        if pendingBytes - client.pendingBytes + bytes > limits.pendingBytesOfAll { throw .pendingOfAllTooBig }
+        return bytes
+    }
+
+    /// Notes that what a client leaves behind has at most so many bytes.
+    func count(_ bytes: Int, of client: Client) {
+        pendingBytes += bytes - client.pendingBytes
+        client.pendingBytes = bytes
+    }
+
+    /// Keeps writes that the rules allow.
+    func keepPermitted(_ writes: [TreeWrite], _ client: Client) -> Reply {
+        let bytes: Int
+        do throws(Failure) {
+            bytes = try pendingBytes(with: writes, client)
             if writes.isEmpty { return .done }
             try mustTakeWrites()
         } catch { return .failed(error) }
@@ -28,6 +64,7 @@ extension Core {
             client.pending.add(write)
             changes.append(.keep(session: id, write))
         }
+        count(bytes, of: client)
         record(changes)
         return .done
     }
@@ -40,6 +77,7 @@ extension Core {
         if client.pending.isEmpty {
             client.pendingID = nil
             leaving[id] = nil
+            count(0, of: client)
             record([.forget(session: id)])
         } else {
             record([.cancel(session: id, path)])
@@ -67,6 +105,7 @@ extension Core {
         untold.remove(id)
         leaving[id] = nil
         client.pendingID = nil
+        count(0, of: client)
         _ = client.pending.takeAll()
         write(left)
     }
@@ -113,4 +152,42 @@ extension Client {
     func leftBehind(as id: String) -> PendingSession {
         PendingSession(id: id, auth: identity.auth, isAdmin: identity.isAdmin, writes: pending)
     }
+}
+
+extension PendingWrites {
+    /// Bytes that the writes hold while they wait, about. O(their size)
+    var heldBytes: Int { writes.reduce(0) { $0 + $1.heldBytes(atMost: .max) } }
+}
+
+extension TreeWrite {
+    /// Bytes that a write holds while it waits, about.
+    /// - Parameter limit: above it no more is counted.
+    func heldBytes(atMost limit: Int) -> Int {
+        var bytes = path.keys.reduce(64) { $0 + $1.text.utf8Count }
+        bytes += value.deferred.reduce(0) { $1.path.keys.reduce($0 + 64) { $0 + $1.text.utf8Count } }
+        value.node.countBytes(&bytes, atMost: limit)
+        return bytes
+    }
+}
+
+extension Node {
+    fileprivate func countBytes(_ bytes: inout Int, atMost limit: Int) {
+        switch self {
+        case .string(let text): bytes += 16 + text.utf8Count
+        case .object(let object):
+            bytes += 64
+            for (key, child) in object.children {
+                if bytes > limit { return }
+                bytes += 16 + key.text.utf8Count
+                child.countBytes(&bytes, atMost: limit)
+            }
+        case .prioritized(let leaf): leaf.leaf.countBytes(&bytes, atMost: limit)
+        default: bytes += 8
+        }
+    }
+}
+
+extension Failure {
+    static func pendingTooBig(_ limit: Int) -> Failure { Failure(.tooBig, "At most \(limit) bytes may wait for the disconnect of one client.") }
+    static let pendingOfAllTooBig = Failure(.unavailable, "Too much waits for the disconnect of clients. Try again later.")
 }

@@ -22,6 +22,7 @@ extension Core {
     /// was asked in the batches that are given up is carried out again: writes are refused, reads see the durable content.
     func goBack(_ reason: CommitRefusal) {
         let givenUp = waiting
+        let parked = takeParked()
         waiting = []
         firstWaiting += givenUp.count
         (root, sequence) = durable
@@ -44,6 +45,7 @@ extension Core {
         }
         // Those were given to the log; what comes now is not.
         refusal?.reason = reason.forLater
+        handleAgain(parked)
         recheckAllObservers()
         for batch in givenUp { output.takeProbes(of: batch.output) }
         finishBatch()
@@ -53,7 +55,7 @@ extension Core {
 
     private func repeatStep(_ step: BatchHistory.Step) {
         switch step {
-        case .request(let item): if !item.client.hasEnded { carryOut(item) }
+        case .request(let item): if !item.client.hasEnded, !mustWaitBehindParked(item) { carryOut(item) }
         case .settled(let item): carryOutAgain(item)
         case .tooLarge(let client, let observation): remove(observation, of: client)
         case .catchUp(let client, let stale): if !client.hasEnded { tell(client, stale) }

@@ -55,14 +55,14 @@ extension Core {
         case .get(let path, let query):
             answer(get(path, query, client), item)
         case .write(let writes, let condition):
-            answer(result(of: writes, if: condition, client) { .written(sequence: $0) }, item)
+            write(AskedWrite(writes, if: condition), item)
         case .push(let path, let value):
             let key = pushIDs.next(now: clock())
-            answer(result(of: [TreeWrite(path.appending(key), value)], if: nil, client) { .pushed(key, sequence: $0) }, item)
+            write(AskedWrite([TreeWrite(path.appending(key), value)], .push(key)), item)
         case .exchange(let exchange):
-            answer(self.exchange(exchange, client), item)
+            self.exchange(exchange, item)
         case .onDisconnect(let writes):
-            answer(keep(writes, client), item)
+            write(AskedWrite(writes, .onDisconnect), item)
         case .cancelOnDisconnect(let path):
             answer(cancelPending(path, of: client), item)
         case .revoke(let notice):
@@ -76,7 +76,7 @@ extension Core {
         }
     }
 
-    private func answer(_ reply: Reply, _ item: Database.Item) {
+    func answer(_ reply: Reply, _ item: Database.Item) {
         let leaves = leavesEarly(reply, item)
         if departure == .muted { return }
         if item.client.dialect == .rest { return leaves ? early.reply(reply, to: item.client) : output.reply(reply, to: item.client) }
@@ -100,10 +100,6 @@ extension Core {
     func mayRead(_ path: Path, _ query: TreeQuery?, _ client: Client, in root: Node) -> Bool {
         client.identity.isAdmin
             || rules.allowsRead(path, root: root, auth: client.identity.auth, now: clock(), query: query.map(QueryVariables.init) ?? .none)
-    }
-
-    private func result(of writes: [TreeWrite], if condition: Condition?, _ client: Client, _ success: (UInt64) -> Reply) -> Reply {
-        do throws(Failure) { return success(try commit(writes, if: condition, by: client.identity)) } catch { return .failed(error) }
     }
 
     // MARK: Sessions

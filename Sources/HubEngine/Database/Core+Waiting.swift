@@ -11,6 +11,8 @@ struct WaitingBatch {
     let sequence: UInt64
     /// Bytes of its requests.
     let bytes: Int
+    /// What is large and no longer needed behind the batch.
+    let retiring: [any Sendable]
     var isDurable: Bool
 }
 
@@ -19,22 +21,25 @@ extension Core {
     /// Ends the batch that runs: its commits go to the log, its output waits for that.
     func finishBatch() {
         releaseEarly()
-        let (batch, written, done, bytes) = (output, commits, history, batchBytes)
+        let (batch, written, done, bytes, old) = (output, commits, history, batchBytes, retiring)
         output = OutputBuffer(lanes: laneCount, number: firstWaiting + waiting.count + 1)
-        (commits, history, batchBytes) = ([], BatchHistory(), 0)
+        (commits, history, batchBytes, retiring) = ([], BatchHistory(), 0, [])
         if written.isEmpty || log.isImmediate {
             if !written.isEmpty { log.append(written) { _ in } }
             if waiting.isEmpty {
                 firstWaiting += 1
                 finished(bytes)
                 batch.release(to: outlet, from: lane)
+                free(old)
             } else {
-                waiting.append(WaitingBatch(output: batch, history: done, root: root, sequence: sequence, bytes: bytes, isDurable: true))
+                waiting.append(WaitingBatch(
+                    output: batch, history: done, root: root, sequence: sequence, bytes: bytes, retiring: old, isDurable: true))
             }
             return
         }
         let index = firstWaiting + waiting.count
-        waiting.append(WaitingBatch(output: batch, history: done, root: root, sequence: sequence, bytes: bytes, isDurable: false))
+        waiting.append(WaitingBatch(
+            output: batch, history: done, root: root, sequence: sequence, bytes: bytes, retiring: old, isDurable: false))
         log.append(written) { [self] result in
             queue.async { [self] in becameDurable(index, result) }
         }
@@ -47,14 +52,22 @@ extension Core {
         if case .failure(let reason) = result { return goBack(reason) }
         waiting[index - firstWaiting].isDurable = true
         var released = 0
+        var old: [any Sendable] = []
         while released < waiting.count, waiting[released].isDurable {
             waiting[released].output.release(to: outlet, from: lane)
             finished(waiting[released].bytes)
             durable = (waiting[released].root, waiting[released].sequence)
+            old += waiting[released].retiring
             released += 1
         }
         waiting.removeFirst(released)
         firstWaiting += released
+        free(old)
+    }
+
+    /// Lets go of large values in the background: each of their objects takes its time.
+    func free(_ old: [any Sendable]) {
+        if !old.isEmpty { background.run { withExtendedLifetime(old) {} } }
     }
 
     /// Where output begins to leave: no lane is always told first.

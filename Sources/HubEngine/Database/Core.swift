@@ -28,6 +28,17 @@ final class Core: @unchecked Sendable {
     let readDependencies = ReadDependencies()
     var sessions: [String: Client] = [:]
     var pushIDs = PushIDGenerator()
+    /// Which rules hold, counted.
+    var rulesNumber = 0
+
+    /// Clients with a request that is prepared off the queue, and how many requests were.
+    var parkedClients: [ObjectIdentifier: Client] = [:]
+    var parkedCount = 0
+    let turns = PreparationTurns()
+    /// What is written while large writes are prepared.
+    var recent: RecentWrites
+    /// What the batch that runs leaves behind and is large.
+    var retiring: [any Sendable] = []
 
     /// Output and commits of the batch that runs, and what it did.
     var output: OutputBuffer
@@ -47,6 +58,8 @@ final class Core: @unchecked Sendable {
     var untold: Set<String> = []
     /// Clients that leave something behind, by the id under which the log knows it.
     var leaving: [String: Client] = [:]
+    /// Bytes of that, at most.
+    var pendingBytes = 0
     var counters = EngineCounters()
     /// Bytes of the requests of the batch that runs.
     var batchBytes = 0
@@ -73,6 +86,7 @@ final class Core: @unchecked Sendable {
         keepsHistory = !log.isImmediate
         laneCount = lanes
         self.limits = limits
+        recent = RecentWrites(limit: limits.recentPlaces)
         self.background = background
         self.budget = budget
         self.format = format
@@ -108,6 +122,7 @@ final class Core: @unchecked Sendable {
     func replace(_ rules: RuleSet) {
         dispatchPrecondition(condition: .onQueue(queue))
         self.rules = rules
+        rulesNumber += 1
         recheckAllObservers()
         finishBatch()
     }

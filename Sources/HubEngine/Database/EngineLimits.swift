@@ -8,6 +8,38 @@ public struct EngineLimits: Sendable {
     public var inlineBytes = 64 << 10
     /// Writes that one client may have waiting for its disconnect. Default 1,000.
     public var pendingWrites = 1_000
+    /// Bytes of those writes, as they are kept; more is answered with `too_big`. They are made on the database queue, as one.
+    /// Default 256 KiB.
+    public var pendingBytes = 256 << 10
+    /// The same for all clients of a database together; more is answered with `unavailable`. Default 64 MiB.
+    public var pendingBytesOfAll = 64 << 20
+
+    // MARK: Large writes
+
+    /// Places that one write of others than administrators may name; more is answered with `too_big`. Default 100,000.
+    public var writePlaces = 100_000
+    /// Bytes of a request from which on its write is prepared off the database queue. Default 64 KiB: with a `.validate` for
+    /// each child that is some ms.
+    public var largeWriteBytes = 64 << 10
+    /// Places that a write names, or that lie below one whose priority it sets, from which on it is. Default 1,000.
+    public var largeWritePlaces = 1_000
+    /// Nodes that are hashed on the database queue for a comparison; with more it is made off it. Default 1,000.
+    public var hashNodes = 1_000
+    /// Times that a write is prepared, or brought up to what others have written, before it is answered with `unavailable`.
+    /// Default 10.
+    public var preparations = 10
+    /// Places that others have written and that are taken over into a prepared write on the queue; more are taken over off it.
+    /// Default 1,000.
+    public var followedPlaces = 1_000
+    /// Places that others write and that are noted while writes are prepared; beyond it these are prepared again.
+    /// Default 100,000.
+    public var recentPlaces = 100_000
+    /// Places in the data on which the decision about a prepared write may rest; with more of them it rests on everything, and
+    /// whatever others write lets it be prepared again. Default 10,000.
+    public var dependencies = 10_000
+    /// Requests of one user that are prepared at the same time; those of all who are nobody count as one user's, those of
+    /// administrators do not count. The next ones wait. Default 2.
+    public var preparationsOfUser = 2
     /// Bytes of answers that may be on their way to one client before its next request is carried out. Default 1 MiB.
     public var answerBytes = 1 << 20
     /// Changed places that are remembered for an observer of a client that reads too slowly; beyond it the observer gets its

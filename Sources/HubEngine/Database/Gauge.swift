@@ -31,6 +31,11 @@ public struct EngineCounters: Sendable {
     public var refusals = 0
     /// Requests that were answered with `unavailable`, as the log takes no commits.
     public var refusedWrites = 0
+    /// Writes that were prepared off the queue, and times that one had to be prepared again as others changed what it rests on.
+    public var prepared = 0
+    public var preparedAgain = 0
+    /// Places that others had written and that were taken over into prepared writes on the queue.
+    public var followedPlaces = 0
     /// Bytes of requests that wait, for the queue or for the journal.
     public var waitingBytes = 0
 

@@ -58,6 +58,17 @@ struct ObserverTree {
         visitBelow(place, before, after, touch)
     }
 
+    /// Whether anything is observed on the way to a place, there or below. O(depth)
+    func hasAny(around path: Path) -> Bool {
+        var place = root
+        for key in path.keys {
+            if place.isActive { return true }
+            guard let next = place.children[key] else { return false }
+            place = next
+        }
+        return !place.isEmpty
+    }
+
     private func visitBelow(_ place: ObservedPlace, _ old: Node, _ new: Node, _ touch: (ObservedPlace, Bool) -> Void) {
         if old.isIdentical(to: new) { return }
         if place.isActive { touch(place, true) }

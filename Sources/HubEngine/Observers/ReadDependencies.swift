@@ -94,7 +94,7 @@ final class ReadDependencies {
 extension Node {
     /// Whether rules see the same in both when they look at this place alone: no rule sees an object but for its having
     /// children and its priority.
-    fileprivate func hasSameSurface(as other: Node) -> Bool {
+    func hasSameSurface(as other: Node) -> Bool {
         switch (self, other) {
         case (.object(let a), .object(let b)): a === b || a.priority == b.priority
         case (.object, _), (_, .object): false

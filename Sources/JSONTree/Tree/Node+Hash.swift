@@ -23,15 +23,52 @@ extension Node {
     /// transaction on such a value would never end. Their mistakes are tolerated in values of up to 10,000 nodes.
     public func hasHash(_ text: String) -> Bool {
         if text == hash { return true }
-        var room = 10_000
-        guard !text.isEmpty, hasAtMost(&room) else { return false }
+        guard !text.isEmpty, hasNodes(atMost: Self.toleratedNodes) else { return false }
         return text == hash(.javaScript) || text == hash(.apple)
     }
 
-    private func hasAtMost(_ room: inout Int) -> Bool {
+    private static let toleratedNodes = 10_000
+
+    /// As `hasHash`, or nil when that would look at more than about so many nodes. O(limit)
+    public func hasHash(_ text: String, within limit: Int) -> Bool? {
+        if isNull || text.isEmpty { return isNull && text.isEmpty }
+        guard isHashed(within: limit) else { return nil }
+        if text == hash { return true }
+        if childCount >= Self.toleratedNodes { return false }
+        guard hasNodes(atMost: limit) else { return nil }
+        return hasHash(text)
+    }
+
+    /// Whether `hash` looks at no more than so many nodes, as the others keep theirs. O(limit)
+    public func isHashed(within limit: Int) -> Bool {
+        var room = limit
+        return isHashed(&room)
+    }
+
+    private func isHashed(_ room: inout Int) -> Bool {
+        guard case .object(let object) = self, !object.isHashed else { return true }
+        room -= object.children.count
+        guard room >= 0 else { return false }
+        for (_, child) in object.children where !child.isHashed(&room) { return false }
+        return true
+    }
+
+    /// Whether there are no more nodes here and below. O(limit)
+    public func hasNodes(atMost limit: Int) -> Bool {
+        var room = limit
+        return hasNodes(within: &room)
+    }
+
+    /// The same for several values together.
+    /// - Parameter room: nodes that are left; below zero when there were more.
+    public func hasNodes(within room: inout Int) -> Bool {
         room -= 1
         guard room >= 0, case .object(let object) = self else { return room >= 0 }
-        for (_, child) in object.children where !child.hasAtMost(&room) { return false }
+        guard object.children.count <= room else {
+            room = -1
+            return false
+        }
+        for (_, child) in object.children where !child.hasNodes(within: &room) { return false }
         return true
     }
 

@@ -5,8 +5,25 @@ extension Evaluator {
     /// The node of a snapshot instruction, of which the expression looks at the surface.
     @inline(__always)
     mutating func node(_ i: Int32) throws(Fault) -> NodeCursor? {
-        if let dependencies { dependencies.note(try location(i).keys) }
+        if let dependencies { try note(i, in: dependencies) }
         return try snapshot(i)
+    }
+
+    private mutating func note(_ i: Int32, in recorder: DependencyRecorder) throws(Fault) {
+        let instruction = tables.code[Int(i)]
+        if instruction.operation == .place, Int(instruction.a) >= recorder.writtenDepth {
+            return recorder.noteWritten(Tree(rawValue: instruction.detail) ?? .old)
+        }
+        let (tree, keys) = try location(i)
+        note(tree, keys, in: recorder)
+    }
+
+    private func note(_ tree: Tree, _ keys: ContiguousArray<Key>, in recorder: DependencyRecorder) {
+        let written = recorder.writtenDepth
+        guard keys.count >= written, written <= depth, (0..<written).allSatisfy({ keys[$0] == key($0 &+ 1).pointee }) else {
+            return recorder.note(keys)
+        }
+        recorder.noteWritten(tree)
     }
 
     /// The node of a snapshot instruction, on the way to another.
@@ -129,7 +146,8 @@ extension Evaluator {
     /// The places of the names that `hasChildren([…])` asks for.
     mutating func noteChildren(of i: Int32, _ test: Instruction) throws(Fault) {
         guard let dependencies else { return }
-        dependencies.note(try append(test, to: try location(i).keys))
+        let (tree, keys) = try location(i)
+        note(tree, try append(test, to: keys), in: dependencies)
     }
 
     private mutating func append(_ instruction: Instruction, to base: ContiguousArray<Key>) throws(Fault) -> ContiguousArray<Key> {

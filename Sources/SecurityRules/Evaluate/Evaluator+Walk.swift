@@ -70,7 +70,8 @@ extension Evaluator {
         // Keys are looked at where `locations` holds them, also those of a location before this one.
         withExtendedLifetime(locations) {
             follow(locations, areKept: true) { evaluator, chain, length in
-                evaluator.isGranted(&chain) && evaluator.isValid(&chain, length: length)
+                evaluator.dependencies?.writtenDepth = length
+                return evaluator.isGranted(&chain) && evaluator.isValid(&chain, length: length)
             }
         }
     }

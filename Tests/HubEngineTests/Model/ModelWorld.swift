@@ -113,7 +113,8 @@ final class ModelWorld {
         case .transaction(let number, let write, let isStale):
             let one = client(number)
             let hash = isStale ? "stale" : model[write.path[...]].node.hash
-            let isAllowed = mayWrite(write.path, one.who)
+            // Whether it is what somebody guesses is for those who may read it.
+            let isAllowed = mayWrite(write.path, one.who) && mayRead(write.path, nil, one.who)
             if isAllowed, !isStale { apply([write]) }
             try expect(
                 ask(one, .write([write.treeWrite], condition: Condition(Path(write.path), hash: hash))),

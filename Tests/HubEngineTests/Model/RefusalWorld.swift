@@ -221,6 +221,8 @@ final class RefusalWorld {
             if mayRead(path, one) { answer("value \(item.token) \(model.node(at: path).json)") } else { answer(.permissionDenied) }
         case .write(let writes, let condition):
             if let code = speaksAgainst(writes, one.identity) { return answer(code) }
+            // Whether it is what somebody guesses is for those who may read it.
+            if let condition, !mayRead(condition.path, one) { return answer(.permissionDenied) }
             if let condition, model.node(at: condition.path).hash != condition.hash { return answer(.dataStale) }
             if isRefusing { return answer(.unavailable) }
             apply(writes)

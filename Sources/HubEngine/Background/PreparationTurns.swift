@@ -1,0 +1,55 @@
+import JSONTree
+
+/// Whose turn it is to have work done off the queue: of one user only so much at the same time, over however many connections.
+/// In the order of asking. Confined to the database queue.
+final class PreparationTurns {
+    private struct Line {
+        var running = 0
+        var waiting: [() -> Bool] = []
+        /// Those of `waiting` that had their turn.
+        var begun = 0
+    }
+
+    private var lines: [String: Line] = [:]
+
+    /// Begins the work, now or when an earlier one of the same user is done.
+    /// - Parameters:
+    ///   - user: nil for one who never waits.
+    ///   - begin: says false when nothing is to be done any more.
+    func take(_ user: String?, limit: Int, _ begin: @escaping () -> Bool) {
+        guard let user else {
+            _ = begin()
+            return
+        }
+        if lines[user, default: Line()].running < limit {
+            lines[user, default: Line()].running += 1
+            if !begin() { done(user) }
+        } else {
+            lines[user, default: Line()].waiting.append(begin)
+        }
+    }
+
+    /// The work of a turn is done.
+    func done(_ user: String?) {
+        guard let user else { return }
+        while let line = lines[user], line.begun < line.waiting.count {
+            lines[user]?.begun += 1
+            if line.begun > 100, line.begun > line.waiting.count / 2 {
+                lines[user]?.waiting.removeFirst(line.begun + 1)
+                lines[user]?.begun = 0
+            }
+            if line.waiting[line.begun]() { return }
+        }
+        lines[user]?.running -= 1
+        if lines[user]?.running == 0 { lines[user] = nil }
+    }
+}
+
+extension Identity {
+    /// In whose line the work waits: one for each user, one for all who are nobody, none for administrators.
+    var line: String? {
+        if isAdmin { return nil }
+        if case .string(let uid) = auth.child(Key("uid")) { return "=" + uid.string }
+        return ""
+    }
+}

@@ -1,0 +1,78 @@
+import HubEngine
+import JSONTree
+import Testing
+
+/// Writes that compare a hash first.
+@Suite struct CompareTests {
+    private func put(_ path: Path, _ value: Node, if hash: String) -> Request {
+        .write([TreeWrite(path, WriteValue(value))], condition: Condition(path, hash: hash))
+    }
+
+    @Test func guesses_areConfirmedToNobodyWhoMayNotRead() throws {
+        let rules = #"{"rules":{"pin":{".write":true},"note":{".read":true,".write":true}}}"#
+        let it = try GatedHarness(rules, root: ["pin": 4711, "note": 1])
+        let one = Client.make()
+        #expect(it.ask(one, put("pin", 4711, if: (4711 as Node).hash), put("pin", 4711, if: (4712 as Node).hash), put("pin", 1, if: ""))
+            == ["error 0 permission_denied", "error 1 permission_denied", "error 2 permission_denied"])
+        #expect(it.ask(one, put("note", 2, if: (1 as Node).hash), put("note", 3, if: (1 as Node).hash)) == ["ok 0", "error 1 datastale"])
+        #expect(it.content == ["pin": 4711, "note": 2])
+    }
+
+    @Test func comparisonOfAnUpdate_takesThePermissionToReadItsPlace() throws {
+        let rules = #"{"rules":{"a":{"x":{".read":true,".write":true},".write":true}}}"#
+        let it = try GatedHarness(rules, root: ["a": ["x": 1]])
+        let update = Request.write([TreeWrite("a/x", WriteValue(2))], condition: Condition("a", hash: (["x": 1] as Node).hash))
+        #expect(it.ask(.make(), update) == ["error 0 permission_denied"])
+    }
+
+    private static let many = Node.object((0..<1_500).map { (Key("k\($0)"), .int(Int64($0))) })
+
+    @Test func comparisonWithALargePlace_isMadeInTheBackground_andNotRepeated() throws {
+        let it = try GatedHarness(root: ["a": Self.many, "b": 1])
+        let (one, other) = (Client.make(), Client.make())
+        #expect(it.ask(one, put("a", 1, if: "wrong")) == [])
+        #expect(it.ask(other, put("b", 2, if: (1 as Node).hash)) == ["ok 0"])
+        it.finish()
+        #expect(it.hub.take(one) == ["error 0 datastale"])
+        // Its hash is known by now: the right one is seen at once.
+        #expect(it.ask(one, put("a", 1, if: Self.many.hash)) == ["ok 0"])
+    }
+
+    @Test func placeThatChangesDuringTheComparison_isComparedAgain() throws {
+        let it = try GatedHarness(root: ["a": Self.many])
+        let one = Client.make()
+        var later = Self.many
+        later.set(7, at: "new")
+        _ = it.ask(one, put("a", 1, if: later.hash))
+        _ = it.ask(.make(), .put("a/new", 7))
+        it.finish()
+        // Refused on the tree of its beginning, which had another hash.
+        #expect(it.hub.take(one) == ["error 0 datastale"])
+    }
+
+    @Test func placeThatChangesBehindAComparisonThatHeld_isComparedAgain() throws {
+        let fresh = Node.object((0..<1_500).map { (Key("k\($0)"), .int(Int64($0))) })
+        let it = try GatedHarness(root: ["a": fresh])
+        let one = Client.make()
+        _ = it.ask(one, put("a", 1, if: Self.many.hash))
+        _ = it.ask(.make(), .put("a/new", 8))
+        it.finish()
+        #expect(it.hub.take(one) == ["error 0 datastale"])
+        #expect(it.content.child("a").childCount == 1_501)
+        #expect(it.hub.database.counters.preparedAgain == 1)
+    }
+
+    @Test func hashesOfSmallPlaces_areComparedOnTheQueue_upToTheSetting() {
+        let small = Node.object((0..<1_000).map { (Key("k\($0)"), .int(Int64($0))) })
+        #expect(small.hasHash("wrong", within: 999) == nil)
+        #expect(small.hasHash("wrong", within: 1_001) == false)
+        #expect(small.hasHash(small.hash, within: 10) == true)
+        #expect(Node.null.hasHash("", within: 0) == true)
+        #expect((1 as Node).hasHash("", within: 1) == false)
+        // Beyond what is tolerated nothing but the hash itself counts, which is known.
+        let large = Node.object((0..<10_001).map { (Key("k\($0)"), .int(Int64($0))) })
+        #expect(large.hasHash("wrong", within: 10) == nil)
+        _ = large.hash
+        #expect(large.hasHash("wrong", within: 10) == false)
+    }
+}

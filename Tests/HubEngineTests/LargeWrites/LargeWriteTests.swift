@@ -1,0 +1,271 @@
+import HubEngine
+import JSONTree
+import SecurityRules
+import Synchronization
+import Testing
+
+/// Writes that are prepared off the queue, and what happens between their preparation and their installation.
+@Suite struct LargeWriteTests {
+    private static let three = Request.merge(["a/x": 1, "a/y": 2, "a/z": 3])
+
+    @Test func largeWrite_letsOthersGoOn_andHoldsWhatItsClientAsksNext() throws {
+        let it = try GatedHarness()
+        let (one, other) = (Client.make(), Client.make())
+        #expect(it.ask(one, Self.three, .get("a")) == [])
+        #expect(it.ask(other, .put("b", 5), .get("a")) == ["ok 0", "value 1 null"])
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0", #"value 1 {"x":1,"y":2,"z":3}"#])
+        #expect(it.content == ["a": ["x": 1, "y": 2, "z": 3], "b": 5])
+        #expect(it.hub.database.counters.prepared == 1 && it.hub.database.counters.preparedAgain == 0)
+    }
+
+    @Test func smallWrite_isMadeAtOnce() throws {
+        let it = try GatedHarness()
+        #expect(it.ask(.make(), .merge(["a/x": 1, "a/y": 2])) == ["ok 0"])
+        #expect(it.gate.count == 0 && it.hub.database.counters.prepared == 0)
+    }
+
+    @Test func bytes_makeAWriteLarge_fromTheSettingOn() throws {
+        let it = try GatedHarness()
+        it.hub.database.submit(.put("a", 1), from: .make(), size: EngineLimits().largeWriteBytes)
+        it.hub.settle()
+        #expect(it.gate.count == 0)
+        it.hub.database.submit(.put("a", 1), from: .make(), size: EngineLimits().largeWriteBytes + 1)
+        it.hub.settle()
+        #expect(it.gate.count == 1)
+    }
+
+    @Test func priorityOfALargePlace_isALargeWrite() throws {
+        let it = try GatedHarness(root: ["a": ["x": 1, "y": 2, "z": 3], "b": ["x": 1]])
+        #expect(it.ask(.make(), .write([TreeWrite("b", part: .priority, WriteValue(1))])) == ["ok 0"])
+        let one = Client.make()
+        #expect(it.ask(one, .write([TreeWrite("a", part: .priority, WriteValue(1))])) == [])
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(it.content.child("a").priority == 1)
+    }
+
+    // MARK: What others write meanwhile
+
+    @Test func whatOthersWroteBesideIt_isKept_withoutPreparingAgain() throws {
+        let it = try GatedHarness(root: ["a": ["old": 1], "c": ["x": 1]])
+        let one = Client.make()
+        _ = it.ask(one, Self.three)
+        _ = it.ask(.make(), .put("a/other", 7), .put("c", .null))
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(it.content == ["a": ["old": 1, "other": 7, "x": 1, "y": 2, "z": 3]])
+        #expect(it.hub.database.counters.preparedAgain == 0)
+    }
+
+    @Test func muchThatOthersWrote_isTakenOverInTheBackground_untilLittleIsLeft() throws {
+        var limits = EngineLimits.tight
+        limits.preparations = 10
+        let it = try GatedHarness(root: ["a": ["old": 1]], limits: limits)
+        let (one, other) = (Client.make(), Client.make())
+        _ = it.ask(one, Self.three)
+        for i in 0..<9 { _ = it.ask(other, .put(Path([Key("b"), Key("\(i)")]), 1)) }
+        it.gate.runOne()
+        it.hub.settle()
+        #expect(it.hub.take(one) == [] && it.hub.database.counters.followedPlaces == 0)
+        for i in 0..<2 { _ = it.ask(other, .put(Path([Key("c"), Key("\(i)")]), 1)) }
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(it.hub.database.counters.followedPlaces == 2 && it.hub.database.counters.preparedAgain == 0)
+        #expect(it.content.child("a").childCount == 4 && it.content.child("b").childCount == 9 && it.content.child("c").childCount == 2)
+    }
+
+    @Test func whatOthersWroteWhereItWrites_isWrittenOver() throws {
+        let it = try GatedHarness(root: ["a": ["old": 1]])
+        let (one, watcher) = (Client.make(), Client.make())
+        _ = it.ask(watcher, .listen("a"))
+        _ = it.ask(one, Self.three)
+        _ = it.ask(.make(), .put("a/x/deep", 9), .put("a/y", 2))
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(it.content == ["a": ["old": 1, "x": 1, "y": 2, "z": 3]])
+        #expect(it.hub.take(watcher).last == #"m a {"x":1,"y":2,"z":3}"#)
+        #expect(it.hub.database.counters.preparedAgain == 0)
+    }
+
+    @Test func parentThatGoesMeanwhile_letsItBePreparedAgain() throws {
+        let it = try GatedHarness(root: ["a": ["old": 1]])
+        let one = Client.make()
+        _ = it.ask(one, Self.three)
+        _ = it.ask(.make(), .put("a", .null))
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(it.content == ["a": ["x": 1, "y": 2, "z": 3]])
+        #expect(it.hub.database.counters.preparedAgain == 1)
+    }
+
+    @Test func sums_areOfWhatIsStoredWhenTheyAreMade() throws {
+        let it = try GatedHarness(root: ["n": ["a": 1, "b": 1, "c": 1]])
+        let one = Client.make()
+        _ = it.ask(one, .increments(["n/a", "n/b", "n/c"]))
+        _ = it.ask(.make(), .increments(["n/b"]))
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(it.content == ["n": ["a": 2, "b": 3, "c": 2]])
+    }
+
+    // MARK: Decisions
+
+    private static let open = #"{"rules":{"a":{".write":"root.child('open').val() == true"},"open":{".write":true},"b":{".write":true}}}"#
+
+    @Test func dataThatTheRulesLookedAt_andThatChanges_letsThemDecideAgain() throws {
+        let it = try GatedHarness(Self.open, root: ["open": true])
+        let one = Client.make()
+        _ = it.ask(one, Self.three)
+        _ = it.ask(.make(), .put("open", false))
+        it.finish()
+        #expect(it.hub.take(one) == ["error 0 permission_denied"])
+        #expect(it.content == ["open": false])
+    }
+
+    @Test func rulesThatChange_decideAgain() throws {
+        let it = try GatedHarness(Self.open, root: ["open": true])
+        let one = Client.make()
+        _ = it.ask(one, Self.three)
+        it.hub.database.replace(.denyAll)
+        it.finish()
+        #expect(it.hub.take(one) == ["error 0 permission_denied"])
+    }
+
+    @Test func writeThatIsAlwaysOvertaken_isUnavailable_andNothingOfItIsStored() throws {
+        let it = try GatedHarness(Self.open, root: ["open": true])
+        let (one, other) = (Client.make(), Client.make())
+        it.hub.database.submit(Self.three, from: one, size: 200_000)
+        it.hub.settle()
+        var turns = 0
+        while it.gate.count > 0 {
+            turns += 1
+            // Another object each time: what the rules look at is another place.
+            _ = it.ask(other, .put("open", turns % 2 == 0 ? true : ["x": 1]), .put("open", true), .put("a", .int(Int64(turns))))
+            it.gate.runOne()
+            it.hub.settle()
+        }
+        #expect(it.hub.take(one) == ["error 0 unavailable"])
+        #expect(it.hub.database.counters.preparedAgain == EngineLimits.tight.preparations)
+        #expect(it.content.child("a").leaf != .null)
+    }
+
+    @Test func writeThatIsNearlySmall_isMadeOnTheQueueAtLast() throws {
+        let it = try GatedHarness(Self.open, root: ["open": true])
+        let (one, other) = (Client.make(), Client.make())
+        it.hub.database.submit(Self.three, from: one)
+        it.hub.settle()
+        while it.hub.database.counters.preparedAgain < EngineLimits.tight.preparations, it.gate.count > 0 {
+            _ = it.ask(other, .put("a", 1))
+            it.gate.runOne()
+            it.hub.settle()
+        }
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(it.content.child("a") == ["x": 1, "y": 2, "z": 3])
+    }
+
+    private final class Listener: RefusalListener {
+        let questions = Mutex<[RuleQuestion]>([])
+        func wantsRefusal(now: Int64) -> Bool { true }
+        func refused(_ request: RuledRequest, _ question: RuleQuestion) { questions.withLock { $0.append(question) } }
+    }
+
+    @Test func mergeThatNoDataCouldAllow_isRefusedAtItsFirstPlace_beforeAnythingIsMadeOfIt() throws {
+        let listener = Listener()
+        let rules = #"{"rules":{"a":{"$k":{".write":"auth.uid == $k"}}}}"#
+        let it = try GatedHarness(rules, limits: .patient, refusals: listener)
+        let one = Client.user("k2")
+        let writes = (0..<50_000).map { TreeWrite(Path([Key("a"), Key("k\($0 == 0 ? 2 : $0)")]), WriteValue(1)) }
+        #expect(it.ask(one, .write(writes)) == [])
+        it.finish()
+        #expect(it.hub.take(one) == ["error 0 permission_denied"])
+        let question = try #require(listener.questions.withLock { $0.first })
+        guard case .write(let locations) = question.operation else { throw CancellationError() }
+        // The second one: what was asked, and what was made of it, is one place.
+        #expect(locations == ["a/k1"] && question.new == ["a": ["k1": 1]])
+        #expect(!question.explained().isAllowed)
+    }
+
+    // MARK: Bounds
+
+    @Test func placesOfOneWrite_areBounded_exceptForAdministrators() throws {
+        let it = try GatedHarness()
+        func merge(_ count: Int) -> Request { .write((0..<count).map { TreeWrite(Path([Key("k\($0)")]), WriteValue(1)) }) }
+        let one = Client.make()
+        _ = it.ask(one, merge(8), merge(9))
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0", "error 1 too_big"])
+        let admin = Client(lane: 0, dialect: .realtime, identity: .admin)
+        _ = it.ask(admin, merge(9))
+        it.finish()
+        #expect(it.hub.take(admin) == ["ok 0"])
+    }
+
+    @Test func memoryOfParkedWrites_isTakenFromTheBudget_andGivenBack() throws {
+        let budget = MemoryBudget(100_000)
+        let it = try GatedHarness(budget: budget)
+        let (one, two) = (Client.make(), Client.make())
+        it.hub.database.submit(.put("a", 1), from: one, size: 70_000)
+        it.hub.settle()
+        #expect(budget.used > 70_000)
+        it.hub.database.submit(.put("b", 1), from: two, size: 70_000)
+        #expect(it.hub.take(two) == ["error 0 unavailable"])
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(budget.used == 0)
+        it.hub.database.submit(.put("b", 1), from: two, size: 70_000)
+        it.finish()
+        #expect(it.hub.take(two) == ["ok 0"])
+        #expect(budget.used == 0)
+    }
+
+    @Test func oneUser_hasOnlySoManyPreparedAtOnce_overAnyNumberOfConnections() throws {
+        var limits = EngineLimits.tight
+        limits.preparationsOfUser = 2
+        let it = try GatedHarness(limits: limits)
+        let many = (0..<5).map { _ in Client.user("ada") }
+        for one in many { _ = it.ask(one, Self.three) }
+        #expect(it.gate.count == 2)
+        let other = Client.user("bo")
+        _ = it.ask(other, Self.three)
+        #expect(it.gate.count == 3)
+        it.finish()
+        #expect(many.allSatisfy { it.hub.take($0) == ["ok 0"] } && it.hub.take(other) == ["ok 0"])
+    }
+
+    @Test func waitingBytes_countParkedRequests_untilTheyAreDone() throws {
+        let it = try GatedHarness()
+        let one = Client.make()
+        it.hub.database.submit(.put("a", 1), from: one, size: 70_000)
+        it.hub.database.submit(.get("a"), from: one, size: 300)
+        it.hub.settle()
+        #expect(it.hub.database.counters.waitingBytes == 70_300)
+        it.finish()
+        #expect(it.hub.database.counters.waitingBytes == 0)
+    }
+
+    // MARK: Observers
+
+    @Test func observers_areToldOfALargeWriteOnce_andOnlyOfWhatHasChanged() throws {
+        let it = try GatedHarness(root: ["a": ["x": 1]])
+        let (above, below, away) = (Client.make(), Client.make(), Client.make())
+        _ = it.ask(above, .listen("a"))
+        _ = it.ask(below, .listen("a/y"))
+        _ = it.ask(away, .listen("b"))
+        _ = it.ask(.make(), Self.three)
+        it.finish()
+        #expect(it.hub.take(above) == [#"m a {"y":2,"z":3}"#])
+        #expect(it.hub.take(below) == ["d a/y 2"])
+        #expect(it.hub.take(away) == [])
+    }
+
+    @Test func observerWhosePermissionALargeWriteTakes_seesNothingOfIt() throws {
+        let rules = #"{"rules":{".write":true,"a":{".read":"root.child('a/open').val() == true"}}}"#
+        let it = try GatedHarness(rules, root: ["a": ["open": true]])
+        let watcher = Client.make()
+        _ = it.ask(watcher, .listen("a"))
+        _ = it.ask(.make(), .merge(["a/open": false, "a/x": 1, "a/y": 2]))
+        it.finish()
+        #expect(it.hub.take(watcher) == ["cancelled /a"])
+    }
+}

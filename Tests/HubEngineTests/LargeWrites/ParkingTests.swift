@@ -1,0 +1,121 @@
+import HubEngine
+import JSONTree
+import Testing
+
+/// What may happen to a client while one of its requests is parked.
+@Suite struct ParkingTests {
+    private static let three = Request.merge(["a/x": 1, "a/y": 2, "a/z": 3])
+    private static let stored: Node = ["a": ["x": 1, "y": 2, "z": 3]]
+
+    @Test func endOfTheSession_waitsForTheParkedWrite_thenItsOnDisconnectFires() throws {
+        let it = try GatedHarness()
+        let one = Client.make()
+        _ = it.ask(one, .onDisconnect([TreeWrite("gone", WriteValue(true))]), Self.three, .end)
+        #expect(it.content == .null)
+        it.finish()
+        #expect(it.content == ["a": ["x": 1, "y": 2, "z": 3], "gone": true])
+    }
+
+    @Test func revokedSession_endsBehindItsParkedWrite() throws {
+        let it = try GatedHarness()
+        let one = Client.make()
+        _ = it.ask(one, Self.three, .revoke(notice: Array("notice".utf8)), .get("a"))
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0", "notice", "close"])
+        #expect(it.content == Self.stored)
+    }
+
+    @Test func sessionThatIsTakenOver_getsNothingMoreDone() throws {
+        let it = try GatedHarness()
+        let (old, new) = (Client.make(), Client.make())
+        _ = it.ask(old, .begin(sessionID: "s1", replacing: nil), .onDisconnect([TreeWrite("gone", WriteValue(true))]), Self.three, .put("b", 1))
+        _ = it.ask(new, .begin(sessionID: "s2", replacing: "s1"), .put("c", 1))
+        it.finish()
+        #expect(it.hub.take(old) == ["close"])
+        #expect(it.content == ["gone": true, "c": 1])
+    }
+
+    @Test func clientThatReadsSlowly_getsItsAnswersInOrder() throws {
+        let it = try GatedHarness()
+        let one = Client.make()
+        _ = it.ask(one, Self.three, .get("a/x"), .congested, .get("a/y"))
+        it.finish()
+        // What it asked next is held until it has taken what was sent.
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(it.ask(one, .get("a/z"), .drained) == ["value 1 1", "value 3 2", "value 0 3"])
+    }
+
+    @Test func requestsBehindAParkedOne_mayBeParkedThemselves() throws {
+        let it = try GatedHarness()
+        let one = Client.make()
+        _ = it.ask(one, Self.three, .get("a"), .merge(["b/x": 1, "b/y": 2, "b/z": 3]), .get("b"), .put("c", 1))
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0", #"value 1 {"x":1,"y":2,"z":3}"#, "ok 2", #"value 3 {"x":1,"y":2,"z":3}"#, "ok 4"])
+    }
+
+    // MARK: A log that refuses
+
+    @Test func writePreparedOnATreeThatIsGivenUp_isUnavailable_behindWhatCameBefore() throws {
+        let log = FlakyLog()
+        let it = try GatedHarness(log: log)
+        let one = Client.make()
+        #expect(it.ask(one, .put("b", 1), Self.three, .get("b")) == [])
+        it.gate.runOne()
+        log.refuse()
+        it.finish()
+        #expect(it.hub.take(one) == ["error 0 unavailable", "error 1 unavailable", "value 2 null"])
+        #expect(it.content == .null && log.root == .null)
+    }
+
+    @Test func installedWriteThatIsNotDurable_isTakenBack() throws {
+        let log = FlakyLog()
+        let it = try GatedHarness(log: log)
+        let (one, watcher) = (Client.make(), Client.make())
+        _ = it.ask(watcher, .listen("a"))
+        _ = it.ask(one, Self.three, .get("a"))
+        it.finish()
+        #expect(it.content == Self.stored && it.hub.take(one) == [])
+        log.refuse()
+        it.finish()
+        #expect(it.hub.take(one) == ["error 0 unavailable", "value 1 null"])
+        #expect(it.hub.take(watcher) == [])
+        #expect(it.content == .null)
+    }
+
+    @Test func writeThatIsParkedWhileTheLogRefuses_isMadeWhenItTakesCommitsAgain() throws {
+        let log = FlakyLog()
+        let it = try GatedHarness(log: log)
+        let (one, other) = (Client.make(), Client.make())
+        _ = it.ask(other, .put("b", 1))
+        log.refuse()
+        #expect(it.ask(one, Self.three) == ["error 0 unavailable"])
+        #expect(it.gate.count == 0)
+        it.hub.passRetryTime()
+        _ = it.ask(one, .get("b"))
+        log.completeAll()
+        _ = it.ask(one, Self.three)
+        it.finish()
+        log.completeAll()
+        it.finish()
+        #expect(it.hub.take(one).last == "ok 0")
+        #expect(log.root == Self.stored)
+    }
+
+    @Test func sessionThatWasTakenOverInABatchThatIsGivenUp_goesOn() throws {
+        let log = FlakyLog()
+        let it = try GatedHarness(log: log)
+        let (old, new, other) = (Client.make(), Client.make(), Client.make())
+        _ = it.ask(old, .begin(sessionID: "s1", replacing: nil), .put("b", 1))
+        log.completeAll()
+        _ = it.ask(old, Self.three)
+        _ = it.ask(other, .put("c", 1))
+        _ = it.ask(new, .begin(sessionID: "s2", replacing: "s1"))
+        it.finish()
+        log.refuse()
+        it.finish()
+        // The take-over is carried out again, and ends the old session again.
+        #expect(it.hub.take(old).last == "close")
+        #expect(it.hub.take(other) == ["error 0 unavailable"])
+        #expect(log.root == ["b": 1] && it.content == ["b": 1])
+    }
+}

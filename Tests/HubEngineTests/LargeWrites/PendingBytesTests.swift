@@ -1,0 +1,61 @@
+import HubEngine
+import JSONTree
+import Testing
+
+/// What may wait for the disconnect of clients is bounded by its bytes.
+@Suite struct PendingBytesTests {
+    private func pend(_ path: Path, _ bytes: Int) -> Request {
+        .onDisconnect([TreeWrite(path, WriteValue(.string(String(repeating: "x", count: bytes))))])
+    }
+
+    private static func limits(_ one: Int, _ all: Int) -> EngineLimits {
+        var limits = EngineLimits.tight
+        (limits.pendingBytes, limits.pendingBytesOfAll) = (one, all)
+        return limits
+    }
+
+    @Test func bytesOfOneClient_areBounded_andCountWhatIsKept() throws {
+        let it = try GatedHarness(limits: Self.limits(10_000, 1 << 20))
+        let one = Client.make()
+        #expect(it.ask(one, pend("a", 9_000), pend("b", 2_000)) == ["ok 0", "error 1 too_big"])
+        // Written over again and again it is kept once.
+        for _ in 0..<20 { #expect(it.ask(one, pend("a", 9_000)) == ["ok 0"]) }
+        #expect(it.ask(one, .cancelOnDisconnect("a"), pend("b", 2_000), pend("c", 9_000)) == ["ok 0", "ok 1", "error 2 too_big"])
+    }
+
+    @Test func bytesOfAllClients_areBounded_andFreeWhenTheirSessionsEnd() throws {
+        let it = try GatedHarness(limits: Self.limits(10_000, 25_000))
+        let clients = (0..<3).map { _ in Client.make() }
+        #expect(clients.map { it.ask($0, pend("a", 9_000)) } == [["ok 0"], ["ok 0"], ["error 0 unavailable"]])
+        _ = it.ask(clients[0], .end)
+        #expect(it.ask(clients[2], pend("a", 9_000)) == ["ok 0"])
+    }
+
+    @Test func bytesThatTheLogRefused_areNotCounted() throws {
+        let log = FlakyLog()
+        let it = try GatedHarness(log: log, limits: Self.limits(10_000, 12_000))
+        let (one, two) = (Client.make(), Client.make())
+        _ = it.ask(one, pend("a", 9_000))
+        log.refuse()
+        #expect(it.hub.take(one) == ["error 0 unavailable"])
+        it.hub.passRetryTime()
+        _ = it.ask(one, .get("a"))
+        log.completeAll()
+        _ = it.ask(two, pend("a", 9_000))
+        log.completeAll()
+        #expect(it.hub.take(two) == ["ok 0"])
+    }
+
+    @Test func largeWritesForTheDisconnect_areDecidedInTheBackground() throws {
+        let rules = #"{"rules":{"a":{".write":true,"$k":{".validate":"newData.isNumber()"}}}}"#
+        let it = try GatedHarness(rules)
+        let (one, two) = (Client.make(), Client.make())
+        let writes: [Path] = ["a/x", "a/y", "a/z"]
+        _ = it.ask(one, .onDisconnect(writes.map { TreeWrite($0, WriteValue(1)) }), .end)
+        _ = it.ask(two, .onDisconnect(writes.map { TreeWrite($0, WriteValue("text")) }))
+        #expect(it.gate.count == 2)
+        it.finish()
+        #expect(it.content == ["a": ["x": 1, "y": 1, "z": 1]])
+        #expect(it.hub.take(two) == ["error 0 permission_denied"])
+    }
+}

@@ -1,0 +1,43 @@
+import JSONTree
+import SecurityRules
+import Testing
+
+/// What a decision about a write rests on.
+@Suite struct WriteDecisionTests {
+    private func decide(_ rules: String, _ path: Path, _ value: Node, on root: Node = .null, keeping limit: Int = 10) throws -> WriteDecision {
+        var new = root
+        new.set(value, at: path)
+        return try RuleSet(parsing: rules).decideWrite([path], old: root, new: new, auth: .null, now: 1, keeping: limit)
+    }
+
+    @Test func placesElsewhere_areDependencies_inBothTrees() throws {
+        let rules = #"{"rules":{"a":{"$k":{".write":"root.child('open').val() == true",".validate":"newData.parent().parent().child('b').exists() && newData.parent().hasChild('z')"}}}}"#
+        let decision = try decide(rules, "a/x", 1, on: ["open": true, "b": 1, "a": ["z": 1]])
+        #expect(decision.isAllowed && !decision.looksAtOverwritten && !decision.looksAtAnything)
+        #expect(decision.dependencies.isSuperset(of: ["open", "b", "a/z"]))
+        #expect(!decision.dependencies.contains("a/x"))
+    }
+
+    @Test func whatIsWritten_isNoDependency_howeverMuchOfItIsLookedAt() throws {
+        let rules = #"{"rules":{"a":{".write":true,"$k":{".validate":"newData.isNumber() && newData.parent().hasChildren()"}}}}"#
+        let value = Node.object((0..<100).map { (Key("k\($0)"), .int(1)) })
+        let decision = try decide(rules, "a", value)
+        #expect(decision.isAllowed && decision.dependencies.isEmpty && !decision.looksAtOverwritten && !decision.looksAtAnything)
+    }
+
+    @Test func whatIsWrittenOver_isToldApart() throws {
+        for rule in ["!data.exists()", "!root.child('a').exists()", "!data.hasChild('x')", "data.child('x').val() != 1"] {
+            let decision = try decide(#"{"rules":{"a":{".write":"\#(rule)"}}}"#, "a", 1)
+            #expect(decision.isAllowed && decision.looksAtOverwritten, "\(rule)")
+            #expect(decision.dependencies.isEmpty, "\(rule)")
+        }
+    }
+
+    @Test func moreDependenciesThanAreKept_areAnything() throws {
+        let rules = #"{"rules":{"a":{".write":true,"$k":{".validate":"!root.child('taken').child($k).exists()"}}}}"#
+        let value = Node.object((0..<10).map { (Key("k\($0)"), .int(1)) })
+        #expect(try decide(rules, "a", value, keeping: 10).looksAtAnything == false)
+        let decision = try decide(rules, "a", value, keeping: 9)
+        #expect(decision.isAllowed && decision.looksAtAnything && decision.dependencies.isEmpty)
+    }
+}
