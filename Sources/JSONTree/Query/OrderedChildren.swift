@@ -44,9 +44,17 @@ public enum OrderedChildren: Sendable {
 
 extension TreeQuery {
     /// The children that the query selects, in ascending order. O(log n + result)
-    public func select(from children: OrderedChildren) -> ContiguousArray<OrderedChild> {
+    public func select(from children: OrderedChildren) -> ContiguousArray<OrderedChild> { select(from: children, first: limit ?? .max) }
+
+    /// The same, or nil when these are more than `most` children; no more than those are looked at.
+    public func select(from children: OrderedChildren, atMost most: Int) -> ContiguousArray<OrderedChild>? {
+        let selected = select(from: children, first: min(limit ?? .max, most + 1))
+        return selected.count > most ? nil : selected
+    }
+
+    /// - Parameter most: where to stop, counted from the side that the limit keeps.
+    private func select(from children: OrderedChildren, first most: Int) -> ContiguousArray<OrderedChild> {
         var selected = ContiguousArray<OrderedChild>()
-        let most = limit ?? .max
         if limit == nil || keeps == .first {
             let upper = upperBound
             children.ascend(from: lowerBound) { child in

@@ -49,6 +49,26 @@ public struct OrderedIndex: Sendable {
         if chunks[i].isEmpty { chunks.remove(at: i) }
     }
 
+    /// Brings an index of `old` up to date with `new`, an other state of the same children.
+    /// - Parameter most: as with `ChildMap.changes(since:atMost:)`.
+    /// - Returns: false when they differ in more than that; the index is as it was then.
+    public mutating func follow(_ ordering: TreeQuery.Index, from old: Node, to new: Node, atMost most: Int) -> Bool {
+        if old.isIdentical(to: new) { return true }
+        let (before, after) = (old.object?.children ?? ChildMap(), new.object?.children ?? ChildMap())
+        guard let changes = after.changes(since: before, atMost: most) else { return false }
+        for change in changes { move(ordering, change) }
+        return true
+    }
+
+    /// Moves the entry of one child that was changed.
+    public mutating func move(_ ordering: TreeQuery.Index, _ change: ChildMap.Change) {
+        let was = change.old.map { ordering.place(change.key, $0) }
+        let now = change.new.map { ordering.place(change.key, $0) }
+        if let was, let now, was.order(now) == 0 { return }
+        if let was { remove(was) }
+        if let now { insert(now) }
+    }
+
     /// The chunk in which an entry is or belongs: the last one that does not begin behind it.
     private func chunkIndex(for child: OrderedChild) -> Int {
         max(0, partition { $0[0].order(child) > 0 } - 1)

@@ -1,0 +1,138 @@
+extension ChildMap {
+    /// One child that differs between two maps; nil where it does not exist.
+    public struct Change: Sendable {
+        public let key: Key
+        public let old: Node?
+        public let new: Node?
+
+        public init(key: Key, old: Node?, new: Node?) {
+            self.key = key
+            self.old = old
+            self.new = new
+        }
+    }
+
+    /// What differs from an earlier state of the map, in key order. Pages that both share are not looked into, so the work
+    /// follows what was written in between and not the size of the place.
+    ///
+    /// A child that was written again with the same content may count as different.
+    /// - Parameter most: entries and pages that are looked at before it gives up.
+    /// - Returns: nil when there is more to look at, as with maps that share nothing. O(least of `most` and changes · page size · log n)
+    public func changes(since old: ChildMap, atMost most: Int) -> ContiguousArray<Change>? {
+        var changes = ContiguousArray<Change>()
+        if let one = root, let other = old.root, one === other { return changes }
+        var before = PageWalk(old)
+        var after = PageWalk(self)
+        var looked = 0
+        while true {
+            looked += 1
+            if looked > most { return nil }
+            switch (before.page, after.page) {
+            case (let a?, let b?):
+                if a === b {
+                    before.skip()
+                    after.skip()
+                } else {
+                    let (isTaller, isLower) = (before.height >= after.height, before.height <= after.height)
+                    if isTaller { before.open() }
+                    if isLower { after.open() }
+                }
+            case (let a?, nil):
+                // Opened only when it is reached, so that both walks come to a shared page at the same time.
+                if let entry = after.entry, entry.key < a.firstKey {
+                    changes.append(Change(key: entry.key, old: nil, new: entry.node))
+                    after.advance()
+                } else {
+                    before.open()
+                }
+            case (nil, let b?):
+                if let entry = before.entry, entry.key < b.firstKey {
+                    changes.append(Change(key: entry.key, old: entry.node, new: nil))
+                    before.advance()
+                } else {
+                    after.open()
+                }
+            case (nil, nil):
+                guard before.entry != nil || after.entry != nil else { return changes }
+                Self.compare(&before, &after, &changes)
+            }
+        }
+    }
+
+    private static func compare(_ before: inout PageWalk, _ after: inout PageWalk, _ changes: inout ContiguousArray<Change>) {
+        let (was, now) = (before.entry, after.entry)
+        let order = if let was, let now { Key.order(was.key, now.key) } else { was == nil ? 1 : -1 }
+        if order == 0, let was, let now {
+            if !was.node.isIdentical(to: now.node) { changes.append(Change(key: now.key, old: was.node, new: now.node)) }
+            before.advance()
+            after.advance()
+        } else if order < 0, let was {
+            changes.append(Change(key: was.key, old: was.node, new: nil))
+            before.advance()
+        } else if let now {
+            changes.append(Change(key: now.key, old: nil, new: now.node))
+            after.advance()
+        }
+    }
+}
+
+/// A walk over a map from left to right that can leave out whole pages: it stands before a page, at an entry, or at the end.
+private struct PageWalk {
+    /// The page that comes next; nil at an entry and at the end.
+    private(set) var page: ChildPage?
+    /// Levels below `page`.
+    private(set) var height = 0
+    private var entries: ContiguousArray<ChildMap.Entry> = []
+    private var index = 0
+    private var above: ContiguousArray<(page: ChildPage, next: Int, height: Int)> = []
+
+    init(_ map: ChildMap) {
+        page = map.root
+        entries = map.flat
+        var lower = map.root
+        while let inner = lower, !inner.isLeaf {
+            height += 1
+            lower = inner.pages[0]
+        }
+    }
+
+    /// Where the walk stands among the entries of a page.
+    var entry: ChildMap.Entry? { index < entries.count ? entries[index] : nil }
+
+    mutating func open() {
+        guard let opened = page else { return }
+        if opened.isLeaf {
+            page = nil
+            (entries, index) = (opened.entries, 0)
+            if entries.isEmpty { climb() }
+        } else {
+            above.append((opened, 1, height))
+            page = opened.pages[0]
+            height -= 1
+        }
+    }
+
+    mutating func skip() {
+        page = nil
+        climb()
+    }
+
+    mutating func advance() {
+        index += 1
+        if index >= entries.count { climb() }
+    }
+
+    /// To the next page to the right.
+    private mutating func climb() {
+        (entries, index) = ([], 0)
+        while let top = above.last {
+            if top.next < top.page.pages.count {
+                above[above.count - 1].next += 1
+                page = top.page.pages[top.next]
+                height = top.height - 1
+                return
+            }
+            above.removeLast()
+        }
+    }
+}
