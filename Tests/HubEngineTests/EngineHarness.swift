@@ -14,7 +14,8 @@ final class EngineHarness: Sendable {
     private let largest = Mutex<Int>(0)
     /// What was delivered behind something that is still being encoded, as a lane keeps it.
     private let held = Mutex<[ObjectIdentifier: [Held]]>([:])
-    private let work: TestWork
+    /// Work beside the database queue.
+    let work: TestWork
 
     private enum Held {
         case later(DeferredBytes)

@@ -171,7 +171,7 @@ import Testing
         }
     }
 
-    private static func apply(_ line: String, _ cache: inout Node) throws {
+    static func apply(_ line: String, _ cache: inout Node) throws {
         let parts = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
         switch parts[0] {
         case "d": cache.set(try Node(json: parts[2]), at: try Path(parsing: parts[1]).dropping(2))

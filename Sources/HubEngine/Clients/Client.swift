@@ -14,8 +14,15 @@ open class Client: @unchecked Sendable {
 
     var identity = Identity.anonymous
     var sessionID: String?
+    /// Where the connection comes from: whom its observers count for while nobody is signed in. Nil counts them for nobody. Set
+    /// before the first request.
+    public var address: String?
     /// What the client observes: place and style.
     var observations = Observations()
+    /// What the observers count, for whom, and those in orders that no rule names: how many, and what the order counts as.
+    var charge = ListenCharge()
+    var chargedOwner: Owner?
+    var unindexed: [PlaceOrder: (listens: Int, entries: Int)] = [:]
     /// Those of the observations whose permission rests on data; kept by `ReadDependencies`.
     var dependents: [Observation: ReadDependencies.Dependent] = [:]
     var pending = PendingWrites()

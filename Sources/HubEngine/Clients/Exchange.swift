@@ -38,5 +38,5 @@ public struct Exchanged: Sendable {
     /// Something else is stored than the exchange has said; nothing was written.
     public var isStale = false
 
-    public init() {}
+    public init(content: Node = .null) { self.content = content }
 }

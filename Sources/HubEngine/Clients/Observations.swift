@@ -2,44 +2,100 @@ import JSONTree
 
 /// What one client observes, found by place or by subscription id in O(1).
 struct Observations: Sequence {
-    private var byPath: [Path: [Observation]] = [:]
+    /// Most clients observe a place once; a set for one would take more memory than the observer.
+    private enum AtPlace {
+        case one(Observation)
+        case many(Set<Observation>)
+    }
+
+    private var byPath: [Path: AtPlace] = [:]
     private var byID: [Int64: Observation] = [:]
+    private(set) var count = 0
+
+    func contains(_ observation: Observation) -> Bool {
+        switch byPath[observation.path] {
+        case .one(let known): known == observation
+        case .many(let known): known.contains(observation)
+        case nil: false
+        }
+    }
 
     /// - Returns: false when it was there already.
     @discardableResult
     mutating func insert(_ observation: Observation) -> Bool {
-        guard byPath[observation.path]?.contains(observation) != true else { return false }
-        byPath[observation.path, default: []].append(observation)
+        guard !contains(observation) else { return false }
+        switch byPath.removeValue(forKey: observation.path) {
+        case nil: byPath[observation.path] = .one(observation)
+        case .one(let known): byPath[observation.path] = .many([known, observation])
+        case .many(var known):
+            known.insert(observation)
+            byPath[observation.path] = .many(known)
+        }
         if case .events(let id, _) = observation.style { byID[id] = observation }
+        count += 1
         return true
     }
 
     /// - Returns: false when it was not there.
     @discardableResult
     mutating func remove(_ observation: Observation) -> Bool {
-        guard let index = byPath[observation.path]?.firstIndex(of: observation) else { return false }
-        byPath[observation.path]?.remove(at: index)
-        if byPath[observation.path]?.isEmpty == true { byPath[observation.path] = nil }
+        guard contains(observation) else { return false }
+        if case .many(var known) = byPath.removeValue(forKey: observation.path) {
+            known.remove(observation)
+            if !known.isEmpty { byPath[observation.path] = .many(known) }
+        }
         if case .events(let id, _) = observation.style { byID[id] = nil }
+        count -= 1
         return true
+    }
+
+    /// The observers of a place in a style; realtime clients tell queries of one place apart by their tag. O(observers there)
+    func at(_ path: Path, style: ObserverStyle) -> [Observation] { at(path).filter { $0.style == style } }
+
+    /// How many observers the client has at a place.
+    func count(at path: Path) -> Int {
+        switch byPath[path] {
+        case .one: 1
+        case .many(let known): known.count
+        case nil: 0
+        }
+    }
+
+    private func at(_ path: Path) -> [Observation] { byPath[path].map(Self.all) ?? [] }
+
+    private static func all(_ observers: AtPlace) -> [Observation] {
+        switch observers {
+        case .one(let known): [known]
+        case .many(let known): Array(known)
+        }
     }
 
     /// Whether there are at most `count`, and all fulfil a condition. O(count)
     func areFew(_ count: Int, and isFulfilled: (Observation) -> Bool) -> Bool {
         guard byPath.count <= count else { return false }
         var left = count
-        for observation in byPath.values.lazy.joined() {
-            left -= 1
-            if left < 0 || !isFulfilled(observation) { return false }
+        for observers in byPath.values {
+            if case .many(let known) = observers, known.count > left { return false }
+            for observation in Self.all(observers) {
+                left -= 1
+                if left < 0 || !isFulfilled(observation) { return false }
+            }
         }
         return true
     }
 
-    /// The observers of a place in a style; realtime clients tell queries of one place apart by their tag.
-    func at(_ path: Path, style: ObserverStyle) -> [Observation] { byPath[path]?.filter { $0.style == style } ?? [] }
+    /// Some of them, at most so many. O(result), but for what was removed before
+    func some(_ most: Int) -> [Observation] {
+        var found: [Observation] = []
+        for observers in byPath.values {
+            found += Self.all(observers).prefix(most - found.count)
+            if found.count >= most { break }
+        }
+        return found
+    }
 
     /// The observer with a subscription id (observe protocol).
     subscript(id: Int64) -> Observation? { byID[id] }
 
-    func makeIterator() -> IndexingIterator<[Observation]> { byPath.values.flatMap { $0 }.makeIterator() }
+    func makeIterator() -> IndexingIterator<[Observation]> { byPath.values.flatMap(Self.all).makeIterator() }
 }

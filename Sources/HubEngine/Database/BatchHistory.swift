@@ -15,6 +15,8 @@ struct BatchHistory {
         case tooLarge(Client, Observation)
         /// A client that reads slowly was told what it had missed.
         case catchUp(Client, [Observation: Staleness])
+        /// Live queries showed what they select, after their index was built anew.
+        case show(Path, TreeQuery.Index)
         /// What an ended session had left was written, other than by a request.
         case fire(PendingSession)
         /// The log was told what a session leaves behind.
@@ -60,9 +62,11 @@ extension Core {
         case .observed(let client, let observation):
             remove(observation, of: client)
         case .unobserved(let client, let observation):
-            let view = observers.place(at: observation.path).view(observation.query, over: root.node(at: observation.path), lanes: laneCount)
+            let view = returningView(observation.query, at: observation.path)
             view.add(client, style: observation.style)
-            client.observations.insert(observation)
+            insert(observation, of: client)
+            // Its end may stand.
+            if !leavers.contains(where: { $0 === client }) { leaveLater(client) }
             // Ended and observed again, it may have missed anything.
             if let lag = client.lag, lag.isSuspended, observation.mayConflate {
                 view.suspend(client, style: observation.style)

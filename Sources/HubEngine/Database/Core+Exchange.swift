@@ -5,12 +5,8 @@ extension Core {
     func exchange(_ exchange: Exchange, _ item: Database.Item) {
         let condition = exchange.ifHash.map { Condition(exchange.path, hash: $0) }
         switch exchange.work {
-        case .read(let query):
-            let reply = get(exchange.path, query, item.client)
-            guard case .value(let node) = reply else { return answer(reply, item) }
-            var outcome = Exchanged()
-            outcome.content = node
-            answer(.exchanged(outcome), item)
+        // A read is carried out as a get is.
+        case .read(let query): get(exchange.path, query, item) { .exchanged(Exchanged(content: $0)) }
         case .write(let writes):
             write(AskedWrite(writes, if: condition, .exchange(exchange, key: nil)), item)
         case .push(let value):

@@ -24,12 +24,12 @@ extension Core {
         for place in touched {
             let commit = PlaceChange(place, paths, old: old.node(at: place.path), new: root.node(at: place.path), root: root)
             if place.isOverwritten {
-                place.rebuild(over: commit.new)
+                rebuild(place, over: commit.new)
             } else {
-                place.updateIndexes(commit.children)
+                kept.follow(commit.children, at: place)
             }
-            for view in place.views.values {
-                guard let change = view.query == nil ? whole(view, commit) : windowed(view, place, commit) else { continue }
+            place.views(concernedBy: commit.isOverwritten ? nil : commit.children) { view, changes in
+                guard let change = view.query == nil ? whole(view, commit) : windowed(view, place, commit, changes) else { return }
                 if !view.suspended.isEmpty { conflate(view, patches: commit.isOverwritten ? [] : change.patches) }
                 view.lastChange = output.number ?? 0
                 let frames = format.change(change)
@@ -88,18 +88,14 @@ extension Core {
 
     /// What a query shows of the commit: children that enter in full, children that leave as null, and of the others what
     /// was written (contract §3.5). Nil when all of it lies outside the window.
-    private func windowed(_ view: View, _ place: ObservedPlace, _ commit: PlaceChange) -> ViewChange? {
-        guard let ordering = view.query?.orderedBy else { return nil }
-        let children = place.children(of: commit.new, by: ordering)
+    private func windowed(_ view: View, _ place: ObservedPlace, _ commit: PlaceChange, _ changes: [QueryWindow.Change]) -> ViewChange? {
+        // Without its index it is told when that has been built.
+        guard let ordering = view.query?.orderedBy, let children = place.children(of: commit.new, by: ordering) else { return nil }
+        counters.windowsMoved += 1
         if commit.isOverwritten {
             guard let window = view.window else { return nil }
             let value = TreeQuery.value(of: window.selection(over: children), in: commit.new)
             return ViewChange(path: view.path, sequence: sequence, new: value, patches: [], events: [])
-        }
-        let changes = commit.children.map { child in
-            QueryWindow.Change(
-                key: child.key, old: child.old.exists ? ordering.place(child.key, child.old) : nil,
-                new: child.new.exists ? ordering.place(child.key, child.new) : nil)
         }
         guard let difference = view.window?.apply(changes, over: children) else { return nil }
 

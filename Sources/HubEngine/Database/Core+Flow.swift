@@ -88,6 +88,8 @@ extension Core {
                 continue
             }
             guard let place = observers.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { continue }
+            // Whose index is being built is told when it is there.
+            if view.query != nil, view.window == nil { continue }
             let change = present(view, place, missed)
             var size = ChangeSize(change, bound: limits.inlineBytes)
             if size.isLarge(for: observation.style) {
@@ -102,7 +104,9 @@ extension Core {
     private func present(_ view: View, _ place: ObservedPlace, _ missed: Staleness) -> ViewChange {
         let node = root.node(at: view.path)
         guard case .at(let paths) = missed else {
-            let value = view.window.map { TreeQuery.value(of: $0.selection(over: place.children(of: node, by: $0.query.orderedBy)), in: node) }
+            let value = view.window.flatMap { window in
+                place.children(of: node, by: window.query.orderedBy).map { TreeQuery.value(of: window.selection(over: $0), in: node) }
+            }
             return ViewChange(path: view.path, sequence: sequence, new: value ?? node, patches: [], events: [])
         }
         let patches = paths.map { (path: $0, value: root.node(at: $0)) }

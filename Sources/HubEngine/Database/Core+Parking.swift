@@ -14,12 +14,17 @@ final class Parked: @unchecked Sendable {
     let bytes: Int
     /// Whether it is a write that follows what others write.
     let follows: Bool
+    /// Whether it is done, and only gives way to others.
+    let isDone: Bool
+    /// An index that must not go until the request goes on.
+    var pinned: KeptIndex?
 
-    init(_ item: Database.Item, number: Int, bytes: Int, follows: Bool) {
+    init(_ item: Database.Item, number: Int, bytes: Int, follows: Bool, isDone: Bool) {
         self.item = item
         self.number = number
         self.bytes = bytes
         self.follows = follows
+        self.isDone = isDone
     }
 }
 
@@ -49,13 +54,7 @@ extension Core {
     ) -> Bool {
         let client = item.client
         guard client.parked == nil, bytes == 0 || budget.reserve(bytes, for: .parsing) else { return false }
-        parkedCount += 1
-        let parked = Parked(item, number: parkedCount, bytes: bytes, follows: follows)
-        client.parked = parked
-        parkedClients[ObjectIdentifier(client)] = client
-        if follows { _ = recent.begin() }
-        // It goes on to count as waiting when its batch has left.
-        gauge.waitingBytes.add(item.size, ordering: .relaxed)
+        let parked = setAside(item, holding: bytes, follows: follows)
         let user = client.identity.line
         turns.take(user, limit: limits.preparationsOfUser) { [self] in
             guard client.parked === parked else { return false }
@@ -76,6 +75,37 @@ extension Core {
         return true
     }
 
+    /// Puts a request aside until `unpark` is called for it: for work that several requests wait for.
+    func park(_ item: Database.Item) -> Parked { setAside(item) }
+
+    /// A request that took long was carried out: requests of others that wait get their turn before the client's next one.
+    func giveWay(_ item: Database.Item) {
+        let client = item.client
+        guard client.parked == nil, !client.hasEnded else { return }
+        note(.request(item))
+        let parked = setAside(item, isDone: true)
+        queue.async { [self] in
+            guard client.parked === parked else { return }
+            leave(parked)
+            release(parked)
+            finished(item.size)
+            handleHeld(parked.held, of: client)
+            finishBatch()
+            gauge.publish(counters)
+        }
+    }
+
+    private func setAside(_ item: Database.Item, holding bytes: Int = 0, follows: Bool = false, isDone: Bool = false) -> Parked {
+        parkedCount += 1
+        let parked = Parked(item, number: parkedCount, bytes: bytes, follows: follows, isDone: isDone)
+        item.client.parked = parked
+        parkedClients[ObjectIdentifier(item.client)] = item.client
+        if follows { _ = recent.begin() }
+        // It goes on to count as waiting when its batch has left.
+        gauge.waitingBytes.add(item.size, ordering: .relaxed)
+        return parked
+    }
+
     /// Whether the request has to wait behind one that is parked; keeps it then.
     func mustWaitBehindParked(_ item: Database.Item) -> Bool {
         guard let parked = item.client.parked else { return false }
@@ -88,7 +118,8 @@ extension Core {
         }
     }
 
-    private func unpark(_ parked: Parked, _ client: Client, _ resume: () -> Void) {
+    /// Goes on with a request that was put aside, then with what its client has asked behind it.
+    func unpark(_ parked: Parked, _ client: Client, _ resume: () -> Void) {
         dispatchPrecondition(condition: .onQueue(queue))
         // Another one: the log refused meanwhile, and this one was begun again.
         guard client.parked === parked else { return }
@@ -137,6 +168,7 @@ extension Core {
     private func release(_ parked: Parked) {
         if parked.bytes > 0 { budget.release(parked.bytes, from: .parsing) }
         if parked.follows { recent.leave() }
+        if let pinned = parked.pinned { unpin(pinned) }
     }
 
     /// Takes all parked requests and what is held behind them, for the case that what came before them is carried out again.
@@ -147,7 +179,8 @@ extension Core {
             guard let parked = client.parked else { return nil }
             leave(parked)
             release(parked)
-            return (client, [parked.item] + parked.held)
+            if parked.isDone { finished(parked.item.size) }
+            return (client, (parked.isDone ? [] : [parked.item]) + parked.held)
         }
     }
 

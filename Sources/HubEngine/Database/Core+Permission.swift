@@ -22,6 +22,7 @@ extension Core {
 
     /// After the client's identity has changed.
     func recheckObservers(of client: Client) {
+        listens.move(client)
         for observation in client.observations { recheck(observation, of: client) }
     }
 
@@ -33,6 +34,11 @@ extension Core {
     private func recheck(_ observation: Observation, of client: Client) {
         if permits(observation, of: client) { return }
         note(.cancelledListen) { question(observation.path, observation.query, client.identity.auth, now: $0) }
+        cancel(observation, of: client)
+    }
+
+    /// Ends an observer and tells its client so.
+    func cancel(_ observation: Observation, of client: Client) {
         remove(observation, of: client)
         output.send(format.cancelled(observation.path, query: observation.query, style: observation.style), to: client)
         // A stream is one observer: nothing is left to be said on it (contract §7.6).

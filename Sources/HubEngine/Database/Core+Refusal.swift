@@ -25,11 +25,12 @@ extension Core {
         let parked = takeParked()
         waiting = []
         firstWaiting += givenUp.count
+        let before = root
         (root, sequence) = durable
         refusal = Refusal(reason: reason, tried: clock())
         counters.refusal = reason.forLater
         counters.refusals += 1
-        observers.rebuild(over: root)
+        goBack(from: before)
         for change in givenUp.reversed().lazy.flatMap({ $0.history.changes.reversed() }) { takeBack(change) }
         // What was noted while taking back is nobody's step.
         history = BatchHistory()
@@ -59,6 +60,7 @@ extension Core {
         case .settled(let item): carryOutAgain(item)
         case .tooLarge(let client, let observation): remove(observation, of: client)
         case .catchUp(let client, let stale): if !client.hasEnded { tell(client, stale) }
+        case .show(let path, let ordering): tell(at: path, ordering)
         case .fire(let left): fire(left)
         case .retell(let id): untold.insert(id)
         }

@@ -33,13 +33,15 @@ extension Core {
         case .end:
             end(client)
         case .identify(let identity):
+            let isAnother = identity != client.identity
             identify(client, as: identity)
             answer(.identified(identity), item)
-            recheckObservers(of: client)
+            if isAnother { changedIdentity(item) }
         case .signOut:
+            let isAnother = client.identity != .anonymous
             identify(client, as: .anonymous)
             answer(.done, item)
-            recheckObservers(of: client)
+            if isAnother { changedIdentity(item) }
         case .observe(let path, let query, let style, let hash):
             observe(Observation(path: path, query: query, style: style), hash: hash, item)
         case .unobserve(let path, let style):
@@ -53,7 +55,7 @@ extension Core {
                 answer(.failed(Failure(.unknownObserver, "No observer has the id \(id).")), item)
             }
         case .get(let path, let query):
-            answer(get(path, query, client), item)
+            get(path, query, item)
         case .write(let writes, let condition):
             write(AskedWrite(writes, if: condition), item)
         case .push(let path, let value):
@@ -88,6 +90,13 @@ extension Core {
         leaves ? early.send(bytes, to: item.client) : output.send(bytes, to: item.client)
     }
 
+    /// Who has many observers gives way to others after they were asked about, before its next request.
+    private func changedIdentity(_ item: Database.Item) {
+        let isLong = item.client.observations.count > limits.removalsAtOnce
+        recheckObservers(of: item.client)
+        if isLong { giveWay(item) }
+    }
+
     func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
         if mayRead(path, query, client) { return true }
         note(.get) { question(path, query, client.identity.auth, now: $0) }
@@ -120,31 +129,11 @@ extension Core {
         stopLagging(client)
         let id = client.sessionID.flatMap { sessions[$0] === client ? $0 : nil }
         if let id { sessions[id] = nil }
-        for observation in client.observations { remove(observation, of: client) }
+        // A few go first, so that what the client leaves behind is written for fewer; many have time.
+        if client.observations.count <= limits.removalsAtOnce { removeObservers(of: client) }
         leave(client)
+        if client.observations.count > 0 { removeObservers(of: client) }
         note(.ended(client, wasNamed: id != nil))
-    }
-
-    // MARK: Reading
-
-    func get(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Reply {
-        guard allowsRead(path, query, client) else { return .failed(.permissionDenied) }
-        let node = root.node(at: path)
-        guard let query else { return .value(node) }
-        let ordering = query.orderedBy
-        guard !lacksIndex(ordering, path) else { return .failed(.missingIndex(ordering, path)) }
-        if ordering == .key { return .value(TreeQuery.value(of: query.select(from: .byKey(node.object?.children ?? ChildMap())), in: node)) }
-        // An index that live queries keep is used; else one is made for this answer.
-        let children = observers.existingPlace(at: path)?.existingIndex(ordering) ?? OrderedIndex(ordering, of: node)
-        return .value(TreeQuery.value(of: query.select(from: .indexed(children)), in: node))
-    }
-
-    /// Whether an order needs an index that no rule declares; key and priority order need none (contract §3.4).
-    private func lacksIndex(_ ordering: TreeQuery.Index, _ path: Path) -> Bool {
-        switch ordering {
-        case .key, .priority: false
-        case .value, .child: !rules.indexes(at: path).contains(ordering.text)
-        }
     }
 
     // MARK: Observers
@@ -155,26 +144,49 @@ extension Core {
         if case .events(let id, _) = style, client.observations[id] != nil {
             return answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
         }
-        guard permits(observation, of: client) else {
-            note(.listen) { question(path, observation.query, client.identity.auth, now: $0) }
-            // Asked for again: a client that is refused takes it for gone (contract §2.4).
-            remove(observation, of: client)
-            return answer(.failed(.permissionDenied), item)
-        }
-        let unindexed = observation.query.map { lacksIndex($0.orderedBy, path) } ?? false
+        guard mayObserve(observation, item) else { return }
+        if !client.observations.contains(observation), let failure = refusal(of: observation, of: client) { return refuse(observation, failure, item) }
+        guard let query = observation.query else { return establish(observation, nil, hash: hash, item) }
         // REST has no way to say so beside the data (contract §3.4).
-        if unindexed, case .stream = style, let query = observation.query {
-            remove(observation, of: client)
-            return answer(.failed(.missingIndex(query.orderedBy, path)), item)
+        if case .stream = style, lacksIndex(query.orderedBy, path) { return refuse(observation, .missingIndex(query.orderedBy, path), item) }
+        select(query, at: path, for: item, mustKeep: true) { [self] result, isLater in
+            if isLater {
+                if client.isGone.load(ordering: .relaxed) { return }
+                guard mayObserve(observation, item) else { return }
+            }
+            switch result {
+            case .success(let selection): establish(observation, selection, hash: hash, item)
+            case .failure(let failure): refuse(observation, failure, item)
+            }
         }
-        let place = observers.place(at: path)
-        var node = root.node(at: path)
-        let view = place.view(observation.query, over: node, lanes: laneCount)
+        // Until it is there, nothing can be taken from it.
+        if client.parked != nil, !client.observations.contains(observation) { readDependencies.set([], for: observation, of: client) }
+    }
+
+    /// Whether the rules permit the observer; else the request is answered.
+    private func mayObserve(_ observation: Observation, _ item: Database.Item) -> Bool {
+        if permits(observation, of: item.client) { return true }
+        note(.listen) { question(observation.path, observation.query, item.client.identity.auth, now: $0) }
+        refuse(observation, .permissionDenied, item)
+        return false
+    }
+
+    /// Also of one that is asked for again: a client that is refused takes it for gone (contract §2.4).
+    private func refuse(_ observation: Observation, _ failure: Failure, _ item: Database.Item) {
+        remove(observation, of: item.client)
+        answer(.failed(failure), item)
+    }
+
+    /// - Parameter selection: what the observer's query shows now.
+    private func establish(_ observation: Observation, _ selection: Selection?, hash: String, _ item: Database.Item) {
+        let client = item.client
+        let (path, style) = (observation.path, observation.style)
+        let unindexed = observation.query.map { lacksIndex($0.orderedBy, path) } ?? false
+        let node = selection?.value ?? root.node(at: path)
+        let view = observers.place(at: path).view(observation.query, lanes: laneCount, window: selection?.window)
         view.add(client, style: style)
-        if client.observations.insert(observation) { note(.observed(client, observation)) }
-        if let window = view.window {
-            node = TreeQuery.value(of: window.selection(over: place.children(of: node, by: window.query.orderedBy)), in: node)
-        }
+        insert(observation, of: client)
+        counters.listens = listens.total
         let reply = Reply.observing(sequence: sequence, lacksIndex: unindexed)
         if isLarge(node) { return beginLater(observation, node, hash, reply, item) }
         let first = mustSend(node, hash, style) ? format.initial(node, at: path, style: style, sequence: sequence) : []
@@ -197,17 +209,6 @@ extension Core {
     private func mustSend(_ node: Node, _ hash: String, _ style: ObserverStyle) -> Bool {
         guard case .patches = style else { return true }
         return hash.isEmpty ? node.exists : node.hash != hash
-    }
-
-    func remove(_ observation: Observation, of client: Client) {
-        readDependencies.set([], for: observation, of: client)
-        if client.observations.remove(observation) { note(.unobserved(client, observation)) }
-        client.lag?.forget(observation)
-        guard let place = observers.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { return }
-        view.remove(client, style: observation.style)
-        guard view.isEmpty else { return }
-        place.removeView(observation.query)
-        observers.prune(observation.path)
     }
 }
 
@@ -237,8 +238,4 @@ extension QueryVariables {
 extension Failure {
     /// Contract §7.5.
     static let readTooBig = Failure(.tooBig, "The specified payload is too large, please request a location with less data.")
-
-    static func missingIndex(_ ordering: TreeQuery.Index, _ path: Path) -> Failure {
-        Failure(.failure, "Index not defined, add \".indexOn\": \"\(ordering.text)\", for path \"\(path)\", to the rules")
-    }
 }

@@ -26,6 +26,11 @@ final class Core: @unchecked Sendable {
     var sequence: UInt64
     var observers = ObserverTree()
     let readDependencies = ReadDependencies()
+    /// Indexes of places, and what observers count.
+    var kept = KeptIndexes()
+    var listens = ListenCounts()
+    /// Ended clients whose observers are still being removed.
+    var leavers: [Client] = []
     var sessions: [String: Client] = [:]
     var pushIDs = PushIDGenerator()
     /// Which rules hold, counted.
@@ -111,6 +116,7 @@ final class Core: @unchecked Sendable {
             handle(item)
             finishLargeBatch()
         }
+        tendIndexes()
         finishBatch()
         gauge.publish(counters)
     }
@@ -123,6 +129,7 @@ final class Core: @unchecked Sendable {
         dispatchPrecondition(condition: .onQueue(queue))
         self.rules = rules
         rulesNumber += 1
+        recheckIndexes()
         recheckAllObservers()
         finishBatch()
     }

@@ -45,6 +45,35 @@ public struct EngineLimits: Sendable {
     /// Changed places that are remembered for an observer of a client that reads too slowly; beyond it the observer gets its
     /// whole place again. Default 64.
     public var stalePlaces = 64
+    /// Observers of one connection, of one user's connections together (of one address while nobody is signed in), and of the
+    /// namespace; one more is refused with `too_big`. An observer takes 1 to 2 KB. Default 5,000, 20,000 and 500,000.
+    public var listens = 5_000
+    public var listensOfOwner = 20_000
+    public var listensOfNamespace = 500_000
+    /// Observers of one connection at one place: each query costs every write there. Default 100.
+    public var listensAtPlace = 100
+    /// Children of a place up to which it is observed in an order that no `.indexOn` names, with a warning; above it that is
+    /// refused. Default 10,000.
+    public var unindexedChildren = 10_000
+    /// Orders that no `.indexOn` names and that are kept for observers of one place. Default 50.
+    public var unindexedOrders = 50
+    /// Children in such orders that one user's connections (or one address) observe, each order counted as 100 at least.
+    /// Default 200,000.
+    public var unindexedEntriesOfOwner = 200_000
+    /// Children in all kept indexes of a namespace, each index counted as 100 at least and each child as some 48 bytes; half of
+    /// it for orders that no `.indexOn` names. Idle indexes make room; then queries are sorted for each answer, and observers
+    /// refused with `too_big`. Default 8,000,000.
+    public var indexEntries = 8_000_000
+    /// ms until an index that nobody uses is dropped. Default 600,000.
+    public var indexIdleMs = 600_000
+    /// Children that are sorted, selected or compared on the database queue for one request; more is done beside it. Default 1,000.
+    public var inlineChildren = 1_000
+    /// Changed entries with which work beside the queue is brought up to date when it comes back; it is done anew when there
+    /// are more. Default 10,000.
+    public var followedChanges = 10_000
+    /// Observers of an ended session that are removed before other requests get their turn; a client with more gives way to
+    /// others after its identity has changed. Default 1,000.
+    public var removalsAtOnce = 1_000
     /// Bytes of requests that may wait for a database, for its queue or its journal, before those who ask are read no more.
     /// Default 256 MiB.
     public var waitingBytes = 256 << 20

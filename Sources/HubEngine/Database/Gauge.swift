@@ -36,6 +36,16 @@ public struct EngineCounters: Sendable {
     public var preparedAgain = 0
     /// Places that others had written and that were taken over into prepared writes on the queue.
     public var followedPlaces = 0
+    /// Observers now.
+    public var listens = 0
+    /// Kept indexes, and the children in them.
+    public var indexes = 0
+    public var indexEntries = 0
+    /// Children that were sorted into indexes since the start: on the database queue, and beside it.
+    public var childrenSortedOnQueue = 0
+    public var childrenSorted = 0
+    /// Live queries that one commit or another concerned, since the start.
+    public var windowsMoved = 0
     /// Bytes of requests that wait, for the queue or for the journal.
     public var waitingBytes = 0
 

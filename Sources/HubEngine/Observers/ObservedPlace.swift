@@ -1,13 +1,16 @@
 import JSONTree
 
-/// A place with observers at or below it: its views and the indexes that they need. Confined to the database queue.
+/// A place with observers at or below it, or with indexes: its views and the indexes that they and single requests use.
+/// Confined to the database queue.
 final class ObservedPlace {
     let path: Path
     var children: [Key: ObservedPlace] = [:]
-    /// Views by query; nil for the view of the whole place.
-    private(set) var views: [TreeQuery?: View] = [:]
-    /// Orders of the children other than by key, while a live query needs them: few, and changed in place.
-    private var indexes: [(ordering: TreeQuery.Index, index: OrderedIndex)] = []
+    /// The view of the whole place.
+    private var whole: View?
+    /// Views of queries, by order.
+    private var ordered: [OrderedViews] = []
+    /// Orders of the children other than by key: few, and changed in place.
+    private(set) var indexes: [KeptIndex] = []
 
     /// Scratch of the commit being fanned out: indexes of its writes below this place, and whether one covers it whole.
     var touchedBy: [Int] = []
@@ -15,64 +18,84 @@ final class ObservedPlace {
 
     init(path: Path) { self.path = path }
 
-    var isEmpty: Bool { views.isEmpty && children.isEmpty }
+    var isEmpty: Bool { !isActive && children.isEmpty }
     /// Whether a write must look at this place.
-    var isActive: Bool { !views.isEmpty }
+    var isActive: Bool { whole != nil || !ordered.isEmpty || !indexes.isEmpty }
 
     // MARK: Views
 
+    /// All views. O(views)
+    var views: [View] { (whole.map { [$0] } ?? []) + ordered.flatMap(\.all) }
+
+    func existingView(_ query: TreeQuery?) -> View? {
+        guard let query else { return whole }
+        return order(query.orderedBy).flatMap { ordered[$0][query] }
+    }
+
     /// The view of a query, made when missing.
-    func view(_ query: TreeQuery?, over node: Node, lanes: Int) -> View {
-        if let view = views[query] { return view }
-        let window = query.map { QueryWindow($0, over: children(of: node, by: $0.orderedBy)) }
-        let view = View(path: path, query: query, window: window, lanes: lanes)
-        views[query] = view
+    /// - Parameter window: what the query shows now; not asked for where there is a view already.
+    func view(_ query: TreeQuery?, lanes: Int, window: @autoclosure () -> QueryWindow?) -> View {
+        if let view = existingView(query) { return view }
+        let view = View(path: path, query: query, window: window(), lanes: lanes)
+        guard let query else {
+            whole = view
+            return view
+        }
+        let at = order(query.orderedBy) ?? ordered.count
+        if at == ordered.count { ordered.append(OrderedViews(query.orderedBy)) }
+        ordered[at].insert(view, of: query)
+        existingIndex(query.orderedBy)?.views += 1
         return view
     }
 
-    func existingView(_ query: TreeQuery?) -> View? { views[query] }
-
-    /// Forgets a view without observers, and the index that only it needed.
+    /// Forgets a view without observers.
     func removeView(_ query: TreeQuery?) {
-        views[query] = nil
-        guard let ordering = query?.orderedBy else { return }
-        if !views.keys.contains(where: { $0?.orderedBy == ordering }) { indexes.removeAll { $0.ordering == ordering } }
+        guard let query else { return whole = nil }
+        guard let at = order(query.orderedBy), ordered[at].remove(query) else { return }
+        if ordered[at].isEmpty { ordered.remove(at: at) }
+        existingIndex(query.orderedBy)?.views -= 1
     }
+
+    /// The views that changed children concern, each with the changes as its order sees them: those whose range is one value
+    /// are found by it. O(orders + views without a range of one value + views concerned)
+    /// - Parameter children: nil when the whole place was written: all views then.
+    func views(concernedBy children: [ChildChange]?, _ body: (View, [QueryWindow.Change]) -> Void) {
+        if let whole { body(whole, []) }
+        guard let children else {
+            for view in ordered.lazy.flatMap(\.all) { body(view, []) }
+            return
+        }
+        for views in ordered {
+            let changes = children.map { child in
+                QueryWindow.Change(
+                    key: child.key, old: child.old.exists ? views.ordering.place(child.key, child.old) : nil,
+                    new: child.new.exists ? views.ordering.place(child.key, child.new) : nil)
+            }
+            views.concerned(by: changes) { body($0, changes) }
+        }
+    }
+
+    /// The views of an order.
+    func views(by ordering: TreeQuery.Index) -> [View] { order(ordering).map { ordered[$0].all } ?? [] }
+
+    private func order(_ ordering: TreeQuery.Index) -> Int? { ordered.firstIndex { $0.ordering == ordering } }
 
     // MARK: Indexes
 
-    /// The index of an order, if a live query keeps it.
-    func existingIndex(_ ordering: TreeQuery.Index) -> OrderedIndex? { indexes.first { $0.ordering == ordering }?.index }
+    /// The index of an order, if one is kept.
+    func existingIndex(_ ordering: TreeQuery.Index) -> KeptIndex? { indexes.first { $0.ordering == ordering } }
 
-    /// The children in an order; its index is built on first use. O(n log n) then, O(1) later.
-    func children(of node: Node, by ordering: TreeQuery.Index) -> OrderedChildren {
+    func add(_ kept: KeptIndex) {
+        kept.views = order(kept.ordering).map { ordered[$0].count } ?? 0
+        indexes.append(kept)
+    }
+
+    func remove(_ kept: KeptIndex) { indexes.removeAll { $0 === kept } }
+
+    /// The children in an order; nil when its index is not ready.
+    func children(of node: Node, by ordering: TreeQuery.Index) -> OrderedChildren? {
         if ordering == .key { return .byKey(node.object?.children ?? ChildMap()) }
-        if let index = existingIndex(ordering) { return .indexed(index) }
-        let index = OrderedIndex(ordering, of: node)
-        indexes.append((ordering, index))
-        return .indexed(index)
-    }
-
-    /// Brings every index up to date with changed children. O(indexes · children · log n)
-    func updateIndexes(_ changes: [ChildChange]) {
-        for i in indexes.indices {
-            let ordering = indexes[i].ordering
-            for change in changes {
-                let (was, now) = (ordering.place(change.key, change.old), ordering.place(change.key, change.new))
-                if change.old.exists, change.new.exists, was.order(now) == 0 { continue }
-                if change.old.exists { indexes[i].index.remove(was) }
-                if change.new.exists { indexes[i].index.insert(now) }
-            }
-        }
-    }
-
-    /// After the whole place was written: indexes are built anew when next used, windows now.
-    func rebuild(over node: Node) {
-        indexes = []
-        for view in views.values {
-            guard let query = view.query else { continue }
-            view.window = QueryWindow(query, over: children(of: node, by: query.orderedBy))
-        }
+        return existingIndex(ordering)?.index.map { .indexed($0) }
     }
 }
 

@@ -75,13 +75,23 @@ struct ObserverTree {
         for (key, child) in place.children { visitBelow(child, old.child(key), new.child(key), touch) }
     }
 
-    /// Brings all windows in line with a tree that was replaced as a whole.
-    func rebuild(over node: Node) {
+    /// Calls `body` for every place with what is stored there.
+    func forEach(over node: Node, _ body: (ObservedPlace, Node) -> Void) {
         func visit(_ place: ObservedPlace, _ node: Node) {
-            place.rebuild(over: node)
+            if place.isActive { body(place, node) }
             for (key, child) in place.children { visit(child, node.child(key)) }
         }
         visit(root, node)
+    }
+
+    /// Calls `body` for every place whose content differs between two trees, with both. O(places that differ)
+    func forEach(from old: Node, to new: Node, _ body: (ObservedPlace, _ old: Node, _ new: Node) -> Void) {
+        func visit(_ place: ObservedPlace, _ old: Node, _ new: Node) {
+            if old.isIdentical(to: new) { return }
+            if place.isActive { body(place, old, new) }
+            for (key, child) in place.children { visit(child, old.child(key), new.child(key)) }
+        }
+        visit(root, old, new)
     }
 
     /// Every client that observes anything.
@@ -89,7 +99,7 @@ struct ObserverTree {
         var seen: Set<ObjectIdentifier> = []
         var found: [Client] = []
         func visit(_ place: ObservedPlace) {
-            for client in place.views.values.flatMap(\.clients) where seen.insert(ObjectIdentifier(client)).inserted { found.append(client) }
+            for client in place.views.flatMap(\.clients) where seen.insert(ObjectIdentifier(client)).inserted { found.append(client) }
             for child in place.children.values { visit(child) }
         }
         visit(root)

@@ -8,7 +8,7 @@ final class View {
     let path: Path
     /// Nil for the whole place.
     let query: TreeQuery?
-    /// The children that the query shows; nil for a view of the whole place.
+    /// The children that the query shows; nil for a view of the whole place, and while the index is built anew that it needs.
     var window: QueryWindow?
     /// Number of the last batch in which its observers were told something.
     var lastChange = -1
@@ -29,27 +29,37 @@ final class View {
     var clients: [Client] { (Array(audiences.values) + suspended.values).flatMap { $0.lanes.joined() } }
 
     /// Whether any observer asks for events of children, which need to be compared for them.
-    var wantsChildren: Bool {
-        audiences.keys.contains { if case .events(_, let kinds) = $0 { !kinds.isDisjoint(with: .children) } else { false } }
+    var wantsChildren: Bool { childStyles > 0 }
+    private var childStyles = 0
+
+    private static func wantsChildren(_ style: ObserverStyle) -> Bool {
+        if case .events(_, let kinds) = style { !kinds.isDisjoint(with: .children) } else { false }
     }
 
     func add(_ client: Client, style: ObserverStyle) {
+        if audiences[style] == nil, Self.wantsChildren(style) { childStyles += 1 }
         audiences[style, default: Audience(lanes: laneCount)].add(client)
     }
 
     func remove(_ client: Client, style: ObserverStyle) {
-        Self.remove(client, style, from: &audiences)
+        removeFromAudience(client, style)
         Self.remove(client, style, from: &suspended)
     }
 
     func suspend(_ client: Client, style: ObserverStyle) {
-        Self.remove(client, style, from: &audiences)
+        removeFromAudience(client, style)
         suspended[style, default: Audience(lanes: laneCount)].add(client)
     }
 
     func resume(_ client: Client, style: ObserverStyle) {
         Self.remove(client, style, from: &suspended)
         add(client, style: style)
+    }
+
+    private func removeFromAudience(_ client: Client, _ style: ObserverStyle) {
+        guard audiences[style] != nil else { return }
+        Self.remove(client, style, from: &audiences)
+        if audiences[style] == nil, Self.wantsChildren(style) { childStyles -= 1 }
     }
 
     private static func remove(_ client: Client, _ style: ObserverStyle, from audiences: inout [ObserverStyle: Audience]) {

@@ -33,6 +33,12 @@ struct QueryWindow {
         if query.limit != nil { entries = query.select(from: children) }
     }
 
+    /// - Parameter selected: what the query selects now.
+    init(_ query: TreeQuery, showing selected: ContiguousArray<OrderedChild>) {
+        self.query = query
+        if query.limit != nil { entries = selected }
+    }
+
     /// The children shown, in ascending order.
     func selection(over children: OrderedChildren) -> ContiguousArray<OrderedChild> {
         query.limit == nil ? query.select(from: children) : entries

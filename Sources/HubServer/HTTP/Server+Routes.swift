@@ -92,10 +92,20 @@ extension Server {
             guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
             return .upgrade(accepted.response) { [unowned self] in
                 let carrier = WebSocketCarrier(connection, server: self, deflate: accepted.deflate)
-                carrier.listener = listen(carrier, database)
+                let listener = listen(carrier, database)
+                (listener as? Session)?.address = observingAddress(of: request, connection)
+                carrier.listener = listener
                 return carrier
             }
         }
+    }
+
+    /// Whom a connection's observers count for while nobody is signed in: an IPv4 address, or an IPv6 network of 64 bits. Nil for this
+    /// machine's own addresses: a proxy that is not known to be one stands for many.
+    func observingAddress(of request: HTTPInboundRequest, _ connection: Connection) -> String? {
+        let peer = settings.trustedProxies.client(of: request, from: connection.remoteAddress.host)
+        if connection.remoteAddress.isLoopback, peer == connection.remoteAddress.host { return nil }
+        return NetworkAddress.network(of: peer)
     }
 
     /// The database that a request means; nil when there is none.

@@ -64,11 +64,14 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
     }
 
     /// Answers the opening request: the functions, the key, and the session's hello.
-    func begin(_ answer: PendingAnswer, host: String, replacing previous: String?) {
+    /// - Parameter address: whom the session's observers count for while nobody is signed in.
+    func begin(_ answer: PendingAnswer, host: String, replacing previous: String?, address: String?) {
         answers[0] = answer
         lane.join(self)
-        session = RealtimeSession(
+        let session = RealtimeSession(
             self, id: sessionID, host: host, replacing: previous, lane: lane.index, database: database, server: server)
+        session.address = address
+        self.session = session
     }
 
     // MARK: What the client asks

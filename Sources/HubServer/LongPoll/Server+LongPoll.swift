@@ -21,8 +21,9 @@ extension Server {
             case .address: return .response(plain(.tooManyRequests, "{\"error\":\"Too many long-polling sessions of this address.\"}\n", json, request))
             case nil: break
             }
+            let address = observingAddress(of: request, connection)
             return .pending { [self] answer in
-                carrier.begin(answer, host: dialled(request), replacing: request.target.value("ls"))
+                carrier.begin(answer, host: dialled(request), replacing: request.target.value("ls"), address: address)
             }
         case .poll(let key, let serial, let segments):
             guard let carrier = longPolls.find(key) else { return .response(script(LongPollScript.close, request)) }

@@ -52,11 +52,13 @@ extension Server {
         return .pending { [self, asked] answer in
             // A stream goes on behind its check; a single request is over with it.
             let signIn = asked.isStream ? beginSignIn(asked.credential, lane) : nil
-            identify(asked.credential, override: asked.override, lane) { result in
+            identify(asked.credential, override: asked.override, lane) { [self] result in
                 switch lane.signIns.settled(signIn, result) {
                 case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: asked.isHead)
                 case .success(let identity) where asked.isStream:
-                    EventStream(asked, identity, signIn, connection, answer, isChunked: request.isHTTP11, database: database, server: self).begin()
+                    let stream = EventStream(asked, identity, signIn, connection, answer, isChunked: request.isHTTP11, database: database, server: self)
+                    stream.address = observingAddress(of: request, connection)
+                    stream.begin()
                 case .success(let identity):
                     RESTExchange(asked, identity, answer, lane: lane, database: database, server: self).begin(request.body, isHTTP11: request.isHTTP11)
                 }

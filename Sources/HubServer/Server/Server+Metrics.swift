@@ -85,6 +85,9 @@ extension Server {
         page.counter("vigla_refused_writes_total", "Requests refused because the disk refuses.", label: label, each(\.refusedWrites))
         page.counter("vigla_conflated_changes_total", "Changes that a slow reader was not told one by one.", label: label, each(\.conflated))
         page.gauge("vigla_suspended_clients", "Clients whose observers are suspended because they read too slowly.", label: label, each(\.suspended))
+        page.gauge("vigla_observers", "Observers: listens, subscriptions and event streams.", label: label, each(\.listens))
+        page.gauge("vigla_indexes", "Kept indexes.", label: label, each(\.indexes))
+        page.gauge("vigla_index_entries", "Children in kept indexes.", label: label, each(\.indexEntries))
         return page.text
     }
 

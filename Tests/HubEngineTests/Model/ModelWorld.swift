@@ -59,6 +59,13 @@ final class ModelWorld {
     private func mayWrite(_ path: [String], _ who: Int) -> Bool { who == 3 || ["a", "m", "s"].contains(path.first) }
 
     private let sink = EventSink()
+    private let gate = TestWork()
+    /// So few children are looked at on the queue that the longer lists are sorted and collected beside it.
+    private static let limits = {
+        var limits = EngineLimits()
+        limits.inlineChildren = 8
+        return limits
+    }()
     private let database: Database
     private var model = Plain()
     private var ruleNumber = 0
@@ -68,7 +75,7 @@ final class ModelWorld {
 
     init() {
         database = Database(
-            name: "model", rules: Self.rules[0], lanes: 2, format: EventFormat(sink), outlet: { [sink] _, deliveries in sink.deliver(deliveries) },
+            name: "model", rules: Self.rules[0], lanes: 2, limits: Self.limits, background: gate.background, format: EventFormat(sink), outlet: { [sink] _, deliveries in sink.deliver(deliveries) },
             clock: { Self.now })
     }
 
@@ -140,7 +147,7 @@ final class ModelWorld {
         case .replaceRules(let number):
             ruleNumber = number
             database.replace(Self.rules[number])
-            database.queue.sync {}
+            settle()
         case .end(let number):
             guard let one = clients.removeValue(forKey: number) else { return }
             leave(one)
@@ -223,8 +230,18 @@ final class ModelWorld {
             for i in simulated.listens.indices { simulated.listens[i].pushes = 0 }
         }
         database.submit(request, from: one.client)
-        database.queue.sync {}
+        settle()
         return sink.takeFailure()
+    }
+
+    private func settle() {
+        var before: Int
+        repeat {
+            before = gate.count
+            database.queue.sync {}
+            gate.finish()
+            database.queue.sync {}
+        } while gate.count != before
     }
 
     private func expect(_ failure: Failure?, _ expected: Failure?) throws {

@@ -1,0 +1,138 @@
+import Dispatch
+import HubEngine
+import JSONTree
+import SecurityRules
+import Testing
+
+/// How many observers there may be, each limit from both sides, and how many end.
+@Suite struct ListenLimitTests {
+    private func hub(_ change: (inout EngineLimits) -> Void) -> EngineHarness {
+        var limits = EngineLimits()
+        change(&limits)
+        return EngineHarness(root: ["a": 1, "b": 2, "c": 3], limits: limits)
+    }
+
+    private func client(_ address: String? = nil, _ identity: Identity = .anonymous) -> Client {
+        let client = Client(lane: 0, dialect: .realtime, identity: identity)
+        client.address = address
+        return client
+    }
+
+    private func user(_ uid: String) -> Identity { Identity(auth: ["uid": .string(Text(uid))]) }
+
+    @Test func listens_ofAConnection() {
+        let hub = hub { $0.listens = 2 }
+        let one = client()
+        #expect(hub.ask(one, .listen("a"), .listen("b"), .listen("c")).last == "error 2 too_big")
+        #expect(hub.ask(one, .listen("a")).last == "ok 0", "one that is there is no more")
+        _ = hub.ask(.make(), .put("b", 5))
+        #expect(hub.take(one) == ["d b 5"], "the others stay")
+        #expect(hub.ask(one, .unlisten("a"), .listen("c")).last == "ok 1")
+        #expect(hub.ask(.make(), .listen("a")).last == "ok 0")
+        #expect(hub.database.counters.listens == 3)
+    }
+
+    @Test func listens_ofAnAddress_andOfAUser() {
+        let hub = hub { $0.listensOfOwner = 2 }
+        #expect(hub.ask(client("1"), .listen("a")).last == "ok 0")
+        let second = client("1")
+        #expect(hub.ask(second, .listen("a"), .listen("b")).last == "error 1 too_big")
+        #expect(hub.ask(client("2"), .listen("a")).last == "ok 0")
+        #expect(hub.ask(second, .identify(user("u")), .listen("b"), .listen("c")).suffix(1) == ["error 2 too_big"], "its observers came along")
+        #expect(hub.ask(client("1"), .listen("a"), .listen("b")).last == "error 1 too_big", "the address has the first one's left")
+        #expect(hub.ask(client("9", user("u")), .listen("c")) == ["error 0 too_big"])
+        #expect(hub.ask(client("9", .admin), .listen("a"), .listen("b"), .listen("c")).last == "ok 2", "an administrator counts for itself")
+        _ = hub.ask(second, .end)
+        #expect(hub.ask(client("9", user("u")), .listen("c")).last == "ok 0")
+    }
+
+    @Test func listens_ofANamespace() {
+        let hub = hub { $0.listensOfNamespace = 2 }
+        let one = client()
+        #expect(hub.ask(one, .listen("a"), .listen("b")).last == "ok 1")
+        #expect(hub.ask(client(), .listen("c")) == ["error 0 too_big"])
+        _ = hub.ask(one, .unlisten("a"))
+        #expect(hub.ask(client(), .listen("c")).last == "ok 0")
+    }
+
+    @Test func listens_ofAConnectionAtOnePlace() {
+        let hub = hub { $0.listensAtPlace = 2 }
+        let one = client()
+        func listen(_ limit: Int) -> Request { .observe("a", query: TreeQuery(index: .key, limit: limit), style: .patches(tag: Int64(limit)), hash: "") }
+        #expect(hub.ask(one, listen(1), listen(2), listen(3)).last == "error 2 too_big")
+        #expect(hub.ask(one, .listen("b")).last == "ok 0")
+        #expect(hub.ask(client(), listen(3)).last == "ok 0")
+    }
+
+    @Test func refusedByRules_isNotCounted() throws {
+        let hub = EngineHarness(rules: try RuleSet(parsing: #"{"rules":{"a":{".read":"data.exists()",".write":true}}}"#), root: ["a": 1])
+        let one = client("1")
+        #expect(hub.ask(one, .listen("b")) == ["error 0 permission_denied"])
+        _ = hub.ask(one, .listen("a"))
+        #expect(hub.database.counters.listens == 1)
+        _ = hub.ask(.make(), .put("a", .null))
+        #expect(hub.take(one) == ["cancelled /a"])
+        #expect(hub.database.counters.listens == 0)
+    }
+
+    // MARK: Ends
+
+    @Test func manyObservers_endInSlices_betweenWhichOthersGetTheirTurn() {
+        let hub = hub { $0.removalsAtOnce = 10 }
+        let (one, other) = (client(), client())
+        for i in 0..<35 { _ = hub.ask(one, .listen(Path([Key("p\(i)")]))) }
+        _ = hub.ask(one, .onDisconnect([TreeWrite("gone", WriteValue(true))]))
+        hub.database.queue.sync {
+            // Behind the end, before the slices.
+            _ = hub.database.submit(.end, from: one)
+        }
+        #expect(hub.ask(other, .get("gone")) == ["value 0 true"], "what it leaves behind is written at once")
+        // Each turn of the queue is one slice.
+        for _ in 0..<6 { hub.settle() }
+        #expect(hub.database.counters.listens == 0)
+        #expect(hub.take(one) == [])
+    }
+
+    @Test func endTakenBack_leavesTheObservers() {
+        var limits = EngineLimits()
+        limits.removalsAtOnce = 2
+        let log = FlakyLog()
+        let hub = EngineHarness(root: .null, log: log, limits: limits)
+        let one = client()
+        for i in 0..<7 { _ = hub.ask(one, .listen(Path([Key("p\(i)")]))) }
+        hub.database.queue.sync {
+            _ = hub.database.submit(.put("x", 1), from: client())
+            _ = hub.database.submit(.end, from: one)
+        }
+        for _ in 0..<2 { hub.settle() }
+        log.refuse()
+        for _ in 0..<9 { hub.settle() }
+        #expect(hub.database.counters.listens == 0, "carried out again, it ends for good")
+    }
+}
+
+/// Requests whose cost follows the number of observers leave turns for others.
+@Suite struct TurnTests {
+    @Test(arguments: [false, true])
+    func identityOfManyObservers_givesWayToOthers(hasMany: Bool) {
+        var limits = EngineLimits()
+        limits.removalsAtOnce = 3
+        let hub = EngineHarness(root: ["a": 1], limits: limits)
+        let (one, other) = (Client.make(), Client.make())
+        for i in 0..<(hasMany ? 4 : 3) { _ = hub.ask(one, .listen(Path([Key("p\(i)")]))) }
+        hub.database.queue.sync {
+            _ = hub.database.submit(.identify(Identity(auth: ["uid": "u"])), from: one, token: 1)
+            _ = hub.database.submit(.put("a", 2), from: one, token: 2)
+            _ = hub.database.submit(.get("a"), from: other, token: 3)
+        }
+        #expect(hub.take(other) == [hasMany ? "value 3 1" : "value 3 2"])
+        #expect(hub.take(one) == [#"identified 1 {"uid":"u"}"#, "ok 2"])
+        // Nothing has changed: nobody is asked about.
+        hub.database.queue.sync {
+            _ = hub.database.submit(.identify(Identity(auth: ["uid": "u"])), from: one, token: 1)
+            _ = hub.database.submit(.put("a", 4), from: one, token: 2)
+            _ = hub.database.submit(.get("a"), from: other, token: 3)
+        }
+        #expect(hub.take(other) == ["value 3 4"])
+    }
+}
