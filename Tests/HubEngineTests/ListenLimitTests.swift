@@ -64,6 +64,25 @@ import Testing
         #expect(hub.ask(client(), listen(3)).last == "ok 0")
     }
 
+    @Test func deepListens_countMore() {
+        let hub = hub { $0.listens = 4 }
+        func place(_ depth: Int) -> Path { Path((0..<depth).map { Key("d\($0)") }) }
+        let one = client()
+        #expect(hub.ask(one, .listen(place(7)), .listen(place(8)), .listen(place(15))).last == "error 2 too_big", "1 + 2 + 2")
+        #expect(hub.ask(one, .listen(place(6))).last == "ok 0", "the fourth")
+        #expect(hub.ask(client(), .listen(place(24)), .listen("a")).last == "error 1 too_big")
+        _ = hub.ask(one, .end)
+        #expect(hub.database.counters.listens == 4)
+    }
+
+    @Test func places_ofANamespace() {
+        let hub = hub { $0.observedPlaces = 4 }
+        let one = client()
+        #expect(hub.ask(one, .listen("a/b/c"), .listen("d")).last == "error 1 too_big", "the root and three")
+        _ = hub.ask(one, .unlisten("a/b/c"))
+        #expect(hub.ask(one, .listen("a/b"), .listen("d")).last == "ok 1")
+    }
+
     @Test func refusedByRules_isNotCounted() throws {
         let hub = EngineHarness(rules: try RuleSet(parsing: #"{"rules":{"a":{".read":"data.exists()",".write":true}}}"#), root: ["a": 1])
         let one = client("1")

@@ -7,12 +7,14 @@ extension Core {
     func refusal(of observation: Observation, of client: Client) -> Failure? {
         listens.move(client)
         let owner = listens.charge(of: client.chargedOwner)
-        if client.charge.listens >= limits.listens { return .tooManyListens("A connection", limits.listens) }
-        if owner.listens >= limits.listensOfOwner {
+        let weight = observation.weight
+        if client.charge.listens + weight > limits.listens { return .tooManyListens("A connection", limits.listens) }
+        if owner.listens + weight > limits.listensOfOwner {
             let name = if case .user = client.chargedOwner { "The connections of a user" } else { "The connections of an address without a user" }
             return .tooManyListens(name, limits.listensOfOwner)
         }
-        if listens.total >= limits.listensOfNamespace { return .tooManyListens("A namespace", limits.listensOfNamespace) }
+        if listens.total + weight > limits.listensOfNamespace { return .tooManyListens("A namespace", limits.listensOfNamespace) }
+        if observers.count >= limits.observedPlaces { return .tooManyListens("A namespace", limits.observedPlaces, " at different places, with those above them,") }
         if client.observations.count(at: observation.path) >= limits.listensAtPlace {
             return .tooManyListens("A connection", limits.listensAtPlace, " at one place")
         }
@@ -32,7 +34,7 @@ extension Core {
         guard client.observations.insert(observation) else { return }
         note(.observed(client, observation))
         listens.move(client)
-        listens.add(ListenCharge(listens: 1), to: client)
+        listens.add(ListenCharge(listens: observation.weight), to: client)
         guard let query = observation.query, lacksIndex(query.orderedBy, observation.path) else { return }
         let order = PlaceOrder(path: observation.path, ordering: query.orderedBy)
         if let known = client.unindexed[order] {
@@ -60,7 +62,7 @@ extension Core {
     }
 
     private func uncount(_ observation: Observation, of client: Client) {
-        listens.remove(ListenCharge(listens: 1), from: client)
+        listens.remove(ListenCharge(listens: observation.weight), from: client)
         counters.listens = listens.total
         guard let query = observation.query else { return }
         let order = PlaceOrder(path: observation.path, ordering: query.orderedBy)
@@ -107,6 +109,11 @@ extension Core {
         finishBatch()
         gauge.publish(counters)
     }
+}
+
+extension Observation {
+    /// What it counts as: deep places hold the ones above them.
+    fileprivate var weight: Int { 1 + path.depth / 8 }
 }
 
 extension Failure {

@@ -24,7 +24,7 @@ final class Core: @unchecked Sendable {
     var root: Node
     /// Number of the last commit.
     var sequence: UInt64
-    var observers = ObserverTree()
+    let observers = ObserverTree()
     let readDependencies = ReadDependencies()
     /// Indexes of places, and what observers count.
     var kept = KeptIndexes()

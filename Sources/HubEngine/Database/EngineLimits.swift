@@ -46,10 +46,13 @@ public struct EngineLimits: Sendable {
     /// whole place again. Default 64.
     public var stalePlaces = 64
     /// Observers of one connection, of one user's connections together (of one address while nobody is signed in), and of the
-    /// namespace; one more is refused with `too_big`. An observer takes 1 to 2 KB. Default 5,000, 20,000 and 500,000.
+    /// namespace; one more is refused with `too_big`. An observer takes 1.3 KB and 0.4 KB for each level that it shares with no
+    /// other, so one at a depth of 8 counts as two, of 16 as three and of 24 as four. Default 5,000, 20,000 and 500,000.
     public var listens = 5_000
     public var listensOfOwner = 20_000
     public var listensOfNamespace = 500_000
+    /// Places that observers and indexes of a namespace hold, with those above them: some 400 bytes each. Default 1,000,000.
+    public var observedPlaces = 1_000_000
     /// Observers of one connection at one place: each query costs every write there. Default 100.
     public var listensAtPlace = 100
     /// Children of a place up to which it is observed in an order that no `.indexOn` names, with a warning; above it that is

@@ -4,8 +4,10 @@ import JSONTree
 ///
 /// Confined to the database queue. A write walks its own path and then only into places below it whose value has changed,
 /// so its cost is O(depth + places touched).
-struct ObserverTree {
+final class ObserverTree {
     private let root = ObservedPlace(path: .root)
+    /// Places that are held, with those that only lead to others.
+    private(set) var count = 1
 
     /// The place, made when missing.
     func place(at path: Path) -> ObservedPlace {
@@ -16,6 +18,7 @@ struct ObserverTree {
             } else {
                 let next = ObservedPlace(path: Path(path.keys[...depth]))
                 place.children[key] = next
+                count += 1
                 place = next
             }
         }
@@ -40,6 +43,7 @@ struct ObserverTree {
         }
         for depth in stride(from: path.depth, to: 0, by: -1) where places[depth].isEmpty {
             places[depth - 1].children[path.keys[depth - 1]] = nil
+            count -= 1
         }
     }
 
