@@ -83,6 +83,10 @@ extension Server {
             "vigla_degraded", "1 while the disk refuses, and with it every write is refused.", label: label, each { $0.refusal == nil ? 0 : 1 })
         page.counter("vigla_degradations_total", "Times that the disk began to refuse.", label: label, each(\.refusals))
         page.counter("vigla_refused_writes_total", "Requests refused because the disk refuses.", label: label, each(\.refusedWrites))
+        page.counter("vigla_prepared_writes_total", "Large writes that were prepared beside a database's queue.", label: label, each(\.prepared))
+        page.counter(
+            "vigla_writes_prepared_again_total", "Times that a large write was prepared again, as others changed what it rests on.", label: label,
+            each(\.preparedAgain))
         page.counter("vigla_conflated_changes_total", "Changes that a slow reader was not told one by one.", label: label, each(\.conflated))
         page.gauge("vigla_suspended_clients", "Clients whose observers are suspended because they read too slowly.", label: label, each(\.suspended))
         page.gauge("vigla_observers", "Observers: listens, subscriptions and event streams.", label: label, each(\.listens))
