@@ -191,7 +191,7 @@ extension Core {
 }
 
 /// Something to be done once, and to be forgotten where that costs nobody anything.
-private final class Errand: @unchecked Sendable {
+final class Errand: @unchecked Sendable {
     // Sendable: run on the database queue, then handed to the one that forgets it.
     private var body: (() -> Void)?
 

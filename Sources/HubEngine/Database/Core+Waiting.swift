@@ -67,7 +67,10 @@ extension Core {
 
     /// Lets go of large values in the background: each of their objects takes its time.
     func free(_ old: [any Sendable]) {
-        if !old.isEmpty { background.run { withExtendedLifetime(old) {} } }
+        if old.isEmpty { return }
+        let last = Errand { withExtendedLifetime(old) {} }
+        // Behind the requests that run, which hold it as well.
+        queue.async { [background] in background.run { last.forget() } }
     }
 
     /// Where output begins to leave: no lane is always told first.

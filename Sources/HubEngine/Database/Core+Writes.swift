@@ -14,6 +14,7 @@ extension Core {
     func write(_ asked: AskedWrite, _ item: Database.Item) {
         let client = item.client
         if !client.identity.isAdmin, asked.writes.count > limits.writePlaces {
+            retiring.append(item)
             return answer(.failed(.tooManyPlaces(limits.writePlaces)), item)
         }
         if let place = asked.revealed, !allowsRead(place, nil, client) { return answer(.failed(.permissionDenied), item) }
