@@ -30,7 +30,9 @@ let package = Package(
     targets: [
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
         .target(name: "JSONTree", dependencies: [.product(name: "Crypto", package: "swift-crypto")], swiftSettings: shared + hotPath),
-        .testTarget(name: "JSONTreeTests", dependencies: ["JSONTree"], swiftSettings: shared),
+        .testTarget(name: "JSONTreeTests", dependencies: ["CMalloc", "JSONTree"], swiftSettings: shared),
+        // what the allocator has given out, which Glibc's module leaves out
+        .target(name: "CMalloc", path: "Tests/CMalloc"),
         // the system's zlib
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         // HTTP/1.1, WebSocket frames, permessage-deflate, realtime v5, observe: state machines over bytes

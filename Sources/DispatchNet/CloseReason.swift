@@ -32,6 +32,8 @@ public enum CloseReason: Sendable, Hashable {
     case outputMemory
     /// A request did not arrive whole in its time, or not fast enough.
     case requestTimeout
+    /// What had come of the peer in part would have gone over what the process, or one address, may hold of such.
+    case memoryBudget
 
     /// Stable: written to logs and metrics. 1… in the order above.
     public var code: Int {
@@ -52,6 +54,7 @@ public enum CloseReason: Sendable, Hashable {
         case .writeStalled: 14
         case .outputMemory: 15
         case .requestTimeout: 16
+        case .memoryBudget: 17
         }
     }
 
@@ -62,7 +65,7 @@ public enum CloseReason: Sendable, Hashable {
     public static let names = [
         "", "peer_closed", "peer_reset", "write_overflow", "protocol_error", "server_shutdown", "idle", "finished",
         "limit_exceeded", "dismissed", "system_error", "handshake_timeout", "tls_failed", "truncated", "write_stalled", "output_memory",
-        "request_timeout",
+        "request_timeout", "memory_budget",
     ]
 }
 

@@ -1,4 +1,5 @@
 import DispatchNet
+import Glibc
 import HubServer
 import JSONTree
 import Testing
@@ -28,23 +29,6 @@ import WireProtocols
             try socket.send("GET /.health HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n" + String(repeating: "a", count: length))
             #expect(try socket.response().status == status)
         }
-    }
-
-    @Test func unfinishedBodies_overTheLimitOfAll_areRefused_untilThereIsRoom() throws {
-        let server = try TestServer { $0.limits.incomingBodyBytes = 3_000_000 }
-        func begin(_ bytes: Int) throws -> RESTPeer {
-            let peer = try RESTPeer(server)
-            try peer.socket.send("PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nContent-Length: 4000002\r\n\r\n\"" + String(repeating: "a", count: bytes))
-            return peer
-        }
-        let first = try begin(2_000_000)
-        #expect(try server.metric("vigla_incoming_body_bytes", becomes: { $0 == 2_000_001 }))
-        // Who brings what is too much is refused; the other has room again.
-        let second = try begin(2_000_000)
-        #expect(try second.socket.response().status == 503)
-        #expect(try server.metric("vigla_incoming_body_bytes", becomes: { $0 == 2_000_001 }))
-        try first.socket.send(String(repeating: "a", count: 500_000))
-        #expect(try server.metric("vigla_incoming_body_bytes", becomes: { $0 == 2_500_001 }))
     }
 
     /// `{"k0":{"text":"…","list":[…]},…}` and its JSON.
@@ -105,5 +89,67 @@ import WireProtocols
         #expect(try server.metric("vigla_backlog_bytes", becomes: { $0 > 0 }))
         #expect(try server.metric("vigla_backlog_bytes") < 600_000)
         #expect(try RESTPeer(server).put("/other.json", "1") == "200 1", "nobody waits for it")
+    }
+
+    private static let pinned = #"vigla_memory_held_bytes{purpose="pinned"}"#
+
+    @Test func largeAnswer_isCounted_whileItIsUnderWay_andRefusedOverTheBudget() throws {
+        let server = try TestServer {
+            $0.limits.net.sendBufferBytes = 16 << 10
+            $0.limits.memoryBytes = 64 << 20
+            $0.limits.addressMemoryBytes = 12 << 20
+            $0.limits.admission.countsLoopback = true
+        }
+        let json = "[" + Array(repeating: "\"\(String(repeating: "x", count: 100_000))\"", count: 50).joined(separator: ",") + "]"
+        let writer = try RESTPeer(server)
+        #expect(try writer.put("/big.json?print=silent", json) == "204 ")
+        func slow() throws -> TestSocket {
+            let socket = try TestSocket(port: server.port, receiveBuffer: 4096)
+            try socket.send("GET /big.json?ns=test HTTP/1.1\r\nHost: x\r\n\r\n")
+            return socket
+        }
+        var sockets: [TestSocket] = []
+        for _ in 0..<2 {
+            sockets.append(try slow())
+            #expect(try sockets[sockets.count - 1].head().status == 200)
+        }
+        let held = try server.metric(Self.pinned)
+        #expect(held > 2 * 5_000_000 && held < 2 * 5_100_000)
+        let refused = try slow().response()
+        #expect(refused.status == 503 && refused.body.contains("memory for requests under way"))
+        #expect(try writer.get("/other.json") == "200 null", "small answers hold nothing")
+        // Taken, or given up, it holds nothing any more.
+        var body = ""
+        while let piece = try sockets[0].chunk() { body += piece }
+        #expect(body == json)
+        sockets = []
+        #expect(try server.metric(Self.pinned, becomes: { $0 == 0 }))
+        #expect(try slow().head().status == 200)
+    }
+
+    @Test func largeAnswer_takenBelowItsRate_isEnded_aboveItIsGiven() throws {
+        let server = try TestServer {
+            $0.limits.net.sendBufferBytes = 8_000
+            $0.limits.requestSeconds = 4
+            $0.limits.bodyBytesPerSecond = 20_000
+        }
+        let json = try tree(12_000)
+        #expect(try RESTPeer(server).put("/big.json?print=silent", json) == "204 ")
+        func begin() throws -> TestSocket {
+            let socket = try TestSocket(port: server.port, receiveBuffer: 4096)
+            try socket.send("GET /big.json?ns=test HTTP/1.0\r\n\r\n")
+            #expect(try socket.head().status == 200)
+            return socket
+        }
+        let (steady, slow) = (try begin(), try begin())
+        let ends = #"vigla_connections_closed_total{reason="write_stalled"}"#
+        var bytes = 0
+        while try server.metric(ends) == 0 {
+            bytes += try steady.take(8_000)
+            _ = try slow.take(100)
+            usleep(100_000)
+        }
+        #expect(try server.metric(ends) == 1)
+        #expect(bytes + (try steady.rest().utf8.count) >= json.utf8.count)
     }
 }

@@ -1,5 +1,6 @@
 import HubServer
 import Logging
+import SecurityRules
 import Synchronization
 import Testing
 

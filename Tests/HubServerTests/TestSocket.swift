@@ -123,6 +123,17 @@ final class TestSocket {
         }
     }
 
+    /// Reads so many bytes at most, whatever they are; none at the end.
+    func take(_ count: Int) throws -> Int {
+        if !unread.isEmpty {
+            let taken = min(count, unread.count)
+            unread.removeFirst(taken)
+            return taken
+        }
+        var buffer = [UInt8](repeating: 0, count: count)
+        return max(0, recv(fd, &buffer, count, 0))
+    }
+
     /// Reads until the peer ends the connection.
     func rest() throws -> String {
         do { while true { unread += try readSome() } } catch is Closed { return String(decoding: unread, as: UTF8.self) }

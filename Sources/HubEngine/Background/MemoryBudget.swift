@@ -8,7 +8,7 @@ import Synchronization
 public final class MemoryBudget: Sendable {
     /// What bytes are held for.
     public enum Purpose: Int, CaseIterable, Sendable {
-        /// Messages and bodies that have not come whole.
+        /// Messages and bodies that have not come whole, or have and are not read.
         case incoming
         /// Values that are being made of them.
         case parsing
@@ -25,6 +25,7 @@ public final class MemoryBudget: Sendable {
         var total = 0
         var parts = [Int](repeating: 0, count: Purpose.allCases.count)
         var refusals = 0
+        var shareRefusals = 0
     }
 
     private let held = Mutex(Held())
@@ -57,6 +58,10 @@ public final class MemoryBudget: Sendable {
     public func used(for purpose: Purpose) -> Int { held.withLock { $0.parts[purpose.rawValue] } }
     /// Bytes that are held.
     public var used: Int { held.withLock { $0.total } }
-    /// How often bytes were refused.
+    /// How often bytes were refused because all were held.
     public var refusals: Int { held.withLock { $0.refusals } }
+    /// How often bytes were refused because one holder had its whole share (``MemoryShare``).
+    public var shareRefusals: Int { held.withLock { $0.shareRefusals } }
+
+    func noteShareRefusal() { held.withLock { $0.shareRefusals += 1 } }
 }

@@ -20,7 +20,9 @@ final class Core: @unchecked Sendable {
     /// Hears of what the rules refuse; nil when nobody asked to.
     let refusals: (any RefusalListener)?
 
-    var rules: RuleSet
+    var rules: RuleSet { didSet { published.withLock { [rules] in $0 = rules } } }
+    /// The same, for other threads.
+    let published: Mutex<RuleSet>
     var root: Node
     /// Number of the last commit.
     var sequence: UInt64
@@ -84,6 +86,7 @@ final class Core: @unchecked Sendable {
     ) {
         self.queue = queue
         self.rules = rules
+        published = Mutex(rules)
         root = start.root
         sequence = start.sequence
         durable = start

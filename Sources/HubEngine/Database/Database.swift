@@ -27,6 +27,8 @@ public final class Database: Sendable {
         let token: Int64
         /// Bytes that the request holds.
         let size: Int
+        /// Holds them in the budget, if they are many, until nobody needs the request any more.
+        let hold: (any NodeHold)?
     }
 
     private struct Inbox {
@@ -60,13 +62,15 @@ public final class Database: Sendable {
     }
 
     /// Hands over a request. Callable from any thread; requests of one client must come from one thread at a time.
-    /// - Parameter size: bytes that the request holds.
+    /// - Parameters:
+    ///   - size: bytes that the request holds.
+    ///   - hold: what holds them in the budget; let go when the request is carried out and durable.
     /// - Returns: whether more waits than should: ask no more until a mark has come back.
     @discardableResult
-    public func submit(_ request: Request, from client: Client, token: Int64 = 0, size: Int = 0) -> Bool {
+    public func submit(_ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any NodeHold)? = nil) -> Bool {
         let before = size > 0 ? core.gauge.waitingBytes.add(size, ordering: .relaxed).oldValue : 0
         let mustSchedule = inbox.withLock { inbox in
-            inbox.items.append(Item(client: client, request: request, token: token, size: size))
+            inbox.items.append(Item(client: client, request: request, token: token, size: size, hold: hold))
             defer { inbox.isScheduled = true }
             return !inbox.isScheduled
         }
@@ -81,6 +85,12 @@ public final class Database: Sendable {
             return inbox.items
         }
         core.handle(items)
+    }
+
+    /// Whether some data could make the rules in force allow the client a write of all the places. False means that the write
+    /// would be denied now; true promises nothing. From any thread, without the queue. O(depth and expressions of the places)
+    public func mayAllowWrite(_ places: some Sequence<Path>, by identity: Identity) -> Bool {
+        identity.isAdmin || core.published.withLock { $0 }.mayAllowWrite(places, auth: identity.auth, now: core.clock())
     }
 
     /// What the database has done, as of its last batch. From any thread.

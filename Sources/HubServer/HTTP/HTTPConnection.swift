@@ -49,8 +49,15 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     private var waitingBytes = 0
     /// Nothing more will be asked.
     private var peerHasFinished = false
-    /// Bytes of an unfinished body, as the server counts them.
-    private var countedBytes = 0
+    /// What is held of an unfinished body.
+    private var incoming = IncomingBytes()
+    /// Whether it has been asked if the request that is being read can be permitted.
+    private var isJudged = false
+    /// Requests that were read, so that a late judgement is about the right one.
+    private var requests = 0
+    /// Bytes that the peer had taken of an answer when it last had taken what `requestSeconds` demand, and has been given.
+    private var takenInTime = 0
+    private var given = 0
     /// Bytes of the body when it last had brought what `requestSeconds` demand.
     private var inTime = 0
 
@@ -78,42 +85,66 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
                 if parser.isIdle { since = lane.mark }
                 let step = parser.receive(UnsafeRawBufferPointer(rebasing: rest))
                 rest = rest.dropFirst(step.consumed)
-                countBody()
                 switch step.event {
                 case .incomplete:
-                    if countedBytes > 0, server.incomingBodies.load(ordering: .relaxed) > server.settings.limits.incomingBodyBytes { refuseBody() }
+                    countBody()
+                    judge()
                     return
-                case .expectsContinue: connection.send(HTTPResponseEncoder.continueResponse)
-                case .request(let request): respond(to: request)
+                case .expectsContinue:
+                    judge()
+                    if case .closing = state { return }
+                    connection.send(HTTPResponseEncoder.continueResponse)
+                case .request(let request):
+                    requests += 1
+                    isJudged = false
+                    inTime = 0
+                    respond(to: request)
                 case .failure(let failure): finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
                 }
             }
         }
     }
 
-    /// Keeps the server's count of bytes in unfinished bodies.
+    /// Has the bytes of an unfinished body counted.
     private func countBody() {
         let bytes = parser.bodyBytes
-        guard bytes != countedBytes else { return }
-        server.incomingBodies.add(bytes - countedBytes, ordering: .relaxed)
-        countedBytes = bytes
+        if let refusal = incoming.become(bytes, server.memory, connection.remoteAddress) { return refuseBody(refusal) }
         if bytes < inTime { inTime = 0 }
         let limits = server.settings.limits
         if bytes - inTime >= limits.requestSeconds * limits.bodyBytesPerSecond { (inTime, since) = (bytes, lane.mark) }
     }
 
     /// There is no room for more of the body: whoever sends it is to try again.
-    private func refuseBody() {
+    private func refuseBody(_ refusal: MemoryShare.Refusal) {
+        drop()
+        finish(RESTResponse.refusal(RESTRefusal(refusal), keepsAlive: false), .memoryBudget)
+    }
+
+    /// Reads nothing more of the request, and forgets what came.
+    private func drop() {
         parser = HTTPRequestParser()
-        countBody()
-        let refusal = RESTRefusal(.serviceUnavailable, "Too much is being written at the moment. Try again later.")
-        finish(RESTResponse.refusal(refusal, keepsAlive: false), .limitExceeded(503))
+        incoming = IncomingBytes()
+    }
+
+    /// A large body is not read to its end where no rule could allow what it asks for.
+    private func judge() {
+        guard !isJudged, case .http = state else { return }
+        let limit = server.settings.limits.earlyRefusalBytes
+        guard (parser.announcedBytes ?? parser.bodyBytes) > limit, let head = parser.head else { return }
+        isJudged = true
+        let number = requests
+        server.judge(head, lane) { [weak self] refusal in
+            guard let self, let refusal, requests == number, case .http = state else { return }
+            drop()
+            finish(RESTResponse.refusal(refusal, keepsAlive: false), .finished)
+        }
     }
 
     private func respond(to request: HTTPInboundRequest, mayOpen: Bool = true) {
         since = lane.mark
         switch server.route(request, connection, mayOpen: mayOpen) {
         case .response(let bytes):
+            incoming = IncomingBytes()
             guard request.keepsAlive else { return finish(bytes, .finished) }
             connection.send(bytes)
             // Pipelined requests are small and their answers need not be.
@@ -122,17 +153,25 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
             finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
         case .pending(let begin):
             state = .answering(keepsAlive: request.keepsAlive)
-            begin(PendingAnswer(self, loop: connection.loop, keepsAlive: request.keepsAlive))
+            begin(PendingAnswer(self, loop: connection.loop, peer: connection.remoteAddress, keepsAlive: request.keepsAlive, body: lease(of: request)))
         case .opening(let namespace):
             state = .opening(request)
-            let answer = PendingAnswer(self, loop: connection.loop, keepsAlive: request.keepsAlive)
+            let answer = PendingAnswer(self, loop: connection.loop, peer: connection.remoteAddress, keepsAlive: request.keepsAlive)
             server.hub.open(namespace) { _ in answer.opened() }
         case .upgrade(let accepted, let makeSocket):
+            incoming = IncomingBytes()
             connection.send(accepted)
             lane.leave(self)
             parser = HTTPRequestParser()
             state = .upgraded(makeSocket())
         }
+    }
+
+    /// What holds the body of a whole request, until it is answered.
+    private func lease(of request: HTTPInboundRequest) -> MemoryLease? {
+        // The last bytes came with the end: no refusal for them.
+        _ = incoming.become(request.body.count, server.memory, connection.remoteAddress)
+        return incoming.take()
     }
 
     /// Gives the pending answer and goes on with what came behind its request.
@@ -158,6 +197,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     func answer(_ bytes: [UInt8], then body: OutgoingBody, keepsAlive mayStay: Bool) {
         guard case .answering(let keepsAlive) = state else { return }
         connection.send(bytes)
+        (takenInTime, given, since) = (0, bytes.count, lane.mark)
         state = .sending(body, keepsAlive: keepsAlive && mayStay)
         sendMore()
     }
@@ -169,7 +209,9 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
             state = .answering(keepsAlive: keepsAlive)
             return answer([])
         }
-        connection.send(body.nextFramed())
+        let piece = body.nextFramed()
+        given += piece.count
+        connection.send(piece)
         state = .sending(body, keepsAlive: keepsAlive)
         // Behind this turn's flush, which says what the kernel has not taken; else `outboundDrained` goes on.
         connection.loop.execute { [weak self] in
@@ -250,8 +292,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
 
     func ended(_ reason: CloseReason) {
         server.noteEnd(connection, reason)
-        parser = HTTPRequestParser()
-        countBody()
+        drop()
         switch state {
         case .upgraded(let socket): socket.ended(reason)
         case .streaming(let events): events.ended()
@@ -264,8 +305,16 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     /// or half open, holds a descriptor for no longer than that.
     func tick(seconds: Int, limits: ServerLimits) {
         let waiting = connection.bufferedBytes
-        if waiting < waitingBytes { since = seconds }
+        let tookSome = waiting < waitingBytes
         waitingBytes = waiting
+        if case .sending = state {
+            // What is not taken holds the tree as it was: it must be taken at a rate.
+            let taken = given - waiting
+            if taken - takenInTime >= limits.requestSeconds * limits.bodyBytesPerSecond { (takenInTime, since) = (taken, seconds) }
+            if seconds - since >= limits.requestSeconds { connection.abort(taken > takenInTime ? .writeStalled : .idle) }
+            return
+        }
+        if tookSome { since = seconds }
         switch state {
         case .answering, .opening: if waiting == 0 { return }
         case .http, .congested, .sending, .streaming, .upgraded, .closing: break

@@ -1,5 +1,6 @@
 import DispatchNet
 import HTTPTypes
+import HubEngine
 import WireProtocols
 
 /// The answer that an HTTP connection still owes. The connection reads nothing more before it is given, so answers keep the
@@ -10,11 +11,17 @@ final class PendingAnswer: @unchecked Sendable {
     private let loop: EventLoop
     /// Whether the connection stays open behind the answer.
     let keepsAlive: Bool
+    /// Who asks.
+    let peer: SocketAddress
+    /// Holds the request's body in the budget until this is let go.
+    private let body: MemoryLease?
 
-    init(_ connection: HTTPConnection, loop: EventLoop, keepsAlive: Bool) {
+    init(_ connection: HTTPConnection, loop: EventLoop, peer: SocketAddress, keepsAlive: Bool, body: MemoryLease? = nil) {
         self.connection = connection
         self.loop = loop
+        self.peer = peer
         self.keepsAlive = keepsAlive
+        self.body = body
     }
 
     /// Gives the answer. From any thread, once; nothing happens when the connection has ended.

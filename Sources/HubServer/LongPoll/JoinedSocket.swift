@@ -27,6 +27,13 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
         session.lane.loop.execute { [self, session] in session.received(bytes, on: self) }
     }
 
+    func received(large: LargeText) {
+        session.lane.loop.execute { [self, session] in session.received(large, on: self) }
+    }
+
+    /// Its messages are put together on the session's lane, which watches them.
+    var openMessage: OpenMessage? { nil }
+
     func congested() {
         session.lane.loop.execute { [self, session] in session.congested(self) }
     }
@@ -46,6 +53,7 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
     func serverStops() { onSocket { $0.serverStops() } }
     func dismiss() { onSocket { $0.dismiss() } }
     func holdInput(_ isHeld: Bool) { onSocket { $0.holdInput(isHeld) } }
+    func holdWhileReading(_ isHeld: Bool) { onSocket { $0.holdWhileReading(isHeld) } }
     func reportDrain() { onSocket { $0.reportDrain() } }
 
     private func onSocket(_ body: @escaping @Sendable (WebSocketCarrier) -> Void) {
@@ -65,16 +73,21 @@ extension LongPollCarrier {
 
     func received(_ text: [UInt8], on joined: JoinedSocket) {
         guard socket === joined else { return }
-        let realtime = server.settings.limits.realtime
-        var heard: RealtimeMessage?
-        var failure: RealtimeError?
-        text.withUnsafeBytes { bytes in
-            socketAssembler.receive(bytes) { inbound in
-                do throws(RealtimeError) { heard = try inbound.message(limits: realtime) } catch { failure = error }
-            }
+        if aside.isBusy { return keep(text.count) { [self] in received(text, on: joined) } }
+        var heard: Heard?
+        text.withUnsafeBytes { bytes in socketAssembler.receive(bytes) { heard = hear($0) } }
+        noteIncoming()
+        if let heard { take(heard, onSocket: true) }
+    }
+
+    func received(_ large: LargeText, on joined: JoinedSocket) {
+        guard socket === joined, case .socket(let message) = large.message else { return }
+        if aside.isBusy { return keep(0) { [self] in received(large, on: joined) } }
+        // A piece of a larger message, or too large for one.
+        if socketAssembler.isInsideMessage || message.payload.count > server.settings.limits.realtime.messageBytes {
+            return received(message.payload, on: joined)
         }
-        if let heard { perform(transport.receiveOnSocket(heard, bytes: text.count)) }
-        if let failure { close(failure.closeCode, failure.reason) }
+        take(.large(large), onSocket: true)
     }
 
     func lost(_ joined: JoinedSocket) {

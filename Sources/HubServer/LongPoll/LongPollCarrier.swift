@@ -1,6 +1,7 @@
 import DispatchNet
 import HTTPTypes
 import HubEngine
+import JSONTree
 import Logging
 import WireProtocols
 
@@ -12,7 +13,7 @@ import WireProtocols
 ///                                              └───► upstream ──► switch ──► RealtimeSession ─► Database
 ///  WebSocket ── text ────────── execute ──►  assembler ────────────┘
 /// ```
-final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
+final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable {
     // Sendable: all that changes is used on the lane's loop only, which entries from elsewhere hop to.
     let key: LongPollKey
     let sessionID: String
@@ -44,6 +45,16 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
     var socket: JoinedSocket?
     var socketAssembler: RealtimeAssembler
 
+    /// Large messages, whichever way they came.
+    private(set) lazy var aside = Aside(lane.loop, server, network) { [weak self] in self?.holdWhileReading($0) }
+    /// With the allowance of the lane.
+    private var realtime: RealtimeLimits
+    /// What is held of messages that have not come whole, and what waits for polls.
+    private var incoming = IncomingBytes()
+    private var queued: MemoryLease?
+    /// Whether such a message comes fast enough, by polls and on the socket.
+    private var paces = (polls: MessagePace(), socket: MessagePace())
+
     /// Call `begin` next.
     /// - Parameter callback: see `LongPollRequest.open`.
     init(callback: String, from address: SocketAddress, lane: Lane, database: Database, server: Server) {
@@ -58,7 +69,9 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
         upstream = LongPollUpstream(limits: limits, realtime: server.settings.limits.realtime)
         downstream = LongPollDownstream(opening: 0, preamble: LongPollScript.open(callback: callback, key: key))
         transport = TransportSwitch(limits: limits)
-        socketAssembler = RealtimeAssembler(limits: server.settings.limits.realtime)
+        realtime = server.settings.limits.realtime
+        realtime.write.allowance = lane.allowance
+        socketAssembler = RealtimeAssembler(limits: realtime)
         heardAt = lane.mark
         heldSince = lane.mark
     }
@@ -100,21 +113,73 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
     }
 
     private func receive(_ segments: [LongPollSegment]) {
-        var heard: [Result<RealtimeMessage, RealtimeError>] = []
-        let realtime = server.settings.limits.realtime
+        var heard: [Heard] = []
         do throws(LongPollError) {
             try upstream.receive(segments) { inbound in
-                do throws(RealtimeError) {
-                    if let message = try inbound.message(limits: realtime) { heard.append(.success(message)) }
-                } catch { heard.append(.failure(error)) }
+                if let one = hear(inbound) { heard.append(one) }
             }
         } catch { return fail(error.reason) }
-        for result in heard where !hasEnded {
-            switch result {
-            case .success(let message): perform(transport.receiveByPoll(message))
-            case .failure(let error): fail(error.reason)
+        noteIncoming()
+        for one in heard where !hasEnded { take(one, onSocket: false) }
+    }
+
+    /// What came, before it is carried out.
+    enum Heard {
+        case message(RealtimeMessage, bytes: Int)
+        case failure(RealtimeError)
+        case large(LargeText)
+    }
+
+    func hear(_ inbound: RealtimeInbound) -> Heard? {
+        var bytes = 0
+        if case .message(let text) = inbound { bytes = text.count }
+        if case .message(let text) = inbound, bytes > server.settings.limits.largeRequestBytes {
+            let lease = server.memory.lease(of: network, for: .incoming)
+            guard lease.become(bytes) else {
+                fail((lease.refusal ?? .process).text)
+                return nil
+            }
+            return .large(LargeText(message: .text(Array(text)), lease: lease))
+        }
+        do throws(RealtimeError) {
+            return try inbound.message(limits: realtime, payer: self).map { .message($0, bytes: bytes) }
+        } catch { return .failure(error) }
+    }
+
+    func take(_ heard: Heard, onSocket: Bool) {
+        guard !hasEnded else { return }
+        if aside.isBusy {
+            var bytes = 0
+            if case .message(let message, let size) = heard { bytes = message.cost(size) }
+            return keep(bytes) { [self] in take(heard, onSocket: onSocket) }
+        }
+        switch heard {
+        case .message(let message, let bytes):
+            perform(onSocket ? transport.receiveOnSocket(message, bytes: message.cost(bytes)) : transport.receiveByPoll(message))
+        case .failure(let error): onSocket ? close(error.closeCode, error.reason) : fail(error.reason)
+        case .large(let text):
+            guard let session else { return }
+            aside.read(text, session.reading()) { [self] outcome in
+                switch outcome.value {
+                case .success(.success(let message)):
+                    take(.message(message.costing(outcome.bytes, outcome.hold), bytes: outcome.bytes), onSocket: onSocket)
+                case .success(.failure(let error)): take(.failure(error), onSocket: onSocket)
+                case .failure(.memory(let refusal)): close(WebSocketCloseCode.tryAgainLater, refusal.text)
+                case .failure(.message(let error)): close(error.closeCode, error.reason)
+                }
             }
         }
+    }
+
+    func keep(_ bytes: Int, _ arrival: @escaping () -> Void) {
+        if let refusal = aside.keep(bytes, arrival) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+    }
+
+    /// Tells what is held of messages that have not come whole.
+    func noteIncoming() {
+        if hasEnded { return }
+        let bytes = upstream.bufferedBytes + socketAssembler.bufferedBytes
+        if let refusal = incoming.become(bytes, server.memory, network) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
     }
 
     func perform(_ actions: [TransportSwitch.Action]) {
@@ -127,6 +192,7 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
                 give(downstream.finish(with: RealtimeReply.endTransmission))
                 // What could not be held back by polls is from here on.
                 if session?.intake.isHolding == true { socket?.holdInput(true) }
+                if aside.isBusy { socket?.holdWhileReading(true) }
             case .submit(let request): session?.submit(request)
             case .overflow: fail("too much waits for the end of polling")
             case .end: end()
@@ -150,6 +216,8 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
     private func queue(_ message: [UInt8]) {
         downstream.send(message)
         if downstream.queuedBytes > limits.queuedBytes { return fail(LongPollError.tooMuchQueued.reason) }
+        noteQueued()
+        if hasEnded { return }
         if congestedSince == nil, downstream.queuedBytes > server.settings.limits.net.outboundSoftBytes {
             congestedSince = lane.mark
             session?.congested()
@@ -162,9 +230,22 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
         }
     }
 
+    /// Tells what waits for polls.
+    private func noteQueued() {
+        let bytes = downstream.queuedBytes
+        if bytes == 0 {
+            queued = nil
+        } else if bytes > IncomingBytes.freeBytes || queued != nil {
+            let lease = queued ?? server.memory.lease(of: network, for: .answers)
+            queued = lease
+            if !lease.become(bytes) { fail((lease.refusal ?? .process).text) }
+        }
+    }
+
     private func give(_ given: [LongPollDownstream.Answer]) {
         for answer in given { answers.removeValue(forKey: answer.ticket)?.send(.ok, Self.scriptFields, answer.script) }
         guard !given.isEmpty, downstream.queuedBytes == 0 else { return }
+        queued = nil
         congestedSince = nil
         session?.drained()
     }
@@ -173,6 +254,8 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     /// Polls cannot be held back one by one; a client that goes on regardless ends (`tooMuchAsked`).
     func holdInput(_ isHeld: Bool) { socket?.holdInput(isHeld) }
+    func holdWhileReading(_ isHeld: Bool) { socket?.holdWhileReading(isHeld) }
+    var peer: SocketAddress { network }
 
     func reportDrain() {
         if let socket, transport.hasMoved { return socket.reportDrain() }
@@ -219,13 +302,32 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
         give(downstream.close())
         socket?.dismiss()
         socket = nil
+        incoming = IncomingBytes()
+        queued = nil
         lane.leave(self)
         server.longPolls.remove(self)
         session?.ended()
         session = nil
     }
 
+    /// Whether a message in several requests, or in several texts on the socket, comes too slowly.
+    private func isTooSlow(_ seconds: Int, _ limits: ServerLimits) -> Bool {
+        func check(_ pace: inout MessagePace, _ assembler: RealtimeAssembler, _ perSecond: Int) -> Bool {
+            guard assembler.isInsideMessage, !aside.isBusy, session?.intake.isHolding != true else {
+                pace.reset()
+                return false
+            }
+            return pace.isTooSlow(
+                assembler.messages, assembler.openBytes, seconds: seconds, stretch: limits.requestSeconds, demand: limits.requestSeconds * perSecond)
+        }
+        return check(&paces.polls, upstream.assembler, limits.longPoll.bytesPerSecond)
+            || check(&paces.socket, socketAssembler, limits.bodyBytesPerSecond)
+    }
+
     func tick(seconds: Int, limits: ServerLimits) {
+        if isTooSlow(seconds, limits) {
+            return close(WebSocketCloseCode.policyViolation, "a message that has begun must come whole, and not too slowly")
+        }
         // After the move the WebSocket has its own sign of life.
         if transport.hasMoved { return }
         if let congestedSince, (seconds - congestedSince) * 1000 >= limits.net.outboundSoftMs { return fail("too much waits for a poll") }
@@ -235,6 +337,8 @@ final class LongPollCarrier: Carrier, LaneMember, @unchecked Sendable {
             fail("no poll for \(seconds - heardAt) s")
         }
     }
+
+    func makeHold() -> any NodeHold { server.memory.lease(of: network, for: .parsing) }
 
     /// `no-store`: each answer is for one request.
     static let scriptFields: HTTPFields = [

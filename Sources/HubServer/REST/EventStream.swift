@@ -115,6 +115,8 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     /// Nothing is asked on a stream.
     func holdInput(_ isHeld: Bool) {}
+    func holdWhileReading(_ isHeld: Bool) {}
+    var peer: SocketAddress { connection.remoteAddress }
 
     func reportDrain() {
         // After this turn's flush, which says what the kernel has not taken; `outboundDrained` follows then.

@@ -1,3 +1,4 @@
+import HubEngine
 import JSONTree
 import WireProtocols
 
@@ -15,6 +16,8 @@ struct OutgoingBody: Sendable {
     /// Framed as chunks; else the head has said the length, or the end of the connection is the body's.
     var isChunked = false
     private(set) var isDone = false
+    /// Counts what the body holds, for as long as it is under way.
+    var lease: MemoryLease?
 
     /// Bytes of a piece: few enough that other connections of the loop have their turn.
     static let pieceBytes = 256 << 10

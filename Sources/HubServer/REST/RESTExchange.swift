@@ -1,4 +1,3 @@
-import Dispatch
 import DispatchNet
 import HTTPTypes
 import HubEngine
@@ -9,17 +8,18 @@ import WireProtocols
 ///
 /// ```
 /// loop:    begin ── small body ─────────────► submit                    replied ─► answer
-///             └── large ─► worker: parse ─► loop ─► submit                  └─ large ─► worker: measure, hash ─► loop: answer, in pieces
+///             └── large ─► aside: parse ─► loop ─► submit                  └─ large ─► aside: measure, hash ─► loop: answer, in pieces
 /// ```
 ///
-/// What takes long for its size is done on `worker`, so that other connections of the loop do not wait.
-final class RESTExchange: Client, @unchecked Sendable {
-    // Sendable: everything declared here is set before the request is submitted and used on the loop, or by the one worker
+/// What takes long for its size is `LargeWork`, so that other connections of the loop do not wait.
+final class RESTExchange: Client, NodePayer, @unchecked Sendable {
+    // Sendable: everything declared here is set before the request is submitted and used on the loop, or by the one thread
     // that the exchange is with.
     private let request: RESTRequest
     private let answer: PendingAnswer
     private let home: Lane
     private let database: Database
+    private let asker: Identity
     private unowned let server: Server
     private let beganAt = Clock.nowMs()
     private var isHTTP11 = true
@@ -29,15 +29,14 @@ final class RESTExchange: Client, @unchecked Sendable {
     /// The body is, and so may be the answer.
     private var isLarge = false
 
-    /// Parses, measures and hashes what is large.
-    private static let worker = DispatchQueue(label: "vigla.rest", qos: .userInitiated, attributes: .concurrent)
-    /// Up to here work is done on the loop, and an answer is made in one piece.
+    /// Up to here an answer is measured and hashed on the loop, and is made in one piece.
     static let inlineBytes = 128 << 10
 
     init(_ request: RESTRequest, _ identity: Identity, _ answer: PendingAnswer, lane: Lane, database: Database, server: Server) {
         self.request = request
         self.answer = answer
         home = lane
+        asker = identity
         self.database = database
         self.server = server
         super.init(lane: lane.index, dialect: .rest, identity: identity)
@@ -48,37 +47,85 @@ final class RESTExchange: Client, @unchecked Sendable {
         guard request.method != .get else {
             return submit(.read(request.query))
         }
-        isLarge = body.count > Self.inlineBytes
-        guard isLarge else { return carryOut(parsed(body), body) }
-        Self.worker.async { [self] in
-            let work = parsed(body)
-            home.loop.execute { [self] in carryOut(work, body) }
+        isLarge = body.count > server.settings.limits.largeRequestBytes
+        guard isLarge else {
+            home.allowance.begin(self)
+            var work = parsed(body, home.allowance)
+            if let lease = home.allowance.hold as? MemoryLease { work = Self.judged(work, lease) }
+            let (cost, hold) = home.allowance.end()
+            return carryOut(work, body, max(body.count, cost), hold)
+        }
+        let lease = server.memory.lease(of: answer.peer, for: .parsing)
+        server.largeWork.run(of: answer.peer) { [self] in
+            let allowance = NodeAllowance(lease)
+            let work = Self.judged(parsed(body, allowance, permits), lease)
+            let (cost, hold) = allowance.end()
+            home.loop.execute { [self] in carryOut(work, body, max(body.count, cost), hold) }
         }
     }
 
-    private func parsed(_ body: [UInt8]) -> Result<RESTBody, RESTRefusal> {
-        body.withUnsafeBytes { bytes in
-            do throws(RESTRefusal) { return .success(try RESTBody(request, bytes)) } catch { return .failure(error) }
+    /// A body for which there is no memory is too large, or comes at a bad time: as far as is known it would fit if nobody had
+    /// anything else.
+    private static func judged(_ work: Result<Parsed, RESTRefusal>, _ lease: MemoryLease) -> Result<Parsed, RESTRefusal> {
+        guard case .failure(.overBudget) = work, let refusal = lease.refusal else { return work }
+        let isTooLarge = lease.bytes >= min(lease.share.limit, lease.share.budget.limit) / 2
+        return isTooLarge ? work : .failure(RESTRefusal(refusal))
+    }
+
+    func makeHold() -> any NodeHold { server.memory.lease(of: answer.peer, for: .parsing) }
+
+    /// Says of a place whether some data could make the rules allow a write there.
+    private var permits: (@Sendable (Path) -> Bool)? {
+        if asker.isAdmin { return nil }
+        return { [database, asker] in database.mayAllowWrite(CollectionOfOne($0), by: asker) }
+    }
+
+    private func parsed(
+        _ body: [UInt8], _ allowance: NodeAllowance, _ permits: (@Sendable (Path) -> Bool)? = nil
+    ) -> Result<Parsed, RESTRefusal> {
+        var limits = TreeWriteLimits()
+        limits.allowance = allowance
+        limits.permits = permits
+        return body.withUnsafeBytes { bytes in
+            do throws(RESTRefusal) { return .success(Parsed(try RESTBody(request, bytes, limits), of: request)) } catch { return .failure(error) }
         }
     }
 
-    private func carryOut(_ work: Result<RESTBody, RESTRefusal>, _ body: [UInt8]) {
-        switch work {
-        case .failure(let refusal): refuse(refusal)
-        case .success(.push(let value)): submit(.push(value), size: body.count)
-        case .success(.write(let writes)):
-            if writes.contains(where: { !$0.value.deferred.isEmpty }) { self.body = body }
+    /// What a body says, and what its answer will have to know of it.
+    private struct Parsed: Sendable {
+        let body: RESTBody
+        /// Whether the hub computes some of it, so that the answer may have to repeat the body as it came.
+        var isComputed = false
+        /// The names that an update was sent with.
+        var names: [String]?
+
+        init(_ body: RESTBody, of request: RESTRequest) {
+            self.body = body
+            guard case .write(let writes) = body else { return }
+            isComputed = writes.contains { !$0.value.deferred.isEmpty }
             // A body of `null` is one write of the place itself, and has no names.
             let isRemoval = writes.count == 1 && writes[0].part == .node && writes[0].path == request.path
             if request.method == .patch, !isRemoval { names = writes.map { $0.name(below: request.path) } }
-            submit(.write(writes), size: body.count)
         }
     }
 
-    private func submit(_ work: Exchange.Work, size: Int = 0) {
+    private func carryOut(_ work: Result<Parsed, RESTRefusal>, _ body: [UInt8], _ size: Int, _ hold: (any NodeHold)?) {
+        switch work {
+        case .failure(let refusal): refuse(refusal)
+        case .success(let parsed):
+            if parsed.isComputed { self.body = body }
+            names = parsed.names
+            switch parsed.body {
+            case .push(let value): submit(.push(value), size: size, hold: hold)
+            case .write(let writes): submit(.write(writes), size: size, hold: hold)
+            }
+        }
+    }
+
+    private func submit(_ work: Exchange.Work, size: Int = 0, hold: (any NodeHold)? = nil) {
         let exchange = Exchange(
             request.path, work, ifHash: request.ifMatch?.hash, wantsContent: request.method != .get && request.wantsETag || request.ifMatch != nil)
-        database.submit(.exchange(exchange), from: self, size: size)
+        database.submit(.exchange(exchange), from: self, size: size, hold: hold)
     }
 
     // MARK: The answer
@@ -157,7 +204,7 @@ final class RESTExchange: Client, @unchecked Sendable {
     }
 
     private func onWorker<Value: Sendable>(_ work: @escaping @Sendable () -> Value, _ done: @escaping @Sendable (Value) -> Void) {
-        Self.worker.async { [home] in
+        server.largeWork.run(of: answer.peer) { [home] in
             let value = work()
             home.loop.execute { done(value) }
         }
@@ -179,7 +226,11 @@ final class RESTExchange: Client, @unchecked Sendable {
             }
             var bytes: [UInt8] = []
             RESTResponse.appendHead(.ok, head, framing: .length(body.count), keepsAlive: answer.keepsAlive, to: &bytes)
-            answer.send(bytes, then: OutgoingBody(body), keepsAlive: answer.keepsAlive)
+            var rest = OutgoingBody(body)
+            // What was written is told in any case.
+            rest.lease = server.memory.lease(of: answer.peer, for: .answers)
+            _ = rest.lease?.become(body.count)
+            answer.send(bytes, then: rest, keepsAlive: answer.keepsAlive)
         }
     }
 
@@ -210,9 +261,17 @@ final class RESTExchange: Client, @unchecked Sendable {
         let first = body.next(Self.inlineBytes)
         if body.isDone { return answer.send(RESTResponse.response(status, head, first, keepsAlive: answer.keepsAlive, isHead: request.isHead)) }
         let limit = server.settings.limits.restReadBytes
-        onWorker({ node.isLarger(than: limit) }) { [self, head, body] isTooLarge in
-            if isTooLarge { return answer.refuse(.readTooBig, isHead: request.isHead) }
+        onWorker({ node.size(upTo: limit) }) { [self, head, body] size in
+            guard let size else { return answer.refuse(.readTooBig, isHead: request.isHead) }
             var body = body
+            if !request.isHead {
+                let lease = server.memory.lease(of: answer.peer, for: .pinned)
+                // It shares most of what it holds with the tree as it is now.
+                let isHeld = lease.become(min(size, server.memory.budget.limit / 8))
+                // What was written is told in any case.
+                if !isHeld, request.method == .get { return answer.refuse(RESTRefusal(lease.refusal ?? .process), isHead: false) }
+                body.lease = lease
+            }
             let keepsAlive = answer.keepsAlive && isHTTP11
             body.isChunked = isHTTP11
             var bytes: [UInt8] = []

@@ -66,6 +66,24 @@ extension Server {
         }
     }
 
+    /// Looks at a large write before its body is read: calls back on the lane's loop, at once where nobody has to be asked, with
+    /// the answer that it would get whatever the body is, or nil. A multi-path update has its places in its body.
+    func judge(_ head: HTTPInboundRequest, _ lane: Lane, _ done: @escaping (RESTRefusal?) -> Void) {
+        guard Self.isData(head.target), origins.permits(head, usesReferer: head.target.value("callback") != nil),
+            let database = hub.database(Namespace.name(of: head, default: settings.namespace)),
+            let asked = try? RESTRequest(head), asked.method == .put || asked.method == .patch || asked.method == .post
+        else { return done(nil) }
+        identify(asked.credential, override: asked.override, lane) { result in
+            switch lane.signIns.settled(nil, result) {
+            case .failure(let failure):
+                done(failure.code == .invalidToken || failure.code == .expiredToken ? RESTRefusal(failure) : nil)
+            case .success(let identity):
+                guard asked.method == .put, !database.mayAllowWrite(CollectionOfOne(asked.path), by: identity) else { return done(nil) }
+                done(.permissionDenied)
+            }
+        }
+    }
+
     /// Finds out who asks; calls back on the lane's loop, at once where nobody has to be asked.
     func identify(_ credential: String?, override: Node?, _ lane: Lane, _ done: @escaping (Result<Identity, Failure>) -> Void) {
         guard let credential else { return done(.success(.anonymous)) }
@@ -84,13 +102,22 @@ extension Server {
 }
 
 /// Something that goes through a verifier's thread and is used on its loop only.
-private struct LoopBound<Value>: @unchecked Sendable {
+struct LoopBound<Value>: @unchecked Sendable {
     // Sendable: made and used on one loop; in between nobody looks at it.
     let value: Value
     init(_ value: Value) { self.value = value }
 }
 
 extension RESTRefusal {
+    /// There is no memory for a request now.
+    init(_ refusal: MemoryShare.Refusal) {
+        let text = switch refusal {
+        case .process: "The hub's memory for requests under way (--memory-budget) is used up at the moment. Try again later."
+        case .share: "This address' part of the hub's memory for requests under way is used up at the moment. Try again later, or send less at once."
+        }
+        self.init(.serviceUnavailable, text)
+    }
+
     /// What the engine or a credential check says, in REST's statuses (contract §7.4): 401 for rules and tokens alike.
     init(_ failure: Failure) {
         switch failure.code {

@@ -1,5 +1,6 @@
 import DispatchNet
 import HubEngine
+import JSONTree
 import WireProtocols
 
 /// One net loop with its sessions: sends what databases have for them and notices who has fallen silent.
@@ -10,6 +11,8 @@ final class Lane: @unchecked Sendable {
     private let limits: ServerLimits
     /// Compresses for those of the lane's sessions that have agreed to it.
     var compression: LaneCompression
+    /// What the message that is being read on the loop may cost.
+    let allowance = NodeAllowance()
     /// Whose sessions and streams are here.
     var signIns = SignIns()
     private var members: [ObjectIdentifier: any LaneMember] = [:]

@@ -68,7 +68,17 @@ extension Server {
             [("realtime", sessions.realtime.load(ordering: .relaxed)), ("observe", sessions.observe.load(ordering: .relaxed)),
                 ("stream", sessions.streams.load(ordering: .relaxed)),
             ])
-        page.gauge("vigla_incoming_body_bytes", "Bytes of request bodies that have come in part.", incomingBodies.load(ordering: .relaxed))
+        let budget = memory.budget
+        page.gauge("vigla_memory_budget_bytes", "Bytes that may be held for all clients beside the data.", budget.limit)
+        page.gauge(
+            "vigla_memory_held_bytes", "Bytes that are held for clients, by purpose.", label: "purpose",
+            MemoryBudget.Purpose.allCases.map { ($0.label, budget.used(for: $0)) })
+        page.counter(
+            "vigla_memory_refusals_total", "Times that more was refused: to all, or to one address.", label: "share",
+            [("process", budget.refusals), ("address", budget.shareRefusals)])
+        let large = largeWork.counts
+        page.gauge("vigla_large_requests", "Large requests that are worked on, and that wait for their turn.", label: "state",
+            [("running", large.running), ("waiting", large.waiting)])
         page.gauge("vigla_long_polling_sessions", "Sessions that began by long polling.", longPolls.count)
         page.gauge("vigla_loop_inbox", "Work handed to a net loop and not begun.", label: "loop", loops.map { ("\($0.index)", $0.inboxDepth) })
 
@@ -97,6 +107,18 @@ extension Server {
 
     func noteEnd(_ connection: Connection, _ reason: CloseReason) {
         logger.debug("connection ended", metadata: ["peer": "\(connection.remoteAddress)", "reason": "\(reason)"])
+    }
+}
+
+extension MemoryBudget.Purpose {
+    /// As metrics name it.
+    fileprivate var label: String {
+        switch self {
+        case .incoming: "incoming"
+        case .parsing: "parsing"
+        case .answers: "answers"
+        case .pinned: "pinned"
+        }
     }
 }
 

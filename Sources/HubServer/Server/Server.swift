@@ -26,8 +26,10 @@ public final class Server: Sendable {
     let origins: OriginPolicy
     let admission: Admission
     let sessions = SessionCounts()
-    /// Bytes of request bodies that have come in part.
-    let incomingBodies = Atomic<Int>(0)
+    /// What the process may hold for its clients.
+    let memory: ServerMemory
+    /// Where large messages, bodies and answers are worked on.
+    let largeWork: LargeWork
     let smallSettings = SmallSettings()
     /// Credentials of administrators.
     public let secrets: Secrets
@@ -61,6 +63,8 @@ public final class Server: Sendable {
             most: settings.limits.accountRequests, ofNetwork: settings.isDev ? .max : settings.limits.accountRequestsOfNetwork)
         self.logger = logger
         unknownNamespaces = LogThrottle(logger, .notice)
+        memory = ServerMemory(settings.limits)
+        largeWork = LargeWork(settings.limits)
         let loopCount = settings.loops > 0 ? settings.loops : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         do throws(NetError) {
             group = try EventLoopGroup(count: loopCount, settings: settings.limits.net)
@@ -77,6 +81,7 @@ public final class Server: Sendable {
         admissionLimits.connections = min(admissionLimits.connections, max(1, descriptors - Self.descriptorsKept))
         admission = Admission(admissionLimits)
         logger.info("connections", metadata: ["most": "\(admissionLimits.connections)", "descriptors": "\(descriptors)"])
+        logger.info("memory for clients", metadata: ["bytes": "\(settings.limits.memoryBytes)", "of_address": "\(memory.addressBytes)"])
         console = settings.webFolder.map(ConsoleFiles.init)
 
         let store = try settings.dataFolder.map { folder throws(ServerError) in
@@ -107,14 +112,14 @@ public final class Server: Sendable {
         // Asked for again and again while it cannot be opened.
         let unopened = LogThrottle(logger, .error)
         let outlet: Outlet = { lane, deliveries in lanes[lane].deliver(deliveries) }
-        hub = Hub { name in
+        hub = Hub { [memory] name in
             guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }
             do {
                 let stored = try store?.open(name)
                 let database = Database(
                     name: name, rules: try rulesInForce.open(name), start: stored.map { ($0.recovered.root, $0.recovered.sequence) } ?? (.null, 0),
                     pending: stored?.recovered.pending ?? [], log: stored?.log ?? NoCommitLog(), lanes: loopCount, limits: settings.limits.engine,
-                    format: HubFormat(), refusals: refusalLog?.listener(name), outlet: outlet, clock: { Clock.nowMs() })
+                    budget: memory.budget, format: HubFormat(), refusals: refusalLog?.listener(name), outlet: outlet, clock: { Clock.nowMs() })
                 stored?.log.makeSnapshots(of: database)
                 return database
             } catch {

@@ -97,12 +97,26 @@ public struct ServerLimits: Sendable {
     public var requestSeconds = 30
     /// Refusals by the rules that are logged with their reasons, in one second; 0 logs none. Default 0.
     public var loggedRefusals = 0
-    /// Bytes per second that the body of a request must bring on average, after `requestSeconds`. Default 8 KiB.
+    /// Bytes per second that the body of a request, and a message on a WebSocket, must bring on average in each
+    /// `requestSeconds`, and that a peer must take of an answer that waits for it. Default 8 KiB.
     public var bodyBytesPerSecond = 8 << 10
 
-    /// Bytes of request bodies of all connections that have come in part; over it those that bring more are answered with 503.
-    /// Default 1 GiB.
-    public var incomingBodyBytes = 1 << 30
+    /// Bytes that the process may hold for all its clients beside the trees: messages and bodies that have not come whole, values
+    /// that are made of them, answers under way and old content that these hold. Who would go over it is refused: a socket is
+    /// closed with 1013, a request answered with 503, `too_big` or 413. Default: a quarter of what the process may use, at least
+    /// 256 MiB and at most 1 GiB.
+    public var memoryBytes = MemoryLimit.defaultBudget
+    /// The part of them that one address may have (an IPv6 network of 64 bits); 0 for a quarter. Default 0. This machine's own
+    /// addresses may have all, unless `AdmissionLimits.countsLoopback` is set.
+    public var addressMemoryBytes = 0
+    /// Bytes of a message or body above which it is read off the net loop. Default 256 KiB.
+    public var largeRequestBytes = 256 << 10
+    /// Large requests that are read, or whose answers are made, at the same time; 0 for one per processor, but two. Default 0.
+    public var largeRequests = 0
+    /// The same of one address; the next ones wait for their turn. 0 for half of `largeRequests`. Default 0.
+    public var largeRequestsOfAddress = 0
+    /// Bytes of a body above which a request is refused before the rest is read where no rule could allow it. Default 64 KiB.
+    public var earlyRefusalBytes = 64 << 10
 
     public init() {}
 }

@@ -18,14 +18,30 @@ protocol Carrier: AnyObject {
     func dismiss()
     /// Reads nothing from the peer, or goes on with it: too much of what it asked is not answered yet.
     func holdInput(_ isHeld: Bool)
+    /// The same while a large message of the peer is read off the loop.
+    func holdWhileReading(_ isHeld: Bool)
+    /// Where the peer is.
+    var peer: SocketAddress { get }
     /// Calls the session's `drained` when nothing that was sent before waits for the peer any more.
     func reportDrain()
+}
+
+/// A message that has begun and is not complete.
+struct OpenMessage {
+    /// Another number for another message.
+    var number: UInt32
+    /// Bytes that have come of it.
+    var bytes: Int
 }
 
 /// Hears what comes on a WebSocket, and how its peer reads. Used on the connection's loop.
 protocol SocketListener: AnyObject {
     /// A whole text message; the bytes are valid during the call.
     func received(text: UnsafeRawBufferPointer)
+    /// A whole text message that is large.
+    func received(large: LargeText)
+    /// What has come of a message that is still open; nil while none is.
+    var openMessage: OpenMessage? { get }
     /// Too much waits for the peer.
     func congested()
     /// Nothing waits for the peer any more.

@@ -6,24 +6,72 @@ import WireProtocols
 final class ObserveSession: Session, @unchecked Sendable {
     // Sendable: everything declared here is used on the lane's loop only.
 
+    private var limits: TreeWriteLimits
+
     init(_ carrier: any Carrier, lane: Int, database: Database, server: Server) {
+        limits = server.settings.limits.realtime.write
+        limits.allowance = server.lanes[lane].allowance
         super.init(carrier, lane: lane, database: database, server: server, dialect: .observe)
     }
 
     override func received(text: UnsafeRawBufferPointer) {
+        if isReadingAside { return keep(text) }
+        let size = text.count
+        if size > server.settings.limits.largeRequestBytes {
+            if let large = large(text) { received(large: large) }
+            return
+        }
         do throws(ObserveError) {
-            let (request, size) = (try ObserveRequest.parse(text), text.count)
-            if isWaiting { wait { [self] in carryOut(request, size: size) } } else { carryOut(request, size: size) }
-        } catch {
-            // Nobody can be told which request it was: say what is wrong and end.
-            carrier.send(WebSocketFrame.text(ObserveReply.failed(nil, error.fault)))
-            carrier.close(WebSocketCloseCode.policyViolation, error.fault.message)
+            limits.allowance?.begin(self)
+            defer { _ = limits.allowance?.end() }
+            let request = try ObserveRequest.parse(text, limits: limits)
+            let (cost, hold) = limits.allowance?.end() ?? (0, nil)
+            submit(request, size: size, cost: cost, hold)
+        } catch { fail(error) }
+    }
+
+    override func received(large: LargeText) {
+        if isReadingAside { return keep(0) { [self] in received(large: large) } }
+        var limits = server.settings.limits.realtime.write
+        limits.permits = permits
+        let read: @Sendable (UnsafeRawBufferPointer, NodeAllowance) -> Result<Sized, ObserveError> = { [limits] text, allowance in
+            var limits = limits
+            limits.allowance = allowance
+            do throws(ObserveError) {
+                var request = try ObserveRequest.parse(text, limits: limits)
+                // What a large update takes is done here.
+                if case .update(let base, let writes) = request.operation { request.operation = .update(path: .root, writes.below(base)) }
+                return .success(Sized(request: request, bytes: text.count))
+            } catch { return .failure(error) }
+        }
+        readAside(large, read) { [self] result, cost, hold in
+            switch result {
+            case .success(let read): submit(read.request, size: read.bytes, cost: cost, hold)
+            case .failure(let error): fail(error)
+            }
         }
     }
 
-    private func carryOut(_ request: ObserveRequest, size: Int) {
+    /// A request and the size of its text.
+    private struct Sized: Sendable {
+        var request: ObserveRequest
+        var bytes: Int
+    }
+
+    /// Nobody can be told which request it was: says what is wrong and ends.
+    private func fail(_ error: ObserveError) {
+        carrier.send(WebSocketFrame.text(ObserveReply.failed(nil, error.fault)))
+        carrier.close(WebSocketCloseCode.policyViolation, error.fault.message)
+    }
+
+    private func submit(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?) {
+        guard isWaiting else { return carryOut(request, size: size, cost: cost, hold) }
+        wait(max(size, cost)) { [self] in carryOut(request, size: size, cost: cost, hold) }
+    }
+
+    private func carryOut(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?) {
         let id = request.id
-        func ask(_ request: Request, _ id: Int64) { self.ask(request, id, size: size) }
+        func ask(_ request: Request, _ id: Int64) { self.ask(request, id, size: max(size, cost), hold: hold) }
         func answer(_ reply: Reply, _ id: Int64) { ask(.answer(HubFormat().reply(reply, to: id, dialect: .observe)), id) }
         func write(_ makeRequest: () -> Request) {
             let limit = server.settings.limits.realtime.messageBytes
@@ -37,7 +85,7 @@ final class ObserveSession: Session, @unchecked Sendable {
         case .unobserve(let sub): ask(.unobserveID(sub), id)
         case .get(let path): ask(.get(path), id)
         case .set(let one), .remove(let one): write { .write([one]) }
-        case .update(let base, let writes): write { .write(writes.map { $0.below(base) }) }
+        case .update(let base, let writes): write { .write(writes.below(base)) }
         case .push(let path, let value): write { .push(path, value) }
         case .ping: answer(.done, id)
         case .invalid(let fault): ask(.answer(WebSocketFrame.text(ObserveReply.failed(id, fault))), id)

@@ -7,7 +7,7 @@ import WireProtocols
 final class RealtimeSession: Session, @unchecked Sendable {
     // Sendable: everything declared here is used on the lane's loop only.
     private var assembler: RealtimeAssembler
-    private let limits: RealtimeLimits
+    private var limits: RealtimeLimits
 
     /// Says hello before anything else is heard (contract §1.3).
     /// - Parameters:
@@ -19,31 +19,78 @@ final class RealtimeSession: Session, @unchecked Sendable {
     ) {
         limits = server.settings.limits.realtime
         assembler = RealtimeAssembler(limits: limits)
+        limits.write.allowance = server.lanes[lane].allowance
         super.init(carrier, lane: lane, database: database, server: server, dialect: .realtime)
         carrier.send(RealtimeFraming.frames(for: RealtimeReply.hello(nowMs: Clock.nowMs(), host: host, session: id)))
         database.submit(.begin(sessionID: id, replacing: previous), from: self)
     }
 
     override func received(text: UnsafeRawBufferPointer) {
+        if isReadingAside { return keep(text) }
         assembler.receive(text) { inbound in
             do throws(RealtimeError) {
-                switch try inbound.message(limits: limits) {
-                case .request(let request): submit(request)
-                case .control(.ping): carrier.send(RealtimeFraming.frames(for: RealtimeReply.pong))
-                case .control, nil: break
+                if case .message(let text) = inbound, text.count > server.settings.limits.largeRequestBytes {
+                    if let large = large(text) { read(large) }
+                } else {
+                    take(try inbound.message(limits: limits, payer: self))
                 }
             } catch { carrier.close(error.closeCode, error.reason) }
+        }
+        note(assembler.bufferedBytes)
+    }
+
+    override func received(large: LargeText) {
+        if isReadingAside { return keep(0) { [self] in received(large: large) } }
+        guard case .socket(let message) = large.message, !assembler.isInsideMessage, message.payload.count <= limits.messageBytes else {
+            // A piece of a larger message, or too large for one.
+            if case .socket(let message) = large.message { message.payload.withUnsafeBytes { received(text: $0) } }
+            return
+        }
+        read(large)
+    }
+
+    override var openMessage: OpenMessage? {
+        assembler.isInsideMessage ? OpenMessage(number: assembler.messages, bytes: assembler.openBytes) : nil
+    }
+
+    private func take(_ message: RealtimeMessage?) {
+        switch message {
+        case .request(let request): submit(request)
+        case .control(.ping): carrier.send(RealtimeFraming.frames(for: RealtimeReply.pong))
+        case .control, nil: break
+        }
+    }
+
+    private func read(_ large: LargeText) {
+        readAside(large, reading()) { [self] result, bytes, hold in
+            switch result {
+            case .success(let message): take(message.costing(bytes, hold))
+            case .failure(let error): carrier.close(error.closeCode, error.reason)
+            }
+        }
+    }
+
+    /// Reads a message on another thread.
+    func reading() -> @Sendable (UnsafeRawBufferPointer, NodeAllowance) -> Result<RealtimeMessage, RealtimeError> {
+        var limits = server.settings.limits.realtime
+        limits.write.permits = permits
+        return { [limits] text, allowance in
+            var limits = limits
+            limits.write.allowance = allowance
+            do throws(RealtimeError) {
+                return .success(try RealtimeMessage.parse(text, limits: limits).costing(text.count, nil).withWholePaths)
+            } catch { return .failure(error) }
         }
     }
 
     /// Hands the request to the database, which answers all of them in order of arrival (contract §2.5 rule 1).
     func submit(_ request: RealtimeRequest) {
-        if isWaiting { wait { [self] in carryOut(request) } } else { carryOut(request) }
+        if isWaiting { wait(request.bytes) { [self] in carryOut(request) } } else { carryOut(request) }
     }
 
     private func carryOut(_ request: RealtimeRequest) {
-        let (number, size) = (request.number, request.bytes)
-        func ask(_ request: Request, _ number: Int64) { self.ask(request, number, size: size) }
+        let (number, size, hold) = (request.number, request.bytes, request.hold)
+        func ask(_ request: Request, _ number: Int64) { self.ask(request, number, size: size, hold: hold) }
         func answer(_ reply: Reply, _ number: Int64) { ask(.answer(HubFormat().reply(reply, to: number, dialect: .realtime)), number) }
         switch request.action {
         case .stats, .appCheck, .unappCheck: answer(.done, number)
@@ -60,15 +107,14 @@ final class RealtimeSession: Session, @unchecked Sendable {
             ask(.get(path, query: Self.filter(query)), number)
         case .put(let write, let hash): ask(.write([write], condition: hash.map { Condition(write.path, hash: $0) }), number)
         case .merge(let base, let writes, let hash):
-            ask(.write(writes.map { $0.below(base) }, condition: hash.map { Condition(base, hash: $0) }), number)
+            ask(.write(writes.below(base), condition: hash.map { Condition(base, hash: $0) }), number)
         case .onDisconnectPut(let write): ask(.onDisconnect([write]), number)
-        case .onDisconnectMerge(let base, let writes): ask(.onDisconnect(writes.map { $0.below(base) }), number)
+        case .onDisconnectMerge(let base, let writes): ask(.onDisconnect(writes.below(base)), number)
         case .onDisconnectCancel(let path): ask(.cancelOnDisconnect(path), number)
         case .auth(let credential), .gauth(let credential):
             identify(credential.credential, override: credential.noauth ? .null : credential.authvar, token: number)
         case .unauth:
-            expire(at: nil)
-            hold(nil)
+            signedOut()
             ask(.signOut, number)
         case .unknown(let name): answer(.failed(Failure(.failure, "Unknown action \"\(name.prefix(32))\".")), number)
         case .invalid(_, let refusal): answer(.failed(Failure(refusal)), number)
@@ -79,6 +125,49 @@ final class RealtimeSession: Session, @unchecked Sendable {
     private static func filter(_ query: TreeQuery?) -> TreeQuery? {
         guard let query, !query.isDefault else { return nil }
         return query
+    }
+}
+
+extension RealtimeInbound {
+    /// As `message(limits:)`, with what its values cost.
+    /// - Parameters:
+    ///   - limits: with the allowance of the loop.
+    ///   - payer: asked for what holds the values, if they are many.
+    func message(limits: RealtimeLimits, payer: any NodePayer) throws(RealtimeError) -> RealtimeMessage? {
+        limits.write.allowance?.begin(payer)
+        defer { _ = limits.write.allowance?.end() }
+        let message = try message(limits: limits)
+        guard let (bytes, hold) = limits.write.allowance?.end() else { return message }
+        return message?.costing(bytes, hold)
+    }
+}
+
+extension [TreeWrite] {
+    /// The writes of an update with their whole paths. O(writes) unless `base` is the root.
+    func below(_ base: Path) -> [TreeWrite] { base.isRoot ? self : map { $0.below(base) } }
+}
+
+extension RealtimeMessage {
+    /// An update of the root in place of one of another place: what a large one takes is done where it is read.
+    var withWholePaths: RealtimeMessage {
+        guard case .request(var request) = self else { return self }
+        switch request.action {
+        case .merge(let base, let writes, hash: nil): request.action = .merge(path: .root, writes.below(base), hash: nil)
+        case .onDisconnectMerge(let base, let writes): request.action = .onDisconnectMerge(path: .root, writes.below(base))
+        default: return self
+        }
+        return .request(request)
+    }
+
+    /// Bytes that it holds, as text or as values, whichever is more.
+    func cost(_ textBytes: Int) -> Int { if case .request(let request) = self { max(textBytes, request.bytes) } else { textBytes } }
+
+    /// The same with what it costs, if that is more.
+    func costing(_ bytes: Int, _ hold: (any NodeHold)?) -> RealtimeMessage {
+        guard case .request(var request) = self, bytes > request.bytes || hold != nil else { return self }
+        request.bytes = max(request.bytes, bytes)
+        request.hold = hold ?? request.hold
+        return .request(request)
     }
 }
 

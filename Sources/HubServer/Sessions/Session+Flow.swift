@@ -1,4 +1,5 @@
 import HubEngine
+import JSONTree
 
 /// What a session has asked and is not answered yet, by size.
 struct Intake {
@@ -22,10 +23,12 @@ extension Session {
     private static let overhead = 256
 
     /// Hands a request to the database.
-    /// - Parameter size: bytes of the message that it came in.
-    final func ask(_ request: Request, _ token: Int64, size: Int) {
+    /// - Parameters:
+    ///   - size: bytes of the message that it came in, or of its values.
+    ///   - hold: holds them in the budget, if they are many.
+    final func ask(_ request: Request, _ token: Int64, size: Int, hold: (any NodeHold)? = nil) {
         let cost = size + Self.overhead
-        let isFull = database.submit(request, from: self, token: token, size: cost)
+        let isFull = database.submit(request, from: self, token: token, size: cost, hold: hold)
         let limit = server.settings.limits.requestBytes
         intake.bytes += cost
         intake.unmarked += cost
@@ -33,7 +36,11 @@ extension Session {
         guard mustHold || intake.unmarked > limit / 4 else { return }
         database.submit(.mark(bytes: intake.unmarked), from: self)
         intake.unmarked = 0
-        guard mustHold, !intake.isHolding else { return }
+        if mustHold { holdInput() }
+    }
+
+    private func holdInput() {
+        guard !intake.isHolding else { return }
         intake.isHolding = true
         carrier.holdInput(true)
     }
@@ -46,7 +53,17 @@ extension Session {
 
     final func isDone(_ bytes: Int) {
         intake.bytes -= bytes
-        guard intake.isHolding, intake.bytes - intake.unmarked <= server.settings.limits.requestBytes / 2 else { return }
+        goOnIfPossible()
+    }
+
+    /// Requests wait for a credential, or do so no more.
+    final func holdIfNeeded() {
+        if waitingBytes > server.settings.limits.requestBytes { holdInput() } else { goOnIfPossible() }
+    }
+
+    private func goOnIfPossible() {
+        let limit = server.settings.limits.requestBytes
+        guard intake.isHolding, intake.bytes - intake.unmarked <= limit / 2, waitingBytes <= limit else { return }
         intake.isHolding = false
         carrier.holdInput(false)
     }

@@ -21,8 +21,17 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     /// What waits behind something large that is still being encoded; nil while nothing does.
     final var outgoing: Outgoing?
 
+    /// Reads large messages; nil until there was one.
+    final private(set) var aside: Aside?
+    /// What is held of a message in parts.
+    final var incoming = IncomingBytes()
+    /// Who the database has been told last that the client is.
+    private var told: Identity
+
     /// Requests that came behind a credential that is being checked; nil while none is.
     private var waiting: [() -> Void]?
+    /// Bytes of them.
+    final private(set) var waitingBytes = 0
     /// When the credential runs out and its leeway is over, ms since the epoch.
     private var endsAt: Int64?
     /// Hears when the account of the client's identity changes.
@@ -32,6 +41,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         self.carrier = carrier
         self.database = database
         self.server = server
+        told = identity
         super.init(lane: lane, dialect: dialect, identity: identity)
         server.sessions.add(dialect, 1)
     }
@@ -39,13 +49,24 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     /// A whole text message; the bytes are valid during the call.
     func received(text: UnsafeRawBufferPointer) {}
 
+    /// A whole text message that is large.
+    func received(large: LargeText) {}
+
+    /// What has come of a message in parts; nil while none is open.
+    var openMessage: OpenMessage? { nil }
+
     /// The peer is gone. What it asked for before is still carried out, and then its end.
     final func ended() {
         server.sessions.add(dialect, -1)
         isGone.store(true, ordering: .relaxed)
         outgoing = nil
+        incoming = IncomingBytes()
         expire(at: nil)
         hold(nil)
+        if let aside, aside.isBusy { _ = aside.keep(0) { [self] in submitEnd() } } else { submitEnd() }
+    }
+
+    private func submitEnd() {
         if isWaiting { waiting?.append { [self] in database.submit(.end, from: self) } } else { database.submit(.end, from: self) }
     }
 
@@ -54,8 +75,11 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     final var isWaiting: Bool { waiting != nil }
 
     /// Carries a request out after the ones before it that wait for a credential.
-    final func wait(_ carryOut: @escaping () -> Void) {
+    /// - Parameter size: bytes that it holds.
+    final func wait(_ size: Int, _ carryOut: @escaping () -> Void) {
         waiting?.append(carryOut)
+        waitingBytes += size
+        holdIfNeeded()
         let limit = server.settings.limits.requestsBehindAuth
         if let count = waiting?.count, count > limit {
             carrier.close(WebSocketCloseCode.policyViolation, "more than \(limit) requests wait for a credential")
@@ -75,6 +99,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         switch home.signIns.settled(signIn, result) {
         case .success(let identity):
             hold(signIn)
+            told = identity
             database.submit(.identify(identity), from: self, token: token)
             expire(at: identity.end(server.settings.limits.tokenLeewaySeconds))
         case .failure(let failure):
@@ -82,6 +107,8 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         }
         let held = waiting ?? []
         waiting = nil
+        waitingBytes = 0
+        defer { holdIfNeeded() }
         for (i, carryOut) in held.enumerated() {
             carryOut()
             if isWaiting {
@@ -120,5 +147,67 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         database.submit(.revoke(notice: HubFormat().revoked(Credentials.expiredToken, dialect: dialect)), from: self)
     }
 
-    private var home: Lane { server.lanes[lane] }
+    /// The client is nobody from now on; the database is to be told next.
+    final func signedOut() {
+        expire(at: nil)
+        hold(nil)
+        told = .anonymous
+    }
+
+    // MARK: Large messages
+
+    final var home: Lane { server.lanes[lane] }
+
+    /// Whether what comes now has to wait until a large message is read.
+    final var isReadingAside: Bool { aside?.isBusy ?? false }
+
+    /// Keeps a text that came behind a large message.
+    final func keep(_ text: UnsafeRawBufferPointer) {
+        let bytes = Array(text)
+        keep(bytes.count) { [self] in bytes.withUnsafeBytes { received(text: $0) } }
+    }
+
+    final func keep(_ bytes: Int, _ arrival: @escaping () -> Void) {
+        if let refusal = aside?.keep(bytes, arrival) { carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+    }
+
+    /// Reads a large message off the loop.
+    final func readAside<Value: Sendable>(
+        _ text: LargeText, _ read: @escaping @Sendable (UnsafeRawBufferPointer, NodeAllowance) -> Value,
+        then: @escaping (Value, _ bytes: Int, _ hold: (any NodeHold)?) -> Void
+    ) {
+        let aside = self.aside ?? Aside(home.loop, server, carrier.peer) { [carrier] in carrier.holdWhileReading($0) }
+        self.aside = aside
+        aside.read(text, read) { [carrier] outcome in
+            switch outcome.value {
+            case .success(let value): then(value, outcome.bytes, outcome.hold)
+            case .failure(.memory(let refusal)): carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text)
+            case .failure(.message(let error)): carrier.close(error.closeCode, error.reason)
+            }
+        }
+    }
+
+    /// A text that has come whole, with what holds it.
+    final func large(_ text: UnsafeRawBufferPointer) -> LargeText? {
+        if let refusal = incoming.become(text.count, server.memory, carrier.peer) {
+            carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text)
+            return nil
+        }
+        return LargeText(message: .text(Array(text)), lease: incoming.take())
+    }
+
+    /// Tells what is held of a message in parts.
+    final func note(_ bytes: Int) {
+        if let refusal = incoming.become(bytes, server.memory, carrier.peer) { carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+    }
+
+    /// Says of a place whether some data could make the rules allow the client a write there; nil while nobody knows who it is.
+    final var permits: (@Sendable (Path) -> Bool)? {
+        guard !isWaiting, !told.isAdmin else { return nil }
+        return { [database, told] in database.mayAllowWrite(CollectionOfOne($0), by: told) }
+    }
+}
+
+extension Session: NodePayer {
+    final func makeHold() -> any NodeHold { server.memory.lease(of: carrier.peer, for: .parsing) }
 }

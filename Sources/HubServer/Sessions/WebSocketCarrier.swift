@@ -19,6 +19,10 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     /// What waited for the peer at the last look: less than before means that it reads.
     private var waitingBytes = 0
     private var isClosing = false
+    /// What is held of a message that has not come whole, and whether it comes fast enough.
+    private var incoming = IncomingBytes()
+    private var pace = MessagePace()
+    private let memory: ServerMemory
     /// Why nothing is read now.
     private var holds: Holds = []
 
@@ -28,13 +32,18 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         static let unanswered = Holds(rawValue: 1)
         /// The peer does not take what it was sent.
         static let congested = Holds(rawValue: 2)
+        /// A large message is read off the loop.
+        static let reading = Holds(rawValue: 4)
     }
 
     init(_ connection: Connection, server: Server, deflate: DeflateAgreement?) {
         self.connection = connection
         lane = server.lanes[connection.loop.index]
         heardAt = lane.mark
-        decoder = WebSocketDecoder(role: .server, maxMessageBytes: server.settings.limits.frameBytes, deflate: deflate)
+        memory = server.memory
+        let limits = server.settings.limits
+        decoder = WebSocketDecoder(
+            role: .server, maxMessageBytes: limits.frameBytes, deflate: deflate, inlineBytes: min(limits.largeRequestBytes, limits.frameBytes))
         self.deflate = deflate?.server
         lane.join(self)
     }
@@ -56,7 +65,8 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
             guard !isClosing else { return }
             switch event {
             case .text(let text): listener?.received(text: text)
-            case .binary: close(WebSocketCloseCode.unsupportedData, "Send text frames.")
+            case .large(let message) where message.opcode == .text: take(message)
+            case .binary, .large: close(WebSocketCloseCode.unsupportedData, "Send text frames.")
             case .ping, .pong: if let answer = event.answer() { connection.send(answer) }
             case .close:
                 isClosing = true
@@ -65,11 +75,21 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
             case .failure(let error): close(error.closeCode, error.reason)
             }
         }
+        if let refusal = incoming.become(decoder.bufferedBytes, memory, peer) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
     }
+
+    /// The message takes along what was held of it.
+    private func take(_ message: WebSocketLargeMessage) {
+        if let refusal = incoming.become(message.payload.count, memory, peer) { return close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+        listener?.received(large: LargeText(message: .socket(message), lease: incoming.take()))
+    }
+
+    var peer: SocketAddress { connection.remoteAddress }
 
     // MARK: Back-pressure
 
     func holdInput(_ isHeld: Bool) { hold(.unanswered, isHeld) }
+    func holdWhileReading(_ isHeld: Bool) { hold(.reading, isHeld) }
 
     private func hold(_ reason: Holds, _ isHeld: Bool) {
         if isHeld { holds.insert(reason) } else { holds.remove(reason) }
@@ -102,7 +122,11 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         guard !isClosing else { return }
         isClosing = true
         connection.send(WebSocketFrame.close(code, reason: reason))
-        connection.close(code == WebSocketCloseCode.messageTooBig ? .limitExceeded(code) : .protocolError(code))
+        switch code {
+        case WebSocketCloseCode.messageTooBig: connection.close(.limitExceeded(code))
+        case WebSocketCloseCode.tryAgainLater: connection.close(.memoryBudget)
+        default: connection.close(.protocolError(code))
+        }
     }
 
     func dismiss() { connection.close(.dismissed) }
@@ -125,13 +149,14 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     func ended(_ reason: CloseReason) {
         lane.leave(self)
+        incoming = IncomingBytes()
         listener?.ended()
         listener = nil
     }
 
     func tick(seconds: Int, limits: ServerLimits) {
         let waiting = connection.bufferedBytes
-        if waiting < waitingBytes || holds == .unanswered { heardAt = seconds }
+        if waiting < waitingBytes || (!holds.isEmpty && !holds.contains(.congested)) { heardAt = seconds }
         waitingBytes = waiting
         let silence = seconds - heardAt
         if silence >= limits.silenceSeconds {
@@ -140,5 +165,23 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
             isAsked = true
             connection.send(WebSocketFrame.ping())
         }
+        watchPace(seconds, limits)
+    }
+
+    /// A message that has begun must go on, whatever the peer sends beside it: what is held of it is held for all others, too.
+    private func watchPace(_ seconds: Int, _ limits: ServerLimits) {
+        let isInside = decoder.isInsideMessage
+        let chunked = listener?.openMessage
+        guard isInside || chunked != nil, holds.isEmpty, !isClosing else { return pace.reset() }
+        // Chunks of one message are messages here.
+        let number = chunked.map { ~$0.number } ?? decoder.messages
+        let bytes = decoder.openBytes + (chunked?.bytes ?? 0)
+        let isTooSlow = pace.isTooSlow(
+            number, bytes, seconds: seconds, stretch: limits.requestSeconds, demand: limits.requestSeconds * limits.bodyBytesPerSecond)
+        guard isTooSlow else { return }
+        isClosing = true
+        connection.send(WebSocketFrame.close(
+            WebSocketCloseCode.policyViolation, reason: "a message must bring \(limits.bodyBytesPerSecond) bytes a second"))
+        connection.close(.requestTimeout)
     }
 }

@@ -16,6 +16,8 @@ public enum JSONError: Error, Equatable, Sendable {
     case invalidValue(offset: Int)
     /// `.sv` that is neither `"timestamp"` nor `{"increment": number}`.
     case unknownServerValue(offset: Int)
+    /// The value takes more memory than there is for it (`NodeAllowance`).
+    case overBudget(offset: Int)
 
     /// Whether the text itself is broken, so that nothing in it can be trusted.
     public var isMalformed: Bool { if case .malformed = self { true } else { false } }
@@ -23,7 +25,8 @@ public enum JSONError: Error, Equatable, Sendable {
     public var offset: Int {
         switch self {
         case .malformed(let offset), .unexpectedType(let offset), .tooDeep(let offset), .invalidKey(_, let offset),
-            .stringTooLong(let offset), .invalidPriority(let offset), .invalidValue(let offset), .unknownServerValue(let offset):
+            .stringTooLong(let offset), .invalidPriority(let offset), .invalidValue(let offset), .unknownServerValue(let offset),
+            .overBudget(let offset):
             offset
         }
     }
@@ -41,6 +44,8 @@ extension JSONError: CustomStringConvertible {
         case .invalidPriority: "Invalid data; priority must be a number, a string or null."
         case .invalidValue: "Invalid data; .value must be a boolean, number or string without other members."
         case .unknownServerValue: "Invalid data; unknown server value."
+        case .overBudget:
+            "The data takes more memory than the hub has left for it (--memory-budget). Write it in parts, or try again later."
         }
     }
 }

@@ -1,20 +1,35 @@
 extension JSONReader {
     /// Any JSON as a node whose names need not be legal keys, such as the claims of a token. Arrays become objects.
-    public mutating func claims(nesting: Int = 0) throws(JSONError) -> Node {
+    /// - Parameter allowance: what they may cost in memory; nil for whatever they take.
+    public mutating func claims(nesting: Int = 0, allowance: NodeAllowance? = nil) throws(JSONError) -> Node {
         let start = offset
+        func pay(_ bytes: Int) throws(JSONError) {
+            if let allowance, !allowance.take(bytes) { throw .overBudget(offset: start) }
+        }
         guard nesting <= Path.maxDepth else { throw .tooDeep(offset: start) }
         switch try peek() {
         case .object:
             var children: [(Key, Node)] = []
             try beginObject()
-            while let name = try nextName() { children.append((Key(name), try claims(nesting: nesting + 1))) }
+            try pay(NodeCost.object)
+            while let name = try nextName() {
+                try pay(2 * NodeCost.entry + NodeCost.unorderedChild + NodeCost.text(name.utf8.count))
+                children.append((Key(name), try claims(nesting: nesting + 1, allowance: allowance)))
+            }
             return .object(children)
         case .array:
             var children: [(Key, Node)] = []
             try beginArray()
-            while try nextElement() { children.append((Key(index: children.count), try claims(nesting: nesting + 1))) }
+            try pay(NodeCost.object)
+            while try nextElement() {
+                try pay(2 * NodeCost.entry + NodeCost.unorderedChild)
+                children.append((Key(index: children.count), try claims(nesting: nesting + 1, allowance: allowance)))
+            }
             return .object(children)
-        case .string: return .string(try string())
+        case .string:
+            let text = try string()
+            try pay(NodeCost.text(text.utf8.count))
+            return .string(text)
         case .number: return try number()
         case .bool: return .bool(try bool())
         case .null:

@@ -4,8 +4,12 @@ extension JSONReader {
     /// - Parameters:
     ///   - depth: levels that the place already takes; value and place together have at most `Path.maxDepth`.
     ///   - maxStringBytes: longest string in bytes of UTF-8 (contract: 10 MB).
-    public mutating func writeValue(depth: Int = 0, maxStringBytes: Int = 10_485_760) throws(JSONError) -> WriteValue {
-        var context = NodeContext(room: Path.maxDepth - depth, maxStringBytes: maxStringBytes)
+    ///   - allowance: what the value may cost in memory; nil for whatever it takes.
+    public mutating func writeValue(
+        depth: Int = 0, maxStringBytes: Int = 10_485_760, allowance: NodeAllowance? = nil
+    ) throws(JSONError) -> WriteValue {
+        var context = NodeContext(room: Path.maxDepth - depth, maxStringBytes: maxStringBytes, allowance: allowance)
+        defer { context.giveBackWork() }
         let node = try node(&context)
         return WriteValue(node: node, deferred: context.remaining())
     }
@@ -14,6 +18,7 @@ extension JSONReader {
     private struct NodeContext {
         let room: Int
         let maxStringBytes: Int
+        let allowance: NodeAllowance?
         /// Keys from the value's root to the node being read.
         var keys = ContiguousArray<Key>()
         var deferred: [WriteValue.Deferred] = []
@@ -21,8 +26,55 @@ extension JSONReader {
         var overwritten: [Range<Int>] = []
         var members = MemberStack()
 
-        mutating func deferServerValue(_ value: Special.Value?, as target: WriteValue.Deferred.Target) {
+        /// Bytes of what is needed only while the value is read.
+        var work = 0
+
+        func take(_ bytes: Int, _ offset: Int) throws(JSONError) {
+            guard let allowance else { return }
+            guard allowance.take(bytes) else { throw .overBudget(offset: offset) }
+        }
+
+        func takeText(_ utf8Count: Int, _ offset: Int) throws(JSONError) {
+            guard utf8Count > 15 else { return }
+            try take(NodeCost.text(utf8Count), offset)
+        }
+
+        mutating func add(_ key: Key, _ node: Node, _ offset: Int) throws(JSONError) {
+            guard allowance != nil else { return members.add(key, node) }
+            if members.isFull { try growMembers(offset) }
+            members.add(key, node)
+            if node.exists { try take(members.isUnordered ? NodeCost.unorderedChild : NodeCost.child, offset) }
+        }
+
+        /// Room for members doubles; the room before is there until they have moved.
+        private mutating func growMembers(_ offset: Int) throws(JSONError) {
+            let bytes = members.capacity * NodeCost.entry
+            try take(max(bytes, 16 * NodeCost.entry), offset)
+            work += max(bytes, 16 * NodeCost.entry)
+            try take(bytes, offset)
+            members.grow()
+            allowance?.give(bytes)
+        }
+
+        /// An object of the members since `outer`; null without any.
+        mutating func endObject(_ outer: consuming MemberStack.Outer, _ offset: Int) throws(JSONError) -> ChildMap {
+            let bytes = members.countOfInnermost * NodeCost.entry
+            // They are in the list and in pages for a moment.
+            let isPaged = bytes > ChildMap.pageCapacity * NodeCost.entry
+            if isPaged { try take(bytes, offset) }
+            let children = members.end(outer)
+            if isPaged { allowance?.give(bytes) }
+            if !children.isEmpty { try take(NodeCost.object, offset) }
+            return children
+        }
+
+        func giveBackWork() { allowance?.give(work) }
+
+        mutating func deferServerValue(
+            _ value: Special.Value?, as target: WriteValue.Deferred.Target, _ offset: Int
+        ) throws(JSONError) {
             guard case .server(let serverValue) = value else { return }
+            try take(NodeCost.serverValue, offset)
             deferred.append(WriteValue.Deferred(path: Path(keys), target: target, value: serverValue))
         }
 
@@ -39,7 +91,10 @@ extension JSONReader {
         switch try peek() {
         case .object: return try objectNode(&context)
         case .array: return try arrayNode(&context)
-        default: return try leafNode(context.maxStringBytes)
+        default:
+            let node = try leafNode(context.maxStringBytes)
+            if case .string(let text) = node { try context.takeText(text.utf8Count, offset) }
+            return node
         }
     }
 
@@ -78,10 +133,10 @@ extension JSONReader {
         while try nextElement() {
             let key = Key(index: index)
             let node = try child(key, &context)
-            context.members.add(key, node)
+            try context.add(key, node, offset)
             index += 1
         }
-        let children = context.members.end(outer)
+        let children = try context.endObject(outer, offset)
         return children.isEmpty ? .null : .object(ObjectNode(children: children))
     }
 
@@ -98,23 +153,27 @@ extension JSONReader {
             }
             let key = Key(name)
             guard key.isValid else { throw .invalidKey(Self.cut(name), offset: nameOffset) }
+            try context.takeText(name.utf8.count, offset)
             let known = context.deferred.count
             let node = try child(key, &context)
             if !serverValues.isEmpty, let overwritten = serverValues.removeValue(forKey: key) { context.overwritten.append(overwritten) }
             if context.deferred.count > known { serverValues[key] = known..<context.deferred.count }
-            context.members.add(key, node)
+            try context.add(key, node, offset)
         }
-        let children = context.members.end(outer)
+        let children = try context.endObject(outer, offset)
 
         if let value = special.value {
             guard children.isEmpty else { throw .invalidValue(offset: start) }
             guard value.placeholder.exists else { return .null }
-            context.deferServerValue(value, as: .value)
-            context.deferServerValue(special.priority, as: .priority)
+            try context.deferServerValue(value, as: .value, start)
+            try context.deferServerValue(special.priority, as: .priority, start)
+            if case .string(let text) = value.placeholder { try context.takeText(text.utf8Count, start) }
+            if special.priority != nil { try context.take(NodeCost.prioritized, start) }
             return value.placeholder.with(priority: special.priority?.placeholder ?? .null)
         }
         if children.isEmpty { return .null }
-        context.deferServerValue(special.priority, as: .priority)
+        try context.deferServerValue(special.priority, as: .priority, start)
+        if case .string(let text) = special.priority?.placeholder { try context.takeText(text.utf8Count, start) }
         return .object(ObjectNode(children: children, priority: special.priority?.placeholder ?? .null))
     }
 

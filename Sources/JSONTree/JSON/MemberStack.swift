@@ -18,6 +18,18 @@ struct MemberStack {
     /// Unordered members are moved in place up to this many.
     private static let maxShifted = 64
 
+    /// Whether the next member needs more room.
+    var isFull: Bool { entries.count == entries.capacity }
+    /// Members that there is room for.
+    var capacity: Int { entries.capacity }
+    /// Whether the members of the innermost object came in no order.
+    var isUnordered: Bool { spill != nil }
+    /// Members of the innermost object that are in the list.
+    var countOfInnermost: Int { entries.count - base }
+
+    /// Makes room for twice as many.
+    mutating func grow() { entries.reserveCapacity(max(16, 2 * entries.capacity)) }
+
     mutating func begin() -> Outer {
         defer {
             base = entries.count

@@ -159,9 +159,12 @@ extension Key {
 extension Node {
     /// Whether the node's REST form has more than `limit` bytes, escapes in strings and white space not counted. O(nodes) up to
     /// the limit; nothing is written.
-    public func isLarger(than limit: Int) -> Bool {
+    public func isLarger(than limit: Int) -> Bool { size(upTo: limit) == nil }
+
+    /// The bytes of the node's REST form, counted in the same way; nil for more than `limit`.
+    public func size(upTo limit: Int) -> Int? {
         var left = limit
-        return !isWithin(&left)
+        return isWithin(&left) ? limit - left : nil
     }
 
     /// Takes the node's bytes, counted as for `isLarger`, from what is left; false as soon as nothing is.

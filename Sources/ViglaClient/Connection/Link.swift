@@ -62,7 +62,7 @@ final class Link: ConnectionHandler, @unchecked Sendable {
             case .text(let text):
                 do throws(ObserveError) { client.received(try ObserveMessage.parse(text)) } catch { fail(.badAnswer("\(error)")) }
             case .ping, .pong: answer(event)
-            case .binary: fail(.badAnswer("binary message"))
+            case .binary, .large: fail(.badAnswer("binary message"))
             case .close(let code, let reason):
                 let text = String(decoding: reason, as: UTF8.self)
                 failure = .dismissed(code: code ?? 1005, reason: text)

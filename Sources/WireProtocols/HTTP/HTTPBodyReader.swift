@@ -18,17 +18,22 @@ struct HTTPBodyReader: Sendable {
     private var lines = HTTPLineReader()
     private var trailers = HTTPFieldSection()
     private(set) var body: [UInt8] = []
+    /// The length that the head has announced; nil for chunks.
+    let announced: Int?
 
     /// Throws `bodyTooLarge` at once when the head announces more than the limit.
     init(_ framing: HTTPFieldSection.Framing, _ limits: HTTPLimits) throws(HTTPFailure) {
         switch framing {
         case .none, .length(0):
+            announced = 0
             state = .done
         case .length(let length):
             if length > limits.bodyBytes { throw .bodyTooLarge }
+            announced = length
             state = .plain(left: length)
             body.reserveCapacity(min(length, 64 * 1024))
         case .chunked:
+            announced = nil
             state = .chunkSize
         }
     }

@@ -73,6 +73,17 @@ public struct HTTPRequestParser: Sendable {
     /// Bytes of the body that have come of the request that is being read.
     public var bodyBytes: Int { body?.body.count ?? 0 }
 
+    /// Bytes of the body that is being read, as its head has announced them; nil when it did not, or none is read.
+    public var announcedBytes: Int? { body?.announced }
+
+    /// The request whose body is being read, without the body; nil between requests and inside a head.
+    public var head: HTTPInboundRequest? {
+        guard case .body = state, let start else { return nil }
+        return HTTPInboundRequest(
+            method: start.method, target: start.target, fields: section.fields, body: [], isHTTP11: start.isHTTP11,
+            keepsAlive: Self.keepsAlive(section.fields, isHTTP11: start.isHTTP11))
+    }
+
     /// Reads up to the end of one request. O(n).
     public mutating func receive(_ bytes: UnsafeRawBufferPointer) -> Step {
         var at = 0

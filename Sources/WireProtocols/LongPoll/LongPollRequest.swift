@@ -128,6 +128,9 @@ public struct LongPollLimits: Sendable, Hashable {
     public var queuedBytes = 64 << 20
     /// Bytes of requests without an answer; more ends the session. Default 32 MiB: two of the largest.
     public var askedBytes = 32 << 20
+    /// Bytes per second that a message in several requests must bring on average, in each 30 s: long polling is slow where
+    /// round trips are. Default 512.
+    public var bytesPerSecond = 512
     /// Bytes of requests that may wait on a WebSocket for the end of what the client sent by polls. Default 32 MiB.
     public var joiningBytes = 32 << 20
 

@@ -22,7 +22,8 @@ public struct LongPollUpstream: Sendable {
     private var ahead: [Int: LongPollSegment] = [:]
     private var bytesAhead = 0
     private var base64 = LongPollBase64()
-    private var assembler: RealtimeAssembler
+    /// Puts the segments of a message together.
+    public private(set) var assembler: RealtimeAssembler
 
     public init(limits: LongPollLimits = LongPollLimits(), realtime: RealtimeLimits = RealtimeLimits()) {
         self.limits = limits

@@ -40,6 +40,7 @@ public struct ObserveFault: Error, Sendable, Hashable {
             case .path: .badPath
             case .member, .repeated, .query: .badRequest
             case .unsupported: .notSupported
+            case .denied: .permissionDenied
             }
         self.init(code, fault.text)
     }

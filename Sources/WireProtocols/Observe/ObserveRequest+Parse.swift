@@ -42,7 +42,8 @@ private struct ObserveRequestParser {
         var members = Members()
         try reader.beginObject()
         while let name = try reader.nextName() {
-            if !members.names.insert(name).inserted { members.fault = members.fault ?? .repeated(name) }
+            // Of names that no operation has the first is enough.
+            if Self.known.contains(name), !members.names.insert(name).inserted { members.fault = members.fault ?? .repeated(name) }
             switch name {
             case "id": members.id = try reader.int()
             case "op": members.op = try reader.text(of: name, &members.fault)
@@ -77,6 +78,7 @@ private struct ObserveRequestParser {
             members.entries = try TreeWrite.entries(&reader, base: place.path, limits, &members.fault)
         case "set":
             let depth = place.path.depth
+            guard try TreeWrite.isPermitted(place.path, &reader, limits, &members.fault) else { return }
             members.value = try TreeWrite.value(&reader, at: place, depth: depth, limits, &members.fault)
         case "push":
             let depth = place.path.depth + 1
@@ -107,6 +109,8 @@ private struct ObserveRequestParser {
     }
 
     // MARK: Operation
+
+    private static let known: Set<String> = ["id", "op", "path", "value", "events", "sub", "token"]
 
     /// Members that each operation takes, besides `id` and `op`.
     private static let taken: [String: Set<String>] = [

@@ -29,11 +29,16 @@ public enum RESTBody: Sendable {
                 body = .write(entries.map { $0.below(place.path) })
             } else {
                 let isPush = request.method == .post
+                // The name of what is pushed is not known yet.
+                if !isPush, !(try TreeWrite.isPermitted(place.path, &reader, limits, &fault)) { throw .unexpectedType(offset: 0) }
                 let value = try TreeWrite.value(&reader, at: place, depth: place.path.depth + (isPush ? 1 : 0), limits, &fault)
                 body = value.map { isPush ? .push($0) : .write([TreeWrite(place.path, part: place.part, $0)]) }
             }
             try reader.expectEnd()
-        } catch { throw isPatch ? .noObject : .badData }
+        } catch {
+            if fault == .denied { throw .permissionDenied }
+            throw isPatch ? .noObject : .badData
+        }
         if let fault { throw Self.refusal(fault, bytes) }
         guard let body else { throw .badData }
         self = body
@@ -41,6 +46,8 @@ public enum RESTBody: Sendable {
 
     private static func refusal(_ fault: RequestFault, _ bytes: UnsafeRawBufferPointer) -> RESTRefusal {
         switch fault {
+        case .denied: return .permissionDenied
+        case .data(.overBudget): return .overBudget
         case .data(.invalidKey(_, let offset)):
             var (line, start) = (1, 0)
             for at in 0..<min(offset, bytes.count) where bytes[at] == UInt8(ascii: "\n") { (line, start) = (line + 1, at + 1) }

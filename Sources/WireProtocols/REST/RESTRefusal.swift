@@ -28,6 +28,10 @@ public struct RESTRefusal: Error, Sendable, Hashable {
         "Mixing 'shallow', querying parameters or 'print=silent' and if-match or if-none-match requests is not supported")
     static let mixedETag = bad("Mixing 'shallow' and etag requests is not supported")
 
+    /// As the rules refuse a write.
+    public static let permissionDenied = RESTRefusal(.unauthorized, "Permission denied")
+    /// The values of a body take more memory than there is for them.
+    public static let overBudget = RESTRefusal(.contentTooLarge, JSONError.overBudget(offset: 0).description)
     public static let writeTooBig = bad("Data to write exceeds the maximum size that can be modified with a single request.")
     public static let readTooBig = bad("The specified payload is too large, please request a location with less data.")
     public static let tookTooLong = bad("The read took longer than the request's timeout; ask for less, or raise it (at most 15min).")

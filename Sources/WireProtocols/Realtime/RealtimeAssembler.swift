@@ -42,6 +42,18 @@ public struct RealtimeAssembler: Sendable {
     /// Bytes held for a message that is not complete yet.
     public var bufferedBytes: Int { collected.count }
 
+    /// Whether chunks of a message are due.
+    public var isInsideMessage: Bool {
+        switch state {
+        case .collecting, .dropping: true
+        case .idle, .failed: false
+        }
+    }
+    /// Bytes that have come of the open message, dropped ones too.
+    public private(set) var openBytes = 0
+    /// Messages in chunks that have begun, modulo 2³².
+    public private(set) var messages: UInt32 = 0
+
     /// Takes the payload of one text frame. O(n); a message of one frame is handed over without a copy.
     public mutating func receive(_ text: UnsafeRawBufferPointer, _ handle: (RealtimeInbound) -> Void) {
         switch state {
@@ -52,6 +64,8 @@ public struct RealtimeAssembler: Sendable {
             if let count = Self.chunkCount(text) {
                 if count == 0 { return fail(.badChunkCount, handle) }
                 state = .collecting(left: count)
+                openBytes = 0
+                messages &+= 1
             } else if text.count > maxMessageBytes {
                 collected.append(contentsOf: text.prefix(Self.prefixBytes))
                 refuse(handle)
@@ -59,6 +73,7 @@ public struct RealtimeAssembler: Sendable {
                 handle(.message(text))
             }
         case .collecting(let left):
+            openBytes += text.count
             if text.count > maxMessageBytes - collected.count {
                 collected.append(contentsOf: text.prefix(max(0, Self.prefixBytes - collected.count)))
                 collected = Array(collected.prefix(Self.prefixBytes))
@@ -74,6 +89,7 @@ public struct RealtimeAssembler: Sendable {
             collected = []
             message.withUnsafeBytes { handle(.message($0)) }
         case .dropping(let left):
+            openBytes += text.count
             state = .dropping(left: left - 1)
             if left == 1 { refuse(handle) }
         }

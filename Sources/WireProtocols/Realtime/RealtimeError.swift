@@ -51,7 +51,7 @@ public struct RealtimeRefusal: Error, Sendable, Hashable {
     }
 
     init(_ fault: RequestFault) {
-        self.init(fault.isTooBig ? .tooBig : .failure, fault.text)
+        self.init(fault == .denied ? .permissionDenied : fault.isTooBig ? .tooBig : .failure, fault.text)
     }
 
     public static let permissionDenied = RealtimeRefusal(.permissionDenied, "Permission denied")
@@ -62,7 +62,7 @@ public struct RealtimeRefusal: Error, Sendable, Hashable {
 }
 
 /// What one realtime message may cost.
-public struct RealtimeLimits: Sendable, Hashable {
+public struct RealtimeLimits: Sendable {
     /// Bytes of one message, chunks joined; a longer one is answered with `too_big`. Default 16 MiB (contract §1.6).
     public var messageBytes = 16 * 1024 * 1024
     public var write = TreeWriteLimits()

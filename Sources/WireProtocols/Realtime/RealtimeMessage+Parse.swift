@@ -148,7 +148,7 @@ private struct RealtimeParser {
             case "noauth":
                 if try reader.peek() == .bool { body.noauth = try reader.bool() } else { try reader.skipValue() }
             case "authvar":
-                body.authvar = try reader.optional(&body.fault) { reader throws(JSONError) in try reader.claims() }
+                body.authvar = try reader.optional(&body.fault) { reader throws(JSONError) in try reader.claims(allowance: limits.write.allowance) }
             default: try reader.skipValue()
             }
         }
@@ -163,6 +163,7 @@ private struct RealtimeParser {
     private func readData(_ action: String, _ reader: inout JSONReader, _ body: inout Body) throws(JSONError) {
         guard let place = body.place else { return }
         if Self.data(of: action) == .value {
+            guard try TreeWrite.isPermitted(place.path, &reader, limits.write, &body.fault) else { return }
             body.value = try TreeWrite.value(
                 &reader, at: place, depth: place.path.depth, limits.write, &body.fault)
         } else {

@@ -41,8 +41,15 @@ public struct RealtimeRequest: Sendable {
     /// `r`: repeated in the response. 0 is a number like any other.
     public var number: Int64
     public var action: RealtimeAction
-    /// Bytes of the message that it came in.
+    /// Bytes of the message that it came in, or of the values in it if they take more.
     public var bytes = 0
+    /// Holds the memory of the values, as long as the request is somewhere.
+    public var hold: (any NodeHold)?
+
+    public init(number: Int64, action: RealtimeAction) {
+        self.number = number
+        self.action = action
+    }
 }
 
 public enum RealtimeAction: Sendable {

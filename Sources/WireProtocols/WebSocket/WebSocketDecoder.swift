@@ -7,7 +7,10 @@
 ///    │                                                 control:    collected (≤ 125)   ──► event
 ///    └── a header cut by the end of a read is held (≤ 14 bytes)
 /// ```
-/// Limits and UTF-8 are checked before a byte is kept, those of a compressed message as it is inflated. After `.close` or
+/// Limits and UTF-8 are checked before a byte is kept, those of a compressed message as it is inflated.
+///
+/// With `inlineBytes` a message above them is handed over as `large`, in one piece of its own, and a compressed one is inflated
+/// when all of it has come: until then only what was sent is held, afterwards no more than `inlineBytes`. After `.close` or
 /// `.failure` everything is ignored. One decoder reads one connection: a copy would share the state of decompression.
 public struct WebSocketDecoder: Sendable {
     public enum Role: Sendable {
@@ -29,6 +32,10 @@ public struct WebSocketDecoder: Sendable {
     public let role: Role
     /// Greatest size of one message, fragments together. A longer one fails with 1009 when its header arrives.
     public let maxMessageBytes: Int
+    /// Bytes of the largest message that is handed over in place.
+    public let inlineBytes: Int
+    /// Whether compressed messages are inflated when they are whole.
+    private let inflatesWhole: Bool
 
     private var state = State.header
     private var heldHeader = InlineArray<14, UInt8>(repeating: 0)
@@ -48,11 +55,17 @@ public struct WebSocketDecoder: Sendable {
         var isCompressed: Bool
     }
 
-    /// - Parameter deflate: what the handshake agreed on; nil refuses compressed messages.
-    public init(role: Role, maxMessageBytes: Int, deflate: DeflateAgreement? = nil) {
+    /// - Parameters:
+    ///   - deflate: what the handshake agreed on; nil refuses compressed messages.
+    ///   - inlineBytes: larger messages are handed over as `WebSocketEvent.large`. Default: none are.
+    public init(role: Role, maxMessageBytes: Int, deflate: DeflateAgreement? = nil, inlineBytes: Int = .max) {
         self.role = role
         self.maxMessageBytes = maxMessageBytes
-        inflater = deflate.map { Inflater(takesOverContext: (role == .server ? $0.client : $0.server).takesOverContext) }
+        self.inlineBytes = inlineBytes
+        let takesOverContext = deflate.map { (role == .server ? $0.client : $0.server).takesOverContext }
+        inflater = takesOverContext.map { Inflater(takesOverContext: $0) }
+        // What refers to earlier messages can only be inflated behind them.
+        inflatesWhole = inlineBytes < .max && takesOverContext == false
     }
 
     /// True after `.close` or `.failure`: further bytes are ignored.
@@ -65,6 +78,15 @@ public struct WebSocketDecoder: Sendable {
 
     /// Bytes held for a message that is not complete yet.
     public var bufferedBytes: Int { message.count + control.count + held }
+
+    /// Whether a message or frame has begun and is not complete.
+    public var isInsideMessage: Bool {
+        if case .header = state { openMessage != nil || held > 0 } else { !hasEnded }
+    }
+    /// Payload bytes that have come of the open message.
+    public private(set) var openBytes = 0
+    /// Messages that were complete, modulo 2³².
+    public private(set) var messages: UInt32 = 0
 
     /// Consumes all bytes, unmasking them in place. A message wholly inside `bytes` is handed over as a slice of it;
     /// one that spans reads is collected. Event pointers are valid only during the call of `handle`. O(n).
@@ -133,8 +155,11 @@ public struct WebSocketDecoder: Sendable {
         } else if openMessage != nil {
             throw .unfinishedMessage
         }
-        // How long a compressed message becomes is seen while it is inflated.
-        if openMessage?.isCompressed ?? frame.isCompressed { return }
+        // How long a compressed message becomes is seen while it is inflated. What does not compress grows by 5 bytes in 16 KiB.
+        if openMessage?.isCompressed ?? frame.isCompressed {
+            if inflatesWhole, frame.length > maxMessageBytes + maxMessageBytes / 1024 + 64 - message.count { throw .messageTooBig }
+            return
+        }
         if frame.length > maxMessageBytes - message.count { throw .messageTooBig }
     }
 
@@ -204,15 +229,19 @@ public struct WebSocketDecoder: Sendable {
     ) {
         let open = openMessage ?? OpenMessage(opcode: frame.opcode, isCompressed: frame.isCompressed)
         let isLast = taken == frame.length && frame.isFinal
+        openBytes &+= piece.count
         do throws(WebSocketError) {
             if open.isCompressed {
+                if inflatesWhole {
+                    return try takeCompressed(piece, open, isAlone: isLast && isWhole && openMessage == nil, isLast: isLast, handle)
+                }
                 openMessage = open
                 try inflate(piece, isLast: isLast)
             } else {
                 if open.opcode == .text { try checkText(piece) }
                 if isLast && isWhole && openMessage == nil {
                     if open.opcode == .text { try checkTextEnd() }
-                    state = .header
+                    finishMessage()
                     handle(open.opcode == .text ? .text(piece) : .binary(piece))
                     return
                 }
@@ -227,9 +256,67 @@ public struct WebSocketDecoder: Sendable {
         if frame.isFinal {
             // Given up rather than kept for the next one: an idle connection must not hold its largest message.
             let whole = message
-            message = []
-            openMessage = nil
+            finishMessage()
+            if whole.count > inlineBytes { return handle(.large(large(whole, open))) }
             whole.withUnsafeBytes { handle(open.opcode == .text ? .text($0) : .binary($0)) }
+        }
+    }
+
+    private mutating func finishMessage() {
+        state = .header
+        message = []
+        openMessage = nil
+        openBytes = 0
+        messages &+= 1
+    }
+
+    private func large(_ payload: [UInt8], _ open: OpenMessage) -> WebSocketLargeMessage {
+        WebSocketLargeMessage(opcode: open.opcode, payload: payload, isCompressed: open.isCompressed, maxMessageBytes: maxMessageBytes)
+    }
+
+    /// Collects a compressed message as it comes and inflates it when it is whole, unless that makes it a large one.
+    private mutating func takeCompressed(
+        _ piece: UnsafeRawBufferPointer, _ open: OpenMessage, isAlone: Bool, isLast: Bool, _ handle: (WebSocketEvent) -> Void
+    ) throws(WebSocketError) {
+        guard isLast else {
+            openMessage = open
+            message.append(contentsOf: piece)
+            if taken == frame.length { state = .header }
+            return
+        }
+        if !isAlone { message.append(contentsOf: piece) }
+        let compressed = message
+        finishMessage()
+        openMessage = open
+        var isInline = false
+        var failure: WebSocketError?
+        if isAlone {
+            isInline = try inflateInline(piece)
+        } else {
+            compressed.withUnsafeBytes { bytes in
+                do throws(WebSocketError) { isInline = try inflateInline(bytes) } catch { failure = error }
+            }
+        }
+        if let failure { throw failure }
+        let whole = message
+        message = []
+        openMessage = nil
+        guard isInline else { return handle(.large(large(isAlone ? Array(piece) : compressed, open))) }
+        if open.opcode == .text { try checkTextEnd() }
+        whole.withUnsafeBytes { handle(open.opcode == .text ? .text($0) : .binary($0)) }
+    }
+
+    /// Inflates a whole message into `message`; false, with nothing kept, when it has more than `inlineBytes`.
+    private mutating func inflateInline(_ bytes: UnsafeRawBufferPointer) throws(WebSocketError) -> Bool {
+        do throws(WebSocketError) {
+            try inflate(bytes, isLast: true)
+            return true
+        } catch {
+            guard error == .messageTooBig, inlineBytes < maxMessageBytes else { throw error }
+            message = []
+            utf8 = UTF8Validator()
+            inflater = Inflater(takesOverContext: false)
+            return false
         }
     }
 
@@ -250,6 +337,7 @@ public struct WebSocketDecoder: Sendable {
 
     /// What came out is checked in the order of its bytes, so that an error does not depend on how they arrived.
     private mutating func collect(inflated output: UnsafeRawBufferPointer) throws(WebSocketError) {
+        let maxMessageBytes = inflatesWhole ? min(inlineBytes, maxMessageBytes) : maxMessageBytes
         let fitting = UnsafeRawBufferPointer(rebasing: output.prefix(maxMessageBytes - message.count))
         if openMessage?.opcode == .text { try checkText(fitting) }
         if fitting.count < output.count { throw .messageTooBig }
@@ -274,6 +362,7 @@ public struct WebSocketDecoder: Sendable {
         control = []
         held = 0
         openMessage = nil
+        openBytes = 0
         inflater = nil
     }
 }

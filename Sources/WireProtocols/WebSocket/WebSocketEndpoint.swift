@@ -54,6 +54,8 @@ public struct WebSocketEndpoint: Sendable {
             switch event {
             case .text(let text): handle(.message(.text, text, encoder))
             case .binary(let bytes): handle(.message(.binary, bytes, encoder))
+            // No message is large without a size from which it is.
+            case .large: break
             case .ping, .pong, .close, .failure: if let answer = event.answer() { handle(.send(answer)) }
             }
             if event.isLast { handle(.end) }

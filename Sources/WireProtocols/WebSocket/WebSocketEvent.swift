@@ -4,6 +4,8 @@ public enum WebSocketEvent {
     case text(UnsafeRawBufferPointer)
     /// A whole binary message, fragments joined.
     case binary(UnsafeRawBufferPointer)
+    /// A whole message above the decoder's `inlineBytes`.
+    case large(WebSocketLargeMessage)
     /// Answer with a pong of the same payload (≤ 125 bytes; RFC 6455 §5.5.2).
     case ping(UnsafeRawBufferPointer)
     /// An answer to our ping, or an unasked sign of life.
@@ -17,7 +19,7 @@ public enum WebSocketEvent {
     /// failure (§7.1.7). Nil for everything else. Clients pass a fresh random mask.
     public func answer(mask: WebSocketMask? = nil) -> [UInt8]? {
         switch self {
-        case .text, .binary, .pong: nil
+        case .text, .binary, .large, .pong: nil
         case .ping(let payload): WebSocketFrame.pong(echoing: payload, mask: mask)
         case .close(let code, _): WebSocketFrame.close(code, mask: mask)
         case .failure(let error): WebSocketFrame.close(error, mask: mask)
@@ -28,7 +30,7 @@ public enum WebSocketEvent {
     public var isLast: Bool {
         switch self {
         case .close, .failure: true
-        case .text, .binary, .ping, .pong: false
+        case .text, .binary, .large, .ping, .pong: false
         }
     }
 }

@@ -16,6 +16,8 @@ enum RequestFault: Equatable {
     case overlap(Path, Path)
     /// A query member has an impossible value.
     case query(String)
+    /// No data could make the rules allow the write.
+    case denied
     /// Something this server does not do (yet).
     case unsupported(String)
 
@@ -32,13 +34,23 @@ enum RequestFault: Equatable {
         case .overlap(let ancestor, let descendant):
             "Invalid data; contains a path \(ancestor) that is ancestor of another path \(descendant)"
         case .query(let text): text
+        case .denied: "Permission denied"
         case .unsupported(let what): "\(what) is not supported"
         }
     }
 
     var isTooBig: Bool {
-        if case .data(.stringTooLong) = self { true } else { false }
+        switch self {
+        case .data(.stringTooLong), .data(.overBudget): true
+        default: false
+        }
     }
+
+    /// Whether the data takes more memory than there is for it.
+    var isOverBudget: Bool { if case .data(.overBudget) = self { true } else { false } }
+
+    /// Whether no more values are to be made of the request.
+    var endsReading: Bool { self == .denied || isOverBudget }
 }
 
 extension JSONReader {

@@ -1,4 +1,4 @@
-import JSONTree
+public import JSONTree
 
 /// Where a write goes, as its text says.
 struct TreePlace {
@@ -29,6 +29,16 @@ struct TreePlace {
 }
 
 extension TreeWrite {
+    /// Whether a write of the place may be permitted; else that is noted in `fault`, and its value stepped over.
+    static func isPermitted(
+        _ path: Path, _ reader: inout JSONReader, _ limits: TreeWriteLimits, _ fault: inout RequestFault?
+    ) throws(JSONError) -> Bool {
+        guard let permits = limits.permits, !permits(path) else { return true }
+        fault = fault ?? .denied
+        try reader.skipValue()
+        return false
+    }
+
     /// Reads the data of a write to `place`. A refusal is noted in `fault`, and the value stepped over.
     static func value(
         _ reader: inout JSONReader, at place: TreePlace, depth: Int, _ limits: TreeWriteLimits,
@@ -36,7 +46,7 @@ extension TreeWrite {
     ) throws(JSONError) -> WriteValue? {
         let read = try reader.optional(&fault) { reader throws(JSONError) in
             let start = reader.offset
-            let value = try reader.writeValue(depth: depth, maxStringBytes: limits.stringBytes)
+            let value = try reader.writeValue(depth: depth, maxStringBytes: limits.stringBytes, allowance: limits.allowance)
             if depth > Path.maxDepth { throw .tooDeep(offset: start) }
             if place.part == .priority {
                 switch value.node {
@@ -71,6 +81,15 @@ extension TreeWrite {
                 try reader.skipValue()
                 continue
             }
+            if fault == nil {
+                if limits.allowance?.take(write: place.path, named: name) == false { fault = .data(.overBudget(offset: reader.nameOffset)) }
+                if let permits = limits.permits, !permits(base.appending(place.path)) { fault = .denied }
+            }
+            // Nothing is made of what is refused in any case.
+            if fault?.endsReading == true {
+                try reader.skipValue()
+                continue
+            }
             let depth = base.depth + place.path.depth
             guard let value = try value(&reader, at: place, depth: depth, limits, &fault) else { continue }
             writes.append(TreeWrite(place.path, part: place.part, value))
@@ -89,9 +108,14 @@ extension TreeWrite {
 }
 
 /// What one written value may cost; the tree's own limits on keys and depth always hold (contract §4.1).
-public struct TreeWriteLimits: Sendable, Hashable {
+public struct TreeWriteLimits: Sendable {
     /// Longest string in bytes of UTF-8. Default 10 MB.
     public var stringBytes = 10_485_760
+    /// What the values of one request may cost in memory; nil for whatever they take. More is refused as too big.
+    public var allowance: NodeAllowance?
+    /// Whether a write of a place may be permitted at all; asked before a value is made of its text. Nil for yes. What it
+    /// refuses is answered as denied, unless something before it in the text was wrong.
+    public var permits: (@Sendable (Path) -> Bool)?
 
     public init() {}
 }

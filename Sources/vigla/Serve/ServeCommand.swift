@@ -50,6 +50,8 @@ struct Serve: ParsableCommand {
     var metrics: String?
     @Option(help: ArgumentHelp("Log why the rules refused something: at most so many lines a second. Default: 0, none.", valueName: "number"))
     var logRefusals: String?
+    @Option(help: ArgumentHelp("MiB of memory for requests and answers under way of all clients together, beside the data; more is refused, one address may have a quarter. Default: a quarter of what the process may use, 256 to 1024.", valueName: "MiB"))
+    var memoryBudget: String?
     @OptionGroup(title: "Accounts") var accountOptions: AccountOptions
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
 
@@ -70,6 +72,7 @@ struct Serve: ParsableCommand {
             .host: host, .port: port, .tlsCert: tlsCert, .tlsKey: tlsKey, .tlsPort: tlsPort, .data: data, .rules: rules,
             .namespace: namespace, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
             .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics, .logRefusals: logRefusals,
+            .memoryBudget: memoryBudget,
         ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if dev { given[.dev] = "true" }

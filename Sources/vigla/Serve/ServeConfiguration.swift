@@ -69,6 +69,9 @@ struct ServeConfiguration {
             if let lines = value(.logRefusals, "a number of lines a second (0…1000)", { Int($0).flatMap { (0...1000).contains($0) ? $0 : nil } }) {
                 made.settings.limits.loggedRefusals = lines
             }
+            if let mebibytes = value(.memoryBudget, "a number of MiB (16…1048576)", { Int($0).flatMap { (16...1_048_576).contains($0) ? $0 : nil } }) {
+                made.settings.limits.memoryBytes = mebibytes << 20
+            }
             made.settings.allowedOrigins = value(.allowOrigin, "origins such as https://app.example, separated by commas, or *", Checks.origins)
             made.settings.acceptsLoss = value(.acceptLoss, "true or false", Checks.flag) ?? false
             made.settings.isDev = value(.dev, "true or false", Checks.flag) ?? false

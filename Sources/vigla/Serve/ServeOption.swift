@@ -12,6 +12,7 @@ enum ServeOption: String, CaseIterable {
     case allowOrigin = "allow-origin"
     case metrics
     case logRefusals = "log-refusals"
+    case memoryBudget = "memory-budget"
     case accounts, project
     case publicURL = "public-url"
     case onAccountDeletion = "on-account-deletion"
@@ -24,7 +25,7 @@ enum ServeOption: String, CaseIterable {
 
     var kind: Kind {
         switch self {
-        case .port, .tlsPort, .loops, .logRefusals: .number
+        case .port, .tlsPort, .loops, .logRefusals, .memoryBudget: .number
         case .memory, .dev, .acceptLoss: .flag
         default: .text
         }

@@ -10,6 +10,11 @@ enum HeardEvent: Equatable {
         switch event {
         case .text(let bytes): self = .text(Array(bytes))
         case .binary(let bytes): self = .binary(Array(bytes))
+        case .large(let message):
+            do throws(WebSocketError) {
+                let content = try message.content()
+                self = message.opcode == .text ? .text(content) : .binary(content)
+            } catch { self = .failure(error) }
         case .ping(let bytes): self = .ping(Array(bytes))
         case .pong(let bytes): self = .pong(Array(bytes))
         case .close(let code, let reason): self = .close(code, Array(reason))

@@ -1,0 +1,102 @@
+import Dispatch
+import DispatchNet
+import Glibc
+import Synchronization
+
+/// Work whose cost follows the size of a message or answer: reading it, hashing it, writing it down. It is done off the net
+/// loops on a few threads, and addresses have turns, so that nobody has all of them.
+///
+///     run(of: a) ─► a: ▮▮▮▮▮ ─┐
+///     run(of: b) ─► b: ▮      ├─ round robin, at most `ofAddress` of each ─► `threads` at once
+final class LargeWork: Sendable {
+    private typealias Job = @Sendable () -> Void
+
+    private struct Line {
+        /// In the order of arrival, from `first` on.
+        var jobs: [Job] = []
+        var first = 0
+        var running = 0
+        var isEmpty: Bool { first == jobs.count }
+
+        mutating func next() -> Job {
+            defer {
+                first += 1
+                if first == jobs.count { (jobs, first) = ([], 0) }
+            }
+            return jobs[first]
+        }
+    }
+
+    private struct State {
+        var lines: [SocketAddress: Line] = [:]
+        /// Addresses with jobs that wait, those first whose turn it is.
+        var turns: [SocketAddress] = []
+        var running = 0
+    }
+
+    private let threads: Int
+    private let ofAddress: Int
+    private let countsLoopback: Bool
+    private let state = Mutex(State())
+    private let queue = DispatchQueue(label: "vigla.large", qos: .utility, attributes: .concurrent)
+
+    init(_ limits: ServerLimits) {
+        threads = limits.largeRequests > 0 ? limits.largeRequests : max(2, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+        ofAddress = limits.largeRequestsOfAddress > 0 ? limits.largeRequestsOfAddress : max(1, threads / 2)
+        countsLoopback = limits.admission.countsLoopback
+    }
+
+    /// Runs the work when it is the address' turn. From any thread.
+    func run(of address: SocketAddress, _ work: @escaping @Sendable () -> Void) {
+        let network = address.network
+        state.withLock { state in
+            var line = state.lines.removeValue(forKey: network) ?? Line()
+            if line.isEmpty { state.turns.append(network) }
+            line.jobs.append(work)
+            state.lines[network] = line
+        }
+        begin()
+    }
+
+    /// Work that runs, and work that waits for its turn.
+    var counts: (running: Int, waiting: Int) {
+        state.withLock { state in (state.running, state.lines.values.reduce(0) { $0 + $1.jobs.count - $1.first }) }
+    }
+
+    private func begin() {
+        while let (network, job) = next() {
+            queue.async { [self] in
+                job()
+                done(network)
+                begin()
+            }
+        }
+    }
+
+    private func next() -> (SocketAddress, Job)? {
+        state.withLock { state in
+            guard state.running < threads else { return nil }
+            let isFree = { (network: SocketAddress) in
+                !self.countsLoopback && network.isLoopback || (state.lines[network]?.running ?? 0) < self.ofAddress
+            }
+            guard let index = state.turns.firstIndex(where: isFree) else { return nil }
+            let network = state.turns.remove(at: index)
+            guard var line = state.lines.removeValue(forKey: network), !line.isEmpty else { return nil }
+            let job = line.next()
+            line.running += 1
+            state.running += 1
+            if !line.isEmpty { state.turns.append(network) }
+            state.lines[network] = line
+            return (network, job)
+        }
+    }
+
+    private func done(_ network: SocketAddress) {
+        state.withLock { state in
+            state.running -= 1
+            guard var line = state.lines.removeValue(forKey: network) else { return }
+            line.running -= 1
+            if line.running > 0 || !line.isEmpty { state.lines[network] = line }
+        }
+    }
+}

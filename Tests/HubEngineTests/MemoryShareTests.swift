@@ -1,0 +1,61 @@
+import Dispatch
+import JSONTree
+import Testing
+@testable import HubEngine
+
+/// One budget for the process, shares of it, leases of those.
+@Suite struct MemoryShareTests {
+    private let step = MemoryLease.stepBytes
+
+    @Test func share_hasItsPart_andTheBudgetItsLimit() {
+        let budget = MemoryBudget(100)
+        let (a, b) = (MemoryShare(of: budget, limit: 60), MemoryShare(of: budget, limit: 60))
+        #expect(a.reserve(60, for: .incoming) == nil)
+        #expect(a.reserve(1, for: .incoming) == .share)
+        #expect(b.reserve(40, for: .parsing) == nil)
+        #expect(b.reserve(1, for: .parsing) == .process)
+        #expect(budget.used == 100 && budget.used(for: .incoming) == 60 && budget.used(for: .parsing) == 40)
+        #expect(budget.refusals == 1 && budget.shareRefusals == 1)
+        a.release(60, from: .incoming)
+        #expect(b.reserve(20, for: .parsing) == nil)
+        #expect(a.used == 0 && b.used == 60 && budget.used == 60)
+    }
+
+    @Test func lease_goesInSteps_andGivesBackWhatItHolds() {
+        let budget = MemoryBudget(10 * step)
+        let share = MemoryShare(of: budget)
+        do {
+            let lease = MemoryLease(share, for: .answers)
+            #expect(lease.become(1) && lease.bytes == step)
+            #expect(lease.become(step) && lease.bytes == step)
+            #expect(lease.become(step + 1) && lease.bytes == 2 * step)
+            // A step stays.
+            #expect(lease.become(step) && lease.bytes == 2 * step)
+            #expect(lease.become(10 * step) && lease.bytes == 10 * step)
+            #expect(!lease.become(10 * step + 1) && lease.bytes == 10 * step && lease.refusal == .process)
+            #expect(lease.become(0) && lease.bytes == 0)
+            #expect(lease.grow(by: 7) && lease.bytes == 7)
+            lease.shrink(to: 3)
+            #expect(budget.used(for: .answers) == 3)
+        }
+        #expect(budget.used == 0 && share.used == 0)
+    }
+
+    @Test func request_holdsItsLease_untilItIsDurable() throws {
+        let budget = MemoryBudget(1 << 20)
+        let world = EngineHarness()
+        let client = Client(lane: 0, dialect: .realtime)
+        let gate = DispatchSemaphore(value: 0)
+        world.database.queue.async { gate.wait() }
+        do {
+            let lease = MemoryLease(MemoryShare(of: budget), for: .parsing)
+            #expect(lease.grow(by: 1000))
+            world.database.submit(.write([TreeWrite("a", WriteValue(1))]), from: client, size: 1000, hold: lease)
+        }
+        #expect(budget.used == 1000)
+        gate.signal()
+        world.database.queue.sync {}
+        world.database.queue.sync {}
+        #expect(budget.used == 0)
+    }
+}

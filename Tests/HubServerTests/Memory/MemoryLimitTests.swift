@@ -1,0 +1,117 @@
+import Dispatch
+import Glibc
+import HubEngine
+import Synchronization
+import Testing
+@testable import DispatchNet
+@testable import HubServer
+
+/// How much memory there is for clients, and who gets how much of it.
+@Suite struct MemoryLimitTests {
+    @Test func budget_isAQuarter_withinItsBounds() {
+        #expect(MemoryLimit.budget(ofLimit: 512 << 20) == 256 << 20)
+        #expect(MemoryLimit.budget(ofLimit: 1 << 30) == 256 << 20)
+        #expect(MemoryLimit.budget(ofLimit: 2 << 30) == 512 << 20)
+        #expect(MemoryLimit.budget(ofLimit: 4 << 30) == 1 << 30)
+        #expect(MemoryLimit.budget(ofLimit: 64 << 30) == 1 << 30)
+        #expect((256 << 20...1 << 30).contains(ServerLimits().memoryBytes))
+    }
+
+    @Test func groupLimits_areThoseOfTheGroupAndAbove_ofEitherVersion() {
+        let files = [
+            "/sys/fs/cgroup/memory.max": "max\n", "/sys/fs/cgroup/a/memory.max": "3000000\n", "/sys/fs/cgroup/a/b/memory.max": "max\n",
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "/sys/fs/cgroup/memory/x/memory.limit_in_bytes": "5000\n",
+        ]
+        #expect(MemoryLimit.groupLimits("0::/a/b\n") { files[$0] } == [3_000_000])
+        #expect(MemoryLimit.groupLimits("0::/\n") { files[$0] } == [])
+        #expect(MemoryLimit.groupLimits("5:cpu:/q\n4:pids,memory:/x\n") { files[$0] } == [5000, 9_223_372_036_854_771_712])
+        #expect(MemoryLimit.groupLimits("odd\n::\n") { files[$0] } == [])
+    }
+
+    private func address(_ text: String) throws -> SocketAddress { try #require(try SocketAddress.resolve(text, port: 1000, numericOnly: true).first) }
+
+    @Test func shares_areOfANetwork_andThisMachineHasAll() throws {
+        var limits = ServerLimits()
+        limits.memoryBytes = 1000
+        let memory = ServerMemory(limits)
+        #expect(memory.addressBytes == 250)
+        #expect(memory.share(of: try address("10.0.0.1")).limit == 250)
+        #expect(memory.share(of: try address("2001:db8::1")) === memory.share(of: try address("2001:db8::2")))
+        #expect(memory.share(of: try address("2001:db8::1")) !== memory.share(of: try address("2001:db8:0:1::1")))
+        #expect(memory.share(of: try address("127.0.0.1")).limit == .max)
+        limits.addressMemoryBytes = 100
+        limits.admission.countsLoopback = true
+        #expect(ServerMemory(limits).share(of: try address("127.0.0.1")).limit == 100)
+    }
+
+    @Test func shares_thatNobodyHolds_areForgotten_othersStay() throws {
+        let memory = ServerMemory(ServerLimits())
+        let kept = memory.share(of: try address("10.9.9.9"))
+        for i in 0..<5000 { _ = memory.share(of: try address("10.0.\(i / 250).\(i % 250)")) }
+        #expect(memory.known <= 1025)
+        #expect(memory.share(of: try address("10.9.9.9")) === kept)
+    }
+
+    // MARK: Turns
+
+    /// Running, waiting.
+    private func counts(_ work: LargeWork) -> [Int] { [work.counts.running, work.counts.waiting] }
+
+    private func work(_ change: (inout ServerLimits) -> Void) -> LargeWork {
+        var limits = ServerLimits()
+        change(&limits)
+        return LargeWork(limits)
+    }
+
+    @Test func largeWork_ofOneAddress_leavesThreadsToOthers() throws {
+        let work = work { ($0.largeRequests, $0.largeRequestsOfAddress) = (3, 2) }
+        let (greedy, other) = (try address("10.0.0.1"), try address("10.0.0.2"))
+        let gate = DispatchSemaphore(value: 0)
+        for _ in 0..<20 { work.run(of: greedy) { gate.wait() } }
+        #expect(counts(work) == [2, 18])
+        let done = DispatchSemaphore(value: 0)
+        work.run(of: other) { done.signal() }
+        #expect(done.wait(timeout: .now() + 20) == .success, "nobody waits behind an address that has enough")
+        for _ in 0..<20 { gate.signal() }
+        while counts(work) != [0, 0] { usleep(1000) }
+    }
+
+    @Test func largeWork_takesTurns_inOrder() throws {
+        let work = work { ($0.largeRequests, $0.largeRequestsOfAddress) = (1, 1) }
+        let (a, b) = (try address("10.0.0.1"), try address("10.0.0.2"))
+        let gate = DispatchSemaphore(value: 0)
+        let log = Mutex<[String]>([])
+        work.run(of: a) { gate.wait() }
+        for i in 1...3 { work.run(of: a) { log.withLock { $0.append("a\(i)") } } }
+        for i in 1...2 { work.run(of: b) { log.withLock { $0.append("b\(i)") } } }
+        gate.signal()
+        while counts(work) != [0, 0] { usleep(1000) }
+        #expect(log.withLock { $0 } == ["a1", "b1", "a2", "b2", "a3"])
+    }
+
+    @Test func largeWork_ofThisMachine_mayHaveAllThreads() throws {
+        let work = work { ($0.largeRequests, $0.largeRequestsOfAddress) = (3, 1) }
+        let gate = DispatchSemaphore(value: 0)
+        for _ in 0..<5 { work.run(of: try address("127.0.0.1")) { gate.wait() } }
+        #expect(counts(work) == [3, 2])
+        for _ in 0..<5 { gate.signal() }
+    }
+
+    // MARK: Pace
+
+    @Test func pace_demandsSoManyBytes_inEachStretch() {
+        var pace = MessagePace()
+        func isTooSlow(_ message: UInt32, _ bytes: Int, _ seconds: Int) -> Bool {
+            pace.isTooSlow(message, bytes, seconds: seconds, stretch: 30, demand: 300)
+        }
+        #expect(!isTooSlow(1, 10, 100))
+        #expect(!isTooSlow(1, 309, 129))
+        #expect(isTooSlow(1, 309, 130), "299 bytes in 30 seconds")
+        #expect(!isTooSlow(1, 310, 130), "300")
+        #expect(!isTooSlow(1, 609, 159))
+        #expect(isTooSlow(1, 609, 160))
+        #expect(!isTooSlow(2, 609, 160), "another message")
+        pace.reset()
+        #expect(!isTooSlow(2, 609, 1000))
+    }
+}

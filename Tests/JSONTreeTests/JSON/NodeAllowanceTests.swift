@@ -1,0 +1,137 @@
+import CMalloc
+import Testing
+@testable import JSONTree
+
+/// What a value may cost while it is read, and whether the estimate is honest.
+@Suite(.serialized) struct NodeAllowanceTests {
+    /// Holds up to a limit, and looks at the allocator each time it is asked.
+    private final class Purse: NodeHold, @unchecked Sendable {
+        // Sendable: one test uses it.
+        let limit: Int
+        var held = 0
+        let start: Int
+        /// The most that was allocated beyond what had been held by then.
+        var mostUnpaid = Int.min
+
+        init(_ limit: Int = .max) {
+            self.limit = limit
+            start = Self.allocated
+        }
+
+        func grow(by bytes: Int) -> Bool {
+            look()
+            guard held + bytes <= limit else { return false }
+            held += bytes
+            return true
+        }
+
+        func look() { mostUnpaid = max(mostUnpaid, Self.allocated - start - held - NodeAllowance.freeBytes) }
+
+        func shrink(to bytes: Int) { held = min(held, bytes) }
+
+        static var allocated: Int { malloc_allocated_bytes() }
+    }
+
+    private func read(_ text: [UInt8], _ allowance: NodeAllowance?) throws -> WriteValue {
+        try text.withUnsafeBytes { bytes in
+            var reader = JSONReader(bytes)
+            return try reader.writeValue(allowance: allowance)
+        }
+    }
+
+    private static func repeated(_ count: Int, _ open: String, _ close: String, _ element: (Int) -> String) -> [UInt8] {
+        var bytes = Array(open.utf8)
+        for i in 0..<count {
+            if i > 0 { bytes.append(UInt8(ascii: ",")) }
+            bytes += element(i).utf8
+        }
+        return bytes + Array(close.utf8)
+    }
+
+    /// Texts of many megabytes of values: what else the process does meanwhile does not count then.
+    static let shapes: [(name: String, text: @Sendable () -> [UInt8])] = [
+        ("ones", { repeated(600_000, "[", "]") { _ in "1" } }),
+        ("small arrays", { repeated(150_000, "[", "]") { _ in "[1]" } }),
+        ("records", { repeated(60_000, "{", "}") { #""k\#(100_000 + $0)":{"lat":37.9,"lng":23.7,"name":"a","time":1718000000000,"user":"u1"}"# } }),
+        ("long strings", { repeated(60_000, "[", "]") { "\"\(String(repeating: "x", count: 100 + $0 % 100))\"" } }),
+        ("long names", { repeated(100_000, "{", "}") { "\"a-name-that-is-not-short-\(100_000 + $0)\":true" } }),
+        ("names without order", { repeated(150_000, "{", "}") { "\"k\(($0 * 7_919) % 1_000_003)\":1" } }),
+    ]
+
+    @Test(arguments: NodeAllowanceTests.shapes.indices) func estimate_isWhatIsAllocated(shape: Int) throws {
+        let (name, make) = Self.shapes[shape]
+        let text = make()
+        var faults: [String] = []
+        // Other suites run in the same process: what one of them allocates at the wrong time is not seen three times.
+        for _ in 0..<3 {
+            let purse = Purse()
+            let allowance = NodeAllowance(purse)
+            let value = try read(text, allowance)
+            let kept = Purse.allocated - purse.start
+            let (bytes, _) = allowance.end()
+            withExtendedLifetime(value) {}
+            let ratio = Double(bytes) / Double(kept)
+            if (0.7...1.3).contains(ratio), purse.mostUnpaid < bytes * 3 / 10 { return }
+            faults.append("\(name): estimated \(bytes), kept \(kept), \(ratio); \(purse.mostUnpaid) more than paid")
+        }
+        Issue.record("\(faults)")
+    }
+
+    @Test func value_thatFits_isRead_oneByteLessIsRefused() throws {
+        let text = Self.repeated(100_000, "[", "]") { _ in "1" }
+        let all = Purse()
+        let allowance = NodeAllowance(all)
+        _ = try read(text, allowance)
+        let need = all.held
+        #expect(need > 4_000_000)
+        _ = try read(text, NodeAllowance(Purse(need)))
+        #expect(throws: JSONError.self) { _ = try read(text, NodeAllowance(Purse(need - 1))) }
+    }
+
+    @Test func refusal_comesAsSoonAsNothingIsLeft() throws {
+        // Behind the refusal stands what is no JSON: nobody has read that far.
+        let text = Self.repeated(100_000, "[", "") { _ in "1" } + Array("!".utf8)
+        let purse = Purse(1 << 20)
+        do {
+            _ = try read(text, NodeAllowance(purse))
+            Issue.record("read")
+        } catch let error as JSONError {
+            guard case .overBudget(let offset) = error else { throw error }
+            #expect(offset < 50_000)
+        }
+        #expect(purse.held <= 1 << 20)
+    }
+
+    @Test func smallValue_asksNobody() throws {
+        let purse = Purse(0)
+        let allowance = NodeAllowance(purse)
+        _ = try read(Self.repeated(100, "[", "]") { _ in "1" }, allowance)
+        #expect(allowance.end().bytes > 4_000)
+        #expect(purse.mostUnpaid == .min)
+        // Without anybody to ask the free bytes are all there is.
+        #expect(throws: JSONError.self) { _ = try read(Self.repeated(10_000, "[", "]") { _ in "1" }, NodeAllowance()) }
+    }
+
+    @Test func value_isTheSame_withAnAllowanceAndWithout() throws {
+        for (name, make) in Self.shapes {
+            let text = make().prefix(40_000)
+            // Cut behind the last whole element.
+            let end = try #require(text.lastIndex(of: UInt8(ascii: ",")))
+            let whole = Array(text[..<end]) + [text.first == UInt8(ascii: "[") ? UInt8(ascii: "]") : UInt8(ascii: "}")]
+            guard let plain = try? read(whole, nil) else { continue }
+            #expect(try read(whole, NodeAllowance(Purse())) == plain, "\(name)")
+        }
+    }
+
+    @Test func claims_haveAnAllowance_too() throws {
+        let text = Self.repeated(50_000, "{\"a\":[", "]}") { _ in "{\"b\":1}" }
+        func claims(_ purse: Purse) throws -> Node {
+            try text.withUnsafeBytes { bytes in
+                var reader = JSONReader(bytes)
+                return try reader.claims(allowance: NodeAllowance(purse))
+            }
+        }
+        #expect(try claims(Purse()).child("a").childCount == 50_000)
+        #expect(throws: JSONError.self) { _ = try claims(Purse(1 << 20)) }
+    }
+}
