@@ -88,7 +88,7 @@ import Testing
         _ = hub.ask(reader, .get("k", query: youngest(1)))
         for round in 1...3 {
             _ = hub.ask(.make(), .put("k", Self.people(500, from: round * 1_000)))
-            hub.work.step()
+            hub.work.step(hub.work.waiting)
             #expect(hub.take(reader) == (round == 3 ? ["error 0 unavailable"] : []))
         }
         #expect(hub.database.counters.indexes == 0)
