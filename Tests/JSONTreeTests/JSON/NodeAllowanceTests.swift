@@ -32,7 +32,7 @@ import Testing
         static var allocated: Int { malloc_allocated_bytes() }
     }
 
-    private func read(_ text: [UInt8], _ allowance: NodeAllowance?) throws -> WriteValue {
+    private static func read(_ text: [UInt8], _ allowance: NodeAllowance?) throws -> WriteValue {
         try text.withUnsafeBytes { bytes in
             var reader = JSONReader(bytes)
             return try reader.writeValue(allowance: allowance)
@@ -48,7 +48,7 @@ import Testing
         return bytes + Array(close.utf8)
     }
 
-    /// Texts of many megabytes of values: what else the process does meanwhile does not count then.
+    /// Texts of many megabytes of values.
     static let shapes: [(name: String, text: @Sendable () -> [UInt8])] = [
         ("ones", { repeated(600_000, "[", "]") { _ in "1" } }),
         ("small arrays", { repeated(150_000, "[", "]") { _ in "[1]" } }),
@@ -58,34 +58,33 @@ import Testing
         ("names without order", { repeated(150_000, "{", "}") { "\"k\(($0 * 7_919) % 1_000_003)\":1" } }),
     ]
 
-    @Test(arguments: NodeAllowanceTests.shapes.indices) func estimate_isWhatIsAllocated(shape: Int) throws {
-        let (name, make) = Self.shapes[shape]
-        let text = make()
-        var faults: [String] = []
-        // Other suites run in the same process: what one of them allocates at the wrong time is not seen three times.
-        for _ in 0..<3 {
+    /// In a process of its own: the allocator counts what all threads do.
+    @Test(arguments: NodeAllowanceTests.shapes.indices) func estimate_isWhatIsAllocated(shape: Int) async {
+        await #expect(processExitsWith: .success) { [shape = shape as Int] in
+            let (name, make) = Self.shapes[shape]
+            let text = make()
             let purse = Purse()
             let allowance = NodeAllowance(purse)
-            let value = try read(text, allowance)
+            let value = try Self.read(text, allowance)
             let kept = Purse.allocated - purse.start
             let (bytes, _) = allowance.end()
             withExtendedLifetime(value) {}
             let ratio = Double(bytes) / Double(kept)
-            if (0.7...1.3).contains(ratio), purse.mostUnpaid < bytes * 3 / 10 { return }
-            faults.append("\(name): estimated \(bytes), kept \(kept), \(ratio); \(purse.mostUnpaid) more than paid")
+            #expect((0.7...1.3).contains(ratio), "\(name): estimated \(bytes), kept \(kept)")
+            #expect(purse.mostUnpaid < bytes * 3 / 10, "\(name): \(purse.mostUnpaid) more than paid of \(bytes)")
         }
-        Issue.record("\(faults)")
     }
 
-    @Test func value_thatFits_isRead_oneByteLessIsRefused() throws {
+    /// What is needed follows the capacities of arrays, in which the allocator has a say: it differs a little from read to read.
+    @Test func value_thatFits_isRead_withATenthLessItIsRefused() throws {
         let text = Self.repeated(100_000, "[", "]") { _ in "1" }
         let all = Purse()
         let allowance = NodeAllowance(all)
-        _ = try read(text, allowance)
+        _ = try Self.read(text, allowance)
         let need = all.held
         #expect(need > 4_000_000)
-        _ = try read(text, NodeAllowance(Purse(need)))
-        #expect(throws: JSONError.self) { _ = try read(text, NodeAllowance(Purse(need - 1))) }
+        _ = try Self.read(text, NodeAllowance(Purse(need * 11 / 10)))
+        #expect(throws: JSONError.self) { _ = try Self.read(text, NodeAllowance(Purse(need * 9 / 10))) }
     }
 
     @Test func refusal_comesAsSoonAsNothingIsLeft() throws {
@@ -93,7 +92,7 @@ import Testing
         let text = Self.repeated(100_000, "[", "") { _ in "1" } + Array("!".utf8)
         let purse = Purse(1 << 20)
         do {
-            _ = try read(text, NodeAllowance(purse))
+            _ = try Self.read(text, NodeAllowance(purse))
             Issue.record("read")
         } catch let error as JSONError {
             guard case .overBudget(let offset) = error else { throw error }
@@ -105,11 +104,11 @@ import Testing
     @Test func smallValue_asksNobody() throws {
         let purse = Purse(0)
         let allowance = NodeAllowance(purse)
-        _ = try read(Self.repeated(100, "[", "]") { _ in "1" }, allowance)
+        _ = try Self.read(Self.repeated(100, "[", "]") { _ in "1" }, allowance)
         #expect(allowance.end().bytes > 4_000)
         #expect(purse.mostUnpaid == .min)
         // Without anybody to ask the free bytes are all there is.
-        #expect(throws: JSONError.self) { _ = try read(Self.repeated(10_000, "[", "]") { _ in "1" }, NodeAllowance()) }
+        #expect(throws: JSONError.self) { _ = try Self.read(Self.repeated(10_000, "[", "]") { _ in "1" }, NodeAllowance()) }
     }
 
     @Test func value_isTheSame_withAnAllowanceAndWithout() throws {
@@ -118,8 +117,8 @@ import Testing
             // Cut behind the last whole element.
             let end = try #require(text.lastIndex(of: UInt8(ascii: ",")))
             let whole = Array(text[..<end]) + [text.first == UInt8(ascii: "[") ? UInt8(ascii: "]") : UInt8(ascii: "}")]
-            guard let plain = try? read(whole, nil) else { continue }
-            #expect(try read(whole, NodeAllowance(Purse())) == plain, "\(name)")
+            guard let plain = try? Self.read(whole, nil) else { continue }
+            #expect(try Self.read(whole, NodeAllowance(Purse())) == plain, "\(name)")
         }
     }
 
