@@ -164,9 +164,7 @@ import Testing
 
     @Test func thousandSubscriptionsOfAClient_areToldOneAfterTheOther() {
         let work = TestWork()
-        var limits = limits()
-        limits.listensAtPlace = 1000
-        let hub = EngineHarness(limits: limits, work: work)
+        let hub = EngineHarness(limits: limits(), work: work)
         let client = Client.make()
         for id in 1...1000 { hub.database.submit(.events("a", id: Int64(id), .value), from: client) }
         #expect(hub.take(client).count == 2000)

@@ -9,8 +9,8 @@ public struct EngineLimits: Sendable {
     /// Writes that one client may have waiting for its disconnect. Default 1,000.
     public var pendingWrites = 1_000
     /// Bytes of those writes, as they are kept; more is answered with `too_big`. They are made on the database queue, as one.
-    /// Default 256 KiB.
-    public var pendingBytes = 256 << 10
+    /// Default 1 MiB.
+    public var pendingBytes = 1 << 20
     /// The same for all clients of a database together; more is answered with `unavailable`. Default 64 MiB.
     public var pendingBytesOfAll = 64 << 20
 
@@ -53,8 +53,8 @@ public struct EngineLimits: Sendable {
     public var listensOfNamespace = 500_000
     /// Places that observers and indexes of a namespace hold, with those above them: some 400 bytes each. Default 1,000,000.
     public var observedPlaces = 1_000_000
-    /// Observers of one connection at one place: each query costs every write there. Default 100.
-    public var listensAtPlace = 100
+    /// Observers of one connection at one place: each query costs every write there. Default 1,000.
+    public var listensAtPlace = 1_000
     /// Children of a place up to which it is observed in an order that no `.indexOn` names, with a warning; above it that is
     /// refused. Default 10,000.
     public var unindexedChildren = 10_000
