@@ -26,12 +26,13 @@ struct Credentials {
     ///   - override: the identity that an administrator wants rules applied as; `.some(.null)` for nobody (contract §8.4).
     ///   - done: called once: at once, or from the verifier's thread.
     func identify(_ credential: String, override: Node? = nil, _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void) {
+        // Before anything reads it: a stranger may send as much as a message holds.
+        guard credential.utf8.count <= TokenParts.maxBytes else { return done(.failure(Self.badToken)) }
         if credential == "owner" {
             return done(isDev ? .success(Identity.admin.acting(as: override)) : .failure(Self.badToken))
         }
         if secrets.admit(credential) { return done(.success(Identity.admin.acting(as: override))) }
-        let parts = credential.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 3 else { return done(.failure(Self.badToken)) }
+        guard let parts = TokenParts.parts(of: credential) else { return done(.failure(Self.badToken)) }
         if parts[2].isEmpty {
             guard isDev, TokenParts.json(parts[0]) != nil, let claims = TokenParts.json(parts[1]) else { return done(.failure(Self.badToken)) }
             return done(Result { () throws(Failure) in try Self.identity(claims) })

@@ -4,8 +4,17 @@ import JSONTree
 enum TokenParts {
     /// The claims of a token with three parts, without a look at its signature.
     static func claims(of token: String) -> Node? {
-        let parts = token.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        return parts.count == 3 ? json(parts[1]) : nil
+        parts(of: token).flatMap { json($0[1]) }
+    }
+
+    /// Bytes of the longest token: as much as a request line carries. A longer credential is none, and is not looked at.
+    static let maxBytes = 16 << 10
+
+    /// The three parts of a token; nil for what has more or fewer, or is too long. O(length), and O(1) beyond `maxBytes`.
+    static func parts(of token: String) -> [Substring.UTF8View]? {
+        guard token.utf8.count <= maxBytes else { return nil }
+        let parts = token.utf8.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
+        return parts.count == 3 ? parts : nil
     }
 
     /// Who the token is of.

@@ -1,0 +1,43 @@
+import JSONTree
+import Testing
+@testable import HubServer
+
+/// What credentials may cost that are none.
+@Suite struct CredentialLimitTests {
+    private func auth(_ number: Int, _ credential: String) -> String {
+        #"{"t":"d","d":{"r":\#(number),"a":"auth","b":{"cred":"\#(credential)"}}}"#
+    }
+
+    /// An unsigned token of exactly so many bytes.
+    private func token(_ bytes: Int) -> String {
+        func padded(_ spaces: Int) -> String {
+            let claims = Base64.encodeURL(Array((#"{"sub":"u""# + String(repeating: " ", count: spaces) + "}").utf8))
+            return "e30.\(claims)."
+        }
+        var spaces = bytes * 3 / 4 - 40
+        while padded(spaces).utf8.count < bytes { spaces += 1 }
+        return padded(spaces)
+    }
+
+    @Test func credential_isRefused_whenItIsLongerThanAnyToken() throws {
+        let server = try TestServer()
+        let socket = try server.realtime().socket
+        let most = TokenParts.maxBytes
+        for (number, (bytes, status)) in [(most, "ok"), (most + 1, "invalid_token")].enumerated() {
+            let token = token(bytes)
+            #expect(token.utf8.count == bytes)
+            try socket.sendText(auth(number, token))
+            let answer = try socket.text()
+            #expect(answer.contains(#""s":"\#(status)""#), "\(bytes): \(answer.prefix(200))")
+        }
+    }
+
+    @Test func parts_areNotMade_ofWhatIsNoToken() {
+        #expect(TokenParts.parts(of: "a.b.c")?.count == 3)
+        #expect(TokenParts.parts(of: "a..")?.count == 3)
+        #expect(TokenParts.parts(of: "a.b") == nil)
+        #expect(TokenParts.parts(of: "a.b.c.d") == nil)
+        #expect(TokenParts.parts(of: String(repeating: ".", count: 16 << 20)) == nil)
+        #expect(TokenParts.claims(of: String(repeating: ".", count: 16 << 20)) == nil)
+    }
+}
