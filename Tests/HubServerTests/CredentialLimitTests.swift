@@ -1,9 +1,22 @@
+import HubEngine
 import JSONTree
+import Synchronization
 import Testing
 @testable import HubServer
 
 /// What credentials may cost that are none.
 @Suite struct CredentialLimitTests {
+    /// Refuses everything but "good.token.x", and counts.
+    private final class Verifier: TokenVerifier {
+        private let count = Mutex(0)
+        var checks: Int { count.withLock { $0 } }
+
+        func verify(_ token: String, _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void) {
+            count.withLock { $0 += 1 }
+            done(token == "good.token.x" ? .success(.anonymous) : .failure(Credentials.badToken))
+        }
+    }
+
     private func auth(_ number: Int, _ credential: String) -> String {
         #"{"t":"d","d":{"r":\#(number),"a":"auth","b":{"cred":"\#(credential)"}}}"#
     }
@@ -39,5 +52,32 @@ import Testing
         #expect(TokenParts.parts(of: "a.b.c.d") == nil)
         #expect(TokenParts.parts(of: String(repeating: ".", count: 16 << 20)) == nil)
         #expect(TokenParts.claims(of: String(repeating: ".", count: 16 << 20)) == nil)
+    }
+
+    @Test func tenthRefusedCredential_endsTheConnection_andNoMoreAreChecked() throws {
+        let verifier = Verifier()
+        let server = try TestServer { $0.tokens = verifier }
+        let patient = try server.realtime().socket
+        for number in 1...9 {
+            try patient.sendText(auth(number, "bad.token.x"))
+            #expect(try patient.text().contains("invalid_token"))
+        }
+        try patient.sendText(auth(10, "good.token.x"))
+        #expect(try patient.text().contains(#""s":"ok""#))
+        // The count has begun again.
+        for number in 11...19 {
+            try patient.sendText(auth(number, "bad.token.x"))
+            #expect(try patient.text().contains("invalid_token"))
+        }
+        #expect(verifier.checks == 19)
+        let others = try [server.realtime().socket, server.realtime().socket]
+        for socket in others {
+            for number in 1...200 { try? socket.sendText(auth(number, "bad.token.x")) }
+            #expect(try socket.closeCode() == 1008)
+        }
+        #expect(verifier.checks == 39)
+        try patient.sendText(auth(20, "bad.token.x"))
+        #expect(try patient.closeCode() == 1008)
+        #expect(verifier.checks == 40)
     }
 }

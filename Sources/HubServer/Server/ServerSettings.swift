@@ -85,6 +85,8 @@ public struct ServerLimits: Sendable {
     public var tokenLeewaySeconds = 10
     /// Requests of one client that may wait while its credential is checked. Default 1,000.
     public var requestsBehindAuth = 1_000
+    /// Credentials of one connection that may be refused without a good one between them; the last one ends it with 1008. Default 10.
+    public var refusedCredentials = 10
     /// Bytes of a REST answer's body, escapes not counted; more is answered with 400. Default 256 MiB (contract §4.1).
     public var restReadBytes = 256 << 20
     /// Seconds between signs of life on an event stream. Default 30 (contract §7.6).

@@ -36,6 +36,8 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     private var endsAt: Int64?
     /// Hears when the account of the client's identity changes.
     private var signIn: SignIn?
+    /// Credentials that were refused since the last one that was good.
+    private var refusals = 0
 
     init(_ carrier: any Carrier, lane: Int, database: Database, server: Server, dialect: Dialect, identity: Identity = .anonymous) {
         self.carrier = carrier
@@ -88,6 +90,8 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
 
     /// Finds out who the client is, and answers; later requests wait for that (contract check 34).
     final func identify(_ credential: String, override: Node? = nil, token: Int64) {
+        // What came behind the last one that was allowed is not worth a check any more.
+        if refusals >= server.settings.limits.refusedCredentials { return }
         waiting = []
         let signIn = server.beginSignIn(credential, home)
         Credentials(server).identify(credential, override: override) { [self, home] result in
@@ -99,11 +103,16 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         switch home.signIns.settled(signIn, result) {
         case .success(let identity):
             hold(signIn)
+            refusals = 0
             told = identity
             database.submit(.identify(identity), from: self, token: token)
             expire(at: identity.end(server.settings.limits.tokenLeewaySeconds))
         case .failure(let failure):
             database.submit(.answer(HubFormat().reply(.failed(failure), to: token, dialect: dialect)), from: self)
+            refusals += 1
+            if refusals >= server.settings.limits.refusedCredentials {
+                carrier.close(WebSocketCloseCode.policyViolation, "\(refusals) credentials were refused, one after the other")
+            }
         }
         let held = waiting ?? []
         waiting = nil
