@@ -34,8 +34,11 @@ public struct NetSettings: Sendable {
     public var handshakeTimeoutMs = 10_000
     /// The size of the one read buffer that all connections of a loop share.
     public var readBufferBytes = 128 << 10
-    /// How many full read buffers one connection may take before the others have their turn.
+    /// How many full read buffers one connection may take in a turn in which no other is ready.
     public var readsPerTurn = 4
+    /// How many bytes are read of each connection in a turn in which several are ready: what they make the handlers do is
+    /// what the last of them waits for.
+    public var sharedReadBytes = 16 << 10
 
     /// A loop goes back to Dispatch when this long, up to twice, has brought nothing; till then it waits in its own
     /// poller, where an event costs one wake-up instead of two and no re-arming: a busy loop is as fast as a bare one.

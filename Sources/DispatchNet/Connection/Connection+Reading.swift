@@ -13,12 +13,15 @@ extension Connection {
         }
     }
 
-    /// Reads until the kernel has no more, or until it is the others' turn. A read that does not fill the buffer
-    /// has emptied the socket; epoll is level-triggered, so whatever arrives after it is reported again.
+    /// Reads until the kernel has no more, or until it is the others' turn: much at once while nobody else is ready, a little
+    /// otherwise, because what small messages make the handler do is paid by all who wait. A read that does not fill the
+    /// buffer has emptied the socket; epoll is level-triggered, so whatever arrives after it is reported again.
     private func readable() {
-        let capacity = loop.settings.readBufferBytes
+        let settings = loop.settings
+        let capacity = loop.isShared ? min(settings.sharedReadBytes, settings.readBufferBytes) : settings.readBufferBytes
+        let most = loop.isShared ? 1 : settings.readsPerTurn
         var reads = 0
-        while state != .closed, interest.contains(.read), reads < loop.settings.readsPerTurn {
+        while state != .closed, interest.contains(.read), reads < most {
             reads += 1
             let count = vigla_receive(fd, loop.readBuffer, capacity)
             if count > 0 {

@@ -48,6 +48,7 @@ extension EventLoop {
     private func runEvents(waiting: Bool) -> Int {
         let count = collect(waiting: waiting)
         var idle = 0
+        isShared = areSeveralReady(count)
         for i in 0..<count {
             let event = poller.event(i)
             switch slots[event.tag] {
@@ -59,6 +60,14 @@ extension EventLoop {
             settleIfLarge()
         }
         return count - idle
+    }
+
+    /// Whether the batch has events of more than one descriptor, the poller's own not counted. Looks at four at most.
+    private func areSeveralReady(_ count: Int) -> Bool {
+        if count > 3 { return true }
+        var ready = 0
+        for i in 0..<count where poller.event(i).tag < PollerTag.doorbell { ready += 1 }
+        return ready > 1
     }
 
     /// Whether it had an effect.

@@ -59,6 +59,8 @@ public final class EventLoop: @unchecked Sendable {
 
     // The turn.
     var inTurn = false
+    /// More than one connection is ready in this turn: each is read a little only.
+    var isShared = false
     var taken: [@Sendable () -> Void] = []
     /// Connections to flush. Unretained: a connection stays in `slots` or in `gone` until the list is empty.
     var dirty: [Unmanaged<Connection>] = []

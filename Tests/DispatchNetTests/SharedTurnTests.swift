@@ -1,0 +1,51 @@
+import Dispatch
+import DispatchNet
+import Testing
+
+/// How much of one connection is read before it is the others' turn.
+@Suite struct SharedTurnTests {
+    private struct Read: Sendable {
+        let from: UInt16
+        let count: Int
+    }
+
+    /// Every read of a loop on which so many peers have sent so much each before it looked.
+    private func reads(peers count: Int, bytes: Int) throws -> [Read] {
+        let log = Log<Read>()
+        var settings = NetSettings()
+        settings.stayAwakeMs = 0
+        let server = try TestServer(settings: settings) { handler in
+            handler.onBytes = { connection, bytes in log.append(Read(from: connection.remoteAddress.port, count: bytes.count)) }
+        }
+        let peers = (0..<count).map { _ in TestPeer(port: server.port) }
+        for _ in peers { _ = server.connections.next() }
+        let gate = DispatchSemaphore(value: 0)
+        server.loop.execute { gate.wait() }
+        for peer in peers { peer.write([UInt8](repeating: 1, count: bytes)) }
+        gate.signal()
+        var reads: [Read] = []
+        var left = count * bytes
+        while left > 0 {
+            let read = try #require(log.next())
+            reads.append(read)
+            left -= read.count
+        }
+        return reads
+    }
+
+    @Test func connection_isReadALittle_whileOthersAreReady() throws {
+        let bytes = 60_000
+        let reads = try reads(peers: 4, bytes: bytes)
+        // Round by round, until the first of them has nothing left.
+        for round in 0..<3 {
+            let turn = reads[(round * 4)..<(round * 4 + 4)]
+            #expect(Set(turn.map(\.from)).count == 4, "everybody has a turn")
+            #expect(turn.allSatisfy { $0.count <= 16 << 10 })
+        }
+    }
+
+    @Test func connection_isReadInLargePieces_whileItIsAlone() throws {
+        let reads = try reads(peers: 1, bytes: 60_000)
+        #expect(reads.map(\.count) == [60_000])
+    }
+}
