@@ -32,6 +32,8 @@ public struct WebSocketDecoder: Sendable {
     public let role: Role
     /// Greatest size of one message, fragments together. A longer one fails with 1009 when its header arrives.
     public let maxMessageBytes: Int
+    /// Empty continuations that one message may have: each costs as much as a small one and brings nothing nearer its end.
+    public static let mostEmptyFragments = 1_000
     /// Bytes of the largest message that is handed over in place.
     public let inlineBytes: Int
     /// Whether compressed messages are inflated when they are whole.
@@ -45,6 +47,8 @@ public struct WebSocketDecoder: Sendable {
     /// The message whose payload is being collected in `message`: from its first byte, or from its first fragment on.
     private var openMessage: OpenMessage?
     private var message: [UInt8] = []
+    /// Continuations of the open message without a byte.
+    private var emptyFragments = 0
     private var control: [UInt8] = []
     private var utf8 = UTF8Validator()
     /// Nil when no compression was agreed on.
@@ -152,6 +156,10 @@ public struct WebSocketDecoder: Sendable {
         if frame.opcode.isControl { return }
         if frame.opcode == .continuation {
             if openMessage == nil { throw .unexpectedContinuation }
+            if frame.length == 0 {
+                emptyFragments += 1
+                if emptyFragments > Self.mostEmptyFragments { throw .emptyFragments }
+            }
         } else if openMessage != nil {
             throw .unfinishedMessage
         }
@@ -267,6 +275,7 @@ public struct WebSocketDecoder: Sendable {
         message = []
         openMessage = nil
         openBytes = 0
+        emptyFragments = 0
         messages &+= 1
     }
 

@@ -61,11 +61,14 @@ public enum WebSocketError: Error, Sendable, Hashable {
     case badCompression
     /// The message would grow beyond the receiver's limit, also while it is decompressed (§7.4.1, 1009).
     case messageTooBig
+    /// A message has more empty fragments than any program has a use for (§7.4.1, 1008).
+    case emptyFragments
 
-    /// The status code for the close frame: 1002, 1007 or 1009.
+    /// The status code for the close frame: 1002, 1007, 1008 or 1009.
     public var closeCode: UInt16 {
         switch self {
         case .invalidUTF8, .badCompression: 1007
+        case .emptyFragments: 1008
         case .messageTooBig: 1009
         default: 1002
         }
@@ -86,6 +89,7 @@ public enum WebSocketError: Error, Sendable, Hashable {
         case .invalidUTF8: "text is not UTF-8"
         case .badCompression: "compressed payload is broken"
         case .messageTooBig: "message too big"
+        case .emptyFragments: "too many empty fragments in one message"
         }
     }
 }

@@ -78,6 +78,20 @@ import Testing
         #expect(decoder.hasEnded)
     }
 
+    @Test func emptyFragments_failTheMessage_thatHasMoreThanAThousand() {
+        let empty = clientFrame(0, [], fin: false)
+        let most = WebSocketDecoder.mostEmptyFragments
+        func message(_ count: Int) -> [UInt8] {
+            clientFrame(1, utf8("a"), fin: false) + Array(repeatElement(empty, count: count).joined())
+        }
+        let end = clientFrame(0, utf8("b"))
+        // The count is of one message.
+        #expect(WebSocketDecoder.hear([message(most) + end, message(most) + end]) == [.text(utf8("ab")), .text(utf8("ab"))])
+        #expect(WebSocketDecoder.hear([message(most + 1) + end]) == [.failure(.emptyFragments)])
+        #expect(WebSocketDecoder.hear([message(1 << 16)]) == [.failure(.emptyFragments)])
+        #expect(WebSocketError.emptyFragments.closeCode == 1008)
+    }
+
     @Test func brokenFrames_fail_withTheirCode() {
         let cases: [([UInt8], WebSocketError, UInt16)] = [
             (clientFrame(1, [], rsv: 1), .reservedBits, 1002), (clientFrame(1, [], rsv: 2), .reservedBits, 1002),
