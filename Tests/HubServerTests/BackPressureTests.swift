@@ -142,6 +142,36 @@ import Testing
         #expect(database.counters.waitingBytes == 0)
     }
 
+    @Test func smallRequests_areTakenSomeHundredsAtATime_andNoneIsLost() throws {
+        let server = try TestServer()
+        let client = try server.realtime().socket
+        let database = try #require(server.server.hub.database("test"))
+        let gate = DispatchSemaphore(value: 0)
+        database.queue.async { gate.wait() }
+        // As an app begins that observes much: all at once.
+        let count = 2000
+        let requests = (1...count).map { listen($0, "/k/\($0)/" + String(repeating: "p", count: 400)) }
+        let done = DispatchSemaphore(value: 0)
+        nonisolated(unsafe) let sender = client  // its sending half; the test reads
+        DispatchQueue.global().async {
+            for request in requests { try? sender.sendText(request) }
+            done.signal()
+        }
+        let cost = server.server.settings.limits.requestOverheadBytes + 450
+        let most = server.server.settings.limits.requestBytes / cost + (128 << 10) / 450
+        while database.counters.waitingBytes < 1 << 20 { usleep(1000) }
+        // A million bytes are sent; what is taken stays at the limit and one read.
+        for _ in 0..<200 {
+            #expect(database.counters.waitingBytes <= (most + 10) * (cost + 50))
+            usleep(1000)
+        }
+        gate.signal()
+        for number in 1...count { #expect(try client.text().contains(#""r":\#(number),"#)) }
+        done.wait()
+        #expect(database.counters.waitingBytes == 0)
+        #expect(try server.metric(#"vigla_sessions{protocol="realtime"}"#) == 1)
+    }
+
     @Test func fullDatabase_holdsThoseWhoAsk_andGoesOn() throws {
         let server = try TestServer { $0.limits.engine.waitingBytes = 1 }
         let clients = try (0..<3).map { _ in try server.realtime().socket }

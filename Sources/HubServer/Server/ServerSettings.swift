@@ -67,6 +67,9 @@ public struct ServerLimits: Sendable {
     /// Bytes of requests of one session that are not answered yet; over it the peer is read no more until half of them are.
     /// Default 1 MiB; a single larger request passes.
     public var requestBytes = 1 << 20
+    /// What a request counts in them beside its bytes: a small one is worth its turn on the database queue, so that a session
+    /// has some 500 of them under way. Default 2 KiB.
+    public var requestOverheadBytes = 2 << 10
     /// Bytes of one WebSocket message, and so of any frame; more closes the connection with 1009. Default 32 MiB.
     public var frameBytes = 32 << 20
     /// Compression of `/.observe` for clients that offer it (RFC 7692); nil takes up no offer. Messages never refer to earlier

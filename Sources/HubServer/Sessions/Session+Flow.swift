@@ -19,15 +19,12 @@ struct Intake {
 ///             └── congested, drained ────────────────►┘
 /// ```
 extension Session {
-    /// What a request costs beyond its bytes on the wire.
-    private static let overhead = 256
-
     /// Hands a request to the database.
     /// - Parameters:
     ///   - size: bytes of the message that it came in, or of its values.
     ///   - hold: holds them in the budget, if they are many.
     final func ask(_ request: Request, _ token: Int64, size: Int, hold: (any NodeHold)? = nil) {
-        let cost = size + Self.overhead
+        let cost = size + server.settings.limits.requestOverheadBytes
         let isFull = database.submit(request, from: self, token: token, size: cost, hold: hold)
         let limit = server.settings.limits.requestBytes
         intake.bytes += cost
