@@ -98,7 +98,7 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
     }
 
     func send(_ staged: StagedFrame, _ frames: [UInt8]) {
-        if isChunked { connection.send(staged) } else { send(frames) }
+        connection.send(isChunked ? staged : lane.unwrapped.events(staged, frames, lane.loop))
     }
 
     /// Streams hear nothing that could break a protocol.
@@ -139,5 +139,22 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
         spokeAt = seconds
         // Who has not taken the last ones needs no further.
         if connection.bufferedBytes == 0 { send(EventStreamEvent.keepAlive) }
+    }
+}
+
+/// Events without their chunks, for the streams of one lane over HTTP/1.0: each once, however many streams it goes to.
+struct UnwrappedEvents {
+    /// What was unwrapped last and what became of it: the next stream of the same audience takes that.
+    private var last: (source: StagedFrame, result: StagedFrame)?
+    /// Events that were unwrapped.
+    private(set) var made = 0
+
+    /// - Parameter chunks: the bytes of `staged`.
+    mutating func events(_ staged: StagedFrame, _ chunks: [UInt8], _ loop: EventLoop) -> StagedFrame {
+        if let last, last.source == staged { return last.result }
+        made += 1
+        let result = loop.stage(EventStreamEvent.unwrapped(chunks))
+        last = (staged, result)
+        return result
     }
 }

@@ -11,6 +11,8 @@ final class Lane: @unchecked Sendable {
     private let limits: ServerLimits
     /// Compresses for those of the lane's sessions that have agreed to it.
     var compression: LaneCompression
+    /// What streams over HTTP/1.0 are sent, without chunks.
+    var unwrapped = UnwrappedEvents()
     /// What the message that is being read on the loop may cost.
     let allowance = NodeAllowance()
     /// Whose sessions and streams are here.
