@@ -1,16 +1,21 @@
 import DispatchNet
+import HubEngine
 import WireProtocols
 
 /// A WebSocket that takes over a long-polling session. The socket belongs to the loop that accepted it, the session to its
 /// lane: what either has for the other hops, in order.
 final class JoinedSocket: SocketListener, @unchecked Sendable {
     // Sendable: the carrier is touched on its connection's loop only, the session on its lane's.
-    private let carrier: WebSocketCarrier
+    let carrier: WebSocketCarrier
     private let session: LongPollCarrier
+    /// What is on its way to the session.
+    let posted: PostedBytes
 
     init(_ carrier: WebSocketCarrier, session: LongPollCarrier) {
         self.carrier = carrier
         self.session = session
+        let server = session.server
+        posted = PostedBytes(server.settings.limits.requestBytes, server.memory.lease(of: carrier.peer, for: .incoming))
     }
 
     /// Asks the session to take the socket; it is sent away with `r` otherwise.
@@ -23,12 +28,41 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
     // MARK: On the connection's loop
 
     func received(text: UnsafeRawBufferPointer) {
+        guard post(text.count, isHeldElsewhere: false) else { return }
         let bytes = Array(text)
-        session.lane.loop.execute { [self, session] in session.received(bytes, on: self) }
+        session.lane.loop.execute { [self, session] in
+            session.received(bytes, on: self)
+            took(bytes.count, isHeldElsewhere: false)
+        }
     }
 
     func received(large: LargeText) {
-        session.lane.loop.execute { [self, session] in session.received(large, on: self) }
+        guard case .socket(let message) = large.message else { return }
+        let count = message.payload.count
+        guard post(count, isHeldElsewhere: true) else { return }
+        session.lane.loop.execute { [self, session] in
+            session.received(large, on: self)
+            took(count, isHeldElsewhere: true)
+        }
+    }
+
+    /// Counts what is about to go to the session's loop, which may be busy: the socket is read no more over the limit.
+    private func post(_ bytes: Int, isHeldElsewhere: Bool) -> Bool {
+        switch posted.add(bytes, isHeldElsewhere: isHeldElsewhere) {
+        case .fine: break
+        case .tooMuch: carrier.holdWhilePosted(true)
+        case .refused(let refusal):
+            carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text)
+            return false
+        }
+        return true
+    }
+
+    /// On the session's lane.
+    private func took(_ bytes: Int, isHeldElsewhere: Bool) {
+        guard posted.remove(bytes, isHeldElsewhere: isHeldElsewhere) else { return }
+        // Behind the hold, if there is one: that came before what was taken now.
+        onSocket { [self] in if !posted.isTooMuch { $0.holdWhilePosted(false) } }
     }
 
     /// Its messages are put together on the session's lane, which watches them.

@@ -34,6 +34,8 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         static let congested = Holds(rawValue: 2)
         /// A large message is read off the loop.
         static let reading = Holds(rawValue: 4)
+        /// Too much is on its way to a session of another loop.
+        static let posted = Holds(rawValue: 8)
     }
 
     init(_ connection: Connection, server: Server, deflate: DeflateAgreement?) {
@@ -90,6 +92,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     func holdInput(_ isHeld: Bool) { hold(.unanswered, isHeld) }
     func holdWhileReading(_ isHeld: Bool) { hold(.reading, isHeld) }
+    func holdWhilePosted(_ isHeld: Bool) { hold(.posted, isHeld) }
 
     private func hold(_ reason: Holds, _ isHeld: Bool) {
         if isHeld { holds.insert(reason) } else { holds.remove(reason) }
