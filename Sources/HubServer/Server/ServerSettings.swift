@@ -114,7 +114,8 @@ public struct ServerLimits: Sendable {
     /// The part of them that one address may have (an IPv6 network of 64 bits); 0 for a quarter. Default 0. This machine's own
     /// addresses may have all, unless `AdmissionLimits.countsLoopback` is set.
     public var addressMemoryBytes = 0
-    /// Bytes of a message or body above which it is read off the net loop. Default 32 KiB: reading more takes milliseconds, and many connections may send it at once.
+    /// Bytes of a message or body above which it is read off the net loop. Default 32 KiB: more takes milliseconds, and
+    /// many connections may send it at once.
     public var largeRequestBytes = 32 << 10
     /// Large requests that are read, or whose answers are made, at the same time; 0 for one per processor, but two. Default 0.
     public var largeRequests = 0
