@@ -127,6 +127,51 @@ import WireProtocols
         #expect(try slow().head().status == 200)
     }
 
+    @Test func names_ofManyChildren_areCountedWhileUnderWay_andRefusedOverTheBudget() throws {
+        let server = try TestServer {
+            $0.limits.net.sendBufferBytes = 16 << 10
+            $0.limits.memoryBytes = 128 << 20
+            $0.limits.addressMemoryBytes = 24 << 20
+            $0.limits.admission.countsLoopback = true
+        }
+        let keys = (0..<40_000).map { "\"\(String(repeating: "k", count: 50))\(100_000 + $0)\":" }
+        let writer = try RESTPeer(server)
+        #expect(try writer.put("/many.json?print=silent", "{" + keys.map { $0 + "1" }.joined(separator: ",") + "}") == "204 ")
+        #expect(try server.metric(Self.pinned) == 0)
+        var sockets: [TestSocket] = []
+        func slow() throws -> TestSocket {
+            let socket = try TestSocket(port: server.port, receiveBuffer: 4096)
+            try socket.send("GET /many.json?ns=test&shallow=true HTTP/1.1\r\nHost: x\r\n\r\n")
+            return socket
+        }
+        for _ in 0..<8 {
+            sockets.append(try slow())
+            #expect(try sockets[sockets.count - 1].head().status == 200)
+        }
+        let held = try server.metric(Self.pinned)
+        #expect(held > 8 * 2_300_000 && held < 8 * 2_700_000, "2.5 MB each")
+        for _ in 0..<2 {
+            sockets.append(try slow())
+            #expect(try sockets[sockets.count - 1].head().status == 200)
+        }
+        #expect(try slow().response().status == 503)
+        var body = ""
+        while let piece = try sockets[0].chunk() { body += piece }
+        #expect(body == "{" + keys.map { $0 + "true" }.joined(separator: ",") + "}")
+        sockets = []
+        #expect(try server.metric(Self.pinned, becomes: { $0 == 0 }))
+    }
+
+    @Test func echo_thatIsTooLarge_isLeftOut_theWriteStands() throws {
+        let text = String(repeating: "x", count: 300_000)
+        for (limit, status) in [(301_000, "200"), (299_000, "204")] {
+            let peer = try RESTPeer(TestServer { $0.limits.restReadBytes = limit })
+            #expect(try peer.patch("/a.json", "{\"b\":\"\(text)\"}").hasPrefix(status))
+            #expect(try peer.put("/a/c.json", "{\"d\":\"\(text)\"}").hasPrefix(status))
+            #expect(try peer.get("/a.json?shallow=true") == #"200 {"b":true,"c":true}"#)
+        }
+    }
+
     @Test func largeAnswer_takenBelowItsRate_isEnded_aboveItIsGiven() throws {
         let server = try TestServer {
             $0.limits.net.sendBufferBytes = 8_000

@@ -7,6 +7,8 @@ import WireProtocols
 struct OutgoingBody: Sendable {
     private enum Source: Sendable {
         case node(NodeEncoder)
+        case names(NameEncoder)
+        case echo(UpdateEcho)
         case bytes(ArraySlice<UInt8>)
     }
 
@@ -19,6 +21,16 @@ struct OutgoingBody: Sendable {
     /// Counts what the body holds, for as long as it is under way.
     var lease: MemoryLease?
 
+    /// Bytes of all of it, about; nil for more than `limit`. O(nodes)
+    func size(upTo limit: Int) -> Int? {
+        switch source {
+        case .node(let encoder): encoder.size(upTo: limit)
+        case .names(let encoder): encoder.size(upTo: limit)
+        case .echo(let echo): echo.size(upTo: limit)
+        case .bytes(let rest): rest.count <= limit ? rest.count : nil
+        }
+    }
+
     /// Bytes of a piece: few enough that other connections of the loop have their turn.
     static let pieceBytes = 256 << 10
 
@@ -28,6 +40,14 @@ struct OutgoingBody: Sendable {
         opening = callback.map { Array("\($0)(".utf8) } ?? []
         closing = Array(((form.isPretty ? "\n" : "") + (callback == nil ? "" : ")")).utf8)
     }
+
+    /// The names of a node's children.
+    init(_ node: Node, namesIn range: NameEncoder.Range, isPretty: Bool, callback: String?) {
+        self.init(.null, NodeEncoder.Form(isPretty: isPretty), callback: callback)
+        source = .names(NameEncoder(node, range, isPretty: isPretty))
+    }
+
+    init(_ echo: UpdateEcho) { source = .echo(echo) }
 
     init(_ bytes: [UInt8]) { source = .bytes(bytes[...]) }
 
@@ -39,17 +59,32 @@ struct OutgoingBody: Sendable {
             isDone = rest.count <= count
             return Array(rest.prefix(count))
         case .node(var encoder):
-            // Nobody else holds the encoder's stack while it moves.
-            source = .bytes([])
-            var writer = JSONWriter(reservingCapacity: isChunked ? count + 4096 : 512)
-            writer.raw(opening)
-            opening = []
-            encoder.write(to: &writer, atLeast: count)
-            isDone = encoder.isDone
-            if isDone { writer.raw(closing) }
-            source = .node(encoder)
-            return writer.bytes
+            return piece(count) { writer in
+                encoder.write(to: &writer, atLeast: count)
+                return (.node(encoder), encoder.isDone)
+            }
+        case .names(var encoder):
+            return piece(count) { writer in
+                encoder.write(to: &writer, atLeast: count)
+                return (.names(encoder), encoder.isDone)
+            }
+        case .echo(var echo):
+            return piece(count) { writer in
+                echo.write(to: &writer, atLeast: count)
+                return (.echo(echo), echo.isDone)
+            }
         }
+    }
+
+    private mutating func piece(_ count: Int, _ write: (inout JSONWriter) -> (Source, isDone: Bool)) -> [UInt8] {
+        // Nobody else holds the encoder's stack while it moves.
+        source = .bytes([])
+        var writer = JSONWriter(reservingCapacity: isChunked ? count + 4096 : 512)
+        writer.raw(opening)
+        opening = []
+        (source, isDone) = write(&writer)
+        if isDone { writer.raw(closing) }
+        return writer.bytes
     }
 
     /// The next piece as it is sent.

@@ -173,30 +173,17 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     /// An update's values under their names.
     private func echo(_ written: [Node]) {
         guard let names, names.count == written.count else { return send(.null, .ok, tags: nil) }
-        let form = form(for: .ok)
-        let make = { @Sendable () -> [UInt8] in
-            var writer = JSONWriter()
-            writer.raw("{")
-            for (i, name) in names.enumerated() {
-                if i > 0 { writer.raw(",") }
-                writer.string(name)
-                writer.raw(":")
-                writer.rest(written[i], form)
-            }
-            writer.raw("}")
-            return writer.bytes
-        }
-        guard isLarge else { return send(whole: make(), tags: nil) }
-        onWorker(make) { [self] in send(whole: $0, tags: nil) }
+        let body = OutgoingBody(UpdateEcho(names, written, form(for: .ok)))
+        withTag(of: nil) { [self] _ in send(body, .ok, RESTResponse.Head()) }
     }
 
     private func read(_ content: Node) {
         if Clock.nowMs() - beganAt > Int64(request.timeoutMs) { return refuse(.tookTooLong) }
         let tagged = request.wantsETag || request.ifNoneMatch != nil ? content : nil
         if let shallow = request.shallow {
-            let named = { @Sendable in content.named(after: shallow.startAfter, limit: shallow.limit, keepsLast: shallow.keepsLast) }
-            guard content.childCount > 10_000 else { return send(named(), .ok, tags: tagged) }
-            return onWorker(named) { [self] in send($0, .ok, tags: tagged) }
+            let range = NameEncoder.Range(after: shallow.startAfter, limit: shallow.limit, keepsLast: shallow.keepsLast)
+            let body = OutgoingBody(content, namesIn: range, isPretty: request.form.isPretty, callback: request.callback)
+            return withTag(of: tagged) { [self] tag in send(body, .ok, head(.ok, tag)) }
         }
         let node = request.part == .node ? content : content.priority
         guard request.isSilent else { return send(node, .ok, tags: tagged) }
@@ -220,17 +207,10 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
 
     private func send(whole body: [UInt8], tags: Node?) {
         withTag(of: tags) { [self] tag in
-            let head = RESTResponse.Head(etag: tag)
             guard body.count > Self.inlineBytes else {
-                return answer.send(RESTResponse.response(.ok, head, body, keepsAlive: answer.keepsAlive))
+                return answer.send(RESTResponse.response(.ok, RESTResponse.Head(etag: tag), body, keepsAlive: answer.keepsAlive))
             }
-            var bytes: [UInt8] = []
-            RESTResponse.appendHead(.ok, head, framing: .length(body.count), keepsAlive: answer.keepsAlive, to: &bytes)
-            var rest = OutgoingBody(body)
-            // What was written is told in any case.
-            rest.lease = server.memory.lease(of: answer.peer, for: .answers)
-            _ = rest.lease?.become(body.count)
-            answer.send(bytes, then: rest, keepsAlive: answer.keepsAlive)
+            send(OutgoingBody(body), .ok, RESTResponse.Head(etag: tag), holding: .answers)
         }
     }
 
@@ -255,21 +235,31 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     }
 
     private func send(_ node: Node, _ status: HTTPResponse.Status, _ tag: RESTRequest.ETag?) {
-        var head = RESTResponse.Head(etag: tag, download: request.download, content: request.callback == nil ? .json : .script)
-        if status != .ok { head.download = nil }
-        var body = OutgoingBody(node, form(for: status), callback: request.callback)
+        send(OutgoingBody(node, form(for: status), callback: request.callback), status, head(status, tag))
+    }
+
+    private func head(_ status: HTTPResponse.Status, _ tag: RESTRequest.ETag?) -> RESTResponse.Head {
+        RESTResponse.Head(etag: tag, download: status == .ok ? request.download : nil, content: request.callback == nil ? .json : .script)
+    }
+
+    /// What fits in a piece is sent as it is; a large body is measured first, and counted while it is under way.
+    /// - Parameter purpose: what it holds: old content that it shares with the tree, or bytes of its own.
+    private func send(
+        _ body: OutgoingBody, _ status: HTTPResponse.Status, _ head: RESTResponse.Head, holding purpose: MemoryBudget.Purpose = .pinned
+    ) {
+        var body = body
         let first = body.next(Self.inlineBytes)
         if body.isDone { return answer.send(RESTResponse.response(status, head, first, keepsAlive: answer.keepsAlive, isHead: request.isHead)) }
         let limit = server.settings.limits.restReadBytes
-        onWorker({ node.size(upTo: limit) }) { [self, head, body] size in
-            guard let size else { return answer.refuse(.readTooBig, isHead: request.isHead) }
+        onWorker({ [body] in body.size(upTo: limit) }) { [self, body] size in
+            guard let size else { return sendNothing(.readTooBig, status, head) }
             var body = body
             if !request.isHead {
-                let lease = server.memory.lease(of: answer.peer, for: .pinned)
-                // It shares most of what it holds with the tree as it is now.
-                let isHeld = lease.become(min(size, server.memory.budget.limit / 8))
-                // What was written is told in any case.
-                if !isHeld, request.method == .get { return answer.refuse(RESTRefusal(lease.refusal ?? .process), isHead: false) }
+                let lease = server.memory.lease(of: answer.peer, for: purpose)
+                // What is pinned shares most with the tree as it is now.
+                guard lease.become(purpose == .pinned ? min(size, server.memory.budget.limit / 8) : size) else {
+                    return sendNothing(RESTRefusal(lease.refusal ?? .process), status, head)
+                }
                 body.lease = lease
             }
             let keepsAlive = answer.keepsAlive && isHTTP11
@@ -279,6 +269,12 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
             if request.isHead { return answer.send(bytes, keepsAlive: keepsAlive) }
             answer.send(bytes + body.framed(first), then: body, keepsAlive: keepsAlive)
         }
+    }
+
+    /// The body cannot be given. What has been written is told all the same, as with `print=silent`.
+    private func sendNothing(_ refusal: RESTRefusal, _ status: HTTPResponse.Status, _ head: RESTResponse.Head) {
+        if request.method == .get || status != .ok { return answer.refuse(refusal, isHead: request.isHead) }
+        answer.send(RESTResponse.response(.noContent, RESTResponse.Head(etag: head.etag), [], keepsAlive: answer.keepsAlive))
     }
 
     /// What was written is repeated as it was sent, with priorities.

@@ -43,6 +43,9 @@ public struct NodeEncoder: @unchecked Sendable {
         self.form = form
     }
 
+    /// Bytes of all of it, counted as ``Node/size(upTo:)`` does; nil for more than `limit`. O(nodes)
+    public func size(upTo limit: Int) -> Int? { root.size(upTo: limit) }
+
     /// Whether all has been written.
     public var isDone: Bool { hasBegun && levels.isEmpty }
 
@@ -192,33 +195,5 @@ extension NodeCursor {
             }
         }
         return left >= 0
-    }
-}
-
-extension Node {
-    /// The node with every child replaced by `true`; a leaf as it is (`shallow=true`, contract §7.2). O(log n + children named)
-    /// - Parameters:
-    ///   - after: only children behind this key.
-    ///   - limit: at most so many, the first or the last of them.
-    public func named(after: Key? = nil, limit: Int? = nil, keepsLast: Bool = false) -> Node {
-        guard case .object(let object) = self else { return leaf }
-        var entries = ContiguousArray<ChildMap.Entry>()
-        var left = limit ?? .max
-        if keepsLast {
-            for (key, _) in object.children.descending() {
-                if left == 0 { break }
-                if let after, !(after < key) { break }
-                entries.append(ChildMap.Entry(key: key, node: .bool(true)))
-                left -= 1
-            }
-            entries.reverse()
-        } else {
-            for (key, _) in object.children.ascending(from: after) where key != after {
-                if left == 0 { break }
-                entries.append(ChildMap.Entry(key: key, node: .bool(true)))
-                left -= 1
-            }
-        }
-        return entries.isEmpty ? .null : .object(ObjectNode(children: ChildMap(sorted: entries)))
     }
 }

@@ -28,6 +28,13 @@ extension ChildMap: Sequence {
             index = key.map { page.entries.position(of: $0).index } ?? 0
         }
 
+        /// Begins in a leaf page, below the pages of `stack`.
+        init(_ entries: ContiguousArray<Entry>, at index: Int, _ stack: ContiguousArray<(page: ChildPage, next: Int)>) {
+            self.entries = entries
+            self.index = index
+            self.stack = stack
+        }
+
         public mutating func next() -> (key: Key, node: Node)? {
             while index >= entries.count {
                 guard let top = stack.last else { return nil }

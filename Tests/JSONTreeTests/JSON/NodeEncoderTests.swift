@@ -69,14 +69,44 @@ import Testing
         }
     }
 
-    @Test func named_isEveryKey_withinTheLimits() {
+    private func names(_ node: Node, _ range: NameEncoder.Range = .init(), isPretty: Bool = false, pieces: Int = .max) -> String {
+        var encoder = NameEncoder(node, range, isPretty: isPretty)
+        var text: [UInt8] = []
+        while !encoder.isDone {
+            var piece = JSONWriter()
+            encoder.write(to: &piece, atLeast: pieces)
+            text += piece.bytes
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    @Test func names_areEveryKey_withinTheLimits() {
         let node: Node = .object((0..<100).map { (Key("k\(100 + $0)"), .object([("a", 1)])) })
-        #expect(node.named().childCount == 100)
-        #expect(node.named(after: "k197").json == #"{"k198":true,"k199":true}"#)
-        #expect(node.named(after: "k1", limit: 2).json == #"{"k100":true,"k101":true}"#)
-        #expect(node.named(limit: 2, keepsLast: true).json == #"{"k198":true,"k199":true}"#)
-        #expect(node.named(after: "k198", limit: 2, keepsLast: true).json == #"{"k199":true}"#)
-        #expect(node.named(after: "z") == .null && Node.int(5).named() == .int(5))
+        #expect(names(node, .init(after: "k197")) == #"{"k198":true,"k199":true}"#)
+        #expect(names(node, .init(after: "k1", limit: 2)) == #"{"k100":true,"k101":true}"#)
+        #expect(names(node, .init(limit: 2, keepsLast: true)) == #"{"k198":true,"k199":true}"#)
+        #expect(names(node, .init(after: "k198", limit: 2, keepsLast: true)) == #"{"k199":true}"#)
+        #expect(names(node, .init(limit: 1), isPretty: true) == "{\n  \"k100\" : true\n}")
+        #expect(names(node, .init(after: "z")) == "null" && names(5) == "5" && names(.null) == "null")
+    }
+
+    @Test(arguments: [0, 1, 5, 40, 3000]) func names_inPieces_areThoseOfTheModel(count: Int) {
+        var random = SeededRandom(UInt64(count) + 7)
+        let keys = (0..<count).map { Key("k\(10_000 + 2 * $0)") }
+        let node: Node = .object(keys.map { ($0, 1) })
+        for _ in 0..<60 {
+            let after = random.chance(60) ? Key("k\(9_999 + random.below(2 * count + 4))") : nil
+            let limit = random.chance(60) ? 1 + random.below(count + 3) : nil
+            let keepsLast = random.chance(50)
+            var expected = keys.filter { key in after.map { $0 < key } ?? true }
+            if let limit { expected = Array(keepsLast ? expected.suffix(limit) : expected.prefix(limit)) }
+            let text = expected.isEmpty ? "null" : "{" + expected.map { "\"\($0.text.string)\":true" }.joined(separator: ",") + "}"
+            let range = NameEncoder.Range(after: after, limit: limit, keepsLast: keepsLast)
+            #expect(names(node, range, pieces: 1 + random.below(200)) == text)
+            let size = NameEncoder(node, range).size(upTo: .max) ?? 0
+            #expect(abs(size - text.utf8.count) <= 2)
+            #expect(NameEncoder(node, range).size(upTo: size - 1) == nil || expected.isEmpty)
+        }
     }
 
     @Test func doubles_areTheirShortestForm() {

@@ -1,0 +1,114 @@
+/// Writes the names of a node's children, piece by piece: `{"a":true,"b":true}`; a leaf as it is (`shallow=true`, contract §7.2).
+///
+/// It walks the node itself, which is immutable: nothing is copied, however many children there are. O(children named)
+public struct NameEncoder: Sendable {
+    /// Which children are named.
+    public struct Range: Sendable {
+        /// Only children behind this key.
+        public var after: Key?
+        /// At most so many of them.
+        public var limit: Int?
+        /// The last ones instead of the first.
+        public var keepsLast: Bool
+
+        public init(after: Key? = nil, limit: Int? = nil, keepsLast: Bool = false) {
+            self.after = after
+            self.limit = limit
+            self.keepsLast = keepsLast
+        }
+    }
+
+    private let leaf: Node
+    private let isPretty: Bool
+    private let after: Key?
+    private var children: ChildMap.Iterator
+    private var left: Int
+    private var hasBegun = false
+    /// Whether all has been written.
+    public private(set) var isDone = false
+
+    /// O(log n)
+    public init(_ node: Node, _ range: Range = Range(), isPretty: Bool = false) {
+        let map = node.object?.children ?? ChildMap()
+        leaf = node.object == nil ? node.leaf : .null
+        self.isPretty = isPretty
+        after = range.after
+        left = range.limit ?? .max
+        let start = range.keepsLast ? map.count - min(map.count, left) : 0
+        children = ChildMap.Iterator(map, at: start)
+        // The last ones may begin behind the key anyway.
+        if let after = range.after, let first = map.key(at: start), !(after < first) { children = ChildMap.Iterator(map, from: after) }
+    }
+
+    private mutating func next() -> Key? {
+        guard left > 0, var child = children.next() else { return nil }
+        if child.key == after {
+            guard let second = children.next() else { return nil }
+            child = second
+        }
+        left -= 1
+        return child.key
+    }
+
+    /// Goes on until everything, or at least `bytes` more, has been appended. Exceeds that by at most one name.
+    public mutating func write(to writer: inout JSONWriter, atLeast bytes: Int) {
+        if isDone { return }
+        let enough = bytes < .max - writer.bytes.count ? writer.bytes.count + bytes : .max
+        repeat {
+            guard let key = next() else { return end(&writer) }
+            hasBegun ? writer.raw(",") : writer.raw("{")
+            hasBegun = true
+            if isPretty { writer.raw("\n  ") }
+            writer.string(key.text)
+            isPretty ? writer.raw(" : true") : writer.raw(":true")
+        } while writer.bytes.count < enough
+    }
+
+    private mutating func end(_ writer: inout JSONWriter) {
+        isDone = true
+        if hasBegun { return writer.raw(isPretty ? "\n}" : "}") }
+        writer.node(leaf)
+    }
+
+    /// Bytes of all that is not written yet, escapes and white space not counted; nil for more than `limit`. O(children named);
+    /// nothing is written.
+    public func size(upTo limit: Int) -> Int? {
+        var (rest, size) = (self, 2)
+        if !leaf.isNull { return leaf.size(upTo: limit) }
+        while let key = rest.next() {
+            size += key.text.utf8Count + 8
+            if size > limit { return nil }
+        }
+        return size
+    }
+}
+
+extension ChildMap {
+    /// The key of the child with so many before it; nil behind the last. O(log n)
+    fileprivate func key(at index: Int) -> Key? {
+        var children = Iterator(self, at: index)
+        return children.next()?.key
+    }
+}
+
+extension ChildMap.Iterator {
+    /// Begins with the child that has so many before it. O(log n)
+    fileprivate init(_ map: ChildMap, at index: Int) {
+        var left = index
+        guard var page = map.root else {
+            self.init(map.flat, at: left, [])
+            return
+        }
+        var stack: ContiguousArray<(page: ChildPage, next: Int)> = []
+        while !page.isLeaf {
+            var i = 0
+            while i < page.pages.count - 1, left >= page.pages[i].count {
+                left -= page.pages[i].count
+                i += 1
+            }
+            stack.append((page, i + 1))
+            page = page.pages[i]
+        }
+        self.init(page.entries, at: left, stack)
+    }
+}
