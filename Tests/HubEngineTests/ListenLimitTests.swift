@@ -64,6 +64,19 @@ import Testing
         #expect(hub.ask(client(), listen(3)).last == "ok 0")
     }
 
+    @Test func texts_ofAQuery() {
+        let hub = hub { $0.queryBytes = 100 }
+        let one = client()
+        func bound(_ count: Int, key: Key? = nil) -> TreeQuery.Bound { TreeQuery.Bound(value: .string(Text(String(repeating: "x", count: count))), key: key) }
+        func listen(_ query: TreeQuery) -> Request { .observe("a", query: query, style: .patches(tag: 1), hash: "") }
+        let within = TreeQuery(start: bound(40), end: bound(50, key: "0123456789"))
+        let beyond = TreeQuery(start: bound(40), end: bound(50, key: "0123456789a"))
+        #expect(hub.ask(one, listen(within), .get("a", query: within)).filter { $0.hasPrefix("error") } == [])
+        #expect(hub.ask(one, listen(beyond), .get("a", query: beyond)) == ["error 0 too_big", "error 1 too_big"])
+        #expect(hub.ask(one, listen(TreeQuery(index: .child(Path([Key(String(repeating: "o", count: 100))])), limit: 1))) == ["error 0 too_big"])
+        #expect(hub.database.counters.listens == 1, "nothing is kept of what was refused")
+    }
+
     @Test func deepListens_countMore() {
         let hub = hub { $0.listens = 4 }
         func place(_ depth: Int) -> Path { Path((0..<depth).map { Key("d\($0)") }) }

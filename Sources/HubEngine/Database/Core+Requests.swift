@@ -144,6 +144,7 @@ extension Core {
         if case .events(let id, _) = style, client.observations[id] != nil {
             return answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
         }
+        if isTooLong(observation.query) { return refuse(observation, .queryTooLong(limits.queryBytes), item) }
         guard mayObserve(observation, item) else { return }
         if !client.observations.contains(observation), let failure = refusal(of: observation, of: client) { return refuse(observation, failure, item) }
         guard let query = observation.query else { return establish(observation, nil, hash: hash, item) }
@@ -162,6 +163,8 @@ extension Core {
         // Until it is there, nothing can be taken from it.
         if client.parked != nil, !client.observations.contains(observation) { readDependencies.set([], for: observation, of: client) }
     }
+
+    func isTooLong(_ query: TreeQuery?) -> Bool { query.map { $0.textBytes > limits.queryBytes } ?? false }
 
     /// Whether the rules permit the observer; else the request is answered.
     private func mayObserve(_ observation: Observation, _ item: Database.Item) -> Bool {
@@ -235,7 +238,22 @@ extension QueryVariables {
     }
 }
 
+extension TreeQuery {
+    /// Bytes of its bounds and order as text. O(levels of the order)
+    fileprivate var textBytes: Int {
+        var bytes = 0
+        for case let bound? in [start, end] {
+            if case .string(let text) = bound.value.leaf { bytes += text.utf8Count }
+            bytes += bound.key?.text.utf8Count ?? 0
+        }
+        if case .child(let path)? = index { bytes += path.keys.reduce(0) { $0 + $1.text.utf8Count + 1 } }
+        return bytes
+    }
+}
+
 extension Failure {
+    static func queryTooLong(_ limit: Int) -> Failure { Failure(.tooBig, "The bounds and the order of a query may have \(limit) bytes together.") }
+
     /// Contract §7.5.
     static let readTooBig = Failure(.tooBig, "The specified payload is too large, please request a location with less data.")
 }

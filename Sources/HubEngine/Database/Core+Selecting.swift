@@ -16,6 +16,7 @@ extension Core {
     /// Answers a get. REST has its answer wrapped in another.
     func get(_ path: Path, _ query: TreeQuery?, _ item: Database.Item, as reply: @escaping @Sendable (Node) -> Reply = { .value($0) }) {
         let client = item.client
+        if isTooLong(query) { return answer(.failed(.queryTooLong(limits.queryBytes)), item) }
         guard allowsRead(path, query, client) else { return answer(.failed(.permissionDenied), item) }
         guard let query else { return answer(reply(root.node(at: path)), item) }
         guard !lacksIndex(query.orderedBy, path) else { return answer(.failed(.missingIndex(query.orderedBy, path)), item) }

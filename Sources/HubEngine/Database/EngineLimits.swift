@@ -55,6 +55,9 @@ public struct EngineLimits: Sendable {
     public var observedPlaces = 1_000_000
     /// Observers of one connection at one place: each query costs every write there. Default 1,000.
     public var listensAtPlace = 1_000
+    /// Bytes of a query's bounds and order as text, all together: an observer keeps them, and they are compared with what is
+    /// written. More is refused with `too_big`. Default 8 KiB: a key has 768 bytes at most.
+    public var queryBytes = 8 << 10
     /// Children of a place up to which it is observed in an order that no `.indexOn` names, with a warning; above it that is
     /// refused. Default 10,000.
     public var unindexedChildren = 10_000
