@@ -113,7 +113,7 @@ let package = Package(
         ], swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "Accounts", "DispatchNet", "HubServer", "JSONTree", "Journal", "SecurityRules", "ViglaClient", "WireProtocols",
+            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "SecurityRules", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

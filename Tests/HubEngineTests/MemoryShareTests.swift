@@ -58,4 +58,23 @@ import Testing
         world.database.queue.sync {}
         #expect(budget.used == 0)
     }
+
+    @Test func fall_isTaken_onceForEachTime_thatMuchWasGivenBack() {
+        let budget = MemoryBudget(1 << 20)
+        _ = budget.reserve(300_000, for: .incoming)
+        budget.release(100_000, from: .incoming)
+        #expect(!budget.takeFall(over: 100_000), "not more than that")
+        budget.release(1, from: .incoming)
+        #expect(budget.takeFall(over: 100_000))
+        #expect(!budget.takeFall(over: 100_000), "it was told")
+        // What comes and goes below the most that was held is no fall of its own.
+        for _ in 0..<10 {
+            _ = budget.reserve(100_000, for: .answers)
+            budget.release(100_000, from: .answers)
+            #expect(!budget.takeFall(over: 100_000))
+        }
+        budget.release(199_999, from: .incoming)
+        #expect(budget.takeFall(over: 100_000))
+        #expect(budget.used == 0)
+    }
 }

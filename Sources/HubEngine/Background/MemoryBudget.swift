@@ -23,6 +23,8 @@ public final class MemoryBudget: Sendable {
 
     private struct Held {
         var total = 0
+        /// The most since `takeFall` was last true.
+        var peak = 0
         var parts = [Int](repeating: 0, count: Purpose.allCases.count)
         var refusals = 0
         var shareRefusals = 0
@@ -41,6 +43,7 @@ public final class MemoryBudget: Sendable {
                 return false
             }
             held.total += bytes
+            held.peak = max(held.peak, held.total)
             held.parts[purpose.rawValue] += bytes
             return true
         }
@@ -62,6 +65,16 @@ public final class MemoryBudget: Sendable {
     public var refusals: Int { held.withLock { $0.refusals } }
     /// How often bytes were refused because one holder had its whole share (``MemoryShare``).
     public var shareRefusals: Int { held.withLock { $0.shareRefusals } }
+
+    /// Whether more than so many bytes were given back since the most that was held, as this said last: then what was freed
+    /// is worth giving back to the system. Begins anew when it is true.
+    public func takeFall(over bytes: Int) -> Bool {
+        held.withLock { held in
+            guard held.peak - held.total > bytes else { return false }
+            held.peak = held.total
+            return true
+        }
+    }
 
     func noteShareRefusal() { held.withLock { $0.shareRefusals += 1 } }
 }

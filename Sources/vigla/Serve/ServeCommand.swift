@@ -94,6 +94,7 @@ struct Serve: ParsableCommand {
     }
 
     private func start(_ configuration: ServeConfiguration) -> Never {
+        FreedMemory.configure()
         signal(SIGPIPE, SIG_IGN)
         // A file that may not grow is a full disk, and no reason to end.
         signal(SIGXFSZ, SIG_IGN)
@@ -106,6 +107,7 @@ struct Serve: ParsableCommand {
         } catch {
             fail("\(error)")
         }
+        FreedMemory.watch(server)
         for warning in configuration.warnings(server) { StandardStream.error.line(warning) }
         StandardStream.output.line(configuration.readyLine(server))
         let rulesFile = configuration.settings.rulesFile
