@@ -1,9 +1,11 @@
 import Dispatch
 import DispatchNet
+import Glibc
 import HubEngine
 import JSONTree
 import Synchronization
 import Testing
+import WireProtocols
 @testable import HubServer
 
 /// What is on its way from a socket's loop to the loop of the session that it has joined.
@@ -52,7 +54,8 @@ import Testing
     }
 
     @Test func socket_isReadNoMore_whileItsSessionTakesNothing() throws {
-        let server = try TestServer()
+        // Nobody polls meanwhile.
+        let server = try TestServer { $0.limits.longPoll.silenceSeconds = 600 }
         let (socket, carrier, joined) = try joined(server)
         let gate = DispatchSemaphore(value: 0)
         carrier.lane.loop.execute { gate.wait() }
@@ -66,7 +69,17 @@ import Testing
             done.signal()
         }
         let loop = joined.carrier.connection.loop
-        while loop.queue.sync(execute: { joined.carrier.connection.isReading }) {}
+        func isReading() -> Bool {
+            let answer = Answer()
+            let told = DispatchSemaphore(value: 0)
+            loop.execute {
+                answer.isReading.store(joined.carrier.connection.isReading, ordering: .relaxed)
+                told.signal()
+            }
+            told.wait()
+            return answer.isReading.load(ordering: .relaxed)
+        }
+        while isReading() { usleep(1000) }
         // Eight megabytes are sent: what is taken of it stays at the limit and a message.
         #expect(joined.posted.bytes > 1 << 20)
         #expect(joined.posted.bytes < (1 << 20) + 300_000)
@@ -74,13 +87,10 @@ import Testing
         gate.signal()
         done.wait()
         // What is asked on a socket that has not taken over yet waits for the end of polling, in order.
-        let taken = DispatchSemaphore(value: 0)
-        func look() { carrier.lane.loop.execute { taken.signal() } }
-        for _ in 0..<20_000 where joined.posted.bytes > 0 {
-            look()
-            taken.wait()
-        }
+        for _ in 0..<20_000 where joined.posted.bytes > 0 || !isReading() { usleep(1000) }
         #expect(joined.posted.bytes == 0)
-        #expect(loop.queue.sync { joined.carrier.connection.isReading })
+        #expect(isReading())
     }
+
+    private final class Answer: Sendable { let isReading = Atomic(false) }
 }
