@@ -1,15 +1,21 @@
 import JSONTree
 
-/// The children that a live query shows, kept as children change: the work follows the change, not the size of the place.
+/// The children that a live query shows, followed as children change: the work follows the change, not the size of the place or
+/// of the window.
 ///
 ///     index order   … | ▇ ▇ ▇ ▇ ▇ | … … …        a window of limitToFirst(5)
 ///                            edge ┘  └ the next ones, found in the index when a child leaves
 ///
-/// Without a limit the window is the range itself and nothing needs to be kept.
+/// The children themselves are in the index. A window with a limit knows how many it shows, and the outermost of them while it
+/// is full; without a limit it is the range itself. So a thousand windows of a hundred thousand children cost next to nothing.
 struct QueryWindow {
     let query: TreeQuery
-    /// Ascending; only for queries with a limit.
-    private var entries: ContiguousArray<OrderedChild> = []
+    private let lower: OrderBound?
+    private let upper: OrderBound?
+    /// Children shown; only for queries with a limit.
+    private var count = 0
+    /// The outermost child shown, on the side that the limit cuts. Nil while fewer than the limit are shown.
+    private var edge: OrderedChild?
 
     /// One child of the place before and after a commit, as the query's order sees it; nil where it does not exist.
     struct Change {
@@ -28,141 +34,127 @@ struct QueryWindow {
         var stayed: [Key] = []
     }
 
-    init(_ query: TreeQuery, over children: OrderedChildren) {
+    private init(_ query: TreeQuery) {
         self.query = query
-        if query.limit != nil { entries = query.select(from: children) }
+        lower = query.lowerBound
+        upper = query.upperBound
+    }
+
+    /// O(limit)
+    init(_ query: TreeQuery, over children: OrderedChildren) {
+        self.init(query)
+        guard let limit = query.limit else { return }
+        walk(outward: true, from: keepsFirst ? lower : upper, children) { child in
+            count += 1
+            if count == limit { edge = child }
+            return count < limit
+        }
     }
 
     /// - Parameter selected: what the query selects now.
     init(_ query: TreeQuery, showing selected: ContiguousArray<OrderedChild>) {
-        self.query = query
-        if query.limit != nil { entries = selected }
+        self.init(query)
+        guard let limit = query.limit else { return }
+        count = selected.count
+        if count == limit { edge = keepsFirst ? selected.last : selected.first }
     }
 
-    /// The children shown, in ascending order.
-    func selection(over children: OrderedChildren) -> ContiguousArray<OrderedChild> {
-        query.limit == nil ? query.select(from: children) : entries
-    }
+    /// The children shown, in ascending order. O(log n + result)
+    func selection(over children: OrderedChildren) -> ContiguousArray<OrderedChild> { query.select(from: children) }
 
-    /// Moves the window along with changes of children.
+    /// Moves the window along with changes of children, at most one of each. O(changes · log n)
     /// - Parameter children: the order after the changes.
     mutating func apply(_ changes: [Change], over children: OrderedChildren) -> Difference {
-        guard let limit = query.limit else { return applyUnlimited(changes) }
-        if changes.count == 1 { return apply(changes[0], limit, over: children) }
-        let keepsFirst = query.keeps == .first
-        /// The outermost child of a full window. Unchanged children that are not shown all lie beyond it.
-        let edge = entries.count == limit ? (keepsFirst ? entries.last : entries.first) : nil
-        var wasShown: Set<Key> = []
-        var isShown: Set<Key> = []
-        for change in changes {
-            guard let old = change.old, let at = position(of: old) else { continue }
-            entries.remove(at: at)
-            wasShown.insert(change.key)
-        }
-        for change in changes {
-            guard let new = change.new, query.admits(new) else { continue }
-            if let edge, keepsFirst ? new.order(edge) > 0 : new.order(edge) < 0 { continue }
-            entries.insert(new, at: insertionIndex(of: new))
-            isShown.insert(change.key)
-        }
-        var dropped: [Key] = []
-        while entries.count > limit {
-            let outermost = keepsFirst ? entries.removeLast() : entries.removeFirst()
-            if isShown.remove(outermost.key) == nil { dropped.append(outermost.key) }
-        }
-        if let edge, entries.count < limit { isShown.formUnion(fill(beyond: edge, over: children)) }
-
-        var difference = Difference(left: dropped)
-        let changed = Set(changes.map(\.key))
-        for key in changed {
-            switch (wasShown.contains(key), isShown.contains(key)) {
-            case (false, true): difference.entered.append(key)
-            case (true, false): difference.left.append(key)
-            case (true, true): difference.stayed.append(key)
-            case (false, false): break
-            }
-        }
-        difference.entered += isShown.subtracting(changed)
-        return difference
-    }
-
-    /// Takes the next children beyond the former edge until the window is full again.
-    /// - Returns: their keys.
-    private mutating func fill(beyond edge: OrderedChild, over children: OrderedChildren) -> [Key] {
-        var missing = (query.limit ?? 0) - entries.count
-        var found = ContiguousArray<OrderedChild>()
-        let take: (OrderedChild) -> Bool = { [query] child in
-            guard query.admits(child) else { return false }
-            found.append(child)
-            missing -= 1
-            return missing > 0
-        }
-        if query.keeps == .first {
-            children.ascend(from: OrderBound(excluding: edge), take)
-            entries.append(contentsOf: found)
-        } else {
-            children.descend(from: OrderBound(excluding: edge), take)
-            entries.insert(contentsOf: found.reversed(), at: 0)
-        }
-        return found.map(\.key)
-    }
-
-    /// The usual commit changes one child: as `apply` does it, without sets.
-    private mutating func apply(_ change: Change, _ limit: Int, over children: OrderedChildren) -> Difference {
-        let keepsFirst = query.keeps == .first
-        let edge = entries.count == limit ? (keepsFirst ? entries.last : entries.first) : nil
-        var difference = Difference()
-        var (wasShown, isShown) = (false, false)
-        if let old = change.old, let at = position(of: old) {
-            entries.remove(at: at)
-            wasShown = true
-        }
-        if let new = change.new, query.admits(new), edge.map({ keepsFirst ? new.order($0) <= 0 : new.order($0) >= 0 }) ?? true {
-            entries.insert(new, at: insertionIndex(of: new))
-            isShown = true
-        }
-        if entries.count > limit {
-            let outermost = keepsFirst ? entries.removeLast() : entries.removeFirst()
-            if outermost.key == change.key { isShown = false } else { difference.left.append(outermost.key) }
-        }
-        if let edge, entries.count < limit {
-            for key in fill(beyond: edge, over: children) {
-                if key == change.key { isShown = true } else { difference.entered.append(key) }
-            }
-        }
-        switch (wasShown, isShown) {
-        case (false, true): difference.entered.insert(change.key, at: 0)
-        case (true, false): difference.left.append(change.key)
-        case (true, true): difference.stayed.append(change.key)
-        case (false, false): break
-        }
-        return difference
-    }
-
-    private func applyUnlimited(_ changes: [Change]) -> Difference {
+        // As if the edge stood still.
         var difference = Difference()
         for change in changes {
-            switch (change.old.map(query.admits) ?? false, change.new.map(query.admits) ?? false) {
+            switch (change.old.map(shows) ?? false, change.new.map(shows) ?? false) {
             case (false, true): difference.entered.append(change.key)
             case (true, false): difference.left.append(change.key)
             case (true, true): difference.stayed.append(change.key)
             case (false, false): break
             }
         }
+        guard let limit = query.limit else { return difference }
+        count += difference.entered.count - difference.left.count
+        if count > limit {
+            drop(count - limit, children, &difference)
+        } else if count < limit, let edge {
+            fill(limit - count, beyond: edge, children, &difference)
+        } else if count == limit, edge.map({ edge in changes.contains { $0.key == edge.key } }) ?? true {
+            edge = outermost(children)
+        }
         return difference
     }
 
-    private func insertionIndex(of child: OrderedChild) -> Int {
-        var (low, high) = (0, entries.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if entries[middle].order(child) < 0 { low = middle + 1 } else { high = middle }
-        }
-        return low
+    private var keepsFirst: Bool { query.keeps == .first }
+
+    /// Whether a child at this place lies in the range, and not beyond the edge.
+    private func shows(_ child: OrderedChild) -> Bool {
+        guard lower?.admitsAsStart(child) ?? true, upper?.admitsAsEnd(child) ?? true else { return false }
+        guard let edge else { return true }
+        return keepsFirst ? child.order(edge) <= 0 : child.order(edge) >= 0
     }
 
-    private func position(of child: OrderedChild) -> Int? {
-        let at = insertionIndex(of: child)
-        return at < entries.count && entries[at].order(child) == 0 ? at : nil
+    /// The outermost children leave the window, or do not enter it.
+    private mutating func drop(_ surplus: Int, _ children: OrderedChildren, _ difference: inout Difference) {
+        var dropped: Set<Key> = []
+        let cut = edge.map { OrderBound(including: $0) } ?? (keepsFirst ? upper : lower)
+        edge = nil
+        walk(outward: false, from: cut, children) { child in
+            if dropped.count == surplus {
+                edge = child
+                return false
+            }
+            dropped.insert(child.key)
+            return true
+        }
+        count -= surplus
+        var unshown = dropped
+        difference.entered.removeAll { key in
+            guard dropped.contains(key) else { return false }
+            unshown.remove(key)
+            return true
+        }
+        difference.stayed.removeAll { dropped.contains($0) }
+        difference.left += unshown
+    }
+
+    /// The next children beyond the edge are shown, as far as there are any.
+    private mutating func fill(_ missing: Int, beyond old: OrderedChild, _ children: OrderedChildren, _ difference: inout Difference) {
+        var found: [OrderedChild] = []
+        walk(outward: true, from: OrderBound(excluding: old), children) { child in
+            found.append(child)
+            return found.count < missing
+        }
+        count += found.count
+        edge = found.count == missing ? found.last : nil
+        // One that was shown and moved beyond the former edge is shown again.
+        let moved = Set(difference.left).intersection(found.lazy.map(\.key))
+        if !moved.isEmpty {
+            difference.left.removeAll { moved.contains($0) }
+            difference.stayed += moved
+        }
+        difference.entered += found.lazy.map(\.key).filter { !moved.contains($0) }
+    }
+
+    /// The outermost of a full window.
+    private func outermost(_ children: OrderedChildren) -> OrderedChild? {
+        var found: OrderedChild?
+        walk(outward: false, from: edge.map { OrderBound(including: $0) } ?? (keepsFirst ? upper : lower), children) { child in
+            found = child
+            return false
+        }
+        return found
+    }
+
+    /// Calls `body` with the children of the range from a bound on until it returns false: away from the side that the limit
+    /// keeps, or towards it.
+    private func walk(outward: Bool, from bound: OrderBound?, _ children: OrderedChildren, _ body: (OrderedChild) -> Bool) {
+        if outward == keepsFirst {
+            children.ascend(from: bound) { [upper] child in (upper?.admitsAsEnd(child) ?? true) && body(child) }
+        } else {
+            children.descend(from: bound) { [lower] child in (lower?.admitsAsStart(child) ?? true) && body(child) }
+        }
     }
 }

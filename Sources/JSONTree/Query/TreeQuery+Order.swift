@@ -32,6 +32,11 @@ public struct OrderBound: Sendable {
         self.isInclusive = isInclusive
     }
 
+    /// The end at a child, to go on with it.
+    public init(including child: OrderedChild) {
+        self.init(value: child.value, key: .key(child.key), isInclusive: true)
+    }
+
     /// The end just beyond a child, to go on from it.
     public init(excluding child: OrderedChild) {
         self.init(value: child.value, key: .key(child.key), isInclusive: false)
@@ -48,12 +53,14 @@ public struct OrderBound: Sendable {
         }
     }
 
-    func admitsAsStart(_ child: OrderedChild) -> Bool {
+    /// Whether a child lies in a range that begins here.
+    public func admitsAsStart(_ child: OrderedChild) -> Bool {
         let order = order(of: child)
         return order > 0 || (order == 0 && isInclusive)
     }
 
-    func admitsAsEnd(_ child: OrderedChild) -> Bool {
+    /// Whether a child lies in a range that ends here.
+    public func admitsAsEnd(_ child: OrderedChild) -> Bool {
         let order = order(of: child)
         return order < 0 || (order == 0 && isInclusive)
     }

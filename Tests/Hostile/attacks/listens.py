@@ -61,7 +61,7 @@ def tagged_listens(a):
         rules={".read": True, ".write": True}, probe_path="limited-listens/probe", seconds=18)
 def limited_listens(a):
     a.seed(a.root, leaves(a.size(1_000, 10)))
-    data = listens((f'{{"l":{n + 1},"vf":"r","i":".key","sp":"zz"}}' for n in range(a.size(20_000, 200))), a.root)
+    data = listens((f'{{"l":{n + 1},"vf":"r","i":".key"}}' for n in range(a.size(20_000, 200))), a.root)
     yield
     peer = a.realtime()
     answers = wire.Drain(peer)
