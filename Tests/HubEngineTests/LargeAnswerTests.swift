@@ -306,6 +306,40 @@ import Testing
         #expect(log.appended == 2, "64 of 64 KiB are more than 4 MiB")
         while !log.isIdle { log.completeAll(); hub.settle() }
     }
+    // MARK: Many messages of one commit
+
+    @Test func oneCommit_encodesOnTheQueueUpToABound_restBesideIt() {
+        let work = TestWork()
+        let hub = EngineHarness(root: ["a": text(90)], limits: limits { $0.outputBytes = 500 }, work: work)
+        let clients = (0..<20).map { _ in Client.make() }
+        for (id, client) in clients.enumerated() { _ = hub.ask(client, .observe("a", style: .events(id: Int64(id), kinds: .value), hash: "")) }
+        work.close()
+        let writer = Client.make(lane: 1)
+        #expect(hub.ask(writer, .put("a", text(90, "y"))) == ["ok 0"])
+        let told = clients.map { hub.take($0) }
+        #expect((4...7).contains(told.count { $0.count == 1 }), "as many as the bound has room for")
+        #expect(work.count > 0)
+        work.open()
+        for (index, client) in clients.enumerated() {
+            #expect((told[index] + hub.take(client)).filter { $0 != "probe" }.count == 1, "each is told once")
+        }
+    }
+
+    @Test func catchingUp_encodesOnTheQueueUpToABound_restBesideIt() {
+        let work = TestWork()
+        let hub = EngineHarness(root: ["a": text(90)], limits: limits { $0.outputBytes = 500 }, work: work)
+        let (client, writer) = (Client.make(), Client.make(lane: 1))
+        for id in 0..<20 { _ = hub.ask(client, .observe("a", style: .events(id: Int64(id), kinds: .value), hash: "")) }
+        _ = hub.ask(client, .congested)
+        _ = hub.ask(writer, .put("a", text(90, "y")))
+        work.close()
+        let first = hub.ask(client, .drained).filter { $0 != "probe" }
+        #expect((4...7).contains(first.count), "as many as the bound has room for")
+        work.open()
+        var told = first + hub.take(client)
+        for _ in 0..<20 { told += hub.ask(client, .drained) }
+        #expect(Set(told).subtracting(["probe"]).count == 20 && told.count { $0 != "probe" } == 20, "the rest follows as that is taken")
+    }
 }
 
 /// Counts what is written, in the manner of `LineFormat`.

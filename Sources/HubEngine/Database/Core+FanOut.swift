@@ -37,7 +37,7 @@ extension Core {
                 var large: LargeChange?
                 for (style, audience) in view.audiences {
                     let isShared = view.query == nil && paths.count == 1 && !place.isOverwritten && style == .patches(tag: nil)
-                    if size.isLarge(for: style) {
+                    if size.isLarge(for: style) || output.bytes > limits.outputBytes {
                         let encoding = large ?? LargeChange(change, format, limit: limits.readBytes)
                         large = encoding
                         let event = tellLater(encoding, view, style, audience, shared: isShared ? sharedLater : nil)

@@ -92,7 +92,7 @@ extension Core {
             if view.query != nil, view.window == nil { continue }
             let change = present(view, place, missed)
             var size = ChangeSize(change, bound: limits.inlineBytes)
-            if size.isLarge(for: observation.style) {
+            if size.isLarge(for: observation.style) || output.bytes > limits.outputBytes {
                 tellLater(LargeChange(change, format, limit: limits.readBytes), observation.style, to: client)
             } else {
                 output.send(format.change(change)(observation.style), to: client)

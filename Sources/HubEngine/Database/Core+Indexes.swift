@@ -152,8 +152,19 @@ extension Core {
             guard let window = view.window else { continue }
             let value = TreeQuery.value(of: window.selection(over: children), in: node)
             if !view.suspended.isEmpty { conflate(view, patches: []) }
-            let frames = format.change(ViewChange(path: path, sequence: sequence, new: value, patches: [], events: []))
-            for (style, audience) in view.audiences { output.send(frames(style), to: audience) }
+            let change = ViewChange(path: path, sequence: sequence, new: value, patches: [], events: [])
+            let frames = format.change(change)
+            var size = ChangeSize(change, bound: limits.inlineBytes)
+            var large: LargeChange?
+            for (style, audience) in view.audiences {
+                if size.isLarge(for: style) || output.bytes > limits.outputBytes {
+                    let encoding = large ?? LargeChange(change, format, limit: limits.readBytes)
+                    large = encoding
+                    _ = tellLater(encoding, view, style, audience, shared: nil)
+                } else {
+                    output.send(frames(style), to: audience)
+                }
+            }
         }
     }
 

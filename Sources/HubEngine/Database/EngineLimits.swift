@@ -6,6 +6,9 @@ public struct EngineLimits: Sendable {
     /// Bytes of a value up to which it is encoded on the database queue, escapes not counted; larger ones are encoded beside it.
     /// Default 64 KiB.
     public var inlineBytes = 64 << 10
+    /// Bytes that are encoded on the database queue for what one request or commit has to say; the rest of it is encoded beside
+    /// the queue, and waits for room there: a thousand observers with ids of their own get a thousand messages. Default 16 MiB.
+    public var outputBytes = 16 << 20
     /// Writes that one client may have waiting for its disconnect. Default 1,000.
     public var pendingWrites = 1_000
     /// Bytes of those writes, as they are kept; more is answered with `too_big`. They are made on the database queue, as one.
