@@ -15,7 +15,7 @@ struct HTTPLineReader: Sendable {
         let start = at
         // One byte beyond the limit may be the CR that ends a line of exactly `limit` bytes, one more the LF.
         let stop = min(bytes.count, start + max(0, limit + 2 - partial.count))
-        while at < stop, bytes[at] != UInt8(ascii: "\n") { at += 1 }
+        at = bytes.position(of: UInt8(ascii: "\n"), in: start..<stop) ?? stop
         let piece = UnsafeRawBufferPointer(rebasing: bytes[start..<at])
         guard at < stop else {
             if partial.count + piece.count >= limit + 2 { throw tooLong }
@@ -38,7 +38,7 @@ struct HTTPLineReader: Sendable {
     ) throws(HTTPFailure) -> UnsafeRawBufferPointer {
         guard line.last == UInt8(ascii: "\r") else { throw .bareLineFeed }
         let content = UnsafeRawBufferPointer(rebasing: line[..<(line.count - 1)])
-        if content.contains(UInt8(ascii: "\r")) { throw .bareCarriageReturn }
+        if content.position(of: UInt8(ascii: "\r"), in: 0..<content.count) != nil { throw .bareCarriageReturn }
         return content
     }
 }

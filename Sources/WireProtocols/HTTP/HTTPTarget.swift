@@ -59,7 +59,7 @@ public struct HTTPTarget: Sendable, Hashable {
             authority = host
             rest = rest[end...]
         }
-        let mark = rest.firstIndex(of: UInt8(ascii: "?"))
+        let mark = bytes.position(of: UInt8(ascii: "?"), in: rest.indices)
         let path = rest[..<(mark ?? rest.endIndex)]
         let rawQuery = mark.map { rest[($0 + 1)...] }
 
@@ -68,11 +68,15 @@ public struct HTTPTarget: Sendable, Hashable {
             segments.append(try HTTPTarget.decode(segment, plusIsSpace: false))
         }
         var query: [QueryItem] = []
-        for item in rawQuery?.split(separator: UInt8(ascii: "&")) ?? [] {
-            let equals = item.firstIndex(of: UInt8(ascii: "="))
-            let name = try HTTPTarget.decode(item[..<(equals ?? item.endIndex)], plusIsSpace: true)
+        var next = rawQuery?.startIndex ?? bytes.count
+        while next < bytes.count {
+            let end = bytes.position(of: UInt8(ascii: "&"), in: next..<bytes.count) ?? bytes.count
+            defer { next = end + 1 }
+            if end == next { continue }
+            let equals = bytes.position(of: UInt8(ascii: "="), in: next..<end)
+            let name = try HTTPTarget.decode(bytes[next..<(equals ?? end)], plusIsSpace: true)
             let value = try equals.map { at throws(HTTPFailure) in
-                try HTTPTarget.decode(item[(at + 1)...], plusIsSpace: true)
+                try HTTPTarget.decode(bytes[(at + 1)..<end], plusIsSpace: true)
             }
             query.append(QueryItem(name: name, value: value ?? ""))
         }
@@ -97,6 +101,11 @@ public struct HTTPTarget: Sendable, Hashable {
     private static func decode(
         _ bytes: Slice<UnsafeRawBufferPointer>, plusIsSpace: Bool
     ) throws(HTTPFailure) -> String {
+        let (whole, range) = (bytes.base, bytes.indices)
+        // A target is ASCII: without escapes it is its own text. Long polling sends kilobytes of that.
+        if whole.position(of: UInt8(ascii: "%"), in: range) == nil, !plusIsSpace || whole.position(of: UInt8(ascii: "+"), in: range) == nil {
+            return String(decoding: bytes, as: UTF8.self)
+        }
         var decoded: [UInt8] = []
         decoded.reserveCapacity(bytes.count)
         var at = bytes.startIndex

@@ -1,0 +1,10 @@
+import Glibc
+
+extension UnsafeRawBufferPointer {
+    /// Offset of the first such byte in a range of offsets. Many bytes per step, where a loop takes them one by one.
+    func position(of byte: UInt8, in range: Range<Int>) -> Int? {
+        guard let base = baseAddress, !range.isEmpty else { return nil }
+        guard let found = memchr(base + range.lowerBound, Int32(byte), range.count) else { return nil }
+        return UnsafeRawPointer(found) - base
+    }
+}
