@@ -119,14 +119,16 @@ final class EngineHarness: Sendable {
 
     /// Waits until all that was submitted has been handled, and what it led to beside the queue.
     func settle() {
-        var before: Int
+        var before: [Int]
         repeat {
-            before = work.count
+            before = progress
             database.queue.sync {}
             work.finish()
             database.queue.sync {}
-        } while work.count != before
+        } while progress != before
     }
+
+    private var progress: [Int] { [work.count, database.inboxDepth, database.counters.requests] }
 
     /// What a client has been sent since the last call.
     func take(_ client: Client) -> [String] {

@@ -26,6 +26,7 @@ import Testing
         limits.indexEntries = seed % 4 == 0 ? 250 : 10_000
         limits.indexIdleMs = 20
         limits.unindexedOrders = 50
+        limits.turnWork = seed % 2 == 0 ? 4_000 : 1
         let log = FlakyLog()
         let hub = EngineHarness(rules: try #require(Self.rules), log: log, limits: limits)
         hub.work.close()

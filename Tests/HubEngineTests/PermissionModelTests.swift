@@ -65,7 +65,9 @@ import Testing
     @Test(arguments: Array(UInt64(1)...6)) func runningListens_areThoseThatTheRulesPermit(seed: UInt64) throws {
         var random = SplitMix(seed)
         var rules = try Self.rules(&random)
-        let hub = EngineHarness(rules: rules)
+        var limits = EngineLimits()
+        limits.turnWork = [4_000, 1, 3][Int(seed % 3)]
+        let hub = EngineHarness(rules: rules, limits: limits)
         let readers = (0..<6).map { Reader(observesWindows: $0 >= 4) }
         var truth = Node.null
         var cancellations = 0

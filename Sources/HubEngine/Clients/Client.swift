@@ -33,6 +33,8 @@ open class Client: @unchecked Sendable {
     var hasEnded = false
     /// Set while the client does not keep up with reading.
     var lag: Lag?
+    /// Set while requests of the client wait for their turn.
+    var line: RequestTurns.Line?
     /// Set while a request of the client is prepared off the queue.
     var parked: Parked?
     /// Number of the last batch that said something to this client alone.

@@ -20,6 +20,7 @@ extension Core {
         root = candidate
         sequence += 1
         counters.commits += 1
+        spent += writes.count
         commits.append(Commit(sequence: sequence, operations: operations, pending: pending))
         let paths = writes.map(\.path)
         if recent.followers > 0 { recent.note(paths) }

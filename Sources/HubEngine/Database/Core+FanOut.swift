@@ -29,6 +29,7 @@ extension Core {
                 kept.follow(commit.children, at: place)
             }
             place.views(concernedBy: commit.isOverwritten ? nil : commit.children) { view, changes in
+                spent += 1
                 guard let change = view.query == nil ? whole(view, commit) : windowed(view, place, commit, changes) else { return }
                 if !view.suspended.isEmpty { conflate(view, patches: commit.isOverwritten ? [] : change.patches) }
                 view.lastChange = output.number ?? 0

@@ -13,8 +13,11 @@ extension Core {
             // content any more. A peer that reads slowly must not keep what it has no right to.
             item.client.isGone.store(true, ordering: .relaxed)
             stopLagging(item.client)
-            for held in lag.held { handle(held) }
-            return false
+            if lag.held.isEmpty { return false }
+            let all = lag.held + [item]
+            countAgain(all)
+            goOn(with: all, of: item.client)
+            return true
         default:
             lag.held.append(item)
             return true
@@ -62,7 +65,8 @@ extension Core {
         client.unprobedBytes = 0
         if lag.isSuspended { resume(client, lag) }
         probeIfNeeded(client)
-        for item in lag.held { handle(item) }
+        countAgain(lag.held)
+        goOn(with: lag.held, of: client)
     }
 
     /// The client keeps up again, or is gone.

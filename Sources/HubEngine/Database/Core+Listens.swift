@@ -47,6 +47,7 @@ extension Core {
     }
 
     func remove(_ observation: Observation, of client: Client) {
+        spent += 1
         readDependencies.set([], for: observation, of: client)
         if client.observations.remove(observation) {
             note(.unobserved(client, observation))

@@ -56,12 +56,12 @@ extension Core {
         guard client.parked == nil, bytes == 0 || budget.reserve(bytes, for: .parsing) else { return false }
         let parked = setAside(item, holding: bytes, follows: follows)
         let user = client.identity.line
-        turns.take(user, limit: limits.preparationsOfUser) { [self] in
+        preparations.take(user, limit: limits.preparationsOfUser) { [self] in
             guard client.parked === parked else { return false }
             background.run { [self] in
                 let result = work()
                 let back = Errand { [self] in
-                    turns.done(user)
+                    preparations.done(user)
                     unpark(parked, client) { resume(result) }
                 }
                 queue.async { [self] in
@@ -151,12 +151,8 @@ extension Core {
         // What is held for a slow reader came later.
         let later = client.lag?.held ?? []
         client.lag?.held = []
-        for item in held {
-            batchBytes += item.size
-            handle(item)
-            finishLargeBatch()
-        }
-        for item in later { handle(item) }
+        countAgain(later)
+        goOn(with: held + later, of: client)
     }
 
     private func leave(_ parked: Parked) {

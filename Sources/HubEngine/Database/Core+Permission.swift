@@ -5,6 +5,7 @@ import SecurityRules
 extension Core {
     /// Whether the rules permit the observer. From then on it is asked again when the data they looked at changes.
     func permits(_ observation: Observation, of client: Client) -> Bool {
+        spent += 1
         if client.identity.isAdmin {
             readDependencies.set([], for: observation, of: client)
             return true

@@ -25,6 +25,7 @@ extension Core {
         let parked = takeParked()
         waiting = []
         firstWaiting += givenUp.count
+        waitingCommits = 0
         let before = root
         (root, sequence) = durable
         refusal = Refusal(reason: reason, tried: clock())
@@ -51,6 +52,7 @@ extension Core {
         for batch in givenUp { output.takeProbes(of: batch.output) }
         finishBatch()
         gauge.publish(counters)
+        takeTurnLater()
         tryLogLater()
     }
 

@@ -11,6 +11,8 @@ struct WaitingBatch {
     let sequence: UInt64
     /// Bytes of its requests.
     let bytes: Int
+    /// How many the log has of it.
+    let commits: Int
     /// What is large and no longer needed behind the batch.
     let retiring: [any Sendable]
     var isDurable: Bool
@@ -33,13 +35,15 @@ extension Core {
                 free(old)
             } else {
                 waiting.append(WaitingBatch(
-                    output: batch, history: done, root: root, sequence: sequence, bytes: bytes, retiring: old, isDurable: true))
+                    output: batch, history: done, root: root, sequence: sequence, bytes: bytes, commits: 0, retiring: old, isDurable: true))
             }
             return
         }
         let index = firstWaiting + waiting.count
         waiting.append(WaitingBatch(
-            output: batch, history: done, root: root, sequence: sequence, bytes: bytes, retiring: old, isDurable: false))
+            output: batch, history: done, root: root, sequence: sequence, bytes: bytes, commits: written.count, retiring: old,
+            isDurable: false))
+        waitingCommits += written.count
         log.append(written) { [self] result in
             queue.async { [self] in becameDurable(index, result) }
         }
@@ -56,6 +60,7 @@ extension Core {
         while released < waiting.count, waiting[released].isDurable {
             waiting[released].output.release(to: outlet, from: lane)
             finished(waiting[released].bytes)
+            waitingCommits -= waiting[released].commits
             durable = (waiting[released].root, waiting[released].sequence)
             old += waiting[released].retiring
             released += 1
@@ -63,6 +68,7 @@ extension Core {
         waiting.removeFirst(released)
         firstWaiting += released
         free(old)
+        takeTurnLater()
     }
 
     /// Lets go of large values in the background: each of their objects takes its time.

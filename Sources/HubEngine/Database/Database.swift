@@ -96,13 +96,17 @@ public final class Database: Sendable {
     /// What the database has done, as of its last batch. From any thread.
     public var counters: EngineCounters { core.gauge.counters }
 
-    /// Requests that wait for the database queue.
-    public var inboxDepth: Int { inbox.withLock { $0.items.count } }
+    /// Requests that wait for the database queue, or for their turn on it.
+    public var inboxDepth: Int { inbox.withLock { $0.items.count } + core.gauge.counters.waitingRequests }
 
     /// Calls back on the database queue with the current content, the sequence number of its last commit, and what sessions
     /// leave behind that have not ended.
-    public func snapshot(_ body: @escaping @Sendable (Node, UInt64, [PendingSession]) -> Void) {
-        queue.async { [core] in body(core.root, core.sequence, core.pendingSessions) }
+    /// - Parameter behindRequests: not before all that has been submitted was carried out, for the end of the process.
+    public func snapshot(behindRequests: Bool = false, _ body: @escaping @Sendable (Node, UInt64, [PendingSession]) -> Void) {
+        queue.async { [core] in
+            let show = { @Sendable in body(core.root, core.sequence, core.pendingSessions) }
+            behindRequests ? core.whenIdle(show) : show()
+        }
     }
 
     /// Replaces the rules between two batches of requests: what is handled from then on is decided by the new ones, and the

@@ -20,6 +20,8 @@ public struct EngineCounters: Sendable {
     /// Commits since the start, and requests handled.
     public var commits = 0
     public var requests = 0
+    /// Requests that wait for their turn now, as others have had the last one.
+    public var waitingRequests = 0
     /// Changes that a slow client's observer was not told one by one.
     public var conflated = 0
     /// Times that a client's observers were suspended, and clients that are so now.

@@ -168,7 +168,7 @@ public final class Server: Sendable {
             }
             if let accounts { close(accounts) { countdown.arrive() } }
             for database in databases {
-                database.snapshot { root, sequence, pending in
+                database.snapshot(behindRequests: true) { root, sequence, pending in
                     if let journal = database.log as? CommitJournal {
                         journal.close(JournalSnapshot(root: root, sequence: sequence, pending: pending)) { countdown.arrive() }
                     } else {

@@ -63,6 +63,7 @@ import Testing
             limits.preparations = 3
             limits.dependencies = seed % 3 == 0 ? 2 : 100
             limits.recentPlaces = seed % 4 == 0 ? 5 : 1_000
+            limits.turnWork = seed % 5 == 0 ? 1 : 4_000
             it = GatedHarness(rules, limits: limits)
             for i in 0..<4 {
                 clients.append(i < 2 ? .make() : .user("u\(i)"))

@@ -1,0 +1,105 @@
+/// Requests that wait for their turn, in a line for each client, so that a client with thousands of them is before nobody else.
+///
+/// ```
+/// more than one turn's work ──► the line of each client ──► a turn: of each line the first, up to an equal share
+///                                   ▲ behind the other lines       │
+///                                   └────── requests are left ─────┘
+///                               the next one is its end ──► a line of those who leave: a few of each turn
+/// ```
+/// The requests of one client keep their order. Confined to the database queue; all in O(1) for each request.
+struct RequestTurns {
+    /// What one client waits with.
+    final class Line: @unchecked Sendable {
+        // Sendable: confined to the database queue.
+        let client: Client
+        fileprivate var items = Sequential<Database.Item>()
+
+        fileprivate init(_ client: Client) { self.client = client }
+    }
+
+    /// In the order of their turns. A client that leaves asks for nothing that anybody waits for, and can leave much to be written.
+    private var asking = Sequential<Line>()
+    private var leaving = Sequential<Line>()
+    /// Requests in all lines.
+    private(set) var requests = 0
+
+    var isEmpty: Bool { requests == 0 }
+    /// Clients that wait: whose next request is another than their end, and whose is that.
+    var askingClients: Int { asking.count }
+    var leavingClients: Int { leaving.count }
+
+    /// Behind all that these clients have here already.
+    mutating func append(_ items: some Sequence<Database.Item>) {
+        for item in items {
+            requests += 1
+            if let line = item.client.line {
+                line.items.append(item)
+            } else {
+                let line = Line(item.client)
+                line.items.append(item)
+                item.client.line = line
+                enqueue(line)
+            }
+        }
+    }
+
+    /// Before all that the client has here: it asked these earlier.
+    mutating func prepend(_ items: ArraySlice<Database.Item>, of client: Client) {
+        guard let line = client.line else { return append(items) }
+        line.items.prepend(items)
+        requests += items.count
+    }
+
+    private mutating func enqueue(_ line: Line) {
+        if case .end? = line.items.first?.request { leaving.append(line) } else { asking.append(line) }
+    }
+
+    /// The client whose turn it is, until `finish`.
+    mutating func nextAsking() -> Line? { asking.removeFirst() }
+    mutating func nextLeaving() -> Line? { leaving.removeFirst() }
+
+    /// The next request of a client; nil when it has none left.
+    mutating func next(of line: Line) -> Database.Item? {
+        guard let item = line.items.removeFirst() else { return nil }
+        requests -= 1
+        return item
+    }
+
+    /// Ends the turn of a client: it is behind the others now.
+    mutating func finish(_ line: Line) {
+        if line.items.first == nil { line.client.line = nil } else { enqueue(line) }
+    }
+}
+
+/// First in, first out; what was taken is let go at once.
+struct Sequential<Element> {
+    private var elements: [Element?] = []
+    /// Elements at the front that were taken.
+    private var taken = 0
+
+    var count: Int { elements.count - taken }
+    var first: Element? { taken < elements.count ? elements[taken] : nil }
+
+    mutating func append(_ element: Element) { elements.append(element) }
+
+    /// O(count)
+    mutating func prepend(_ more: ArraySlice<Element>) {
+        elements.replaceSubrange(..<taken, with: more.map(Optional.some))
+        taken = 0
+    }
+
+    /// O(1) on average.
+    mutating func removeFirst() -> Element? {
+        guard let first else { return nil }
+        elements[taken] = nil
+        taken += 1
+        if taken == elements.count {
+            elements.removeAll(keepingCapacity: elements.capacity <= 64)
+            taken = 0
+        } else if taken >= 64, taken * 2 >= elements.count {
+            elements.removeFirst(taken)
+            taken = 0
+        }
+        return first
+    }
+}
