@@ -7,6 +7,10 @@ struct AccountTokens: TokenVerifier {
     /// See `ServerLimits.tokenLeewaySeconds`.
     let leewaySeconds: Int
 
+    func remembered(_ token: String) -> Identity? {
+        accounts.remembered(token, leeway: leewaySeconds).map { Identity(auth: $0.auth, expires: $0.expires) }
+    }
+
     func verify(_ token: String, _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void) {
         accounts.verify(token, leeway: leewaySeconds) { result in
             done(result.map { Identity(auth: $0.auth, expires: $0.expires) }.mapError(Failure.init))

@@ -1,3 +1,4 @@
+import DispatchNet
 import HTTPTypes
 import HubEngine
 import JSONTree
@@ -18,10 +19,11 @@ import WireProtocols
 ///     | GET       /.inspect/databases.json                 | the open namespaces
 extension Server {
     /// Answers an administrator, and refuses everybody else.
-    func administer(_ request: HTTPInboundRequest, _ database: Database, _ answer: PendingAnswer) {
+    func administer(_ request: HTTPInboundRequest, _ database: Database, _ connection: Connection, _ answer: PendingAnswer) {
         let isHead = request.method == .head
         // Not as somebody else: `auth_variable_override` is for data.
-        identify(RESTRequest.credential(request), override: nil, lanes[answer.loopIndex]) { [self] result in
+        let address = { [self] in countedAddress(of: request, connection) }
+        identify(RESTRequest.credential(request), override: nil, lanes[answer.loopIndex], of: address) { [self] result in
             switch result {
             case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: isHead)
             case .success(let identity) where !identity.isAdmin: answer.refuse(RESTRefusal(.unauthorized, "Permission denied"), isHead: isHead)

@@ -133,7 +133,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         guard (parser.announcedBytes ?? parser.bodyBytes) > limit, let head = parser.head else { return }
         isJudged = true
         let number = requests
-        server.judge(head, lane) { [weak self] refusal in
+        server.judge(head, connection, lane) { [weak self] refusal in
             guard let self, let refusal, requests == number, case .http = state else { return }
             drop()
             finish(RESTResponse.refusal(refusal, keepsAlive: false), .finished)

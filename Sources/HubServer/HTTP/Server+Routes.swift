@@ -108,6 +108,16 @@ extension Server {
         return NetworkAddress.network(of: peer)
     }
 
+    /// Whose refused tokens are counted together; nil for this machine's own addresses, unless they count like others.
+    func countedAddress(of request: HTTPInboundRequest, _ connection: Connection) -> String? {
+        countedAddress(observingAddress(of: request, connection), connection.remoteAddress)
+    }
+
+    /// - Parameter known: as `observingAddress` says.
+    func countedAddress(_ known: String?, _ peer: SocketAddress) -> String? {
+        known ?? (settings.limits.admission.countsLoopback ? peer.network.host : nil)
+    }
+
     /// The database that a request means; nil when there is none.
     func database(for request: HTTPInboundRequest, _ connection: Connection) -> Database? {
         let name = Namespace.name(of: request, default: settings.namespace)

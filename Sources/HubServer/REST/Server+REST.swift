@@ -39,7 +39,7 @@ extension Server {
         if mayOpen, settings.isDev, Namespace.isValid(name), hub.database(name) == nil { return .opening(name) }
         guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
         if let first = request.target.segments.first, Self.administrative.contains(first) {
-            return .pending { [self] answer in administer(request, database, answer) }
+            return .pending { [self] answer in administer(request, database, connection, answer) }
         }
         var asked: RESTRequest
         do throws(RESTRefusal) {
@@ -52,7 +52,8 @@ extension Server {
         return .pending { [self, asked] answer in
             // A stream goes on behind its check; a single request is over with it.
             let signIn = asked.isStream ? beginSignIn(asked.credential, lane) : nil
-            identify(asked.credential, override: asked.override, lane) { [self] result in
+            let address = { [self] in countedAddress(of: request, connection) }
+            identify(asked.credential, override: asked.override, lane, of: address) { [self] result in
                 switch lane.signIns.settled(signIn, result) {
                 case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: asked.isHead)
                 case .success(let identity) where asked.isStream:
@@ -68,12 +69,13 @@ extension Server {
 
     /// Looks at a large write before its body is read: calls back on the lane's loop, at once where nobody has to be asked, with
     /// the answer that it would get whatever the body is, or nil. A multi-path update has its places in its body.
-    func judge(_ head: HTTPInboundRequest, _ lane: Lane, _ done: @escaping (RESTRefusal?) -> Void) {
+    func judge(_ head: HTTPInboundRequest, _ connection: Connection, _ lane: Lane, _ done: @escaping (RESTRefusal?) -> Void) {
         guard Self.isData(head.target), origins.permits(head, usesReferer: head.target.value("callback") != nil),
             let database = hub.database(Namespace.name(of: head, default: settings.namespace)),
             let asked = try? RESTRequest(head), asked.method == .put || asked.method == .patch || asked.method == .post
         else { return done(nil) }
-        identify(asked.credential, override: asked.override, lane) { result in
+        let address = { [self] in countedAddress(of: head, connection) }
+        identify(asked.credential, override: asked.override, lane, of: address) { result in
             switch lane.signIns.settled(nil, result) {
             case .failure(let failure):
                 done(failure.code == .invalidToken || failure.code == .expiredToken ? RESTRefusal(failure) : nil)
@@ -85,10 +87,14 @@ extension Server {
     }
 
     /// Finds out who asks; calls back on the lane's loop, at once where nobody has to be asked.
-    func identify(_ credential: String?, override: Node?, _ lane: Lane, _ done: @escaping (Result<Identity, Failure>) -> Void) {
+    /// - Parameter address: see `TokenChecks.verify`.
+    func identify(
+        _ credential: String?, override: Node?, _ lane: Lane, of address: () -> String?,
+        _ done: @escaping (Result<Identity, Failure>) -> Void
+    ) {
         guard let credential else { return done(.success(.anonymous)) }
         let box = LoopBound(done)
-        Credentials(self).identify(credential, override: override) { result in
+        Credentials(self).identify(credential, override: override, of: address) { result in
             if lane.loop.isOnLoop { box.value(result) } else { lane.loop.execute { box.value(result) } }
         }
     }

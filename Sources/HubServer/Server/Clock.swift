@@ -1,12 +1,19 @@
 import Glibc
 import Synchronization
 
-/// The wall clock.
+/// The clocks.
 enum Clock {
     /// ms since the epoch.
     static func nowMs() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+    }
+
+    /// ms since some moment, for intervals: never steps.
+    static func steadyMs() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 }

@@ -79,6 +79,10 @@ extension Server {
         let large = largeWork.counts
         page.gauge("vigla_large_requests", "Large requests that are worked on, and that wait for their turn.", label: "state",
             [("running", large.running), ("waiting", large.waiting)])
+        let checks = tokenChecks?.counts ?? (running: 0, waiting: 0)
+        page.gauge(
+            "vigla_token_checks", "Tokens that are checked, and that wait for it.", label: "state",
+            [("running", checks.running), ("waiting", checks.waiting)])
         page.gauge("vigla_long_polling_sessions", "Sessions that began by long polling.", longPolls.count)
         page.gauge("vigla_loop_inbox", "Work handed to a net loop and not begun.", label: "loop", loops.map { ("\($0.index)", $0.inboxDepth) })
 

@@ -37,8 +37,8 @@ public final class Server: Sendable {
     let accounts: AccountService?
     /// Requests to the accounts that are under way.
     let accountRequests: AccountRequests
-    /// Checks signed tokens.
-    let tokens: (any TokenVerifier)?
+    /// Has signed tokens checked; nil when they are nobody's to check.
+    let tokenChecks: TokenChecks?
     /// The largest body of a request with a head.
     let bodyBytes: @Sendable (HTTPTarget, HTTPFields) -> Int
     private let group: EventLoopGroup
@@ -102,7 +102,8 @@ public final class Server: Sendable {
                 return try AccountService(given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, now: { Clock.nowMs() })
             }
         } catch { throw .cannotOpen("\(error)") }
-        tokens = settings.tokens ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
+        let verifier = settings.tokens ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
+        tokenChecks = verifier.map { TokenChecks($0, settings.limits) }
         let rulesInForce = RulesInForce(
             settings.rules, file: settings.rulesFile, settings: settingStore, isDurable: store != nil, logger: logger)
         self.rulesInForce = rulesInForce

@@ -90,6 +90,16 @@ public struct ServerLimits: Sendable {
     public var requestsBehindAuth = 1_000
     /// Credentials of one connection that may be refused without a good one between them; the last one ends it with 1008. Default 10.
     public var refusedCredentials = 10
+    /// Signed tokens that are checked at the same time, beside the net loops; 0 for one per two processors. Default 0.
+    public var tokenChecks = 0
+    /// Bytes of tokens that may wait to be checked, 512 added for each; one address may have a quarter of them. More are answered with
+    /// `unavailable`, over REST 503. Default 32 MiB: some 20,000 tokens of usual size.
+    public var tokenCheckBytes = 32 << 20
+    /// Tokens of one address (an IPv4 address, or an IPv6 network of 64 bits) that may be refused, at once or in each minute. Then
+    /// new ones are answered with `unavailable`, over REST 503, and not checked, until some time has passed; tokens that were good
+    /// before still are. This machine's own addresses are not counted, unless `AdmissionLimits.countsLoopback` is set. Default
+    /// 1,000.
+    public var refusedTokensPerMinute = 1_000
     /// Bytes of a REST answer's body, escapes not counted; more is answered with 400. Default 256 MiB (contract §4.1).
     public var restReadBytes = 256 << 20
     /// Seconds between signs of life on an event stream. Default 30 (contract §7.6).

@@ -6,7 +6,7 @@ import JSONTree
 /// signed tokens are the accounts' to check, or whoever's the server was given.
 struct Credentials {
     let isDev: Bool
-    let tokens: (any TokenVerifier)?
+    let tokens: TokenChecks?
     let secrets: Secrets
     /// See `ServerLimits.tokenLeewaySeconds`.
     let leewaySeconds: Int
@@ -15,7 +15,7 @@ struct Credentials {
         let settings = server.settings
         secrets = server.secrets
         isDev = settings.isDev
-        tokens = server.tokens
+        tokens = server.tokenChecks
         leewaySeconds = settings.limits.tokenLeewaySeconds
     }
 
@@ -24,8 +24,12 @@ struct Credentials {
 
     /// - Parameters:
     ///   - override: the identity that an administrator wants rules applied as; `.some(.null)` for nobody (contract §8.4).
-    ///   - done: called once: at once, or from the verifier's thread.
-    func identify(_ credential: String, override: Node? = nil, _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void) {
+    ///   - address: see `TokenChecks.verify`.
+    ///   - done: called once: at once, or from another thread.
+    func identify(
+        _ credential: String, override: Node? = nil, of address: () -> String?,
+        _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void
+    ) {
         // Before anything reads it: a stranger may send as much as a message holds.
         guard credential.utf8.count <= TokenParts.maxBytes else { return done(.failure(Self.badToken)) }
         if credential == "owner" {
@@ -43,7 +47,7 @@ struct Credentials {
             let isToken = TokenParts.json(parts[0]).map { $0.child("alg") != "none" } == true && TokenParts.json(parts[1]) != nil
             return done(isToken ? .success(.anonymous) : .failure(Self.badToken))
         }
-        tokens.verify(credential) { [leewaySeconds] result in
+        tokens.verify(credential, of: address) { [leewaySeconds] result in
             done(
                 result.flatMap { identity in
                     if let end = identity.end(leewaySeconds), end <= Clock.nowMs() { return .failure(Self.expiredToken) }

@@ -94,7 +94,8 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         if refusals >= server.settings.limits.refusedCredentials { return }
         waiting = []
         let signIn = server.beginSignIn(credential, home)
-        Credentials(server).identify(credential, override: override) { [self, home] result in
+        let counted = { [self] in server.countedAddress(address, carrier.peer) }
+        Credentials(server).identify(credential, override: override, of: counted) { [self, home] result in
             if home.loop.isOnLoop { identified(result, signIn, token) } else { home.loop.execute { [self] in identified(result, signIn, token) } }
         }
     }
