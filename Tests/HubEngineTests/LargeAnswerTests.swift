@@ -261,34 +261,25 @@ import Testing
 
     // MARK: Memory
 
-    @Test func encoding_waitsForRoom_andGivesItBack() {
-        let budget = MemoryBudget(4000)
-        let hub = EngineHarness(root: ["a": object()], limits: limits(), budget: budget)
-        #expect(budget.reserve(3900, for: .incoming))
-        let client = Client.make()
-        #expect(hub.ask(client, .get("a")) == [])
-        #expect(hub.ask(.make(), .put("b", 1)) == ["ok 0"])
-        #expect(budget.used(for: .answers) == 0)
-        budget.release(3900, from: .incoming)
-        var told: [String] = []
-        while told.isEmpty { told = hub.take(client) }
-        #expect(told.first == "value 0 \(object().json)")
+    @Test func answers_areMade_whenRequestsBehindThemHoldAllTheRoom() {
+        let budget = MemoryBudget(4 * MemoryLease.stepBytes)
+        let work = TestWork()
+        let hub = EngineHarness(root: ["a": object()], limits: limits(), work: work, budget: budget)
+        let clients = (0..<4).map { Client.make(lane: $0 % 2) }
+        work.close()
+        for client in clients {
+            let values = MemoryLease(MemoryShare(of: budget), for: .parsing)
+            #expect(values.become(MemoryLease.stepBytes))
+            hub.database.submit(.get("a"), from: client)
+            hub.database.submit(.put("b", 1), from: client, token: 1, hold: values)
+        }
         hub.settle()
-        #expect(budget.used == 0 && budget.refusals > 0)
-    }
-
-    @Test(arguments: [(0, false), (1, true)]) func answerOfMoreThanAMegabyte_isPassedBySmallerOnes(over: Int, isHeavy: Bool) {
-        let heavy = text((1 << 20) + over)
-        let budget = MemoryBudget(8 << 20)
-        let hub = EngineHarness(root: ["h": heavy, "a": object()], limits: limits(), budget: budget)
-        #expect(budget.reserve(6 << 20, for: .incoming))
-        let (greedy, client) = (Client.make(), Client.make(lane: 1))
-        #expect(hub.ask(greedy, .get("h")) == [], "there is no room")
-        #expect(hub.ask(client, .get("a")).isEmpty != isHeavy)
-        budget.release(6 << 20, from: .incoming)
-        var told: [String] = []
-        while told.isEmpty { told = hub.take(greedy) }
-        #expect(told.first == "value 0 \(heavy.json)")
+        #expect(budget.used == budget.limit)
+        work.open()
+        for client in clients { #expect(hub.take(client) == ["value 0 \(object().json)", "probe"]) }
+        for client in clients { #expect(hub.ask(client, .drained) == ["ok 1"]) }
+        hub.settle()
+        #expect(budget.used == 0)
     }
 
     @Test func manyLargeAnswers_endABatchEarly() {

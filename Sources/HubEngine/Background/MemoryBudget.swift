@@ -28,6 +28,12 @@ public final class MemoryBudget: Sendable {
         var parts = [Int](repeating: 0, count: Purpose.allCases.count)
         var refusals = 0
         var shareRefusals = 0
+
+        mutating func take(_ bytes: Int, for purpose: Purpose) {
+            total += bytes
+            peak = max(peak, total)
+            parts[purpose.rawValue] += bytes
+        }
     }
 
     private let held = Mutex(Held())
@@ -42,12 +48,13 @@ public final class MemoryBudget: Sendable {
                 held.refusals += 1
                 return false
             }
-            held.total += bytes
-            held.peak = max(held.peak, held.total)
-            held.parts[purpose.rawValue] += bytes
+            held.take(bytes, for: purpose)
             return true
         }
     }
+
+    /// Takes bytes, over the limit if need be: for what lets others give theirs back. Until then all others are refused.
+    func take(_ bytes: Int, for purpose: Purpose) { held.withLock { $0.take(bytes, for: purpose) } }
 
     /// Gives back bytes that were reserved.
     public func release(_ bytes: Int, from purpose: Purpose) {

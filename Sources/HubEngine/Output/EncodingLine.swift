@@ -1,14 +1,16 @@
-import Dispatch
 import Synchronization
 
 /// Encodes what is large, one after the other, off the database queue.
 ///
 /// ```
 /// add ─► jobs, oldest first ─► measure, hash ─► room in the budget? ─► encode ─► fill ─► the next job
-///                                                  └ no: waits, and all behind it
+///                                                  └ no: waits, and all behind it, until a connection has taken what is done
 /// ```
 /// A client has at most one large answer here, so that jobs of different clients take turns in the order of arrival. One at a
-/// time: what is done first is also let go first, so that nobody waits for room that somebody behind him holds.
+/// time: what is done first is also let go first, so that no job waits for room that a later one holds.
+///
+/// A line that holds nothing encodes its next job whatever the budget says: the room may be held by requests that wait for that
+/// answer. So a line waits only for what it has done itself, and the budget is exceeded by one job of each line at most.
 ///
 /// Values of more than a megabyte are passed on to a line of their own, so that many of them delay those below by nothing but a
 /// look. What is done in one line may stand behind something in the other, so neither takes more than half of the budget.
@@ -28,7 +30,7 @@ final class EncodingLine: Sendable {
         let prepare: @Sendable (DeferredBytes) -> Preparation
     }
 
-    /// A job that waits for room. Used by one thread at a time: whoever has taken it out.
+    /// A job that waits for room. Used by one thread at a time: the one that has taken it out.
     private struct Blocked: @unchecked Sendable {
         weak var target: DeferredBytes?
         let bytes: Int
@@ -50,8 +52,6 @@ final class EncodingLine: Sendable {
     private let budget: MemoryBudget
     /// Where heavy jobs go; nil for the line that does them.
     private let heavier: EncodingLine?
-    /// ms until the next try when others hold the room.
-    private static let retryMs = 10
     /// Bytes above which a value is heavy.
     private static let heavyBytes = 1 << 20
 
@@ -121,13 +121,9 @@ final class EncodingLine: Sendable {
     }
 
     private func encode(_ target: DeferredBytes, reserving bytes: Int, _ make: @escaping () -> DeferredBytes.Outcome?) {
-        // What is larger than half of the budget counts as that half, or it would never be encoded.
+        // What is larger than half of the budget counts as that half.
         let reserved = min(bytes, budget.limit / 2)
-        guard reserve(reserved) else {
-            state.withLock { $0.blocked = Blocked(target: target, bytes: bytes, make: make) }
-            DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + .milliseconds(Self.retryMs)) { [weak self] in self?.retry() }
-            return
-        }
+        guard reserve(reserved, or: Blocked(target: target, bytes: bytes, make: make)) else { return }
         if let outcome = make() {
             let held = min(outcome.bytes.count, reserved)
             release(reserved - held)
@@ -138,21 +134,28 @@ final class EncodingLine: Sendable {
         goOn()
     }
 
-    private func reserve(_ bytes: Int) -> Bool {
+    /// Takes room for a job. Else the job is tried again when something that the line holds is given back: there is such.
+    private func reserve(_ bytes: Int, or blocked: @autoclosure () -> Blocked) -> Bool {
         state.withLock { state in
-            guard state.held + bytes <= budget.limit / 2, budget.reserve(bytes, for: .answers) else { return false }
+            if state.held == 0 {
+                budget.take(bytes, for: .answers)
+            } else if state.held + bytes > budget.limit / 2 || !budget.reserve(bytes, for: .answers) {
+                state.blocked = blocked()
+                return false
+            }
             state.held += bytes
             return true
         }
     }
 
     private func release(_ bytes: Int) {
-        state.withLock { $0.held -= bytes }
         budget.release(bytes, from: .answers)
+        state.withLock { $0.held -= bytes }
     }
 
-    /// Tries the job that waits for room again.
-    private func retry() {
+    /// A connection has taken what was done, or nobody waits for it any more: the job that waits for room is tried again.
+    func giveBack(_ bytes: Int) {
+        release(bytes)
         let blocked = state.withLock { state in
             defer { state.blocked = nil }
             return state.blocked
@@ -162,11 +165,5 @@ final class EncodingLine: Sendable {
             guard let target = blocked.target else { return goOn() }
             encode(target, reserving: blocked.bytes, blocked.make)
         }
-    }
-
-    /// What somebody held is free.
-    func giveBack(_ bytes: Int) {
-        release(bytes)
-        retry()
     }
 }
