@@ -57,6 +57,11 @@ final class TestSocket {
 
     func send(_ text: String) throws { try send(Array(text.utf8)) }
 
+    /// Says that nothing more comes, and goes on reading.
+    func finishSending() throws {
+        guard shutdown(fd, Int32(SHUT_WR)) == 0 else { throw Closed() }
+    }
+
     /// Reads what has come, waiting for at least one byte.
     private func readSome() throws -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: 65536)

@@ -9,7 +9,7 @@ import WireProtocols
 /// ```
 /// http ── request ──► answering ── answer ──► http          one request at a time: what came behind it waits in `unread`
 ///   │ ▲                                                     (at most one read) and nothing more is read
-///   │ └── drained ── congested ◄── too much waits for the peer
+///   │ └── drained ── congested ◄── too much waits for the peer, or it has asked for as much as one turn may bring
 ///   ├── upgrade ──► upgraded
 ///   └── answering ──► sending (a large body, piece by piece) ──► http
 ///              └────► streaming
@@ -41,7 +41,11 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     private var parser: HTTPRequestParser
     private var state = State.http
     /// What came behind a request that is not answered yet: the rest of one read.
-    private var unread: [UInt8] = []
+    private var unread = UnreadBytes()
+    /// Holds that, if it is much.
+    private var waiting = IncomingBytes()
+    /// Requests are being read: an answer that is given meanwhile has no need to go on with them.
+    private var isUsing = false
     /// When the request that is being read, or the wait for one, began, or the peer last took of an answer: in the lane's
     /// seconds.
     private var since: Int
@@ -71,17 +75,34 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     }
 
     func received(_ bytes: UnsafeMutableRawBufferPointer) {
+        if case .upgraded(let socket) = state { return socket.received(bytes) }
+        let used = unread.isEmpty ? use(bytes) : 0
+        guard used < bytes.count else { return }
+        // Most peers wait for their answer, so reading is given up only now that there is something to read.
+        unread.append(bytes[used...])
+        connection.isReading = false
+        if waiting.become(unread.count, server.memory, connection.remoteAddress) != nil { connection.close(.memoryBudget) }
+    }
+
+    /// - Returns: the bytes used. The others are for later.
+    private func use(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+        isUsing = true
+        defer { isUsing = false }
         var rest = bytes[...]
+        let most = requests &+ server.settings.limits.turnRequests
         while !rest.isEmpty {
             switch state {
-            case .closing, .streaming: return
-            case .answering, .opening, .congested, .sending:
-                // Most peers wait for their answer, so reading is given up only now that there is something to read.
-                unread.append(contentsOf: rest)
-                connection.isReading = false
-                return
-            case .upgraded(let socket): return socket.received(UnsafeMutableRawBufferPointer(rebasing: rest))
+            case .closing, .streaming: return bytes.count
+            case .answering, .opening, .congested, .sending: return rest.startIndex
+            case .upgraded(let socket):
+                socket.received(UnsafeMutableRawBufferPointer(rebasing: rest))
+                return bytes.count
             case .http:
+                // The others have their turn first, and the peer takes what it was answered.
+                if requests >= most {
+                    waitForPeer()
+                    return rest.startIndex
+                }
                 if parser.isIdle { since = lane.mark }
                 let step = parser.receive(UnsafeRawBufferPointer(rebasing: rest))
                 rest = rest.dropFirst(step.consumed)
@@ -89,10 +110,10 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
                 case .incomplete:
                     countBody()
                     judge()
-                    return
+                    return bytes.count
                 case .expectsContinue:
                     judge()
-                    if case .closing = state { return }
+                    if case .closing = state { return bytes.count }
                     connection.send(HTTPResponseEncoder.continueResponse)
                 case .request(let request):
                     requests += 1
@@ -103,6 +124,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
                 }
             }
         }
+        return bytes.count
     }
 
     /// Has the bytes of an unfinished body counted.
@@ -163,6 +185,8 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
             connection.send(accepted)
             lane.leave(self)
             parser = HTTPRequestParser()
+            // The socket may hold it from now on.
+            connection.isReading = true
             state = .upgraded(makeSocket())
         }
     }
@@ -225,7 +249,8 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         guard case .answering = state, connection.isOpen else { return false }
         lane.leave(self)
         state = .streaming(events)
-        unread = []
+        unread = UnreadBytes()
+        waiting = IncomingBytes()
         connection.isReading = true
         events.begin(listener)
         return true
@@ -235,19 +260,15 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     func opened() {
         guard case .opening(let request) = state else { return }
         state = .http
-        connection.isReading = true
         respond(to: request, mayOpen: false)
         takeUnread()
-        if peerHasFinished, case .http = state { connection.close(.peerClosed) }
     }
 
     /// Reads on, first what came before. Whoever that leads to may pause again.
     private func goOn() {
         state = .http
         since = lane.mark
-        connection.isReading = true
-        takeUnread()
-        if peerHasFinished, case .http = state { connection.close(.peerClosed) }
+        if !isUsing { takeUnread() }
     }
 
     /// Whoever has asked for the last time still gets the answers.
@@ -256,14 +277,27 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         case .answering, .opening, .congested, .sending:
             peerHasFinished = true
             return .keepWriting
-        case .http, .streaming, .upgraded, .closing: return .close
+        case .upgraded(let socket): return socket.peerFinishedSending()
+        case .http, .streaming, .closing: return .close
         }
     }
 
+    /// Uses what came before, and reads on when nothing of it is left.
     private func takeUnread() {
-        var rest = unread
-        unread = []
-        rest.withUnsafeMutableBytes { received($0) }
+        if !unread.isEmpty {
+            var rest = unread.take()
+            rest.use { use($0) }
+            unread = rest
+            _ = waiting.become(unread.count, server.memory, connection.remoteAddress)
+        }
+        switch state {
+        case .http:
+            connection.isReading = true
+            if peerHasFinished { connection.close(.peerClosed) }
+        case .answering, .opening, .congested, .sending: if unread.isEmpty { connection.isReading = true }
+        case .upgraded(let socket): if peerHasFinished, socket.peerFinishedSending() == .close { connection.close(.peerClosed) }
+        case .streaming, .closing: break
+        }
     }
 
     private func finish(_ bytes: [UInt8], _ reason: CloseReason) {
@@ -293,6 +327,8 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     func ended(_ reason: CloseReason) {
         server.noteEnd(connection, reason)
         drop()
+        unread = UnreadBytes()
+        waiting = IncomingBytes()
         switch state {
         case .upgraded(let socket): socket.ended(reason)
         case .streaming(let events): events.ended()

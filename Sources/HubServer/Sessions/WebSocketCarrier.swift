@@ -3,6 +3,9 @@ import WireProtocols
 
 /// A WebSocket connection: frames in, sign of life, closing handshake.
 ///
+///     received ─► decoder, `turnWork` at most ─► listener        what is left of the read has its turn after the others;
+///                    └── the rest: `unread` ─► goOn ─┘           until then, and while anything holds, nothing is read
+///
 /// Made and used on the connection's loop.
 final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     // Sendable: everything declared here is used on the connection's loop only.
@@ -25,6 +28,12 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     private let memory: ServerMemory
     /// Why nothing is read now.
     private var holds: Holds = []
+    /// What is left of what was read, and whether it has its turn soon.
+    private var unread = UnreadBytes()
+    private var isNext = false
+    /// The peer has said that nothing more comes behind that.
+    private var peerHasFinished = false
+    private let turnWork: Int
 
     private struct Holds: OptionSet {
         let rawValue: UInt8
@@ -36,6 +45,8 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         static let reading = Holds(rawValue: 4)
         /// Too much is on its way to a session of another loop.
         static let posted = Holds(rawValue: 8)
+        /// Some of what was read is left for the next turns.
+        static let unread = Holds(rawValue: 16)
     }
 
     init(_ connection: Connection, server: Server, deflate: DeflateAgreement?) {
@@ -44,6 +55,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         heardAt = lane.mark
         memory = server.memory
         let limits = server.settings.limits
+        turnWork = limits.turnWork
         decoder = WebSocketDecoder(
             role: .server, maxMessageBytes: limits.frameBytes, deflate: deflate, inlineBytes: min(limits.largeRequestBytes, limits.frameBytes))
         self.deflate = deflate?.server
@@ -63,7 +75,55 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     func received(_ bytes: UnsafeMutableRawBufferPointer) {
         heardAt = lane.mark
         isAsked = false
-        decoder.receive(bytes) { event in
+        let used = unread.isEmpty ? use(bytes) : 0
+        if used < bytes.count, !isClosing {
+            unread.append(bytes[used...])
+            hold(.unread, true)
+        }
+        count()
+    }
+
+    /// Reads what is left, as much as one turn may.
+    private func goOn() {
+        isNext = false
+        // Who lets go of the last hold comes here again.
+        guard holds == .unread, connection.isOpen else { return }
+        var rest = unread.take()
+        rest.use { use($0) }
+        if isClosing { return count() }
+        unread = rest
+        count()
+        if unread.isEmpty {
+            hold(.unread, false)
+            if peerHasFinished { connection.close(.peerClosed) }
+        } else {
+            haveNextTurn()
+        }
+    }
+
+    /// Behind all that the loop has to do now: what others sent, and what is to be sent to them.
+    private func haveNextTurn() {
+        guard !isNext else { return }
+        isNext = true
+        lane.loop.execute { [self] in goOn() }
+    }
+
+    /// The peer says nothing more. What it said before is still read.
+    func peerFinishedSending() -> HalfClose {
+        guard !unread.isEmpty else { return .close }
+        peerHasFinished = true
+        return .keepWriting
+    }
+
+    /// Has what is held of the peer counted.
+    private func count() {
+        let bytes = isClosing ? 0 : decoder.bufferedBytes + unread.count
+        if let refusal = incoming.become(bytes, memory, peer) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+    }
+
+    /// - Returns: the bytes used. The others are for later.
+    private func use(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+        decoder.receive(bytes, work: turnWork) { event in
             guard !isClosing else { return }
             switch event {
             case .text(let text): listener?.received(text: text)
@@ -77,7 +137,6 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
             case .failure(let error): close(error.closeCode, error.reason)
             }
         }
-        if let refusal = incoming.become(decoder.bufferedBytes, memory, peer) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
     }
 
     /// The message takes along what was held of it.
@@ -97,6 +156,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     private func hold(_ reason: Holds, _ isHeld: Bool) {
         if isHeld { holds.insert(reason) } else { holds.remove(reason) }
         connection.isReading = holds.isEmpty
+        if holds == .unread { haveNextTurn() }
         // Who is not listened to has not fallen silent.
         heardAt = lane.mark
     }
@@ -152,6 +212,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     func ended(_ reason: CloseReason) {
         lane.leave(self)
+        unread = UnreadBytes()
         incoming = IncomingBytes()
         listener?.ended()
         listener = nil

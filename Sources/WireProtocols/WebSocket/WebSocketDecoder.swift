@@ -53,6 +53,8 @@ public struct WebSocketDecoder: Sendable {
     private var utf8 = UTF8Validator()
     /// Nil when no compression was agreed on.
     private var inflater: Inflater?
+    /// What may still be done in this call of `receive`.
+    private var workLeft = 0
 
     private struct OpenMessage {
         var opcode: WebSocketOpcode
@@ -96,19 +98,33 @@ public struct WebSocketDecoder: Sendable {
     /// one that spans reads is collected. Event pointers are valid only during the call of `handle`. O(n).
     public mutating func receive(_ bytes: UnsafeMutableRawBufferPointer, _ handle: (WebSocketEvent) -> Void) {
         var at = 0
-        while true {
+        repeat { at += receive(UnsafeMutableRawBufferPointer(rebasing: bytes[at...]), work: .max, handle) } while at < bytes.count
+    }
+
+    /// The same, until there was so much to do: who has sent more waits for the next turn.
+    /// - Parameter work: bytes of messages, as they are handed over, and `eventWork` for each event. One event may go over it, and a
+    ///   `large` one is the last.
+    /// - Returns: the bytes consumed: the others must be given again, first, and were not changed.
+    public mutating func receive(_ bytes: UnsafeMutableRawBufferPointer, work: Int, _ handle: (WebSocketEvent) -> Void) -> Int {
+        var at = 0
+        workLeft = work
+        while workLeft > 0 {
             switch state {
             case .ended:
-                return
+                return bytes.count
             case .header:
-                if at == bytes.count { return }
-                guard readHeader(bytes, &at, handle) else { return }
+                if at == bytes.count { return at }
+                guard readHeader(bytes, &at, handle) else { return bytes.count }
             case .payload:
-                if at == bytes.count && taken < frame.length { return }
+                if at == bytes.count && taken < frame.length { return at }
                 readPayload(bytes, &at, handle)
             }
         }
+        return hasEnded ? bytes.count : at
     }
+
+    /// What an event counts as beside its bytes.
+    public static let eventWork = 1 << 10
 
     // MARK: Header
 
@@ -206,6 +222,7 @@ public struct WebSocketDecoder: Sendable {
 
     private mutating func finishControl(_ payload: UnsafeRawBufferPointer, _ handle: (WebSocketEvent) -> Void) {
         state = .header
+        workLeft -= Self.eventWork
         switch frame.opcode {
         case .ping:
             handle(.ping(payload))
@@ -250,6 +267,7 @@ public struct WebSocketDecoder: Sendable {
                 if isLast && isWhole && openMessage == nil {
                     if open.opcode == .text { try checkTextEnd() }
                     finishMessage()
+                    workLeft -= piece.count
                     handle(open.opcode == .text ? .text(piece) : .binary(piece))
                     return
                 }
@@ -266,6 +284,8 @@ public struct WebSocketDecoder: Sendable {
             let whole = message
             finishMessage()
             if whole.count > inlineBytes { return handle(.large(large(whole, open))) }
+            // What was inflated has been counted as it came out.
+            if !open.isCompressed { workLeft -= whole.count }
             whole.withUnsafeBytes { handle(open.opcode == .text ? .text($0) : .binary($0)) }
         }
     }
@@ -277,10 +297,13 @@ public struct WebSocketDecoder: Sendable {
         openBytes = 0
         emptyFragments = 0
         messages &+= 1
+        workLeft -= Self.eventWork
     }
 
-    private func large(_ payload: [UInt8], _ open: OpenMessage) -> WebSocketLargeMessage {
-        WebSocketLargeMessage(opcode: open.opcode, payload: payload, isCompressed: open.isCompressed, maxMessageBytes: maxMessageBytes)
+    private mutating func large(_ payload: [UInt8], _ open: OpenMessage) -> WebSocketLargeMessage {
+        workLeft = 0
+        return WebSocketLargeMessage(
+            opcode: open.opcode, payload: payload, isCompressed: open.isCompressed, maxMessageBytes: maxMessageBytes)
     }
 
     /// Collects a compressed message as it comes and inflates it when it is whole, unless that makes it a large one.
@@ -347,6 +370,7 @@ public struct WebSocketDecoder: Sendable {
     /// What came out is checked in the order of its bytes, so that an error does not depend on how they arrived.
     private mutating func collect(inflated output: UnsafeRawBufferPointer) throws(WebSocketError) {
         let maxMessageBytes = inflatesWhole ? min(inlineBytes, maxMessageBytes) : maxMessageBytes
+        workLeft -= output.count
         let fitting = UnsafeRawBufferPointer(rebasing: output.prefix(maxMessageBytes - message.count))
         if openMessage?.opcode == .text { try checkText(fitting) }
         if fitting.count < output.count { throw .messageTooBig }
