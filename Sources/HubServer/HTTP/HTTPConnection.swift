@@ -175,7 +175,10 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
             finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
         case .pending(let begin):
             state = .answering(keepsAlive: request.keepsAlive)
-            begin(PendingAnswer(self, loop: connection.loop, peer: connection.remoteAddress, keepsAlive: request.keepsAlive, body: lease(of: request)))
+            begin(
+                PendingAnswer(
+                    self, loop: connection.loop, peer: connection.remoteAddress, keepsAlive: request.keepsAlive, isHTTP11: request.isHTTP11,
+                    body: lease(of: request)))
         case .opening(let namespace):
             state = .opening(request)
             let answer = PendingAnswer(self, loop: connection.loop, peer: connection.remoteAddress, keepsAlive: request.keepsAlive)

@@ -13,10 +13,15 @@ final class PendingAnswer: @unchecked Sendable {
     let keepsAlive: Bool
     /// Who asks.
     let peer: SocketAddress
+    /// Whether the peer knows chunks.
+    private let isHTTP11: Bool
     /// Holds the request's body in the budget until this is let go.
     private let body: MemoryLease?
 
-    init(_ connection: HTTPConnection, loop: EventLoop, peer: SocketAddress, keepsAlive: Bool, body: MemoryLease? = nil) {
+    init(
+        _ connection: HTTPConnection, loop: EventLoop, peer: SocketAddress, keepsAlive: Bool, isHTTP11: Bool = true, body: MemoryLease? = nil
+    ) {
+        self.isHTTP11 = isHTTP11
         self.connection = connection
         self.loop = loop
         self.peer = peer
@@ -28,6 +33,16 @@ final class PendingAnswer: @unchecked Sendable {
     func send(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: [UInt8], isHead: Bool = false) {
         let bytes = HTTPResponseEncoder.response(status, fields: fields, body: body, keepsAlive: keepsAlive, isHead: isHead)
         loop.execute { [self] in connection?.answer(bytes) }
+    }
+
+    /// Gives an answer whose body is made as the peer takes it. From any thread, once.
+    func send(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: OutgoingBody) {
+        var body = body
+        body.isChunked = isHTTP11
+        var head: [UInt8] = []
+        HTTPResponseEncoder.appendHead(
+            status, fields: fields, framing: isHTTP11 ? .chunked : .untilClose, keepsAlive: keepsAlive, to: &head)
+        loop.execute { [self, body, head] in connection?.answer(head, then: body, keepsAlive: isHTTP11) }
     }
 
     /// Gives a JSON answer of REST. From any thread, once.

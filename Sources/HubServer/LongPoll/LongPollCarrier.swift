@@ -156,6 +156,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         switch heard {
         case .message(let message, let bytes):
             perform(onSocket ? transport.receiveOnSocket(message, bytes: message.cost(bytes)) : transport.receiveByPoll(message))
+            noteIncoming()
         case .failure(let error): onSocket ? close(error.closeCode, error.reason) : fail(error.reason)
         case .large(let text):
             guard let session else { return }
@@ -175,10 +176,10 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         if let refusal = aside.keep(bytes, arrival) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
     }
 
-    /// Tells what is held of messages that have not come whole.
+    /// Tells what is held of messages that have not come whole, and of requests that wait for the end of polling.
     func noteIncoming() {
         if hasEnded { return }
-        let bytes = upstream.bufferedBytes + socketAssembler.bufferedBytes
+        let bytes = upstream.bufferedBytes + socketAssembler.bufferedBytes + transport.waitingBytes
         if let refusal = incoming.become(bytes, server.memory, network) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
     }
 
@@ -187,7 +188,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
             switch action {
             case .acknowledgeOnSocket: socket?.send(RealtimeFraming.frames(for: RealtimeReply.switchAck))
             case .pongOnSocket: socket?.send(RealtimeFraming.frames(for: RealtimeReply.pong))
-            case .pongByPoll: queue(RealtimeReply.pong)
+            case .pongByPoll: queue(.text(RealtimeReply.pong))
             case .endPolling:
                 give(downstream.finish(with: RealtimeReply.endTransmission))
                 // What could not be held back by polls is from here on.
@@ -205,15 +206,17 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     func send(_ frames: [UInt8]) {
         if transport.hasMoved {
             socket?.send(frames)
+        } else if frames.count > RESTExchange.inlineBytes {
+            queue(.frames(frames))
         } else {
-            for message in unwrapper.messages(in: frames) { queue(message) }
+            for message in unwrapper.messages(in: frames) { queue(.text(message)) }
         }
     }
 
     func send(_ staged: StagedFrame, _ frames: [UInt8]) { send(frames) }
 
     /// What is queued in one turn leaves in one answer at its end.
-    private func queue(_ message: [UInt8]) {
+    private func queue(_ message: LongPollMessage) {
         downstream.send(message)
         if downstream.queuedBytes > limits.queuedBytes { return fail(LongPollError.tooMuchQueued.reason) }
         noteQueued()
@@ -238,16 +241,29 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         } else if bytes > IncomingBytes.freeBytes || queued != nil {
             let lease = queued ?? server.memory.lease(of: network, for: .answers)
             queued = lease
-            if !lease.become(bytes) { fail((lease.refusal ?? .process).text) }
+            guard !lease.become(bytes) else { return }
+            // There is no memory for it, so the last answer goes without it.
+            downstream.forget()
+            fail((lease.refusal ?? .process).text)
         }
     }
 
     private func give(_ given: [LongPollDownstream.Answer]) {
-        for answer in given { answers.removeValue(forKey: answer.ticket)?.send(.ok, Self.scriptFields, answer.script) }
+        for answer in given { give(answer) }
         guard !given.isEmpty, downstream.queuedBytes == 0 else { return }
         queued = nil
         congestedSince = nil
         session?.drained()
+    }
+
+    private func give(_ answer: LongPollDownstream.Answer) {
+        guard let poll = answers.removeValue(forKey: answer.ticket) else { return }
+        if answer.bytes <= RESTExchange.inlineBytes { return poll.send(.ok, Self.scriptFields, answer.script) }
+        // A large script is made as the peer takes it, and counts until it has.
+        var body = OutgoingBody(answer.encoder)
+        body.lease = queued
+        queued = nil
+        poll.send(.ok, Self.scriptFields, body)
     }
 
     // MARK: Back-pressure

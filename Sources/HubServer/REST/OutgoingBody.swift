@@ -10,6 +10,7 @@ struct OutgoingBody: Sendable {
         case names(NameEncoder)
         case echo(UpdateEcho)
         case bytes(ArraySlice<UInt8>)
+        case script(LongPollScriptEncoder)
     }
 
     private var source: Source
@@ -28,6 +29,8 @@ struct OutgoingBody: Sendable {
         case .names(let encoder): encoder.size(upTo: limit)
         case .echo(let echo): echo.size(upTo: limit)
         case .bytes(let rest): rest.count <= limit ? rest.count : nil
+        // What waits for a poll has been counted, and bounded, before.
+        case .script: 0
         }
     }
 
@@ -51,6 +54,8 @@ struct OutgoingBody: Sendable {
 
     init(_ bytes: [UInt8]) { source = .bytes(bytes[...]) }
 
+    init(_ script: LongPollScriptEncoder) { source = .script(script) }
+
     /// The next piece, unframed, of about so many bytes.
     mutating func next(_ count: Int) -> [UInt8] {
         switch source {
@@ -68,6 +73,14 @@ struct OutgoingBody: Sendable {
                 encoder.write(to: &writer, atLeast: count)
                 return (.names(encoder), encoder.isDone)
             }
+        case .script(var encoder):
+            source = .bytes([])
+            var bytes: [UInt8] = []
+            bytes.reserveCapacity(count + (32 << 10))
+            encoder.write(to: &bytes, atLeast: count)
+            isDone = encoder.isDone
+            source = .script(encoder)
+            return bytes
         case .echo(var echo):
             return piece(count) { writer in
                 echo.write(to: &writer, atLeast: count)

@@ -77,12 +77,13 @@ final class Lane: @unchecked Sendable {
         }
     }
 
-    /// Keeps the place of what is being encoded, and sends it as soon as that is done: its bytes are copied once for the loop.
+    /// Keeps the place of what is being encoded, and sends it as soon as that is done: its bytes are copied once for the loop, and
+    /// not at all for a single client that may not need them at once.
     private func deliver(_ deferred: DeferredBytes, to clients: [Client]) {
         for client in clients { session(client).hold(deferred) }
         deferred.whenReady { [loop] deferred, outcome in
             loop.execute { [loop] in
-                let frame = outcome.bytes.isEmpty ? nil : loop.stage(outcome.bytes)
+                let frame = clients.count < 2 || outcome.bytes.isEmpty ? nil : loop.stage(outcome.bytes)
                 for client in clients { session(client).isReady(deferred, outcome, frame) }
             }
         }

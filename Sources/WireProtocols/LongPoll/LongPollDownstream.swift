@@ -8,10 +8,35 @@
 /// ```
 /// Tickets are the caller's names for polls that it has not answered yet.
 public struct LongPollDownstream: Sendable {
-    /// Send this script as the answer to a poll.
+    /// Send its script as the answer to a poll.
     public struct Answer: Sendable, Hashable {
         public var ticket: Int
-        public var script: [UInt8]
+        /// What stands before the messages.
+        var preamble: [UInt8] = []
+        var messages: [LongPollMessage] = []
+        /// Of this answer; nil for one without messages, which has none.
+        var number: Int?
+        /// What stands behind them.
+        var closing: [UInt8] = []
+
+        /// Bytes of its messages, as they are held.
+        public var bytes: Int { messages.reduce(0) { $0 + $1.count } }
+
+        /// All of the script. O(bytes)
+        public var script: [UInt8] {
+            var bytes: [UInt8] = []
+            bytes.reserveCapacity(preamble.count + self.bytes + messages.count + closing.count + 32)
+            var encoder = encoder
+            encoder.write(to: &bytes, atLeast: .max / 2)
+            return bytes
+        }
+
+        /// Writes the script in pieces.
+        public var encoder: LongPollScriptEncoder {
+            guard let number else { return LongPollScriptEncoder(opening: preamble, messages: [], closing: closing) }
+            return LongPollScriptEncoder(
+                opening: preamble + Array("pRTLPCB(\(number),[".utf8), messages: messages, closing: Array("]);".utf8) + closing)
+        }
     }
 
     private enum State {
@@ -34,7 +59,7 @@ public struct LongPollDownstream: Sendable {
 
     private var state = State.open
     private var held: Poll?
-    private var queue: [[UInt8]] = []
+    private var queue: [LongPollMessage] = []
     /// Number of the next answer.
     private var number = 0
     /// Serials of the last answered polls; two can be under way.
@@ -57,7 +82,9 @@ public struct LongPollDownstream: Sendable {
     public var isHolding: Bool { held != nil }
 
     /// Queues a message, one JSON object, for the next flush.
-    public mutating func send(_ message: [UInt8]) {
+    public mutating func send(_ message: [UInt8]) { send(.text(message)) }
+
+    public mutating func send(_ message: LongPollMessage) {
         guard case .open = state else { return }
         queuedBytes += message.count
         queue.append(message)
@@ -70,13 +97,13 @@ public struct LongPollDownstream: Sendable {
     public mutating func poll(_ ticket: Int, serial: Int64?, bringsRequests: Bool = false) -> [Answer] {
         let poll = Poll(ticket: ticket, serial: serial)
         switch state {
-        case .finished(let last): return [Answer(ticket: ticket, script: LongPollScript.close(after: last))]
-        case .closed: return [Answer(ticket: ticket, script: LongPollScript.close)]
+        case .finished(let last): return [Answer(ticket: ticket, closing: LongPollScript.close(after: last))]
+        case .closed: return [Answer(ticket: ticket, closing: LongPollScript.close)]
         case .finishing: return [lastAnswer(poll)]
         case .open: break
         }
         if let serial, answered.contains(serial) {
-            return close() + [Answer(ticket: ticket, script: LongPollScript.close)]
+            return close() + [Answer(ticket: ticket, closing: LongPollScript.close)]
         }
         guard let older = held else {
             held = poll
@@ -89,7 +116,7 @@ public struct LongPollDownstream: Sendable {
         }
         held = poll
         // A browser repeats a request whose connection broke: nobody reads the answer to the first.
-        if serial != nil, serial == older.serial { return [Answer(ticket: older.ticket, script: [])] }
+        if serial != nil, serial == older.serial { return [Answer(ticket: older.ticket)] }
         return [answer(older)]
     }
 
@@ -113,6 +140,12 @@ public struct LongPollDownstream: Sendable {
         return [lastAnswer(poll)]
     }
 
+    /// Forgets what waits for a poll: nobody is told of it. To be followed by `close`.
+    public mutating func forget() {
+        queue = []
+        queuedBytes = 0
+    }
+
     /// Ends everything: the client drops the connection when it hears this. The poll that is held brings what is queued.
     public mutating func close() -> [Answer] {
         defer {
@@ -122,25 +155,25 @@ public struct LongPollDownstream: Sendable {
         }
         guard let poll = held else { return [] }
         held = nil
-        if queue.isEmpty { return [Answer(ticket: poll.ticket, script: LongPollScript.close)] }
+        if queue.isEmpty { return [Answer(ticket: poll.ticket, closing: LongPollScript.close)] }
         var last = answer(poll)
-        last.script += LongPollScript.close
+        last.closing = LongPollScript.close
         return [last]
     }
 
     private mutating func lastAnswer(_ poll: Poll) -> Answer {
         var last = answer(poll)
         state = .finished(last: number - 1)
-        last.script += LongPollScript.close(after: number - 1)
+        last.closing = LongPollScript.close(after: number - 1)
         return last
     }
 
     private mutating func answer(_ poll: Poll) -> Answer {
-        let script = poll.preamble + LongPollScript.messages(queue, number: number)
+        let answer = Answer(ticket: poll.ticket, preamble: poll.preamble, messages: queue, number: number)
         number += 1
         queue = []
         queuedBytes = 0
         if let serial = poll.serial { answered = answered.suffix(1) + [serial] }
-        return Answer(ticket: poll.ticket, script: script)
+        return answer
     }
 }

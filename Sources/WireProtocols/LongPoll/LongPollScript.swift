@@ -27,14 +27,7 @@ public enum LongPollScript {
 
     /// The answer to a poll. Messages are JSON.
     public static func messages(_ messages: [[UInt8]], number: Int) -> [UInt8] {
-        var bytes = Array("pRTLPCB(\(number),[".utf8)
-        bytes.reserveCapacity(messages.reduce(bytes.count + 4) { $0 + $1.count + 1 })
-        for (index, message) in messages.enumerated() {
-            if index > 0 { bytes.append(UInt8(ascii: ",")) }
-            appendAsScript(message, to: &bytes)
-        }
-        bytes += Array("]);".utf8)
-        return bytes
+        LongPollDownstream.Answer(ticket: 0, messages: messages.map { .text($0) }, number: number).script
     }
 
     /// The client drops the connection at once.
@@ -62,33 +55,4 @@ public enum LongPollScript {
             """
         return Array(page.utf8)
     }
-
-    /// JSON as an expression of a script that means the same and cannot end the script or a line of it: `</` becomes
-    /// `<\/`, U+2028 and U+2029 are escaped, and a member named `__proto__`, which would set a prototype, is computed.
-    static func appendAsScript(_ json: [UInt8], to script: inout [UInt8]) {
-        var clean = 0
-        func replace(_ at: Int, _ count: Int, _ text: StaticString, _ script: inout [UInt8]) {
-            script += json[clean..<at]
-            script.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
-            clean = at + count
-        }
-        for at in json.indices {
-            switch json[at] {
-            case UInt8(ascii: "<") where json[(at + 1)...].first == UInt8(ascii: "/"):
-                replace(at, 2, "<\\/", &script)
-            case 0xE2 where json[(at + 1)...].starts(with: [0x80, 0xA8]):
-                replace(at, 3, "\\u2028", &script)
-            case 0xE2 where json[(at + 1)...].starts(with: [0x80, 0xA9]):
-                replace(at, 3, "\\u2029", &script)
-            case UInt8(ascii: "\"") where json[at...].starts(with: prototypeName):
-                // Behind a backslash the quote is part of a longer name.
-                if at > 0, json[at - 1] == UInt8(ascii: "\\") { continue }
-                replace(at, prototypeName.count, "[\"__proto__\"]:", &script)
-            default: continue
-            }
-        }
-        script += json[clean...]
-    }
-
-    private static let prototypeName = Array("\"__proto__\":".utf8)
 }

@@ -40,6 +40,9 @@ public struct TransportSwitch: Sendable {
     /// Whether everything goes by the socket.
     public var hasMoved: Bool { if case .moved = state { true } else { false } }
 
+    /// Bytes of requests from the socket that wait.
+    public var waitingBytes: Int { if case .joining(_, let bytes) = state { bytes } else { 0 } }
+
     public init(limits: LongPollLimits = LongPollLimits()) { maxBytes = limits.joiningBytes }
 
     /// A socket asks to join; nil when it must be turned away, because there is one already.
