@@ -39,6 +39,11 @@ public struct NetSettings: Sendable {
     /// How many bytes are read of each connection in a turn in which several are ready: what they make the handlers do is
     /// what the last of them waits for.
     public var sharedReadBytes = 16 << 10
+    /// How many bytes that have waited for a peer are given to the system in a turn in which several connections are ready.
+    public var sharedWriteBytes = 256 << 10
+    /// How many connections whose TLS handshake is not done are read in a turn: each may cost a signature with the server's key, nearly a
+    /// millisecond, and a burst of new connections brings hundreds. The others are read in the next turns.
+    public var handshakesPerTurn = 4
 
     /// A loop goes back to Dispatch when this long, up to twice, has brought nothing; till then it waits in its own
     /// poller, where an event costs one wake-up instead of two and no re-arming: a busy loop is as fast as a bare one.

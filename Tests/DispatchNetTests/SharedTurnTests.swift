@@ -44,6 +44,44 @@ import Testing
         }
     }
 
+    @Test func backlogs_leaveALittleInATurn_whileSeveralPeersTakeThem() throws {
+        let server = try TestServer()
+        let peers = (0..<2).map { _ in TestPeer(port: server.port) }
+        let connections = try peers.map { _ in try #require(server.connections.next()) }
+        let bytes = 12 << 20
+        server.loop.execute { for connection in connections { connection.send([UInt8](repeating: 1, count: bytes)) } }
+        // What the system has taken of it lies in the sockets.
+        var seen: [Int] = []
+        while seen.count < 20 {
+            let sent = server.counters().bytesSent
+            if sent == 0 || sent != seen.last { seen = [] }
+            seen.append(sent)
+        }
+        let before = seen[0]
+        let taken = try connections.map { connection in bytes - (try #require(server.onLoop { connection.bufferedBytes })) }
+        try #require(before == taken.reduce(0, +) && taken.allSatisfy { $0 < bytes })
+        let (gate, held) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        server.loop.execute {
+            held.signal()
+            gate.wait()
+        }
+        held.wait()
+        // Both have room again before the loop looks.
+        for (connection, count) in zip(connections, taken) {
+            let peer = try #require(peers.first { $0.port == connection.remoteAddress.port })
+            #expect(peer.read(count).count == count)
+        }
+        let first = Log<Int>()
+        @Sendable func look(_ loop: EventLoop) {
+            let sent = loop.counters.bytesSent - before
+            if sent > 0 { first.append(sent) } else { loop.execute { look(loop) } }
+        }
+        server.loop.execute { [loop = server.loop] in look(loop) }
+        gate.signal()
+        let sent = try #require(first.next())
+        #expect(sent <= 2 * (256 << 10), "\(sent) bytes in a turn")
+    }
+
     @Test func connection_isReadInLargePieces_whileItIsAlone() throws {
         let reads = try reads(peers: 1, bytes: 60_000)
         #expect(reads.map(\.count) == [60_000])

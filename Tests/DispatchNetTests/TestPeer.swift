@@ -29,6 +29,16 @@ final class TestPeer {
 
     let isConnected: Bool
 
+    /// Its own port.
+    var port: UInt16 {
+        var address = sockaddr_in()
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        _ = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(fd, $0, &size) }
+        }
+        return UInt16(bigEndian: address.sin_port)
+    }
+
     deinit { _ = Glibc.close(fd) }
 
     func write(_ bytes: [UInt8]) {

@@ -49,13 +49,14 @@ struct Backlog {
         pieces.append(Piece(block: fresh, offset: 0, end: count))
     }
 
-    /// Describes the oldest bytes, in at most `limit` vectors, and says how many vectors and bytes they are.
-    func fill(_ vectors: UnsafeMutablePointer<iovec>, limit: Int) -> (vectors: Int, bytes: Int) {
+    /// Describes the oldest bytes, in at most `limit` vectors and as many as `most` of them, and says how many vectors and bytes
+    /// they are.
+    func fill(_ vectors: UnsafeMutablePointer<iovec>, limit: Int, most: Int = .max) -> (vectors: Int, bytes: Int) {
         var count = 0
         var total = 0
         for piece in pieces[head...].prefix(limit) {
-            guard let block = piece.block else { break }
-            let length = piece.end - piece.offset
+            guard total < most, let block = piece.block else { break }
+            let length = min(piece.end - piece.offset, most - total)
             vectors[count] = iovec(iov_base: block.base + piece.offset, iov_len: length)
             count += 1
             total += length

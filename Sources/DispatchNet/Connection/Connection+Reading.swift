@@ -17,6 +17,11 @@ extension Connection {
     /// otherwise, because what small messages make the handler do is paid by all who wait. A read that does not fill the
     /// buffer has emptied the socket; epoll is level-triggered, so whatever arrives after it is reported again.
     private func readable() {
+        if let tls, tls.engine.state == .handshaking {
+            // What has come stays where it is, and is reported again.
+            guard loop.handshakesLeft > 0 else { return }
+            loop.handshakesLeft -= 1
+        }
         let settings = loop.settings
         let capacity = loop.isShared ? min(settings.sharedReadBytes, settings.readBufferBytes) : settings.readBufferBytes
         let most = loop.isShared ? 1 : settings.readsPerTurn

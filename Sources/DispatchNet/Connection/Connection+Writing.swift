@@ -104,13 +104,15 @@ extension Connection {
     /// The peer has made room.
     func writable() {
         if let tls { return writableRecords(tls) }
-        guard state != .closed, let filled = backlog?.fill(loop.vectors, limit: 64) else { return }
+        // The system may take megabytes of each of hundreds who read fast: others wait for that copy.
+        let most = loop.isShared ? loop.settings.sharedWriteBytes : .max
+        guard state != .closed, let filled = backlog?.fill(loop.vectors, limit: 64, most: most) else { return }
         let sent = transmit(filled.vectors)
         guard sent >= 0 else { return }
         backlog?.consume(sent)
         loop.counting.backlogBytes -= sent
         noteTaken(sent, left: backlog?.bytes ?? 0)
-        // More than 64 pieces, or a short write: the level-triggered poller reports again when there is room.
+        // More than 64 pieces, or than its part of the turn, or a short write: the level-triggered poller reports again when there is room.
         guard backlog?.isEmpty == true else { return }
         backlog = nil
         setInterest(.write, false)

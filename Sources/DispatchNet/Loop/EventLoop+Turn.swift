@@ -49,6 +49,7 @@ extension EventLoop {
         let count = collect(waiting: waiting)
         var idle = 0
         isShared = areSeveralReady(count)
+        handshakesLeft = settings.handshakesPerTurn
         for i in 0..<count {
             let event = poller.event(i)
             switch slots[event.tag] {

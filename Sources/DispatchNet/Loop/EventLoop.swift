@@ -61,6 +61,8 @@ public final class EventLoop: @unchecked Sendable {
     var inTurn = false
     /// More than one connection is ready in this turn: each is read a little only.
     var isShared = false
+    /// Connections whose TLS handshake may still go on in this turn.
+    var handshakesLeft = 0
     var taken: [@Sendable () -> Void] = []
     /// Connections to flush. Unretained: a connection stays in `slots` or in `gone` until the list is empty.
     var dirty: [Unmanaged<Connection>] = []

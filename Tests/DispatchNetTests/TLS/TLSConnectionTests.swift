@@ -1,3 +1,4 @@
+import Dispatch
 @testable import DispatchNet
 import Glibc
 import Synchronization
@@ -30,6 +31,60 @@ import Testing
         #expect(server.connections.waiting.count == 1)
         #expect(server.counters().connections == 2)
         _ = silent
+    }
+
+    @Test func handshakes_areSpreadOverTurns_soThatOthersHaveTheirs() throws {
+        let (server, _) = try tlsServer()
+        let peers = try (0..<40).map { _ in try TLSPeer(port: server.port) }
+        while server.counters().connections < 40 { usleep(1000) }
+        let before = server.counters().bytesSent
+        let (gate, held) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        server.loop.execute {
+            held.signal()
+            gate.wait()
+        }
+        held.wait()
+        for peer in peers { peer.sayHello() }
+        let turns = Turns(server.loop, from: before)
+        server.loop.execute { turns.look() }
+        gate.signal()
+        for peer in peers { peer.finishHandshake() }
+        turns.end()
+        #expect(server.counters().handshakes == 40)
+        // Each answer to a hello has the certificate and a signature: more than 500 bytes. Nobody says more in this test.
+        #expect(turns.most > 500 && turns.most < 8 * 4000, "\(turns.most) bytes in one turn")
+        let whole = server.counters().bytesSent - before
+        #expect(turns.most <= whole / 4, "\(turns.most) of \(whole) bytes in one turn")
+    }
+
+    /// The most bytes that were sent in one turn of a loop.
+    private final class Turns: Sendable {
+        private struct State {
+            var last: Int
+            var most = 0
+            var isOver = false
+        }
+        private let state: Mutex<State>
+        private let loop: EventLoop
+
+        init(_ loop: EventLoop, from bytes: Int) {
+            self.loop = loop
+            state = Mutex(State(last: bytes))
+        }
+
+        var most: Int { state.withLock { $0.most } }
+        func end() { state.withLock { $0.isOver = true } }
+
+        /// On the loop, in each of its turns.
+        func look() {
+            let sent = loop.counters.bytesSent
+            let goesOn = state.withLock { state in
+                state.most = max(state.most, sent - state.last)
+                state.last = sent
+                return !state.isOver
+            }
+            if goesOn { loop.execute { [self] in look() } }
+        }
     }
 
     @Test func sendsOfOneTurn_leaveInOneRecordAndOneSystemCall() throws {

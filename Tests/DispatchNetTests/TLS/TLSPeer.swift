@@ -26,8 +26,16 @@ final class TLSPeer {
     }
 
     func handshake() {
+        sayHello()
+        finishHandshake()
+    }
+
+    func sayHello() {
         _ = engine.start(through: wire)
         socket.write(takeOutgoing())
+    }
+
+    func finishHandshake() {
         while engine.state == .handshaking, receive() {}
     }
 
