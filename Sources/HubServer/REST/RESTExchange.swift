@@ -77,7 +77,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     /// Says of a place whether some data could make the rules allow a write there.
     private var permits: (@Sendable (Path) -> Bool)? {
         if asker.isAdmin { return nil }
-        return { [database, asker] in database.mayAllowWrite(CollectionOfOne($0), by: asker) }
+        return { [server, database, asker] in server.mayAllowWrite($0, in: database, by: asker) }
     }
 
     private func parsed(

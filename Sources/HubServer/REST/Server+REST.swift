@@ -75,12 +75,12 @@ extension Server {
             let asked = try? RESTRequest(head), asked.method == .put || asked.method == .patch || asked.method == .post
         else { return done(nil) }
         let address = { [self] in countedAddress(of: head, connection) }
-        identify(asked.credential, override: asked.override, lane, of: address) { result in
+        identify(asked.credential, override: asked.override, lane, of: address) { [self] result in
             switch lane.signIns.settled(nil, result) {
             case .failure(let failure):
                 done(failure.code == .invalidToken || failure.code == .expiredToken ? RESTRefusal(failure) : nil)
             case .success(let identity):
-                guard asked.method == .put, !database.mayAllowWrite(CollectionOfOne(asked.path), by: identity) else { return done(nil) }
+                guard asked.method == .put, !mayAllowWrite(asked.path, in: database, by: identity) else { return done(nil) }
                 done(.permissionDenied)
             }
         }

@@ -45,7 +45,17 @@ final class RefusalLog: Sendable {
         func wantsRefusal(now: Int64) -> Bool { log.admit(now: now) }
 
         func refused(_ request: RuledRequest, _ question: RuleQuestion) {
-            log.queue.async { log.tell(request, question, namespace) }
+            log.queue.async {
+                log.tell(request, RefusalLog.paths(question.operation), RefusalLog.rules(question.explained()), namespace)
+            }
+        }
+    }
+
+    /// A write was refused before its content was read: no content could make the rules allow it there. From any thread.
+    func refusedUnread(_ path: Path, _ namespace: String) {
+        guard admit(now: Clock.nowMs()) else { return }
+        queue.async { [self] in
+            tell(.write, Self.paths(.write([path])), "no rule could grant it, whatever is written", namespace)
         }
     }
 
@@ -66,14 +76,13 @@ final class RefusalLog: Sendable {
     /// Returns when every line that was begun is written.
     func flush() { queue.sync {} }
 
-    private func tell(_ request: RuledRequest, _ question: RuleQuestion, _ namespace: String) {
+    private func tell(_ request: RuledRequest, _ paths: String, _ rules: @autoclosure () -> String, _ namespace: String) {
         let left = sample.withLock { sample in
             defer { (sample.left, sample.waiting) = (0, sample.waiting - 1) }
             return sample.left
         }
         var metadata: Logger.Metadata = [
-            "namespace": "\(namespace)", "operation": "\(request.rawValue)", "path": "\(Self.paths(question.operation))",
-            "rules": "\(Self.rules(question.explained()))",
+            "namespace": "\(namespace)", "operation": "\(request.rawValue)", "path": "\(paths)", "rules": "\(rules())",
         ]
         if left > 0 { metadata["unlogged"] = "\(left)" }
         logger.notice("refused by the rules", metadata: metadata)

@@ -1,9 +1,18 @@
 import HubEngine
+import JSONTree
 import Logging
 public import SecurityRules
 
 /// What administrators do with rules. Who may is decided before this is called.
 extension Server {
+    /// Whether some content could make the rules allow the client a write of the place. What they refuse is told to the log, as it
+    /// comes to no database. From any thread.
+    func mayAllowWrite(_ path: Path, in database: Database, by identity: Identity) -> Bool {
+        if database.mayAllowWrite(CollectionOfOne(path), by: identity) { return true }
+        refusalLog?.refusedUnread(path, database.name)
+        return false
+    }
+
     /// Checks rules and puts them in force in a namespace, without a restart: all or nothing. Running listens are asked again,
     /// and those that the new rules refuse are cancelled before anything else is pushed to them. A faulty text changes nothing.
     ///

@@ -214,7 +214,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     /// Says of a place whether some data could make the rules allow the client a write there; nil while nobody knows who it is.
     final var permits: (@Sendable (Path) -> Bool)? {
         guard !isWaiting, !told.isAdmin else { return nil }
-        return { [database, told] in database.mayAllowWrite(CollectionOfOne($0), by: told) }
+        return { [server, database, told] in server.mayAllowWrite($0, in: database, by: told) }
     }
 }
 

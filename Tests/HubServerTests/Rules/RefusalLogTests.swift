@@ -65,6 +65,24 @@ import Testing
         #expect(lines.first?.contains(String(repeating: "x", count: RefusalLog.valueCharacters + 1)) == false)
     }
 
+    @Test func writeThatIsRefusedUnread_isTold_andOneThatMayBeAllowedIsNot() throws {
+        let lines = Lines()
+        var settings = ServerSettings()
+        (settings.port, settings.loops) = (0, 1)
+        settings.rules = try RuleSet(parsing: #"{"rules":{"open":{".write":"newData.exists()"}}}"#)
+        settings.limits.loggedRefusals = 5
+        let server = try Server(settings, logger: Logger(label: "test") { _ in Recorder(lines: lines) })
+        defer { server.stop {} }
+        let database = try #require(server.hub.database("default"))
+        #expect(server.mayAllowWrite("/open/a", in: database, by: .anonymous))
+        #expect(!server.mayAllowWrite("/shut/a", in: database, by: .anonymous))
+        #expect(server.mayAllowWrite("/shut/a", in: database, by: .admin))
+        server.refusalLog?.flush()
+        #expect(lines.all.filter { $0.hasPrefix("refused") } == [
+            "refused by the rules namespace=default | operation=write | path=/shut/a | rules=no rule could grant it, whatever is written",
+        ])
+    }
+
     @Test func sample_isBoundedEachSecond_andCountsTheRest() throws {
         let lines = try logged(2) { listener, log in
             let refused = try question(#"{"rules":{}}"#, "/a")
