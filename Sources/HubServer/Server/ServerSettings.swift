@@ -132,11 +132,11 @@ public struct ServerLimits: Sendable {
     /// The same of one address; the next ones wait for their turn. 0 for half of `largeRequests`. Default 0.
     public var largeRequestsOfAddress = 0
     /// What one connection may make its net loop do in a turn before the others have theirs: bytes of messages, inflated, with
-    /// 1 KiB added for each (`WebSocketDecoder.eventWork`). One message may go over it. Default 32 KiB: 32 small messages.
+    /// 512 added for each (`WebSocketDecoder.eventWork`). One message may go over it. Default 32 KiB: some 60 small messages.
     public var turnWork = 32 << 10
     /// Requests of HTTP that one connection may have answered in a turn before the others have theirs, and before it has taken the
-    /// answers. Default 16.
-    public var turnRequests = 16
+    /// answers. Default 32.
+    public var turnRequests = 32
     /// Bytes of a body above which a request is refused before the rest is read where no rule could allow it. Default 64 KiB.
     public var earlyRefusalBytes = 64 << 10
 

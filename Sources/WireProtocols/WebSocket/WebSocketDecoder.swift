@@ -124,7 +124,7 @@ public struct WebSocketDecoder: Sendable {
     }
 
     /// What an event counts as beside its bytes.
-    public static let eventWork = 1 << 10
+    public static let eventWork = 512
 
     // MARK: Header
 
