@@ -41,6 +41,26 @@ import Testing
         #expect(budget.used == 0 && share.used == 0)
     }
 
+    @Test func oldContent_hasHalfOfTheBudget_theRestHasAll() {
+        let budget = MemoryBudget(100)
+        #expect(budget.reserve(50, for: .pinned))
+        #expect(!budget.reserve(1, for: .pinned))
+        #expect(budget.reserve(50, for: .parsing))
+        budget.release(50, from: .pinned)
+        #expect(budget.reserve(50, for: .incoming), "others may have that half, too")
+    }
+
+    @Test func note_countsInItsShareAlone() {
+        let budget = MemoryBudget(100)
+        let share = MemoryShare(of: budget, limit: 60)
+        var note = share.note(40)
+        #expect(note != nil && share.used == 40 && budget.used == 0)
+        #expect(share.note(21) == nil && share.used == 40 && budget.shareRefusals == 1)
+        #expect(share.reserve(21, for: .incoming) == .share)
+        note = nil
+        #expect(note == nil && share.used == 0)
+    }
+
     @Test func request_holdsItsLease_untilItIsDurable() throws {
         let budget = MemoryBudget(1 << 20)
         let world = EngineHarness()

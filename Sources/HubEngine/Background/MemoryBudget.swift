@@ -14,12 +14,15 @@ public final class MemoryBudget: Sendable {
         case parsing
         /// Answers and events that are being made, or are made and not handed to a connection.
         case answers
-        /// Old content that only a transfer under way holds.
+        /// Old content that only a transfer under way holds: half of the budget at most, or slow readers would keep others from
+        /// writing.
         case pinned
     }
 
     /// Bytes for all purposes together.
     public let limit: Int
+    /// Bytes for old content.
+    public var pinnedLimit: Int { limit / 2 }
 
     private struct Held {
         var total = 0
@@ -44,7 +47,7 @@ public final class MemoryBudget: Sendable {
     /// Takes bytes, or nothing when that would go over the limit.
     public func reserve(_ bytes: Int, for purpose: Purpose) -> Bool {
         held.withLock { held in
-            guard held.total + bytes <= limit else {
+            guard held.total + bytes <= limit, purpose != .pinned || held.parts[purpose.rawValue] + bytes <= pinnedLimit else {
                 held.refusals += 1
                 return false
             }

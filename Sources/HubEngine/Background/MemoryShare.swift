@@ -4,7 +4,7 @@ import Synchronization
 /// What one holder, such as a network address, may have of a budget. From any thread.
 public final class MemoryShare: Sendable {
     /// Why bytes were refused.
-    public enum Refusal: Sendable {
+    public enum Refusal: Error, Sendable {
         /// The process has no more.
         case process
         /// This share has no more.
@@ -45,6 +45,32 @@ public final class MemoryShare: Sendable {
         held.subtract(bytes, ordering: .relaxed)
         budget.release(bytes, from: purpose)
     }
+
+    /// Counts bytes in this share alone, for as long as the result lives: those of something that is shared, and is in the
+    /// budget as such. Nil when the share has no more.
+    public func note(_ bytes: Int) -> MemoryNote? {
+        guard held.add(bytes, ordering: .relaxed).newValue <= limit else {
+            held.subtract(bytes, ordering: .relaxed)
+            budget.noteShareRefusal()
+            return nil
+        }
+        return MemoryNote(self, bytes)
+    }
+
+    fileprivate func forget(_ bytes: Int) { held.subtract(bytes, ordering: .relaxed) }
+}
+
+/// Bytes that are counted in a share and not in its budget.
+public final class MemoryNote: Sendable {
+    private let share: MemoryShare
+    private let bytes: Int
+
+    fileprivate init(_ share: MemoryShare, _ bytes: Int) {
+        self.share = share
+        self.bytes = bytes
+    }
+
+    deinit { share.forget(bytes) }
 }
 
 /// Bytes of a share that one thing holds: they are given back when nobody holds the lease any more. From any thread, one at a

@@ -11,6 +11,8 @@ import Synchronization
 /// ```
 final class ServerMemory: Sendable {
     let budget: MemoryBudget
+    /// Old content that transfers hold.
+    let pinned: PinnedVersions
     /// Bytes that one address may have.
     let addressBytes: Int
     private let countsLoopback: Bool
@@ -35,6 +37,7 @@ final class ServerMemory: Sendable {
 
     init(_ limits: ServerLimits) {
         budget = MemoryBudget(limits.memoryBytes)
+        pinned = PinnedVersions(budget)
         addressBytes = limits.addressMemoryBytes > 0 ? limits.addressMemoryBytes : limits.memoryBytes / 4
         countsLoopback = limits.admission.countsLoopback
         own = MemoryShare(of: budget)

@@ -20,7 +20,7 @@ struct OutgoingBody: Sendable {
     var isChunked = false
     private(set) var isDone = false
     /// Counts what the body holds, for as long as it is under way.
-    var lease: MemoryLease?
+    var hold: BodyHold?
 
     /// Bytes of all of it, about; nil for more than `limit`. O(nodes)
     func size(upTo limit: Int) -> Int? {

@@ -15,17 +15,17 @@ import WireProtocols
 final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     // Sendable: everything declared here is set before the request is submitted and used on the loop, or by the one thread
     // that the exchange is with.
-    private let request: RESTRequest
-    private let answer: PendingAnswer
-    private let home: Lane
-    private let database: Database
+    let request: RESTRequest
+    let answer: PendingAnswer
+    let home: Lane
+    let database: Database
     private let asker: Identity
-    private unowned let server: Server
+    unowned let server: Server
     private let beganAt = Clock.nowMs()
-    private var isHTTP11 = true
+    var isHTTP11 = true
     /// As it was sent, while the answer may have to repeat it.
     private var body: [UInt8] = []
-    private var isAnswered = false
+    var isAnswered = false
     /// The body is, and so may be the answer.
     private var isLarge = false
 
@@ -136,10 +136,23 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
 
     override func replied(_ reply: Reply) {
         switch reply {
-        case .exchanged(let outcome): request.method == .get ? read(outcome.content) : wrote(outcome)
+        case .exchanged(let outcome):
+            if isLarge || !outcome.content.hasNodes(atMost: Self.retiredNodes) { last = Retired(outcome) }
+            request.method == .get ? read(outcome.content) : wrote(outcome)
         case .failed(let failure): refuse(RESTRefusal(failure))
         default: refuse(RESTRefusal(.internalServerError, "Unexpected answer."))
         }
+    }
+
+    /// Large content may have been written over by the end, and this its last holder: it goes in the background, behind the
+    /// turn of the loop in which others let go of it.
+    private var last: Retired?
+    /// Up to here content is let go of on the loop.
+    private static let retiredNodes = 1000
+
+    deinit {
+        guard let last else { return }
+        home.loop.execute { last.retire() }
     }
 
     private func refuse(_ refusal: RESTRefusal) {
@@ -174,7 +187,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     private func echo(_ written: [Node]) {
         guard let names, names.count == written.count else { return send(.null, .ok, tags: nil) }
         let body = OutgoingBody(UpdateEcho(names, written, form(for: .ok)))
-        withTag(of: nil) { [self] _ in send(body, .ok, RESTResponse.Head()) }
+        withTag(of: nil) { [self] _ in send(body, .ok, RESTResponse.Head(), .values(written)) }
     }
 
     private func read(_ content: Node) {
@@ -183,106 +196,18 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         if let shallow = request.shallow {
             let range = NameEncoder.Range(after: shallow.startAfter, limit: shallow.limit, keepsLast: shallow.keepsLast)
             let body = OutgoingBody(content, namesIn: range, isPretty: request.form.isPretty, callback: request.callback)
-            return withTag(of: tagged) { [self] tag in send(body, .ok, head(.ok, tag)) }
+            return withTag(of: tagged) { [self] tag in send(body, .ok, head(.ok, tag), .version(content)) }
         }
         let node = request.part == .node ? content : content.priority
         guard request.isSilent else { return send(node, .ok, tags: tagged) }
         send(empty: .noContent, tags: tagged)
     }
 
-    private func onWorker<Value: Sendable>(_ work: @escaping @Sendable () -> Value, _ done: @escaping @Sendable (Value) -> Void) {
+    func onWorker<Value: Sendable>(_ work: @escaping @Sendable () -> Value, _ done: @escaping @Sendable (Value) -> Void) {
         server.largeWork.run(of: answer.peer) { [home] in
             let value = work()
             home.loop.execute { done(value) }
         }
-    }
-
-    // MARK: Writing it down
-
-    private func send(empty status: HTTPResponse.Status, tags: Node?) {
-        withTag(of: tags) { [self] tag in
-            answer.send(RESTResponse.response(status, RESTResponse.Head(etag: tag), [], keepsAlive: answer.keepsAlive))
-        }
-    }
-
-    private func send(whole body: [UInt8], tags: Node?) {
-        withTag(of: tags) { [self] tag in
-            guard body.count > Self.inlineBytes else {
-                return answer.send(RESTResponse.response(.ok, RESTResponse.Head(etag: tag), body, keepsAlive: answer.keepsAlive))
-            }
-            send(OutgoingBody(body), .ok, RESTResponse.Head(etag: tag), holding: .answers)
-        }
-    }
-
-    /// - Parameter tags: what the answer's ETag is of; nil for an answer without one.
-    private func send(_ node: Node, _ status: HTTPResponse.Status, tags: Node?) {
-        withTag(of: tags) { [self] tag in
-            if let wanted = request.ifNoneMatch, wanted == tag { return send(notModified: tag) }
-            send(node, status, tag)
-        }
-    }
-
-    private func send(notModified tag: RESTRequest.ETag?) {
-        answer.send(RESTResponse.response(.notModified, RESTResponse.Head(etag: tag), [], keepsAlive: answer.keepsAlive))
-    }
-
-    private func withTag(of node: Node?, _ done: @escaping @Sendable (RESTRequest.ETag?) -> Void) {
-        guard !isAnswered else { return }
-        isAnswered = true
-        guard let node else { return done(nil) }
-        guard node.isLarger(than: Self.inlineBytes) else { return done(RESTRequest.ETag(hash: node.hash)) }
-        onWorker({ node.hash }) { done(RESTRequest.ETag(hash: $0)) }
-    }
-
-    private func send(_ node: Node, _ status: HTTPResponse.Status, _ tag: RESTRequest.ETag?) {
-        send(OutgoingBody(node, form(for: status), callback: request.callback), status, head(status, tag))
-    }
-
-    private func head(_ status: HTTPResponse.Status, _ tag: RESTRequest.ETag?) -> RESTResponse.Head {
-        RESTResponse.Head(etag: tag, download: status == .ok ? request.download : nil, content: request.callback == nil ? .json : .script)
-    }
-
-    /// What fits in a piece is sent as it is; a large body is measured first, and counted while it is under way.
-    /// - Parameter purpose: what it holds: old content that it shares with the tree, or bytes of its own.
-    private func send(
-        _ body: OutgoingBody, _ status: HTTPResponse.Status, _ head: RESTResponse.Head, holding purpose: MemoryBudget.Purpose = .pinned
-    ) {
-        var body = body
-        let first = body.next(Self.inlineBytes)
-        if body.isDone { return answer.send(RESTResponse.response(status, head, first, keepsAlive: answer.keepsAlive, isHead: request.isHead)) }
-        let limit = server.settings.limits.restReadBytes
-        onWorker({ [body] in body.size(upTo: limit) }) { [self, body] size in
-            guard let size else { return sendNothing(.readTooBig, status, head) }
-            var body = body
-            if !request.isHead {
-                let lease = server.memory.lease(of: answer.peer, for: purpose)
-                // What is pinned shares most with the tree as it is now.
-                guard lease.become(purpose == .pinned ? min(size, server.memory.budget.limit / 8) : size) else {
-                    return sendNothing(RESTRefusal(lease.refusal ?? .process), status, head)
-                }
-                body.lease = lease
-            }
-            let keepsAlive = answer.keepsAlive && isHTTP11
-            body.isChunked = isHTTP11
-            var bytes: [UInt8] = []
-            RESTResponse.appendHead(status, head, framing: isHTTP11 ? .chunked : .untilClose, keepsAlive: keepsAlive, to: &bytes)
-            if request.isHead { return answer.send(bytes, keepsAlive: keepsAlive) }
-            answer.send(bytes + body.framed(first), then: body, keepsAlive: keepsAlive)
-        }
-    }
-
-    /// The body cannot be given. What has been written is told all the same, as with `print=silent`.
-    private func sendNothing(_ refusal: RESTRefusal, _ status: HTTPResponse.Status, _ head: RESTResponse.Head) {
-        if request.method == .get || status != .ok { return answer.refuse(refusal, isHead: request.isHead) }
-        answer.send(RESTResponse.response(.noContent, RESTResponse.Head(etag: head.etag), [], keepsAlive: answer.keepsAlive))
-    }
-
-    /// What was written is repeated as it was sent, with priorities.
-    private func form(for status: HTTPResponse.Status) -> NodeEncoder.Form {
-        var form = request.form
-        if request.shallow != nil { form.showsArrays = false }
-        if request.method == .put || request.method == .patch, status == .ok { form.showsPriorities = true }
-        return form
     }
 }
 

@@ -109,6 +109,8 @@ enum NodeCost {
     static let object = 112
     /// A leaf with a priority.
     static let prioritized = 80
+    /// The hash that an object remembers once it was asked for: its box and its text.
+    static let hash = 112
     /// A value that the server is to compute: what it is and where.
     static let serverValue = 256
     /// An element of an update, beside its value.

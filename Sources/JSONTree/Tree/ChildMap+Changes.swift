@@ -19,14 +19,30 @@ extension ChildMap {
     /// - Parameter most: entries and pages that are looked at before it gives up.
     /// - Returns: nil when there is more to look at, as with maps that share nothing. O(least of `most` and changes · page size · log n)
     public func changes(since old: ChildMap, atMost most: Int) -> ContiguousArray<Change>? {
+        var look = Look(left: most) { $0.node.isIdentical(to: $1.node) }
+        return changes(since: old, &look)
+    }
+
+    /// How far two maps are compared, and what was seen.
+    struct Look {
+        /// Entries and pages that may still be looked at.
+        var left: Int
+        /// Entries of the newer map that lie in pages which the older one does not have.
+        var ownEntries = 0
+        /// Whether two children of the same name are the same.
+        let areSame: (Entry, Entry) -> Bool
+    }
+
+    /// As above; what was looked at is taken from `look`.
+    func changes(since old: ChildMap, _ look: inout Look) -> ContiguousArray<Change>? {
         var changes = ContiguousArray<Change>()
         if let one = root, let other = old.root, one === other { return changes }
         var before = PageWalk(old)
         var after = PageWalk(self)
-        var looked = 0
+        look.ownEntries += flat.count
         while true {
-            looked += 1
-            if looked > most { return nil }
+            look.left -= 1
+            if look.left < 0 { return nil }
             switch (before.page, after.page) {
             case (let a?, let b?):
                 if a === b {
@@ -34,8 +50,8 @@ extension ChildMap {
                     after.skip()
                 } else {
                     let (isTaller, isLower) = (before.height >= after.height, before.height <= after.height)
-                    if isTaller { before.open() }
-                    if isLower { after.open() }
+                    if isTaller { _ = before.open() }
+                    if isLower { look.ownEntries += after.open() }
                 }
             case (let a?, nil):
                 // Opened only when it is reached, so that both walks come to a shared page at the same time.
@@ -43,27 +59,29 @@ extension ChildMap {
                     changes.append(Change(key: entry.key, old: nil, new: entry.node))
                     after.advance()
                 } else {
-                    before.open()
+                    _ = before.open()
                 }
             case (nil, let b?):
                 if let entry = before.entry, entry.key < b.firstKey {
                     changes.append(Change(key: entry.key, old: entry.node, new: nil))
                     before.advance()
                 } else {
-                    after.open()
+                    look.ownEntries += after.open()
                 }
             case (nil, nil):
                 guard before.entry != nil || after.entry != nil else { return changes }
-                Self.compare(&before, &after, &changes)
+                Self.compare(&before, &after, &changes, look.areSame)
             }
         }
     }
 
-    private static func compare(_ before: inout PageWalk, _ after: inout PageWalk, _ changes: inout ContiguousArray<Change>) {
+    private static func compare(
+        _ before: inout PageWalk, _ after: inout PageWalk, _ changes: inout ContiguousArray<Change>, _ areSame: (Entry, Entry) -> Bool
+    ) {
         let (was, now) = (before.entry, after.entry)
         let order = if let was, let now { Key.order(was.key, now.key) } else { was == nil ? 1 : -1 }
         if order == 0, let was, let now {
-            if !was.node.isIdentical(to: now.node) { changes.append(Change(key: now.key, old: was.node, new: now.node)) }
+            if !areSame(was, now) { changes.append(Change(key: now.key, old: was.node, new: now.node)) }
             before.advance()
             after.advance()
         } else if order < 0, let was {
@@ -99,17 +117,20 @@ private struct PageWalk {
     /// Where the walk stands among the entries of a page.
     var entry: ChildMap.Entry? { index < entries.count ? entries[index] : nil }
 
-    mutating func open() {
-        guard let opened = page else { return }
+    /// - Returns: the entries that lie in the page itself.
+    mutating func open() -> Int {
+        guard let opened = page else { return 0 }
         if opened.isLeaf {
             page = nil
             (entries, index) = (opened.entries, 0)
+            let count = entries.count
             if entries.isEmpty { climb() }
-        } else {
-            above.append((opened, 1, height))
-            page = opened.pages[0]
-            height -= 1
+            return count
         }
+        above.append((opened, 1, height))
+        page = opened.pages[0]
+        height -= 1
+        return 0
     }
 
     mutating func skip() {

@@ -1,0 +1,142 @@
+import HubEngine
+import JSONTree
+import Synchronization
+
+/// What transfers under way show: the tree as it was, however often it was written since. A version of a place counts once,
+/// with what it takes in memory, however many transfers show it; what it shares with a later one counts there. From any thread.
+///
+/// ```
+/// /a: version 1 ─── version 2 ─── version 3          counted: 1 without what 2 has, 2 without what 3 has, all of 3
+///      ▲    ▲                      ▲
+///      transfers                   transfer
+/// ```
+final class PinnedVersions: Sendable {
+    /// What versions are compared with: others of the same thing.
+    enum Place: Hashable, Sendable {
+        case place(String, Path)
+        /// The values of one update, which are not one place.
+        case update(Int)
+    }
+
+    private struct Version {
+        let number: Int
+        let content: Node
+        /// Bytes of all of it.
+        let whole: Int
+        /// Bytes that it counts now.
+        var counted: Int
+        var transfers = 1
+        let note: MemoryNote
+    }
+
+    private struct Line {
+        /// Oldest first; any order would do for an upper bound.
+        var versions: [Version] = []
+        let lease: MemoryLease
+        var counted: Int { versions.reduce(0) { $0 + $1.counted } }
+    }
+
+    private struct State {
+        var lines: [Place: Line] = [:]
+        var number = 0
+    }
+
+    private let share: MemoryShare
+    private let state = Mutex(State())
+    /// Entries and pages that are looked at to find out what two versions share.
+    private static let compared = 10_000
+
+    init(_ budget: MemoryBudget) { share = MemoryShare(of: budget) }
+
+    /// Versions that are held.
+    var count: Int { state.withLock { $0.lines.values.reduce(0) { $0 + $1.versions.count } } }
+
+    /// A name for the values of an update.
+    func update() -> Place {
+        state.withLock { state in
+            state.number += 1
+            return .update(state.number)
+        }
+    }
+
+    /// Counts a version for a transfer until the result is let go of. O(nodes) for the first transfer that shows it, so not on
+    /// a net loop.
+    /// - Parameter address: whose part of the budget it is, for the first transfer.
+    func hold(_ content: Node, of place: Place, for address: MemoryShare) -> Result<PinnedTransfer, MemoryShare.Refusal> {
+        if let known = join(content, place) { return .success(known) }
+        let whole = content.memoryBytes
+        // A single one may always be, if nothing else is: what is larger counts as all there is.
+        let counted = min(whole, share.budget.pinnedLimit / MemoryLease.stepBytes * MemoryLease.stepBytes)
+        // Half of an address' part at most, or its large content could not be read at all.
+        guard let note = address.note(min(counted, address.limit / 2)) else { return .failure(.share) }
+        let last = state.withLock { $0.lines[place]?.versions.last }
+        let own = last.map { $0.content.memoryBytes(besides: content, atMost: Self.compared) ?? $0.whole }
+        return state.withLock { state in
+            if let known = join(content, place, &state) { return .success(known) }
+            var line = state.lines.removeValue(forKey: place) ?? Line(lease: MemoryLease(share, for: .pinned))
+            let before = line
+            if let own, let index = line.versions.indices.last, line.versions[index].number == last?.number {
+                line.versions[index].counted = min(own, line.versions[index].counted)
+            }
+            state.number += 1
+            line.versions.append(Version(number: state.number, content: content, whole: counted, counted: counted, note: note))
+            guard line.lease.become(line.counted) else {
+                if !before.versions.isEmpty { state.lines[place] = before }
+                return .failure(line.lease.refusal ?? .process)
+            }
+            state.lines[place] = line
+            return .success(PinnedTransfer(self, place, state.number))
+        }
+    }
+
+    private func join(_ content: Node, _ place: Place) -> PinnedTransfer? { state.withLock { join(content, place, &$0) } }
+
+    /// Another transfer of a version that is held.
+    private func join(_ content: Node, _ place: Place, _ state: inout State) -> PinnedTransfer? {
+        guard let object = content.object,
+            let index = state.lines[place]?.versions.lastIndex(where: { $0.content.object === object }),
+            let number = state.lines[place]?.versions[index].number
+        else { return nil }
+        state.lines[place]?.versions[index].transfers += 1
+        return PinnedTransfer(self, place, number)
+    }
+
+    /// A transfer is over. Its content is let go of beside everything else, and counts until that is done.
+    fileprivate func end(_ place: Place, _ number: Int) {
+        let gone = state.withLock { state -> Retired? in
+            guard let index = state.lines[place]?.versions.firstIndex(where: { $0.number == number }) else { return nil }
+            state.lines[place]?.versions[index].transfers -= 1
+            guard state.lines[place]?.versions[index].transfers == 0,
+                let gone = state.lines[place]?.versions.remove(at: index)
+            else { return nil }
+            // What an earlier one shares with it counts there now.
+            if index > 0, let earlier = state.lines[place]?.versions[index - 1] {
+                state.lines[place]?.versions[index - 1].counted = min(earlier.whole, earlier.counted + gone.counted)
+            }
+            return Retired(gone)
+        }
+        gone?.retire { [self] in settle(place) }
+    }
+
+    private func settle(_ place: Place) {
+        state.withLock { state in
+            guard let line = state.lines[place] else { return }
+            if line.versions.isEmpty { state.lines[place] = nil } else { _ = line.lease.become(line.counted) }
+        }
+    }
+}
+
+/// A transfer's part in a version of a place, over when this is let go of.
+final class PinnedTransfer: Sendable {
+    private let versions: PinnedVersions
+    private let place: PinnedVersions.Place
+    private let number: Int
+
+    fileprivate init(_ versions: PinnedVersions, _ place: PinnedVersions.Place, _ number: Int) {
+        self.versions = versions
+        self.place = place
+        self.number = number
+    }
+
+    deinit { versions.end(place, number) }
+}
