@@ -15,9 +15,11 @@ public struct NetSettings: Sendable {
     public var outboundSoftMs = 30_000
     /// The most bytes that may wait for one peer. One more and it is closed with ``CloseReason/writeOverflow``.
     public var outboundHardBytes = 64 << 20
-    /// The most bytes that may wait for all slow peers of one loop. Over it a congested connection that is given more is
-    /// closed with ``CloseReason/outputMemory``. Peers below the soft limit count but are not closed: each may add as much as that.
+    /// The most bytes that may wait for all slow peers of one loop. Over it a connection that is given more, and has more than
+    /// ``outboundCrowdedBytes`` waiting then, is closed with ``CloseReason/outputMemory``.
     public var outboundLoopBytes = 512 << 20
+    /// What each peer may have waiting however much waits for all.
+    public var outboundCrowdedBytes = 64 << 10
 
     /// The size of the system's send buffer of each connection accepted; 0 lets the system grow it with the peer's speed.
     public var sendBufferBytes = 0

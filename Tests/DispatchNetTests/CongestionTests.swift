@@ -100,6 +100,22 @@ import Testing
         for i in stride(from: 2, to: filled.vectors, by: 2) { #expect(vectors[i].iov_base == vectors[i - 2].iov_base + 64) }
     }
 
+    @Test func manyReaders_belowTheSoftLimit_areBoundedTogether_thoseWithLittleStay() throws {
+        let server = try TestServer(settings: settings {
+            $0.outboundSoftBytes = 64 << 20
+            $0.outboundLoopBytes = 16 << 20
+            $0.outboundCrowdedBytes = 1 << 20
+        })
+        let peers = (0..<4).map { _ in TestPeer(port: server.port, receiveBuffer: 4096) }
+        let connections = try peers.map { _ in try #require(server.connections.next()) }
+        let (large, small) = (pattern(Self.much), pattern(512 << 10, seed: 3))
+        for connection in connections.prefix(2) { server.loop.execute { connection.send(large) } }
+        for connection in connections.suffix(2) { server.loop.execute { connection.send(small) } }
+        #expect(server.ends.next() == .outputMemory)
+        #expect(peers[2].reads(small) && peers[3].reads(small), "who has little waiting stays")
+        #expect(server.counters().ends(.outputMemory) <= 2)
+    }
+
     @Test func allSlowReadersTogether_areBounded() throws {
         let server = try TestServer(settings: settings { $0.outboundSoftBytes = 1 << 20; $0.outboundLoopBytes = 40 << 20 })
         let peers = (0..<4).map { _ in TestPeer(port: server.port, receiveBuffer: 4096) }

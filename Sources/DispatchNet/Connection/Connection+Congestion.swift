@@ -18,9 +18,9 @@ extension Connection {
     /// The backlog has grown.
     func noteBacklog(_ bytes: Int) {
         if bytes > outboundHardBytes { return fail(.writeOverflow) }
-        guard bytes > loop.settings.outboundSoftBytes else { return }
+        guard bytes > min(loop.settings.outboundCrowdedBytes, loop.settings.outboundSoftBytes) else { return }
         if loop.counting.backlogBytes > loop.settings.outboundLoopBytes { return fail(.outputMemory) }
-        guard congestion == nil, state == .open else { return }
+        guard bytes > loop.settings.outboundSoftBytes, congestion == nil, state == .open else { return }
         congestion = Congestion()
         loop.counting.congestions += 1
         watchCongestion()

@@ -38,7 +38,7 @@ final class ServerMemory: Sendable {
     init(_ limits: ServerLimits) {
         budget = MemoryBudget(limits.memoryBytes)
         pinned = PinnedVersions(budget)
-        addressBytes = limits.addressMemoryBytes > 0 ? limits.addressMemoryBytes : limits.memoryBytes / 4
+        addressBytes = limits.addressMemoryBytes > 0 ? limits.addressMemoryBytes : limits.memoryBytes / 2
         countsLoopback = limits.admission.countsLoopback
         own = MemoryShare(of: budget)
     }

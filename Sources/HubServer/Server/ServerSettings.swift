@@ -61,7 +61,11 @@ public enum MetricsAccess: String, Sendable, CaseIterable {
 public struct ServerLimits: Sendable {
     public var http = HTTPLimits()
     public var engine = EngineLimits()
+    /// Transport. Its `outboundLoopBytes` is each loop's part of `outboundBytes`.
     public var net = NetSettings()
+    /// Bytes that may wait for all slow readers; each loop has an equal part of them, but 64 MiB at least. 0 for as many
+    /// as `memoryBytes`. Default 0.
+    public var outboundBytes = 0
     /// Connections: how many, how fast, of one address.
     public var admission = AdmissionLimits()
     /// Bytes of requests of one session that are not answered yet; over it the peer is read no more until half of them are.
@@ -119,9 +123,9 @@ public struct ServerLimits: Sendable {
     /// Bytes that the process may hold for all its clients beside the trees: messages and bodies that have not come whole, values
     /// that are made of them, answers under way and old content that these hold. Who would go over it is refused: a socket is
     /// closed with 1013, a request answered with 503, `too_big` or 413. Default: a quarter of what the process may use, at least
-    /// 256 MiB and at most 1 GiB.
+    /// 256 MiB and at most 512 MiB.
     public var memoryBytes = MemoryLimit.defaultBudget
-    /// The part of them that one address may have (an IPv6 network of 64 bits); 0 for a quarter. Default 0. This machine's own
+    /// The part of them that one address may have (an IPv6 network of 64 bits); 0 for half. Default 0. This machine's own
     /// addresses may have all, unless `AdmissionLimits.countsLoopback` is set.
     public var addressMemoryBytes = 0
     /// Bytes of a message or body above which it is read off the net loop. Default 32 KiB: more takes milliseconds, and
@@ -141,4 +145,11 @@ public struct ServerLimits: Sendable {
     public var earlyRefusalBytes = 64 << 10
 
     public init() {}
+
+    /// The transport's settings for so many loops.
+    func net(ofLoops count: Int) -> NetSettings {
+        var net = net
+        net.outboundLoopBytes = max((outboundBytes > 0 ? outboundBytes : memoryBytes) / max(1, count), 64 << 20)
+        return net
+    }
 }

@@ -12,9 +12,9 @@ import Testing
         #expect(MemoryLimit.budget(ofLimit: 512 << 20) == 256 << 20)
         #expect(MemoryLimit.budget(ofLimit: 1 << 30) == 256 << 20)
         #expect(MemoryLimit.budget(ofLimit: 2 << 30) == 512 << 20)
-        #expect(MemoryLimit.budget(ofLimit: 4 << 30) == 1 << 30)
-        #expect(MemoryLimit.budget(ofLimit: 64 << 30) == 1 << 30)
-        #expect((256 << 20...1 << 30).contains(ServerLimits().memoryBytes))
+        #expect(MemoryLimit.budget(ofLimit: 4 << 30) == 512 << 20)
+        #expect(MemoryLimit.budget(ofLimit: 64 << 30) == 512 << 20)
+        #expect((256 << 20...512 << 20).contains(ServerLimits().memoryBytes))
     }
 
     @Test func groupLimits_areThoseOfTheGroupAndAbove_ofEitherVersion() {
@@ -28,14 +28,24 @@ import Testing
         #expect(MemoryLimit.groupLimits("odd\n::\n") { files[$0] } == [])
     }
 
+    @Test func slowReaders_haveAsMuch_inEqualPartsOfTheLoops() {
+        var limits = ServerLimits()
+        limits.memoryBytes = 512 << 20
+        #expect(limits.net(ofLoops: 1).outboundLoopBytes == 512 << 20)
+        #expect(limits.net(ofLoops: 4).outboundLoopBytes == 128 << 20)
+        #expect(limits.net(ofLoops: 64).outboundLoopBytes == 64 << 20, "what one reader may have")
+        limits.outboundBytes = 1 << 30
+        #expect(limits.net(ofLoops: 2).outboundLoopBytes == 512 << 20)
+    }
+
     private func address(_ text: String) throws -> SocketAddress { try #require(try SocketAddress.resolve(text, port: 1000, numericOnly: true).first) }
 
     @Test func shares_areOfANetwork_andThisMachineHasAll() throws {
         var limits = ServerLimits()
         limits.memoryBytes = 1000
         let memory = ServerMemory(limits)
-        #expect(memory.addressBytes == 250)
-        #expect(memory.share(of: try address("10.0.0.1")).limit == 250)
+        #expect(memory.addressBytes == 500)
+        #expect(memory.share(of: try address("10.0.0.1")).limit == 500)
         #expect(memory.share(of: try address("2001:db8::1")) === memory.share(of: try address("2001:db8::2")))
         #expect(memory.share(of: try address("2001:db8::1")) !== memory.share(of: try address("2001:db8:0:1::1")))
         #expect(memory.share(of: try address("127.0.0.1")).limit == .max)
