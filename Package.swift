@@ -20,6 +20,7 @@ let package = Package(
     name: "vigla",
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections.git", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
         .package(url: "https://github.com/groue/GRDB.swift.git", from: "7.10.0"),
@@ -51,7 +52,9 @@ let package = Package(
         ], swiftSettings: shared),
         .testTarget(name: "JournalTests", dependencies: ["Journal", "JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
         // databases: write pipeline, observers
-        .target(name: "HubEngine", dependencies: ["JSONTree", "SecurityRules"], swiftSettings: shared + hotPath),
+        .target(name: "HubEngine", dependencies: [
+            "JSONTree", "SecurityRules", .product(name: "DequeModule", package: "swift-collections"),
+        ], swiftSettings: shared + hotPath),
         .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules"], swiftSettings: shared),
 
         // epoll, timerfd, accept4: what Glibc's module leaves out
@@ -91,6 +94,7 @@ let package = Package(
         .target(name: "HubServer", dependencies: [
             "Accounts", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
             .product(name: "Crypto", package: "swift-crypto"),
+            .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),

@@ -1,3 +1,4 @@
+import DequeModule
 import JSONTree
 
 /// Whose turn it is to have work done off the queue: of one user only so much at the same time, over however many connections.
@@ -5,9 +6,8 @@ import JSONTree
 final class PreparationTurns {
     private struct Line {
         var running = 0
-        var waiting: [() -> Bool] = []
-        /// Those of `waiting` that had their turn.
-        var begun = 0
+        /// Nothing is kept here of what has begun: it holds a request and all that it names.
+        var waiting: Deque<() -> Bool> = []
     }
 
     private var lines: [String: Line] = [:]
@@ -32,14 +32,7 @@ final class PreparationTurns {
     /// The work of a turn is done.
     func done(_ user: String?) {
         guard let user else { return }
-        while let line = lines[user], line.begun < line.waiting.count {
-            lines[user]?.begun += 1
-            if line.begun > 100, line.begun > line.waiting.count / 2 {
-                lines[user]?.waiting.removeFirst(line.begun + 1)
-                lines[user]?.begun = 0
-            }
-            if line.waiting[line.begun]() { return }
-        }
+        while let begin = lines[user]?.waiting.popFirst() { if begin() { return } }
         lines[user]?.running -= 1
         if lines[user]?.running == 0 { lines[user] = nil }
     }

@@ -57,7 +57,11 @@ extension Core {
         let parked = setAside(item, holding: bytes, follows: follows)
         let user = client.identity.line
         preparations.take(user, limit: limits.preparationsOfUser) { [self] in
-            guard client.parked === parked else { return false }
+            guard client.parked === parked else {
+                // In vain, and it may be large.
+                free([work, resume])
+                return false
+            }
             background.run { [self] in
                 let result = work()
                 let back = Errand { [self] in

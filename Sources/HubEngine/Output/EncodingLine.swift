@@ -1,3 +1,4 @@
+import DequeModule
 import Synchronization
 
 /// Encodes what is large, one after the other, off the database queue.
@@ -38,9 +39,8 @@ final class EncodingLine: Sendable {
     }
 
     private struct State {
-        var jobs: [Job?] = []
-        /// Jobs at the front that have been taken; nothing is left of them.
-        var taken = 0
+        /// In the order of arrival.
+        var jobs: Deque<Job> = []
         var isRunning = false
         var blocked: Blocked?
         /// Bytes of the budget that what it makes or has made takes.
@@ -106,17 +106,9 @@ final class EncodingLine: Sendable {
 
     private func take() -> Job? {
         state.withLock { state in
-            guard state.taken < state.jobs.count, let job = state.jobs[state.taken] else {
-                (state.jobs, state.taken, state.isRunning) = ([], 0, false)
-                return nil
-            }
-            state.jobs[state.taken] = nil
-            state.taken += 1
-            if state.taken >= 64, state.taken * 2 >= state.jobs.count {
-                state.jobs.removeFirst(state.taken)
-                state.taken = 0
-            }
-            return job
+            if let job = state.jobs.popFirst() { return job }
+            (state.jobs, state.isRunning) = ([], false)
+            return nil
         }
     }
 

@@ -1,3 +1,4 @@
+import DequeModule
 import DispatchNet
 import HubEngine
 import JSONTree
@@ -27,10 +28,10 @@ final class Aside: @unchecked Sendable {
     private let address: SocketAddress
     /// Hears when nothing more should be read from the peer, and when it may go on.
     private let hold: (Bool) -> Void
-    private var behind: [() -> Void] = []
-    private var next = 0
+    /// What came behind a large message, with its bytes.
+    private var behind: Deque<(bytes: Int, arrival: () -> Void)> = []
     private(set) var isBusy = false
-    /// What came behind, as the budget knows it.
+    /// The bytes of what came behind, as the budget knows them.
     private var kept = IncomingBytes()
     private var keptBytes = 0
 
@@ -58,7 +59,7 @@ final class Aside: @unchecked Sendable {
 
     /// Keeps what came behind a large message. Nil for fine, else there is no memory for it.
     func keep(_ bytes: Int, _ arrival: @escaping () -> Void) -> MemoryShare.Refusal? {
-        behind.append(arrival)
+        behind.append((bytes, arrival))
         keptBytes += bytes
         return kept.become(keptBytes, server.memory, address)
     }
@@ -102,12 +103,14 @@ final class Aside: @unchecked Sendable {
     private func finish(_ then: () -> Void) {
         isBusy = false
         then()
-        while !isBusy, next < behind.count {
-            next += 1
-            behind[next - 1]()
+        while !isBusy, let (bytes, arrival) = behind.popFirst() {
+            // Less is never refused.
+            keptBytes -= bytes
+            _ = kept.become(keptBytes, server.memory, address)
+            arrival()
         }
         guard !isBusy else { return }
-        (behind, next, keptBytes) = ([], 0, 0)
+        (behind, keptBytes) = ([], 0)
         kept = IncomingBytes()
         hold(false)
     }

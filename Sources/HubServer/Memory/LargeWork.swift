@@ -1,3 +1,4 @@
+import DequeModule
 import Dispatch
 import DispatchNet
 import Glibc
@@ -12,19 +13,9 @@ final class LargeWork: Sendable {
     private typealias Job = @Sendable () -> Void
 
     private struct Line {
-        /// In the order of arrival, from `first` on.
-        var jobs: [Job] = []
-        var first = 0
+        /// In the order of arrival. Nothing is kept here of what has begun: it holds a message and its part of the budget.
+        var jobs: Deque<Job> = []
         var running = 0
-        var isEmpty: Bool { first == jobs.count }
-
-        mutating func next() -> Job {
-            defer {
-                first += 1
-                if first == jobs.count { (jobs, first) = ([], 0) }
-            }
-            return jobs[first]
-        }
     }
 
     private struct State {
@@ -51,7 +42,7 @@ final class LargeWork: Sendable {
         let network = address.network
         state.withLock { state in
             var line = state.lines.removeValue(forKey: network) ?? Line()
-            if line.isEmpty { state.turns.append(network) }
+            if line.jobs.isEmpty { state.turns.append(network) }
             line.jobs.append(work)
             state.lines[network] = line
         }
@@ -60,7 +51,7 @@ final class LargeWork: Sendable {
 
     /// Work that runs, and work that waits for its turn.
     var counts: (running: Int, waiting: Int) {
-        state.withLock { state in (state.running, state.lines.values.reduce(0) { $0 + $1.jobs.count - $1.first }) }
+        state.withLock { state in (state.running, state.lines.values.reduce(0) { $0 + $1.jobs.count }) }
     }
 
     private func begin() {
@@ -81,11 +72,10 @@ final class LargeWork: Sendable {
             }
             guard let index = state.turns.firstIndex(where: isFree) else { return nil }
             let network = state.turns.remove(at: index)
-            guard var line = state.lines.removeValue(forKey: network), !line.isEmpty else { return nil }
-            let job = line.next()
+            guard var line = state.lines.removeValue(forKey: network), let job = line.jobs.popFirst() else { return nil }
             line.running += 1
             state.running += 1
-            if !line.isEmpty { state.turns.append(network) }
+            if !line.jobs.isEmpty { state.turns.append(network) }
             state.lines[network] = line
             return (network, job)
         }
@@ -96,7 +86,7 @@ final class LargeWork: Sendable {
             state.running -= 1
             guard var line = state.lines.removeValue(forKey: network) else { return }
             line.running -= 1
-            if line.running > 0 || !line.isEmpty { state.lines[network] = line }
+            if line.running > 0 || !line.jobs.isEmpty { state.lines[network] = line }
         }
     }
 }

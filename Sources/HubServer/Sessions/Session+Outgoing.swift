@@ -1,3 +1,4 @@
+import DequeModule
 import DispatchNet
 import HubEngine
 import Synchronization
@@ -17,15 +18,13 @@ final class Outgoing {
         case close
     }
 
-    private var entries: [Entry] = []
-    /// Entries at the front that have been sent.
-    private var sent = 0
+    private var entries: Deque<Entry> = []
     /// Bytes that wait; of what is being encoded the least that it will have.
     private(set) var bytes = 0
     /// Whether the database knows that too much waits.
     var isCongested = false
 
-    var first: Entry? { sent < entries.count ? entries[sent] : nil }
+    var first: Entry? { entries.first }
 
     func add(_ entry: Entry) {
         entries.append(entry)
@@ -33,13 +32,7 @@ final class Outgoing {
     }
 
     func removeFirst() {
-        guard let first else { return }
-        bytes -= first.size
-        entries[sent] = .probe
-        sent += 1
-        guard sent >= 64, sent * 2 >= entries.count else { return }
-        entries.removeFirst(sent)
-        sent = 0
+        bytes -= entries.popFirst()?.size ?? 0
     }
 }
 

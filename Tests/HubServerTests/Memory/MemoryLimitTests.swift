@@ -99,6 +99,27 @@ import Testing
         #expect(log.withLock { $0 } == ["a1", "b1", "a2", "b2", "a3"])
     }
 
+    private final class Held: Sendable {
+        private let gone: DispatchSemaphore
+        init(_ gone: DispatchSemaphore) { self.gone = gone }
+        deinit { gone.signal() }
+    }
+
+    @Test func largeWork_keepsNothing_ofWhatIsDone_whileTheAddressHasMore() throws {
+        let work = work { ($0.largeRequests, $0.largeRequestsOfAddress) = (1, 1) }
+        let (gate, gone) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let address = try address("10.0.0.1")
+        work.run(of: address) { gate.wait() }
+        for _ in 0..<3 {
+            let held = Held(gone)
+            work.run(of: address) { withExtendedLifetime(held) { gate.wait() } }
+        }
+        for _ in 0..<2 { gate.signal() }
+        #expect(gone.wait(timeout: .now() + 20) == .success, "one of them is done, and two wait")
+        for _ in 0..<2 { gate.signal() }
+        while counts(work) != [0, 0] { usleep(1000) }
+    }
+
     @Test func largeWork_ofThisMachine_mayHaveAllThreads() throws {
         let work = work { ($0.largeRequests, $0.largeRequestsOfAddress) = (3, 1) }
         let gate = DispatchSemaphore(value: 0)

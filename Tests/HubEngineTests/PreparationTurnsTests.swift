@@ -1,0 +1,20 @@
+import Testing
+@testable import HubEngine
+
+/// What waits for its turn to be prepared, and what is left of it.
+@Suite struct PreparationTurnsTests {
+    private final class Held: Sendable {}
+
+    @Test func turns_keepNothing_ofWhatHasBegun() {
+        let turns = PreparationTurns()
+        turns.take("u", limit: 1) { true }
+        var held: Held? = Held()
+        weak let kept = held
+        turns.take("u", limit: 1) { [held] in held != nil }
+        for _ in 0..<3 { turns.take("u", limit: 1) { true } }
+        held = nil
+        #expect(kept != nil)
+        turns.done("u")
+        #expect(kept == nil)
+    }
+}
