@@ -1,46 +1,114 @@
+import DequeModule
 import Dispatch
+import Glibc
 import Synchronization
 
 /// Where work runs whose cost follows the size of the data: encoding, hashing, sorting and checking of large values. It is done
 /// on immutable trees, off the database queue, so that requests of others are carried out meanwhile.
 public struct BackgroundWork: Sendable {
-    private let submit: @Sendable (@escaping @Sendable () -> Void) -> Void
+    /// What a piece of work is done for.
+    public enum Kind: Sendable {
+        /// One request that waits for it: a large write, a comparison, a selection. One user may have many of them.
+        case preparation
+        /// Connections that are told of large values.
+        case encoding
+        /// All, or none: indexes that several wait for, and letting go of what is large.
+        case upkeep
+    }
+
+    private let submit: @Sendable (Kind, @escaping @Sendable () -> Void) -> Void
 
     /// - Parameter submit: runs the work soon, on any thread but the caller's queue.
-    public init(_ submit: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) { self.submit = submit }
+    public init(_ submit: @escaping @Sendable (Kind, @escaping @Sendable () -> Void) -> Void) { self.submit = submit }
+
+    /// The same for one place that does all kinds.
+    public init(_ submit: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) { self.init { _, work in submit(work) } }
 
     /// Runs the work soon, on a thread of its own choice. Work of one caller has no order.
-    public func run(_ work: @escaping @Sendable () -> Void) { submit(work) }
+    public func run(_ kind: Kind, _ work: @escaping @Sendable () -> Void) { submit(kind, work) }
 
-    /// Work on so many serial queues; each piece goes to the queue with the fewest waiting.
-    public static func queues(_ count: Int) -> BackgroundWork {
-        let lines = BackgroundQueues(max(1, count))
-        return BackgroundWork { lines.run($0) }
+    /// So many threads for preparations and upkeep, one of them never for preparations; two others for encoding.
+    /// - Parameter count: from 2 on.
+    public static func threads(_ count: Int) -> BackgroundWork {
+        let most = max(2, count)
+        let threads = BackgroundThreads(most: most, ofPreparations: most - 1)
+        let encoding = BackgroundThreads(most: 2, ofPreparations: 2)
+        return BackgroundWork { kind, work in
+            kind == .encoding ? encoding.run(isPreparation: false, work) : threads.run(isPreparation: kind == .preparation, work)
+        }
     }
 
-    /// What a database uses that is told nothing else.
-    public static let shared = BackgroundWork.queues(2)
+    /// Threads of `shared` on a machine with few processors: what one user may have prepared at the same time
+    /// (``EngineLimits/preparationsOfUser``), one for the preparations of others, one for upkeep.
+    static let leastThreads = 4
+
+    /// What a database uses that is told nothing else: a thread for each processor, at least four, and two for encoding.
+    public static let shared = BackgroundWork.threads(max(leastThreads, sysconf(Int32(_SC_NPROCESSORS_ONLN))))
 }
 
-/// Serial queues rather than a concurrent one, so that long work takes no more threads than these.
-private final class BackgroundQueues: Sendable {
-    private let queues: [DispatchQueue]
-    private let depths: Mutex<[Int]>
-
-    init(_ count: Int) {
-        queues = (0..<count).map { DispatchQueue(label: "vigla.background.\($0)", qos: .utility) }
-        depths = Mutex(Array(repeating: 0, count: count))
+/// So many pieces of work at the same time, in the order of arrival; of preparations not so many, whatever else there is to do.
+private final class BackgroundThreads: Sendable {
+    private struct Piece: Sendable {
+        /// Which of all it is.
+        let number: Int
+        let isPreparation: Bool
+        let work: @Sendable () -> Void
     }
 
-    func run(_ work: @escaping @Sendable () -> Void) {
-        let chosen = depths.withLock { depths in
-            let chosen = depths.indices.min { depths[$0] < depths[$1] } ?? 0
-            depths[chosen] += 1
-            return chosen
+    private struct State {
+        var preparations: Deque<Piece> = []
+        var others: Deque<Piece> = []
+        var count = 0
+        var running = 0
+        var preparing = 0
+    }
+
+    private let most: Int
+    private let mostPreparations: Int
+    private let state = Mutex(State())
+    private let queue = DispatchQueue(label: "vigla.background", qos: .utility, attributes: .concurrent)
+
+    init(most: Int, ofPreparations mostPreparations: Int) {
+        self.most = most
+        self.mostPreparations = mostPreparations
+    }
+
+    func run(isPreparation: Bool, _ work: @escaping @Sendable () -> Void) {
+        state.withLock { state in
+            state.count += 1
+            let piece = Piece(number: state.count, isPreparation: isPreparation, work: work)
+            if isPreparation { state.preparations.append(piece) } else { state.others.append(piece) }
         }
-        queues[chosen].async { [self] in
-            work()
-            depths.withLock { $0[chosen] -= 1 }
+        begin()
+    }
+
+    private func begin() {
+        while let piece = next() {
+            queue.async { [self] in
+                piece.work()
+                done(piece)
+                begin()
+            }
+        }
+    }
+
+    /// The oldest that may run now.
+    private func next() -> Piece? {
+        state.withLock { state in
+            guard state.running < most else { return nil }
+            let preparation = state.preparing < mostPreparations ? state.preparations.first?.number : nil
+            let isPreparation = preparation.map { $0 < state.others.first?.number ?? .max } ?? false
+            guard let piece = isPreparation ? state.preparations.popFirst() : state.others.popFirst() else { return nil }
+            state.running += 1
+            if isPreparation { state.preparing += 1 }
+            return piece
+        }
+    }
+
+    private func done(_ piece: Piece) {
+        state.withLock { state in
+            state.running -= 1
+            if piece.isPreparation { state.preparing -= 1 }
         }
     }
 }

@@ -83,7 +83,7 @@ extension Core {
         kept.change(index) { index.expected = node.childCount }
         counters.childrenSorted += node.childCount
         let ordering = index.ordering
-        background.run { [self] in
+        background.run(.upkeep) { [self] in
             let sorted = OrderedIndex(ordering, of: node)
             queue.async { [self] in built(index, sorted, over: node, attempt) }
         }

@@ -62,7 +62,7 @@ extension Core {
                 free([work, resume])
                 return false
             }
-            background.run { [self] in
+            background.run(.preparation) { [self] in
                 let result = work()
                 let back = Errand { [self] in
                     preparations.done(user)
@@ -71,7 +71,7 @@ extension Core {
                 queue.async { [self] in
                     back.run()
                     // What it held may be large.
-                    background.run { back.forget() }
+                    background.run(.upkeep) { back.forget() }
                 }
             }
             return true

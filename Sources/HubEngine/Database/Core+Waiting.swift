@@ -76,7 +76,7 @@ extension Core {
         if old.isEmpty { return }
         let last = Errand { withExtendedLifetime(old) {} }
         // Behind the requests that run, which hold it as well.
-        queue.async { [background] in background.run { last.forget() } }
+        queue.async { [background] in background.run(.upkeep) { last.forget() } }
     }
 
     /// Where output begins to leave: no lane is always told first.

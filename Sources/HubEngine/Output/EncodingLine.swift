@@ -80,7 +80,7 @@ final class EncodingLine: Sendable {
         if mustStart { goOn() }
     }
 
-    private func goOn() { background.run { [self] in step() } }
+    private func goOn() { background.run(.encoding) { [self] in step() } }
 
     private func step() {
         guard let (target, job) = next() else { return }
@@ -153,7 +153,7 @@ final class EncodingLine: Sendable {
             return state.blocked
         }
         guard let blocked else { return }
-        background.run { [self] in
+        background.run(.encoding) { [self] in
             guard let target = blocked.target else { return goOn() }
             encode(target, reserving: blocked.bytes, blocked.make)
         }
