@@ -1,4 +1,4 @@
-import HubEngine
+@testable import HubEngine
 @testable import JSONTree
 import Synchronization
 import Testing
@@ -278,6 +278,46 @@ import Testing
         work.open()
         for client in clients { #expect(hub.take(client) == ["value 0 \(object().json)", "probe"]) }
         for client in clients { #expect(hub.ask(client, .drained) == ["ok 1"]) }
+        hub.settle()
+        #expect(budget.used == 0)
+    }
+
+    @Test(arguments: [(0, true), (-2, false)]) func whatAQueryCollects_isHeld_untilItIsWrittenDown(room: Int, isMade: Bool) {
+        let children = Node.object((100..<200).map { (Key(index: $0), .int(Int64($0))) })
+        let bytes = 100 * Core.bytesOfSelected
+        let query = TreeQuery(index: .key)
+        for request in [Request.get("a", query: query), .observe("a", query: query, style: .patches(tag: 1), hash: "")] {
+            let budget = MemoryBudget(2 * bytes + room)
+            let work = TestWork()
+            let hub = EngineHarness(root: ["a": children], limits: limits { $0.inlineChildren = 10 }, work: work, budget: budget)
+            let client = Client.make()
+            work.close()
+            #expect(hub.ask(client, request) == [])
+            work.step()
+            hub.settle()
+            #expect(budget.used == (isMade ? bytes : 0))
+            work.open()
+            let told = hub.take(client)
+            #expect(isMade ? told.first?.contains(children.json) == true : told == ["error 0 unavailable"])
+            hub.settle()
+            #expect(budget.used == 0)
+        }
+    }
+
+    @Test func queryWhoseClientIsGone_holdsNothing() {
+        let children = Node.object((100..<200).map { (Key(index: $0), .int(Int64($0))) })
+        let budget = MemoryBudget(1 << 20)
+        let work = TestWork()
+        let hub = EngineHarness(root: ["a": children], limits: limits { $0.inlineChildren = 10 }, work: work, budget: budget)
+        let client = Client.make()
+        work.close()
+        _ = hub.ask(client, .get("a", query: TreeQuery(index: .key)))
+        work.step()
+        hub.settle()
+        #expect(budget.used > 0)
+        hub.lose(client)
+        _ = hub.ask(client, .end)
+        work.open()
         hub.settle()
         #expect(budget.used == 0)
     }

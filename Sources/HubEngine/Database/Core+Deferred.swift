@@ -17,7 +17,8 @@ extension Core {
 
     // MARK: Answers
 
-    func answerLater(_ node: Node, _ item: Database.Item, leavesEarly: Bool) {
+    /// - Parameter hold: let go when the value is encoded, or dropped.
+    func answerLater(_ node: Node, _ item: Database.Item, holding hold: MemoryLease?, leavesEarly: Bool) {
         let (client, token, limit, format) = (item.client, item.token, limits.readBytes, format)
         let answer = deferred()
         if leavesEarly { early.send(answer, to: client) } else { output.send(answer, to: client) }
@@ -28,7 +29,7 @@ extension Core {
                 return .done(DeferredBytes.Outcome(format.reply(.failed(.readTooBig), to: token, dialect: client.dialect)))
             }
             return .make(reserving: size * encodingFactor) {
-                DeferredBytes.Outcome(format.reply(.value(node), to: token, dialect: client.dialect))
+                withExtendedLifetime(hold) { DeferredBytes.Outcome(format.reply(.value(node), to: token, dialect: client.dialect)) }
             }
         }
     }
@@ -37,7 +38,10 @@ extension Core {
 
     /// An observer's first content and the answer to its request, in one. The observer exists already; it is removed again if the
     /// content is too large.
-    func beginLater(_ observation: Observation, _ node: Node, _ hash: String, _ reply: Reply, _ item: Database.Item) {
+    /// - Parameter hold: let go when the value is encoded, or dropped.
+    func beginLater(
+        _ observation: Observation, _ node: Node, _ hash: String, _ reply: Reply, _ item: Database.Item, holding hold: MemoryLease?
+    ) {
         let (client, style, limit, format, sequence) = (item.client, observation.style, limits.readBytes, format, sequence)
         let first = deferred()
         output.send(first, to: client)
@@ -66,7 +70,7 @@ extension Core {
                 return .elsewhere
             }
             return .make(reserving: (size + node.childCount * Self.bytesAroundChild) * encodingFactor) {
-                let content = format.initial(node, at: observation.path, style: style, sequence: sequence)
+                let content = withExtendedLifetime(hold) { format.initial(node, at: observation.path, style: style, sequence: sequence) }
                 // Events of many small children are larger than these.
                 if content.count > limit, style.isOfChildren {
                     refuse(first)

@@ -78,11 +78,12 @@ extension Core {
         }
     }
 
-    func answer(_ reply: Reply, _ item: Database.Item) {
+    /// - Parameter hold: holds the reply's value in the budget until it is written down; nil for what is shared with the tree.
+    func answer(_ reply: Reply, _ item: Database.Item, holding hold: MemoryLease? = nil) {
         let leaves = leavesEarly(reply, item)
         if departure == .muted { return }
         if item.client.dialect == .rest { return leaves ? early.reply(reply, to: item.client) : output.reply(reply, to: item.client) }
-        if case .value(let node) = reply, isLarge(node) { return answerLater(node, item, leavesEarly: leaves) }
+        if case .value(let node) = reply, isLarge(node) { return answerLater(node, item, holding: hold, leavesEarly: leaves) }
         var bytes = format.reply(reply, to: item.token, dialect: item.client.dialect)
         if case .value = reply, bytes.count > limits.readBytes {
             bytes = format.reply(.failed(.readTooBig), to: item.token, dialect: item.client.dialect)
@@ -191,7 +192,7 @@ extension Core {
         insert(observation, of: client)
         counters.listens = listens.total
         let reply = Reply.observing(sequence: sequence, lacksIndex: unindexed)
-        if isLarge(node) { return beginLater(observation, node, hash, reply, item) }
+        if isLarge(node) { return beginLater(observation, node, hash, reply, item, holding: selection?.hold) }
         let first = mustSend(node, hash, style) ? format.initial(node, at: path, style: style, sequence: sequence) : []
         guard first.count <= limits.readBytes else {
             remove(observation, of: client)

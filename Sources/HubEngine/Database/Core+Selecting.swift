@@ -5,6 +5,8 @@ import Synchronization
 struct Selection: Sendable {
     let value: Node
     let window: QueryWindow
+    /// Holds the value's children in the budget, if they are many, until it is written down.
+    var hold: MemoryLease?
 }
 
 /// What a query shows is found at once when its order is there and it shows little. Else the request is parked while an index is
@@ -26,7 +28,7 @@ extension Core {
                 guard allowsRead(path, query, client) else { return answer(.failed(.permissionDenied), item) }
             }
             switch result {
-            case .success(let selection): answer(reply(selection.value), item)
+            case .success(let selection): answer(reply(selection.value), item, holding: selection.hold)
             case .failure(let failure): answer(.failed(failure), item)
             }
         }
@@ -54,10 +56,22 @@ extension Core {
         let mustKeep: Bool
         let done: @Sendable (Result<Selection, Failure>, Bool) -> Void
         /// An index of what was there when it was made, for this request alone: there is no room to keep one.
-        var own: (index: OrderedIndex, node: Node)?
+        var own: Own?
         var attempt = 0
         var isLater = false
     }
+
+    private struct Own: Sendable {
+        var index: OrderedIndex
+        let node: Node
+        /// Holds the index in the budget.
+        let hold: MemoryLease
+    }
+
+    /// Bytes of one child of what is collected: its place in the order, its name and its value.
+    static let bytesOfSelected = MemoryLayout<OrderedChild>.stride + MemoryLayout<(Key, Node)>.stride
+    /// Bytes of one child of an index.
+    private static let bytesOfIndexed = MemoryLayout<OrderedChild>.stride
 
     private func select(_ selecting: Selecting) {
         let (query, path) = (selecting.query, selecting.path)
@@ -95,10 +109,15 @@ extension Core {
         }
         if selecting.mustKeep { return selecting.done(.failure(failure), selecting.isLater) }
         counters.childrenSorted += node.childCount
-        park(item) { OrderedIndex(ordering, of: node) } then: { [self] index in
+        park(item) { [collected] () -> Own? in
+            let hold = MemoryLease(collected, for: .answers)
+            guard hold.grow(by: node.childCount * Self.bytesOfIndexed) else { return nil }
+            return Own(index: OrderedIndex(ordering, of: node), node: node, hold: hold)
+        } then: { [self] own in
+            guard let own else { return selecting.done(.failure(.noRoomForQuery), true) }
             var selecting = selecting
             selecting.isLater = true
-            selecting.own = (index, node)
+            selecting.own = own
             select(selecting)
         }
     }
@@ -111,13 +130,18 @@ extension Core {
             if selecting.mustKeep, let index = index(selecting) { settle(index) }
             return
         }
-        park(selecting.item) {
+        park(selecting.item) { [collected] () -> Selection? in
             let selected = query.select(from: children)
-            return Selection(value: TreeQuery.value(of: selected, in: node), window: QueryWindow(query, showing: selected))
+            let hold = MemoryLease(collected, for: .answers)
+            guard hold.grow(by: selected.count * Self.bytesOfSelected) else { return nil }
+            return Selection(value: TreeQuery.value(of: selected, in: node), window: QueryWindow(query, showing: selected), hold: hold)
         } then: { [self] selection in
+            guard let selection else { return selecting.done(.failure(.noRoomForQuery), true) }
             var selecting = selecting
             selecting.isLater = true
-            if case .indexed(let index) = children, selecting.own != nil { selecting.own = (index, node) }
+            if case .indexed(let index) = children, let own = selecting.own {
+                selecting.own = Own(index: index, node: node, hold: own.hold)
+            }
             catchUp(selecting, selection, node)
         }
         pin(index(selecting), for: selecting.item.client)
@@ -153,7 +177,7 @@ extension Core {
         var value = selection.value
         for key in difference.left { value.set(.null, at: Path([key])) }
         for key in difference.entered + difference.stayed { value.set(now.child(key), at: Path([key])) }
-        selecting.done(.success(Selection(value: value, window: window)), true)
+        selecting.done(.success(Selection(value: value, window: window, hold: selection.hold)), true)
     }
 
     private func byKey(_ query: TreeQuery, _ node: Node) -> OrderedChildren? {
@@ -168,4 +192,9 @@ extension Core {
         selecting.own = nil
         select(selecting)
     }
+}
+
+extension Failure {
+    static let noRoomForQuery = Failure(
+        .unavailable, "The server has no memory left for the result of a query of this size at the moment; try again.")
 }

@@ -16,6 +16,8 @@ final class Core: @unchecked Sendable {
     /// Where large work runs, and what it may hold.
     let background: BackgroundWork
     let budget: MemoryBudget
+    /// What queries have collected and is not encoded: half of the budget, so that many of them leave room for what is written.
+    let collected: MemoryShare
     let gauge = Gauge()
     /// Hears of what the rules refuse; nil when nobody asked to.
     let refusals: (any RefusalListener)?
@@ -106,6 +108,7 @@ final class Core: @unchecked Sendable {
         recent = RecentWrites(limit: limits.recentPlaces)
         self.background = background
         self.budget = budget
+        collected = MemoryShare(of: budget, limit: budget.limit / 2)
         self.format = format
         self.refusals = refusals
         self.outlet = outlet
