@@ -102,6 +102,13 @@ extension SocketAddress {
 
     var family: Int32 { isIPv6 ? AF_INET6 : AF_INET }
 
+    /// An address from its text without a port, such as `192.0.2.1`, `2001:db8::1` or `::ffff:192.0.2.1`, which is the IPv4 address in
+    /// it; nil for anything else.
+    public static func numeric(_ text: String) -> SocketAddress? {
+        let isMapped = text.lowercased().hasPrefix("::ffff:") && text.contains(".")
+        return try? resolve(isMapped ? String(text.dropFirst(7)) : text, port: 0, numericOnly: true).first
+    }
+
     /// The addresses of a name, in the order to try. Blocks on DNS unless `numericOnly`.
     static func resolve(
         _ host: String, port: UInt16, numericOnly: Bool = false, passive: Bool = false

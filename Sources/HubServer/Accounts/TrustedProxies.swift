@@ -19,6 +19,9 @@ public struct TrustedProxies: Sendable, Hashable {
     /// None: whoever connects is whom it is asked for.
     public init() {}
 
+    /// Whether none is known.
+    var isEmpty: Bool { blocks.isEmpty }
+
     /// What is no address.
     public struct NoAddress: Error, CustomStringConvertible {
         let text: String

@@ -130,11 +130,14 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     /// Has the bytes of an unfinished body counted.
     private func countBody() {
         let bytes = parser.bodyBytes
-        if let refusal = incoming.become(bytes, server.memory, connection.remoteAddress) { return refuseBody(refusal) }
+        if let refusal = incoming.become(bytes, server.memory, client) { return refuseBody(refusal) }
         if bytes < inTime { inTime = 0 }
         let limits = server.settings.limits
         if bytes - inTime >= limits.requestSeconds * limits.bodyBytesPerSecond { (inTime, since) = (bytes, lane.mark) }
     }
+
+    /// Whose body is being read.
+    private var client: SocketAddress { parser.head.map { server.client(of: $0, connection) } ?? connection.remoteAddress }
 
     /// There is no room for more of the body: whoever sends it is to try again.
     private func refuseBody(_ refusal: MemoryShare.Refusal) {
@@ -175,10 +178,11 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
             finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
         case .pending(let begin):
             state = .answering(keepsAlive: request.keepsAlive)
+            let client = server.client(of: request, connection)
             begin(
                 PendingAnswer(
-                    self, loop: connection.loop, peer: connection.remoteAddress, keepsAlive: request.keepsAlive, isHTTP11: request.isHTTP11,
-                    body: lease(of: request)))
+                    self, loop: connection.loop, peer: client, keepsAlive: request.keepsAlive, isHTTP11: request.isHTTP11,
+                    body: lease(of: request, from: client)))
         case .opening(let namespace):
             state = .opening(request)
             let answer = PendingAnswer(self, loop: connection.loop, peer: connection.remoteAddress, keepsAlive: request.keepsAlive)
@@ -195,9 +199,9 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     }
 
     /// What holds the body of a whole request, until it is answered.
-    private func lease(of request: HTTPInboundRequest) -> MemoryLease? {
+    private func lease(of request: HTTPInboundRequest, from client: SocketAddress) -> MemoryLease? {
         // The last bytes came with the end: no refusal for them.
-        _ = incoming.become(request.body.count, server.memory, connection.remoteAddress)
+        _ = incoming.become(request.body.count, server.memory, client)
         return incoming.take()
     }
 

@@ -91,31 +91,13 @@ extension Server {
         case .success(let accepted):
             guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
             return .upgrade(accepted.response) { [unowned self] in
-                let carrier = WebSocketCarrier(connection, server: self, deflate: accepted.deflate)
+                let carrier = WebSocketCarrier(connection, of: client(of: request, connection), server: self, deflate: accepted.deflate)
                 let listener = listen(carrier, database)
                 (listener as? Session)?.address = observingAddress(of: request, connection)
                 carrier.listener = listener
                 return carrier
             }
         }
-    }
-
-    /// Whom a connection's observers count for while nobody is signed in: an IPv4 address, or an IPv6 network of 64 bits. Nil for this
-    /// machine's own addresses: a proxy that is not known to be one stands for many.
-    func observingAddress(of request: HTTPInboundRequest, _ connection: Connection) -> String? {
-        let peer = settings.trustedProxies.client(of: request, from: connection.remoteAddress.host)
-        if connection.remoteAddress.isLoopback, peer == connection.remoteAddress.host { return nil }
-        return NetworkAddress.network(of: peer)
-    }
-
-    /// Whose refused tokens are counted together; nil for this machine's own addresses, unless they count like others.
-    func countedAddress(of request: HTTPInboundRequest, _ connection: Connection) -> String? {
-        countedAddress(observingAddress(of: request, connection), connection.remoteAddress)
-    }
-
-    /// - Parameter known: as `observingAddress` says.
-    func countedAddress(_ known: String?, _ peer: SocketAddress) -> String? {
-        known ?? (settings.limits.admission.countsLoopback ? peer.network.host : nil)
     }
 
     /// The database that a request means; nil when there is none.

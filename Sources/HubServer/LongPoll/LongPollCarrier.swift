@@ -261,7 +261,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         if answer.bytes <= RESTExchange.inlineBytes { return poll.send(.ok, Self.scriptFields, answer.script) }
         // A large script is made as the peer takes it, and counts until it has.
         var body = OutgoingBody(answer.encoder)
-        body.lease = queued
+        body.hold = queued.map { BodyHold($0, lane.loop) }
         queued = nil
         poll.send(.ok, Self.scriptFields, body)
     }

@@ -15,7 +15,8 @@ extension Server {
         switch asked {
         case .open(let callback):
             guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
-            let carrier = LongPollCarrier(callback: callback, from: connection.remoteAddress, lane: lanes[connection.loop.index], database: database, server: self)
+            let carrier = LongPollCarrier(
+                callback: callback, from: client(of: request, connection), lane: lanes[connection.loop.index], database: database, server: self)
             switch longPolls.add(carrier) {
             case .total: return .response(plain(.serviceUnavailable, "{\"error\":\"Too many long-polling sessions.\"}\n", json, request))
             case .address: return .response(plain(.tooManyRequests, "{\"error\":\"Too many long-polling sessions of this address.\"}\n", json, request))

@@ -21,7 +21,7 @@ final class EventStream: Session, @unchecked Sendable {
         self.request = request
         self.answer = answer
         let lane = server.lanes[connection.loop.index]
-        events = EventStreamCarrier(connection, lane: lane, isChunked: isChunked)
+        events = EventStreamCarrier(connection, of: answer.peer, lane: lane, isChunked: isChunked)
         ends = identity.end(server.settings.limits.tokenLeewaySeconds)
         super.init(events, lane: lane.index, database: database, server: server, dialect: .rest, identity: identity)
         hold(signIn)
@@ -76,8 +76,9 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
     /// When something was last sent, in the lane's seconds.
     private var spokeAt: Int
 
-    init(_ connection: Connection, lane: Lane, isChunked: Bool) {
+    init(_ connection: Connection, of peer: SocketAddress, lane: Lane, isChunked: Bool) {
         self.connection = connection
+        self.peer = peer
         self.lane = lane
         self.isChunked = isChunked
         spokeAt = lane.mark
@@ -116,7 +117,7 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
     /// Nothing is asked on a stream.
     func holdInput(_ isHeld: Bool) {}
     func holdWhileReading(_ isHeld: Bool) {}
-    var peer: SocketAddress { connection.remoteAddress }
+    let peer: SocketAddress
 
     func reportDrain() {
         // After this turn's flush, which says what the kernel has not taken; `outboundDrained` follows then.

@@ -49,8 +49,10 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         static let unread = Holds(rawValue: 16)
     }
 
-    init(_ connection: Connection, server: Server, deflate: DeflateAgreement?) {
+    /// - Parameter peer: who has connected, or whom a known proxy asks for.
+    init(_ connection: Connection, of peer: SocketAddress, server: Server, deflate: DeflateAgreement?) {
         self.connection = connection
+        self.peer = peer
         lane = server.lanes[connection.loop.index]
         heardAt = lane.mark
         memory = server.memory
@@ -145,7 +147,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         listener?.received(large: LargeText(message: .socket(message), lease: incoming.take()))
     }
 
-    var peer: SocketAddress { connection.remoteAddress }
+    let peer: SocketAddress
 
     // MARK: Back-pressure
 

@@ -120,6 +120,34 @@ import Testing
         while counts(work) != [0, 0] { usleep(1000) }
     }
 
+    // MARK: Behind proxies
+
+    @Test func requestsThroughAKnownProxy_countForTheirClients() throws {
+        let proxies = try TrustedProxies(["127.0.0.1"])
+        let server = try TestServer { $0.trustedProxies = proxies }
+        let held = #"vigla_memory_held_bytes{purpose="incoming"}"#
+        var peers: [TestSocket] = []
+        for (i, client) in ["198.51.100.7", "::ffff:198.51.100.7", "198.51.100.8"].enumerated() {
+            let peer = try TestSocket(port: server.port)
+            let fields = "Host: localhost:9000\r\nX-Forwarded-For: \(client)\r\nContent-Length: 300000\r\n\r\n"
+            try peer.send("PUT /a.json?ns=test HTTP/1.1\r\n" + fields + String(repeating: " ", count: 100_000))
+            peers.append(peer)
+            #expect(try server.metric(held, becomes: { $0 == (i + 1) * 2 << 16 }))
+        }
+        #expect(server.server.memory.share(of: try address("198.51.100.7")).used == 4 << 16)
+        #expect(server.server.memory.share(of: try address("198.51.100.8")).used == 2 << 16)
+        #expect(server.server.memory.share(of: try address("127.0.0.1")).used == 0)
+    }
+
+    @Test func requestsThroughAnUnknownProxy_countForIt() throws {
+        let server = try TestServer()
+        let peer = try TestSocket(port: server.port)
+        let fields = "Host: localhost:9000\r\nX-Forwarded-For: 198.51.100.7\r\nContent-Length: 300000\r\n\r\n"
+        try peer.send("PUT /a.json?ns=test HTTP/1.1\r\n" + fields + String(repeating: " ", count: 100_000))
+        #expect(try server.metric(#"vigla_memory_held_bytes{purpose="incoming"}"#, becomes: { $0 == 2 << 16 }))
+        #expect(server.server.memory.share(of: try address("127.0.0.1")).used == 2 << 16)
+    }
+
     @Test func largeWork_ofThisMachine_mayHaveAllThreads() throws {
         let work = work { ($0.largeRequests, $0.largeRequestsOfAddress) = (3, 1) }
         let gate = DispatchSemaphore(value: 0)
