@@ -32,6 +32,7 @@ extension Core {
     /// The observer is there from now on. Nothing happens when it was before.
     func insert(_ observation: Observation, of client: Client) {
         guard client.observations.insert(observation) else { return }
+        counters.observers += 1
         note(.observed(client, observation))
         listens.move(client)
         listens.add(ListenCharge(listens: observation.weight), to: client)
@@ -65,6 +66,7 @@ extension Core {
     private func uncount(_ observation: Observation, of client: Client) {
         listens.remove(ListenCharge(listens: observation.weight), from: client)
         counters.listens = listens.total
+        counters.observers -= 1
         guard let query = observation.query else { return }
         let order = PlaceOrder(path: observation.path, ordering: query.orderedBy)
         guard let known = client.unindexed[order] else { return }

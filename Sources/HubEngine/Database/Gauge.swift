@@ -38,7 +38,8 @@ public struct EngineCounters: Sendable {
     public var preparedAgain = 0
     /// Places that others had written and that were taken over into prepared writes on the queue.
     public var followedPlaces = 0
-    /// Observers now.
+    /// Observers now, and what they count as: deep ones more than one.
+    public var observers = 0
     public var listens = 0
     /// Kept indexes, and the children in them.
     public var indexes = 0

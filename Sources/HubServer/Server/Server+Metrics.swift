@@ -101,11 +101,20 @@ extension Server {
         page.counter(
             "vigla_writes_prepared_again_total", "Times that a large write was prepared again, as others changed what it rests on.", label: label,
             each(\.preparedAgain))
+        page.counter(
+            "vigla_followed_places_total", "Places written by others that were taken over into prepared writes on a database's queue.",
+            label: label, each(\.followedPlaces))
         page.counter("vigla_conflated_changes_total", "Changes that a slow reader was not told one by one.", label: label, each(\.conflated))
         page.gauge("vigla_suspended_clients", "Clients whose observers are suspended because they read too slowly.", label: label, each(\.suspended))
-        page.gauge("vigla_observers", "Observers: listens, subscriptions and event streams.", label: label, each(\.listens))
+        page.gauge("vigla_observers", "Observers: listens, subscriptions and event streams.", label: label, each(\.observers))
+        page.gauge("vigla_observers_counted", "What the observers count as; deep ones more than one.", label: label, each(\.listens))
+        page.counter("vigla_query_changes_total", "Times that a commit concerned a live query.", label: label, each(\.windowsMoved))
         page.gauge("vigla_indexes", "Kept indexes.", label: label, each(\.indexes))
         page.gauge("vigla_index_entries", "Children in kept indexes.", label: label, each(\.indexEntries))
+        page.counter(
+            "vigla_children_sorted_total", "Children sorted into indexes on a database's queue.", label: label, each(\.childrenSortedOnQueue))
+        page.counter(
+            "vigla_children_sorted_beside_total", "Children sorted into indexes beside a database's queue.", label: label, each(\.childrenSorted))
         return page.text
     }
 
