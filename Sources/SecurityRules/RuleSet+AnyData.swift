@@ -16,11 +16,4 @@ extension RuleSet {
     public func mayAllowWrite(_ locations: some Sequence<Path>, auth: Node, now: Int64, query: QueryVariables = .none) -> Bool {
         Evaluator.run(program, old: .null, new: .null, auth: auth, now: now, query: query) { $0.mayAllowWrite(locations) }
     }
-
-    /// Whether some data could make the rules allow a read. False means that `allowsRead` is false for the same path, `auth`,
-    /// `now` and `query`, whatever is stored; true promises nothing. O(depth + expressions on the chain), without allocation on
-    /// the usual path.
-    public func mayAllowRead(_ path: Path, auth: Node, now: Int64, query: QueryVariables = .none) -> Bool {
-        Evaluator.run(program, old: .null, new: .null, auth: auth, now: now, query: query) { $0.mayGrantRead(path) }
-    }
 }

@@ -75,9 +75,7 @@ import Testing
 
     @Test func write_isRefusedForAnyData_whereNoRuleIsOnTheWay() throws {
         #expect(!RuleSet.denyAll.mayAllowWrite(["/a/b"], auth: Self.ada, now: 0))
-        #expect(!RuleSet.denyAll.mayAllowRead("/a/b", auth: Self.ada, now: 0))
         #expect(RuleSet.allowAll.mayAllowWrite(["/a/b"], auth: .null, now: 0))
-        #expect(RuleSet.allowAll.mayAllowRead("/a/b", auth: .null, now: 0))
         // A rule below the place grants no write of the place.
         #expect(try !mayWrite("true", at: "/users"))
         #expect(RuleSet.denyAll.mayAllowWrite([Path](), auth: .null, now: 0))
@@ -87,13 +85,6 @@ import Testing
     @Test func write_mayBeAllowed_whateverIsValid() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".write":true,".validate":false}}"#)
         #expect(rules.mayAllowWrite(["/"], auth: .null, now: 0))
-    }
-
-    @Test func read_isRefusedForAnyData_byItsQuery() throws {
-        let rules = try RuleSet(parsing: #"{"rules":{"posts":{".read":"query.limitToFirst <= 10 && data.exists()"}}}"#)
-        #expect(!rules.mayAllowRead("/posts", auth: .null, now: 0))
-        #expect(!rules.mayAllowRead("/posts/p1", auth: .null, now: 0, query: QueryVariables(limitToFirst: 11)))
-        #expect(rules.mayAllowRead("/posts", auth: .null, now: 0, query: QueryVariables(limitToFirst: 10)))
     }
 
     /// Locations are made one by one; after the first that is refused no other one is.

@@ -28,22 +28,6 @@ extension Evaluator {
         }
     }
 
-    /// As `grantsRead`, for any data.
-    mutating func mayGrantRead(_ path: Path) -> Bool {
-        path.keys.withUnsafeBufferPointer { keys in
-            var place: Int32 = 0
-            for level in 0...keys.count {
-                let rule = tables.places[Int(place)].read
-                if rule >= 0, mayHold(rule) { return true }
-                guard level < keys.count, let key = keys.baseAddress.map({ $0 + level }) else { break }
-                place = tables.child(of: place, key)
-                if place < 0 { break }
-                push(key)
-            }
-            return false
-        }
-    }
-
     /// The number that the `.expire` rule of the node at the path yields.
     mutating func expireTime(_ path: Path) -> Double? {
         path.keys.withUnsafeBufferPointer { keys in
