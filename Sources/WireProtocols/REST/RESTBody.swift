@@ -20,21 +20,23 @@ public enum RESTBody: Sendable {
         let isPatch = request.method == .patch
         var fault: RequestFault?
         let body: RESTBody?
-        do throws(JSONError) {
+        do {
             var reader = JSONReader(bytes)
             // The SDKs' command-line tool removes a place with a `null`.
             if isPatch, try reader.peek() != .null {
-                if place.part == .priority { throw .unexpectedType(offset: 0) }
+                if place.part == .priority { throw RESTRefusal.noObject }
                 let entries = try TreeWrite.entries(&reader, base: place.path, limits, &fault)
                 body = .write(entries.map { $0.below(place.path) })
             } else {
                 let isPush = request.method == .post
                 // The name of what is pushed is not known yet.
-                if !isPush, !(try TreeWrite.isPermitted(place.path, &reader, limits, &fault)) { throw .unexpectedType(offset: 0) }
+                if !isPush, !(try TreeWrite.isPermitted(place.path, &reader, limits, &fault)) { throw RESTRefusal.permissionDenied }
                 let value = try TreeWrite.value(&reader, at: place, depth: place.path.depth + (isPush ? 1 : 0), limits, &fault)
                 body = value.map { isPush ? .push($0) : .write([TreeWrite(place.path, part: place.part, $0)]) }
             }
             try reader.expectEnd()
+        } catch let refusal as RESTRefusal {
+            throw refusal
         } catch {
             if fault == .denied { throw .permissionDenied }
             throw isPatch ? .noObject : .badData
