@@ -114,6 +114,41 @@ import Testing
         second.stop()
     }
 
+    /// The account's large write is still prepared when the account goes.
+    @Test func writeUnderWay_doesNotComeBackBehindTheRemoval() throws {
+        let server = try server(places: [])
+        let lanes = server.server.lanes
+        let jobs = Mutex<[@Sendable () -> Void]>([])
+        var limits = EngineLimits()
+        limits.largeWritePlaces = 1
+        let database = Database(
+            name: "slow", rules: .allowAll, lanes: lanes.count, limits: limits,
+            background: BackgroundWork { job in jobs.withLock { $0.append(job) } },
+            format: HubFormat(), outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, clock: { Clock.nowMs() })
+        let removal = AccountRemoval(
+            [try AccountPlace(parsing: "/users/$uid")], database: database, lane: lanes[0],
+            accounts: try #require(server.server.accounts), logger: Logger(label: "test"))
+        try add("ana", to: server)
+        let ana = Client(lane: 0, dialect: .rest, identity: Identity(auth: ["uid": "ana"]))
+        let writes = (0..<3).map { TreeWrite(Path([Key("users"), Key("ana"), Key("\($0)")]), WriteValue(1)) }
+        database.submit(.exchange(Exchange(.root, .write(writes))), from: ana)
+        database.queue.sync {}
+        try delete("ana", from: server, announcing: false)
+        removal.resume()
+        _ = try owed(server)
+        database.queue.sync {}
+        while let job = jobs.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
+            job()
+            database.queue.sync {}
+            database.queue.sync {}
+        }
+        while try !owed(server).isEmpty { sched_yield() }
+        let read = Mutex<Node?>(nil)
+        database.snapshot { root, _, _ in read.withLock { $0 = root } }
+        database.queue.sync {}
+        #expect(read.withLock { $0 } == .null)
+    }
+
     /// A disk that refuses at first.
     private final class Refusing: CommitLog {
         let refusals = Atomic<Int>(0)

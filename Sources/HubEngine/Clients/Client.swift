@@ -41,8 +41,10 @@ open class Client: @unchecked Sendable {
     var lastSent = -1
     /// Bytes sent to this client alone since its lane last said that everything had left.
     var unprobedBytes = 0
-    /// Set on the net loop as soon as the connection is lost, and before a session that lags is ended: nobody waits for
-    /// answers any more. Writes still count.
+    /// Set when the client's rights are over while something of it is parked: it observes nothing from then on, and ends behind that.
+    var isRevoked = false
+    /// Set on the net loop as soon as the connection is lost, and before a session that lags or has something parked is ended: nobody
+    /// waits for content any more. Writes still count.
     public let isGone = Atomic<Bool>(false)
 
     /// - Parameter identity: who it is from the start; requests can change that.

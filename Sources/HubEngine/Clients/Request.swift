@@ -26,8 +26,12 @@ public enum Request: Sendable {
     /// Keeps writes for the moment the client is gone (contract §6.2).
     case onDisconnect([TreeWrite])
     case cancelOnDisconnect(Path)
-    /// The client's credential has run out: it is told so, then its session ends with the rights it had (contract §8.1).
+    /// The client's credential has run out: it is told so, then its session ends with the rights it had (contract §8.1). While an earlier
+    /// request is prepared beside the queue, it is told nothing but the answers to its writes, and ends behind those.
     case revoke(notice: [UInt8])
+    /// What this client asks next waits for all that others have asked before as the user and that is still prepared beside the queue.
+    /// Not answered.
+    case behind(user: String)
     /// An answer that the session could write without the database; it only keeps its place in the order.
     case answer([UInt8])
     /// Comes back as `Delivery.marked` when everything before it is carried out and durable: how much of what a client has

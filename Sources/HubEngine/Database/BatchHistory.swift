@@ -61,6 +61,8 @@ extension Core {
             if let id { leaving[id] = client }
         case .observed(let client, let observation):
             remove(observation, of: client)
+        // Its rights are over whatever the log says.
+        case .unobserved(let client, _) where client.isRevoked: break
         case .unobserved(let client, let observation):
             let view = returningView(observation.query, at: observation.path)
             view.add(client, style: observation.style)

@@ -86,7 +86,7 @@ extension Core {
         for observation in client.observations { remove(observation, of: client) }
     }
 
-    /// Removes the observers in slices, if the client has ended by then.
+    /// Removes the observers in slices, if the client has ended by then or its rights have.
     func leaveLater(_ client: Client) {
         leavers.append(client)
         if leavers.count == 1 { removeLater() }
@@ -104,7 +104,7 @@ extension Core {
         var left = limits.removalsAtOnce
         while left > 0, let client = leavers.first {
             // What ended it may have been taken back.
-            let slice = client.hasEnded ? client.observations.some(left) : []
+            let slice = client.hasEnded || client.isRevoked ? client.observations.some(left) : []
             if slice.count < left { leavers.removeFirst() }
             for observation in slice { remove(observation, of: client) }
             left -= max(1, slice.count)

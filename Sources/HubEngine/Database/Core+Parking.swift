@@ -18,6 +18,8 @@ final class Parked: @unchecked Sendable {
     let isDone: Bool
     /// An index that must not go until the request goes on.
     var pinned: KeptIndex?
+    /// Who the client becomes with what it has asked behind it.
+    var users: [String] = []
 
     init(_ item: Database.Item, number: Int, bytes: Int, follows: Bool, isDone: Bool) {
         self.item = item
@@ -38,6 +40,9 @@ final class Parked: @unchecked Sendable {
 ///                 └── the same user has enough of it under way: waits for its turn
 /// ```
 /// If the log refuses what came before it, what is parked is carried out again from its beginning, behind that.
+///
+/// The end of a client waits behind what it has parked: what it asked before still counts, in order. If that end is for its rights,
+/// it observes nothing from then on, and nobody waits for what it wanted to read.
 extension Core {
     /// Puts a request aside until `work` is done. To be called while the request is carried out, in place of an answer.
     /// - Parameters:
@@ -96,6 +101,7 @@ extension Core {
             handleHeld(parked.held, of: client)
             finishBatch()
             gauge.publish(counters)
+            letPass()
         }
     }
 
@@ -115,11 +121,20 @@ extension Core {
         guard let parked = item.client.parked else { return false }
         switch item.request {
         case .congested, .drained: return false
-        default:
-            parked.held.append(item)
-            gauge.waitingBytes.add(item.size, ordering: .relaxed)
-            return true
+        case .revoke: endRights(of: item.client)
+        case .identify(let identity): if let user = identity.user { parked.users.append(user) }
+        default: break
         }
+        parked.held.append(item)
+        gauge.waitingBytes.add(item.size, ordering: .relaxed)
+        return true
+    }
+
+    /// The rights of a client with something parked are over; its session ends behind that.
+    private func endRights(of client: Client) {
+        client.isRevoked = true
+        client.isGone.store(true, ordering: .relaxed)
+        removeObservers(of: client)
     }
 
     /// Goes on with a request that was put aside, then with what its client has asked behind it.
@@ -132,6 +147,7 @@ extension Core {
             release(parked)
             finishBatch()
             gauge.publish(counters)
+            letPass()
         }
         if client.hasEnded {
             batchBytes += parked.item.size
@@ -139,7 +155,7 @@ extension Core {
         } else {
             resume()
             if let again = client.parked {
-                again.held = parked.held
+                (again.held, again.users) = (parked.held, parked.users)
                 return finished(parked.item.size)
             }
             batchBytes += parked.item.size
@@ -148,6 +164,34 @@ extension Core {
         }
         retiring.append(parked.item)
         handleHeld(parked.held, of: client)
+    }
+
+    // MARK: Behind others
+
+    /// Puts a request aside until nothing is parked any more of the clients that have asked as a user, if there are any.
+    /// O(parked clients)
+    func waitBehind(_ user: String, _ item: Database.Item) {
+        let others = parkedClients.values.filter { client in
+            client !== item.client && (client.identity.user == user || client.parked?.users.contains(user) == true)
+        }
+        if !others.isEmpty { behindOthers.append((park(item), others)) }
+    }
+
+    /// After something was done that was parked.
+    private func letPass() {
+        if behindOthers.isEmpty { return }
+        queue.async { [self] in
+            let waiting = behindOthers
+            behindOthers = []
+            for (parked, others) in waiting {
+                // Nothing more is done of a session that was taken over.
+                if others.contains(where: { $0.parked != nil && !$0.hasEnded }) {
+                    behindOthers.append((parked, others))
+                } else {
+                    unpark(parked, parked.item.client) {}
+                }
+            }
+        }
     }
 
     /// Goes on with what was held, in order.

@@ -71,6 +71,7 @@ extension Core {
             output.send(notice, to: client)
             end(client)
             output.close(client)
+        case .behind(let user): waitBehind(user, item)
         case .answer(let bytes):
             send(bytes, item)
         case .mark(let bytes): output.mark(client, bytes)

@@ -6,7 +6,8 @@ import HubEngine
 ///
 ///     change ─► every lane: that account's sessions and streams are revoked ─► deleted: its places are removed
 ///
-/// In this order, so that what its sessions had left for their disconnect is written before that and goes with the rest.
+/// In this order, so that what its sessions had left for their disconnect is written before that and goes with the rest. Where a
+/// session's end waits behind a large write of it, the removal waits for that as well.
 final class AccountEffects: Sendable {
     private let lanes: [Lane]
     private let removal: AccountRemoval

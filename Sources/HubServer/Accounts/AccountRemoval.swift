@@ -6,8 +6,8 @@ import Logging
 
 /// Removes the places of deleted accounts from the database, those of one account in one commit.
 ///
-///     account deleted, and noted as owed, in one transaction ─► commit ─► durable ─► no longer owed
-///                                                                 └─ refused: again in a second
+///     account deleted, and noted as owed, in one transaction ─► behind what the user has asked ─► commit ─► durable ─► no longer owed
+///                                                                                                └─ refused: again in a second
 ///
 /// What is owed when the process ends is done by the next one.
 final class AccountRemoval: Sendable {
@@ -43,6 +43,8 @@ final class AccountRemoval: Sendable {
             if isStored { return finish(uid) }
             _ = home.loop.schedule(afterMs: Self.pauseMs, everyMs: nil) { [self] in remove(uid) }
         }
+        // A large write that the user's connections have asked for may still be under way; it would come back.
+        database.submit(.behind(user: uid), from: writer)
         database.submit(.exchange(Exchange(.root, .write(writes))), from: writer)
     }
 

@@ -25,6 +25,95 @@ import Testing
         #expect(it.content == Self.stored)
     }
 
+    @Test(arguments: [2, 1_000]) func revokedSession_isToldNothingMore_whileItsWriteIsPrepared(removalsAtOnce: Int) throws {
+        var limits = EngineLimits.tight
+        limits.removalsAtOnce = removalsAtOnce
+        let it = try GatedHarness(limits: limits)
+        let (one, other) = (Client.make(), Client.make())
+        for place in ["s", "t", "u", "v", "w"] as [Path] { _ = it.ask(one, .listen(place)) }
+        _ = it.ask(one, Self.three, .get("a"), .listen("x"), .put("b", 1), .revoke(notice: Array("notice".utf8)), .put("c", 1))
+        for _ in 0..<5 { it.hub.settle() }
+        #expect(it.ask(other, .put("s", 1), .put("w", 1), .put("x", 1)) == ["ok 0", "ok 1", "ok 2"])
+        #expect(it.hub.take(one) == [])
+        #expect(it.hub.database.counters.listens == 0)
+        it.finish()
+        // What it asked before still counts, and what it wanted to read is for nobody.
+        #expect(it.hub.take(one) == ["ok 0", "ok 3", "notice", "close"])
+        #expect(it.content.child("b") == 1 && it.content.child("c") == .null)
+    }
+
+    @Test func revokedSession_observesNothing_whateverTheLogRefuses() throws {
+        let log = FlakyLog()
+        let it = try GatedHarness(log: log)
+        let (one, other) = (Client.make(), Client.make())
+        _ = it.ask(one, .listen("s"))
+        _ = it.ask(other, .put("b", 1))
+        _ = it.ask(one, Self.three, .revoke(notice: Array("notice".utf8)))
+        #expect(it.hub.database.counters.listens == 0)
+        log.refuse()
+        it.hub.settle()
+        #expect(it.hub.database.counters.listens == 0)
+        it.finish()
+        #expect(it.hub.take(one).suffix(3) == ["error 0 unavailable", "notice", "close"])
+    }
+
+    @Test func endOfAClientThatReadsSlowly_waitsForWhatItAskedBefore() throws {
+        for end in [Request.end, .revoke(notice: Array("notice".utf8))] {
+            let it = try GatedHarness()
+            let one = Client.make()
+            _ = it.ask(one, .onDisconnect([TreeWrite("gone", WriteValue(true))]), .congested, Self.three, .put("b", 1), end)
+            #expect(it.content == .null)
+            it.finish()
+            #expect(it.content == ["a": ["x": 1, "y": 2, "z": 3], "b": 1, "gone": true])
+        }
+    }
+
+    // MARK: Behind others
+
+    @Test func removalBehindAUser_comesAfterAllThatTheUserHasAsked() throws {
+        let it = try GatedHarness()
+        let (ana, second, later, bo) = (Client.user("ana"), Client.user("ana"), Client.make(), Client.user("bo"))
+        let hub = Client(lane: 0, dialect: .realtime, identity: .admin)
+        _ = it.ask(ana, .onDisconnect([TreeWrite("gone", WriteValue(true))]), Self.three, .merge(["a/1": 1, "a/2": 2, "a/3": 3]))
+        _ = it.ask(second, .merge(["a/4": 1, "a/5": 2, "a/6": 3]), .end)
+        // Nobody yet, and the user behind what it has parked.
+        _ = it.ask(later, .merge(["b/1": 1, "b/2": 2, "b/3": 3]), .identify(Identity(auth: ["uid": "ana"])), .put("a/7", 1))
+        _ = it.ask(bo, .merge(["c/1": 1, "c/2": 2, "c/3": 3]))
+        _ = it.ask(ana, .revoke(notice: []))
+        #expect(it.ask(hub, .behind(user: "ana"), .merge(["a": .null, "gone": .null]), .get("a")) == [])
+        // That of the other user.
+        it.gate.runOne(3)
+        #expect(it.hub.take(bo) == ["ok 0"] && it.hub.take(hub) == [])
+        it.finish()
+        #expect(it.hub.take(hub) == ["ok 1", "value 2 null"])
+        #expect(it.content.child("a") == .null && it.content.child("gone") == .null)
+        #expect(it.content.child("b").childCount == 3 && it.content.child("c").childCount == 3)
+    }
+
+    @Test func removalBehindAUser_doesNotWaitForOthers() throws {
+        let it = try GatedHarness()
+        let bo = Client.user("bo")
+        let hub = Client(lane: 0, dialect: .realtime, identity: .admin)
+        _ = it.ask(bo, Self.three)
+        #expect(it.ask(hub, .behind(user: "ana"), .put("b", .null)) == ["ok 1"])
+        it.finish()
+        #expect(it.hub.take(bo) == ["ok 0"])
+    }
+
+    @Test func removalBehindAUser_isRefusedWithWhatItWaitsFor_andGoesOn() throws {
+        let log = FlakyLog()
+        let it = try GatedHarness(log: log)
+        let (ana, other) = (Client.user("ana"), Client.make())
+        let hub = Client(lane: 0, dialect: .realtime, identity: .admin)
+        _ = it.ask(other, .put("b", 1))
+        _ = it.ask(ana, Self.three)
+        _ = it.ask(hub, .behind(user: "ana"), .put("a", .null))
+        log.refuse()
+        it.finish()
+        #expect(it.hub.take(hub) == ["error 1 unavailable"])
+        #expect(it.hub.take(ana) == ["error 0 unavailable"])
+    }
+
     @Test func sessionThatIsTakenOver_getsNothingMoreDone() throws {
         let it = try GatedHarness()
         let (old, new) = (Client.make(), Client.make())
