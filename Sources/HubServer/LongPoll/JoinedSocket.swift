@@ -106,8 +106,11 @@ extension LongPollCarrier {
     }
 
     func received(_ text: [UInt8], on joined: JoinedSocket) {
-        guard socket === joined else { return }
-        if aside.isBusy { return keep(text.count) { [self] in received(text, on: joined) } }
+        if socket === joined { receive(text, joined) }
+    }
+
+    private func receive(_ text: [UInt8], _ joined: JoinedSocket) {
+        if aside.isBusy { return keep(text.count) { [self] in if counts(joined) { receive(text, joined) } } }
         var heard: Heard?
         text.withUnsafeBytes { bytes in socketAssembler.receive(bytes) { heard = hear($0) } }
         noteIncoming()
@@ -115,17 +118,25 @@ extension LongPollCarrier {
     }
 
     func received(_ large: LargeText, on joined: JoinedSocket) {
-        guard socket === joined, case .socket(let message) = large.message else { return }
-        if aside.isBusy { return keep(0) { [self] in received(large, on: joined) } }
+        if socket === joined { receive(large, joined) }
+    }
+
+    private func receive(_ large: LargeText, _ joined: JoinedSocket) {
+        guard case .socket(let message) = large.message else { return }
+        if aside.isBusy { return keep(0) { [self] in if counts(joined) { receive(large, joined) } } }
         // A piece of a larger message, or too large for one.
         if socketAssembler.isInsideMessage || message.payload.count > server.settings.limits.realtime.messageBytes {
-            return received(message.payload, on: joined)
+            return receive(message.payload, joined)
         }
         take(.large(large), onSocket: true)
     }
 
+    /// Whether what was kept of a socket still counts: it is the session's, or was at its end.
+    private func counts(_ joined: JoinedSocket) -> Bool { hasEnded ? goneSocket === joined : socket === joined }
+
     func lost(_ joined: JoinedSocket) {
         guard socket === joined else { return }
+        goneSocket = socket
         socket = nil
         perform(transport.socketLost())
     }

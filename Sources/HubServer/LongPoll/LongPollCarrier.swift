@@ -24,8 +24,9 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     unowned let server: Server
     let limits: LongPollLimits
 
+    /// Nil as soon as nothing more is asked of it: at the end, or behind the messages that were being read then.
     private var session: RealtimeSession?
-    private var hasEnded = false
+    private(set) var hasEnded = false
     private var upstream: LongPollUpstream
     private var downstream: LongPollDownstream
     private var unwrapper = FrameUnwrapper()
@@ -43,6 +44,8 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     var transport: TransportSwitch
     /// The WebSocket that has joined, and what puts its chunks together.
     var socket: JoinedSocket?
+    /// The one that has gone last: what came on it before the session's end still counts.
+    var goneSocket: JoinedSocket?
     var socketAssembler: RealtimeAssembler
 
     /// Large messages, whichever way they came.
@@ -136,7 +139,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         if case .message(let text) = inbound, bytes > server.settings.limits.largeRequestBytes {
             let lease = server.memory.lease(of: network, for: .incoming)
             guard lease.become(bytes) else {
-                fail((lease.refusal ?? .process).text)
+                breakOff { fail((lease.refusal ?? .process).text) }
                 return nil
             }
             return .large(LargeText(message: .text(Array(text)), lease: lease))
@@ -146,8 +149,9 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         } catch { return .failure(error) }
     }
 
+    /// Also behind the end, for what came before it.
     func take(_ heard: Heard, onSocket: Bool) {
-        guard !hasEnded else { return }
+        guard session != nil else { return }
         if aside.isBusy {
             var bytes = 0
             if case .message(let message, let size) = heard { bytes = message.cost(size) }
@@ -157,7 +161,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         case .message(let message, let bytes):
             perform(onSocket ? transport.receiveOnSocket(message, bytes: message.cost(bytes)) : transport.receiveByPoll(message))
             noteIncoming()
-        case .failure(let error): onSocket ? close(error.closeCode, error.reason) : fail(error.reason)
+        case .failure(let error): breakOff { onSocket ? close(error.closeCode, error.reason) : fail(error.reason) }
         case .large(let text):
             guard let session else { return }
             aside.read(text, session.reading()) { [self] outcome in
@@ -165,11 +169,18 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
                 case .success(.success(let message)):
                     take(.message(message.costing(outcome.bytes, outcome.hold), bytes: outcome.bytes), onSocket: onSocket)
                 case .success(.failure(let error)): take(.failure(error), onSocket: onSocket)
-                case .failure(.memory(let refusal)): close(WebSocketCloseCode.tryAgainLater, refusal.text)
-                case .failure(.message(let error)): close(error.closeCode, error.reason)
+                case .failure(.memory(let refusal)): breakOff { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+                case .failure(.message(let error)): breakOff { close(error.closeCode, error.reason) }
                 }
             }
         }
+    }
+
+    /// A message cannot be taken: nothing that came behind it is.
+    private func breakOff(_ close: () -> Void) {
+        let isBehindTheEnd = hasEnded
+        close()
+        if isBehindTheEnd { session = nil }
     }
 
     func keep(_ bytes: Int, _ arrival: @escaping () -> Void) {
@@ -184,7 +195,11 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     }
 
     func perform(_ actions: [TransportSwitch.Action]) {
-        for action in actions where !hasEnded {
+        for action in actions {
+            if hasEnded {
+                if case .submit(let request) = action { session?.submit(request) }
+                continue
+            }
             switch action {
             case .acknowledgeOnSocket: socket?.send(RealtimeFraming.frames(for: RealtimeReply.switchAck))
             case .pongOnSocket: socket?.send(RealtimeFraming.frames(for: RealtimeReply.pong))
@@ -317,13 +332,19 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         congestedSince = nil
         give(downstream.close())
         socket?.dismiss()
+        if let socket { goneSocket = socket }
         socket = nil
         incoming = IncomingBytes()
         queued = nil
         lane.leave(self)
         server.longPolls.remove(self)
-        session?.ended()
+        session?.ended(behind: aside)
+        if aside.isBusy { _ = aside.keep(0) { [self] in forget() } } else { forget() }
+    }
+
+    private func forget() {
         session = nil
+        goneSocket = nil
     }
 
     /// Whether a message in several requests, or in several texts on the socket, comes too slowly.

@@ -58,17 +58,21 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     var openMessage: OpenMessage? { nil }
 
     /// The peer is gone. What it asked for before is still carried out, and then its end.
-    final func ended() {
+    final func ended() { ended(behind: aside) }
+
+    /// - Parameter reading: what reads the session's large messages.
+    final func ended(behind reading: Aside?) {
         server.sessions.add(dialect, -1)
         isGone.store(true, ordering: .relaxed)
         outgoing = nil
         incoming = IncomingBytes()
         expire(at: nil)
-        hold(nil)
-        if let aside, aside.isBusy { _ = aside.keep(0) { [self] in submitEnd() } } else { submitEnd() }
+        if let reading, reading.isBusy { _ = reading.keep(0) { [self] in submitEnd() } } else { submitEnd() }
     }
 
     private func submitEnd() {
+        // Until then, something may still be asked as the user.
+        hold(nil)
         if isWaiting { waiting?.append { [self] in database.submit(.end, from: self) } } else { database.submit(.end, from: self) }
     }
 
