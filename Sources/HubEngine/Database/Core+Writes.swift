@@ -17,7 +17,7 @@ extension Core {
             retiring.append(item)
             return answer(.failed(.tooManyPlaces(limits.writePlaces)), item)
         }
-        if let place = asked.revealed, !allowsRead(place, nil, client) { return answer(.failed(.permissionDenied), item) }
+        guard mayReveal(asked, item) else { return }
         guard isLarge(asked, item) else { return answer(makeNow(asked, client), item) }
         if case .onDisconnect = asked.purpose {
             do throws(Failure) { _ = try pendingBytes(with: asked.writes, client) } catch { return answer(.failed(error), item) }
@@ -53,6 +53,7 @@ extension Core {
         let isParked = park(item, holding: bytes, follows: true) {
             PreparedWrite.prepare(asked, identity, on: base, rules, now: now, dependencies: limit)
         } then: { [self] outcome in
+            guard mayReveal(asked, item) else { return }
             switch outcome {
             case .refused(let failure, let question):
                 if let question { note(asked.ruled) { _ in question } }
@@ -68,6 +69,13 @@ extension Core {
     /// What a prepared write holds for each of its places: its operation, its mark, its place in the tree.
     private static let bytesOfPlace = 128
 
+    /// Whether the client may still read what the answer tells, or tells whether it has guessed; else it is answered.
+    private func mayReveal(_ asked: AskedWrite, _ item: Database.Item) -> Bool {
+        guard let place = asked.revealed, !allowsRead(place, nil, item.client) else { return true }
+        answer(.failed(.permissionDenied), item)
+        return false
+    }
+
     private func install(_ write: PreparedWrite, _ asked: AskedWrite, _ item: Database.Item, rules number: Int, since first: Int, tries: Int) {
         guard number == rulesNumber, let others = recent.since(first) else { return prepareAgain(asked, item, tries) }
         var write = write
@@ -82,6 +90,7 @@ extension Core {
             var write = write
             return write.follow(now, others) ? write : nil
         } then: { [self] (followed: PreparedWrite?) in
+            guard mayReveal(asked, item) else { return }
             guard let followed else { return prepareAgain(asked, item, tries) }
             install(followed, asked, item, rules: number, since: next, tries: tries - 1)
         }

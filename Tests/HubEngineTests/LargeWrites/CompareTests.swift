@@ -25,6 +25,32 @@ import Testing
         #expect(it.ask(.make(), update) == ["error 0 permission_denied"])
     }
 
+    @Test func contentAndGuesses_areForThoseWhoMayReadWhenTheyAreAnswered() throws {
+        let rules = #"{"rules":{"open":{".write":true},"other":{".write":true},"pin":{".read":"root.child('open').val() == true",".write":true}}}"#
+        let pin: Node = ["a": 1, "b": 2, "c": 3]
+        let writes = ["a", "b", "c"].map { TreeWrite(Path([Key("pin"), Key($0)]), WriteValue(0)) }
+        for isRight in [true, false] {
+            // Behind its preparation, and behind what others wrote was taken over.
+            for writesBetween in [0, 3] {
+                let it = try GatedHarness(rules, root: ["open": true, "pin": pin])
+                let one = Client(lane: 0, dialect: .rest)
+                let guess = isRight ? pin.hash : "wrong"
+                _ = it.ask(one, .exchange(Exchange("pin", .write(writes), ifHash: guess, wantsContent: true)))
+                if writesBetween > 0, isRight {
+                    for i in 0..<writesBetween { _ = it.ask(.make(), .put(Path([Key("other"), Key("\(i)")]), 1)) }
+                    it.gate.runOne()
+                    it.hub.settle()
+                    #expect(it.gate.count > 0 && it.hub.take(one) == [])
+                }
+                _ = it.ask(.make(), .put("open", false))
+                it.finish()
+                let said = it.hub.take(one)
+                #expect(said.count == 1 && said[0].contains("permissionDenied"), "\(said)")
+                #expect(it.content.child("pin") == pin)
+            }
+        }
+    }
+
     private static let many = Node.object((0..<1_500).map { (Key("k\($0)"), .int(Int64($0))) })
 
     @Test func comparisonWithALargePlace_isMadeInTheBackground_andNotRepeated() throws {
