@@ -11,9 +11,9 @@ final class Parked: @unchecked Sendable {
     /// Which of all it is.
     let number: Int
     /// Bytes of the budget that it holds.
-    let bytes: Int
+    var bytes: Int
     /// Whether it is a write that follows what others write.
-    let follows: Bool
+    var follows = false
     /// Whether it is done, and only gives way to others.
     let isDone: Bool
     /// An index that must not go until the request goes on.
@@ -21,11 +21,10 @@ final class Parked: @unchecked Sendable {
     /// Who the client becomes with what it has asked behind it.
     var users: [String] = []
 
-    init(_ item: Database.Item, number: Int, bytes: Int, follows: Bool, isDone: Bool) {
+    init(_ item: Database.Item, number: Int, bytes: Int, isDone: Bool) {
         self.item = item
         self.number = number
         self.bytes = bytes
-        self.follows = follows
         self.isDone = isDone
     }
 }
@@ -46,32 +45,48 @@ final class Parked: @unchecked Sendable {
 extension Core {
     /// Puts a request aside until `work` is done. To be called while the request is carried out, in place of an answer.
     /// - Parameters:
-    ///   - bytes: what the work will hold; taken from the process's budget until the request is resumed.
-    ///   - follows: whether the places that others write meanwhile are noted.
     ///   - work: on immutable values, on any thread.
     ///   - resume: on the database queue. It answers the request, or parks it again. Not called for a client that has ended:
     ///     a session that was taken over gets nothing more done.
+    func park<Result: Sendable>(
+        _ item: Database.Item, _ work: @escaping @Sendable () -> Result, then resume: @escaping @Sendable (Result) -> Void
+    ) {
+        park(item, holding: 0, follows: .never, inTurn: { work }, then: resume)
+    }
+
+    /// Since when the places are noted that others write.
+    enum Following { case never, sinceItsTurn, sinceNow }
+
+    /// The same for work that rests on how things are when it begins.
+    /// - Parameters:
+    ///   - bytes: what the work will hold; taken from the process's budget until the request is resumed, and handed on if it is
+    ///     parked again then.
+    ///   - begin: on the database queue, when it is the user's turn; gives the work.
     /// - Returns: false when the process has no room for so many bytes; nothing happens then.
     @discardableResult
     func park<Result: Sendable>(
-        _ item: Database.Item, holding bytes: Int = 0, follows: Bool = false, _ work: @escaping @Sendable () -> Result,
+        _ item: Database.Item, holding bytes: Int, follows: Following, inTurn begin: @escaping @Sendable () -> @Sendable () -> Result,
         then resume: @escaping @Sendable (Result) -> Void
     ) -> Bool {
         let client = item.client
-        guard client.parked == nil, bytes == 0 || budget.reserve(bytes, for: .parsing) else { return false }
-        let parked = setAside(item, holding: bytes, follows: follows)
+        guard client.parked == nil, reserve(bytes, for: client) else { return false }
+        let parked = setAside(item, holding: bytes)
+        if follows == .sinceNow { follow(parked) }
         let user = client.identity.line
         preparations.take(user, limit: limits.preparationsOfUser) { [self] in
             guard client.parked === parked else {
                 // In vain, and it may be large.
-                free([work, resume])
+                free([begin, resume])
                 return false
             }
+            if follows == .sinceItsTurn { follow(parked) }
+            let work = begin()
             background.run(.preparation) { [self] in
                 let result = work()
                 let back = Errand { [self] in
-                    preparations.done(user)
+                    // First: the user's next one begins on what this one has written.
                     unpark(parked, client) { resume(result) }
+                    preparations.done(user)
                 }
                 queue.async { [self] in
                     back.run()
@@ -81,6 +96,21 @@ extension Core {
             }
             return true
         }
+        return true
+    }
+
+    private func follow(_ parked: Parked) {
+        parked.follows = true
+        recent.begin()
+    }
+
+    /// Takes bytes for work of a client. Those that its request has held until now go on to be held.
+    private func reserve(_ bytes: Int, for client: Client) -> Bool {
+        let before = resumed.flatMap { $0.item.client === client ? $0 : nil }
+        let more = bytes - (before?.bytes ?? 0)
+        if more > 0, !budget.reserve(more, for: .parsing) { return false }
+        if more < 0 { budget.release(-more, from: .parsing) }
+        before?.bytes = 0
         return true
     }
 
@@ -105,12 +135,11 @@ extension Core {
         }
     }
 
-    private func setAside(_ item: Database.Item, holding bytes: Int = 0, follows: Bool = false, isDone: Bool = false) -> Parked {
+    private func setAside(_ item: Database.Item, holding bytes: Int = 0, isDone: Bool = false) -> Parked {
         parkedCount += 1
-        let parked = Parked(item, number: parkedCount, bytes: bytes, follows: follows, isDone: isDone)
+        let parked = Parked(item, number: parkedCount, bytes: bytes, isDone: isDone)
         item.client.parked = parked
         parkedClients[ObjectIdentifier(item.client)] = item.client
-        if follows { _ = recent.begin() }
         // It goes on to count as waiting when its batch has left.
         gauge.waitingBytes.add(item.size, ordering: .relaxed)
         return parked
@@ -153,7 +182,10 @@ extension Core {
             batchBytes += parked.item.size
             note(.request(parked.item))
         } else {
+            let outer = resumed
+            resumed = parked
             resume()
+            resumed = outer
             if let again = client.parked {
                 (again.held, again.users) = (parked.held, parked.users)
                 return finished(parked.item.size)

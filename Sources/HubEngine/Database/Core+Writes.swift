@@ -47,12 +47,13 @@ extension Core {
         // Before any work: nothing is stored now.
         do throws(Failure) { try mustTakeWrites() } catch { return answer(.failed(error), item) }
         guard tries > 0 else { return giveUp(asked, item) }
-        let (identity, base, rules, number, now, limit) = (item.client.identity, root, rules, rulesNumber, clock(), limits.dependencies)
-        let bytes = item.size + asked.writes.count * Self.bytesOfPlace
-        let next = recent.next
-        let isParked = park(item, holding: bytes, follows: true) {
-            PreparedWrite.prepare(asked, identity, on: base, rules, now: now, dependencies: limit)
-        } then: { [self] outcome in
+        let isParked = park(item, holding: bytes(of: asked, item), follows: .sinceItsTurn) { [self] in
+            // The tree, the rules and the time of its turn: it may have waited for long.
+            let (identity, base, rules, now, limit) = (item.client.identity, root, self.rules, clock(), limits.dependencies)
+            let (number, next) = (rulesNumber, recent.next)
+            return { (PreparedWrite.prepare(asked, identity, on: base, rules, now: now, dependencies: limit), number, next) }
+        } then: { [self] (prepared: (PreparedWrite.Outcome, Int, Int)) in
+            let (outcome, number, next) = prepared
             guard mayReveal(asked, item) else { return }
             switch outcome {
             case .refused(let failure, let question):
@@ -65,6 +66,9 @@ extension Core {
         }
         if !isParked { answer(.failed(.noRoom), item) }
     }
+
+    /// What a write holds while it is prepared.
+    private func bytes(of asked: AskedWrite, _ item: Database.Item) -> Int { item.size + asked.writes.count * Self.bytesOfPlace }
 
     /// What a prepared write holds for each of its places: its operation, its mark, its place in the tree.
     private static let bytesOfPlace = 128
@@ -85,15 +89,19 @@ extension Core {
             return answer(install(write, asked, item.client), item)
         }
         // Others wrote much meanwhile. Each turn takes a part of the time that the one before took.
-        let (now, next) = (root, recent.next)
-        park(item, follows: true) { [write] in
-            var write = write
-            return write.follow(now, others) ? write : nil
-        } then: { [self] (followed: PreparedWrite?) in
+        let isParked = park(item, holding: bytes(of: asked, item), follows: .sinceNow) { [self, write] in
+            // Unknown by now: nothing can be taken over.
+            let (now, others, next) = (root, recent.since(first), recent.next)
+            return {
+                var write = write
+                return others.map { write.follow(now, $0) } == true ? (write, next) : nil
+            }
+        } then: { [self] (followed: (PreparedWrite, Int)?) in
             guard mayReveal(asked, item) else { return }
-            guard let followed else { return prepareAgain(asked, item, tries) }
+            guard let (followed, next) = followed else { return prepareAgain(asked, item, tries) }
             install(followed, asked, item, rules: number, since: next, tries: tries - 1)
         }
+        if !isParked { answer(.failed(.noRoom), item) }
     }
 
     private func prepareAgain(_ asked: AskedWrite, _ item: Database.Item, _ tries: Int) {

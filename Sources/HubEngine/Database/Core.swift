@@ -51,6 +51,8 @@ final class Core: @unchecked Sendable {
     var parkedClients: [ObjectIdentifier: Client] = [:]
     var parkedCount = 0
     let preparations = PreparationTurns()
+    /// The one that goes on, while it does.
+    var resumed: Parked?
     /// Parked requests that wait until nothing of other clients is parked.
     var behindOthers: [(parked: Parked, others: [Client])] = []
     /// What is written while large writes are prepared.

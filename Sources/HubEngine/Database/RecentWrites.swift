@@ -16,11 +16,7 @@ struct RecentWrites {
     private var end: Int { first + places.count }
 
     /// From now on places are noted.
-    /// - Returns: the number of the next place.
-    mutating func begin() -> Int {
-        followers += 1
-        return end
-    }
+    mutating func begin() { followers += 1 }
 
     mutating func leave() {
         followers -= 1

@@ -45,6 +45,35 @@ import Testing
         #expect(it.content.child("a").priority == 1)
     }
 
+    @Test func writeThatWaitsForItsTurn_restsOnTheTreeAndTheTimeOfThat() throws {
+        var limits = EngineLimits.tight
+        limits.preparationsOfUser = 1
+        let rules = #"{"rules":{".write":"root.child('open').val() == true"}}"#
+        let it = try GatedHarness(rules, root: ["open": true], limits: limits)
+        let (first, second) = (Client.user("ada"), Client.user("ada"))
+        _ = it.ask(first, .merge(["open/x": 1, "b/y": 2, "b/z": 3]))
+        var stamp = WriteValue(0)
+        stamp.deferred = [.init(path: .root, target: .value, value: .timestamp)]
+        _ = it.ask(second, .write([TreeWrite("a/x", stamp), TreeWrite("a/y", stamp), TreeWrite("a/z", stamp)]))
+        #expect(it.gate.count == 1)
+        it.hub.time.now += 5_000
+        it.gate.runOne()
+        it.hub.settle()
+        it.finish()
+        #expect(it.hub.take(first) == ["ok 0"])
+        // What the first one wrote is what the second one's rules see, at once.
+        #expect(it.hub.take(second) == ["error 0 permission_denied"])
+        #expect(it.hub.database.counters.preparedAgain == 0)
+
+        let patient = try GatedHarness(limits: limits)
+        _ = patient.ask(.user("ada"), Self.three)
+        _ = patient.ask(.user("ada"), .write([TreeWrite("c/x", stamp), TreeWrite("c/y", stamp), TreeWrite("c/z", stamp)]))
+        patient.hub.time.now += 5_000
+        patient.finish()
+        #expect(patient.content.node(at: "c/x") == .int(1_700_000_005_000))
+        #expect(patient.hub.database.counters.followedPlaces == 0, "it has begun behind them")
+    }
+
     // MARK: What others write meanwhile
 
     @Test func whatOthersWroteBesideIt_isKept_withoutPreparingAgain() throws {
@@ -216,6 +245,34 @@ import Testing
         it.hub.database.submit(.put("b", 1), from: two, size: 70_000)
         it.finish()
         #expect(it.hub.take(two) == ["ok 0"])
+        #expect(budget.used == 0)
+    }
+
+    @Test func memoryOfAParkedWrite_isHeldUntilItIsMade_howeverOftenItIsPrepared() throws {
+        let budget = MemoryBudget(100_000)
+        var limits = EngineLimits.tight
+        limits.preparations = 10
+        let rules = #"{"rules":{"a":{".write":"root.child('open').val() != 7"},"open":{".write":true},"b":{".write":true}}}"#
+        let it = try GatedHarness(rules, root: ["open": true], limits: limits, budget: budget)
+        let (one, other) = (Client.make(), Client.make())
+        it.hub.database.submit(.put("a", 1), from: one, size: 70_000)
+        it.hub.settle()
+        let held = budget.used
+        #expect(held > 70_000)
+        // Others write much: that is taken over in the background.
+        for i in 0..<5 { _ = it.ask(other, .put(Path([Key("b"), Key("\(i)")]), 1)) }
+        it.gate.runOne()
+        it.hub.settle()
+        #expect(it.gate.count > 0 && it.hub.take(one) == [] && budget.used == held)
+        // They write what it rests on: it is prepared again.
+        _ = it.ask(other, .put("open", 5))
+        while it.hub.database.counters.preparedAgain == 0, it.gate.count > 0 {
+            it.gate.runOne()
+            it.hub.settle()
+        }
+        #expect(it.hub.database.counters.preparedAgain == 1 && it.hub.take(one) == [] && budget.used == held)
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
         #expect(budget.used == 0)
     }
 
