@@ -30,7 +30,8 @@ extension Core {
         if item.size > limits.largeWriteBytes || asked.writes.count > limits.largeWritePlaces { return true }
         if let condition = asked.condition, root.node(at: condition.path).hasHash(condition.hash, within: limits.hashNodes) == nil { return true }
         // A priority is few bytes, and the rules ask about all that is below it.
-        return asked.writes.contains { $0.part == .priority && !root.node(at: $0.path).hasNodes(atMost: limits.largeWritePlaces) }
+        var room = limits.largeWritePlaces
+        return asked.writes.contains { $0.part == .priority && !root.node(at: $0.path).hasNodes(within: &room) }
     }
 
     /// Makes a small write on the queue.

@@ -45,6 +45,19 @@ import Testing
         #expect(it.content.child("a").priority == 1)
     }
 
+    @Test func prioritiesOfManyPlaces_areALargeWriteTogether() throws {
+        var limits = EngineLimits.tight
+        limits.largeWritePlaces = 5
+        let node: Node = ["x": 1, "y": 2]
+        let it = try GatedHarness(root: ["a": node, "b": node], limits: limits)
+        func prioritise(_ paths: [Path]) -> Request { .write(paths.map { TreeWrite($0, part: .priority, WriteValue(1)) }) }
+        #expect(it.ask(.make(), prioritise(["a"])) == ["ok 0"])
+        let one = Client.make()
+        #expect(it.ask(one, prioritise(["a", "b"])) == [])
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+    }
+
     @Test func writeThatWaitsForItsTurn_restsOnTheTreeAndTheTimeOfThat() throws {
         var limits = EngineLimits.tight
         limits.preparationsOfUser = 1
