@@ -51,6 +51,22 @@ import Testing
         }
     }
 
+    /// The last comparison that is made on the queue looks at few nodes.
+    @Test func comparisonThatNobodyCouldFinish_isUnavailable_notStale() throws {
+        let it = try GatedHarness(root: ["a": Node.object((0..<1_500).map { (Key("k\($0)"), .int(Int64($0))) })])
+        let one = Client.make()
+        #expect(it.ask(one, put("a", 1, if: Self.many.hash)) == [])
+        for _ in 0..<20 where it.gate.count > 0 {
+            // Gone and back: the same content, of which nobody knows the hash.
+            let fresh = Node.object((0..<1_500).map { (Key("k\($0)"), .int(Int64($0))) })
+            _ = it.ask(.make(), .put("a", fresh))
+            it.gate.runOne()
+            it.hub.settle()
+        }
+        #expect(it.hub.take(one) == ["error 0 unavailable"])
+        #expect(it.content.child("a") == Self.many)
+    }
+
     private static let many = Node.object((0..<1_500).map { (Key("k\($0)"), .int(Int64($0))) })
 
     @Test func comparisonWithALargePlace_isMadeInTheBackground_andNotRepeated() throws {
