@@ -106,6 +106,29 @@ import Testing
         #expect(hub.take(client) == ["ok 0", "pong"])
     }
 
+    @Test func observerThatIsShownAWholePlace_waitsBehindThat() throws {
+        func people(_ first: Int) -> Node { .object((first..<first + 300).map { (Key("p\($0)"), ["age": .int(Int64($0))]) }) }
+        let root: Node = ["k": people(0), "c": 3]
+        let log = FlakyLog(root: root)
+        var limits = EngineLimits.patient
+        limits.inlineChildren = 100
+        limits.followedChanges = 50
+        let hub = EngineHarness(rules: try rules(#"{".read":true,".write":true,"k":{".indexOn":["age"]}}"#), root: root, log: log, limits: limits)
+        let watcher = Client.make()
+        let query = TreeQuery(index: .child("age"), limit: 1, viewFrom: .first)
+        _ = hub.ask(watcher, .observe("k", query: query, style: .patches(tag: 1), hash: ""))
+        hub.work.close()
+        _ = hub.ask(.make(), .put("k", people(1_000)))
+        // What is shown when the index is there is of another batch, and stands behind this one.
+        log.complete()
+        _ = hub.ask(.make(), .put("x", 1))
+        hub.work.open()
+        #expect(hub.take(watcher) == [])
+        #expect(hub.ask(watcher, .get("c")) == [])
+        log.completeAll()
+        #expect(hub.take(watcher) == [#"d k {"p1000":{"age":1000}}"#, "value 0 3"])
+    }
+
     @Test func largeAnswer_leavesEarly_withItsProbe() {
         let log = FlakyLog()
         var limits = EngineLimits()

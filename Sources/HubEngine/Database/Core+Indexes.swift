@@ -152,6 +152,7 @@ extension Core {
             guard let window = view.window else { continue }
             let value = TreeQuery.value(of: window.selection(over: children), in: node)
             if !view.suspended.isEmpty { conflate(view, patches: []) }
+            view.lastChange = output.number ?? 0
             let change = ViewChange(path: path, sequence: sequence, new: value, patches: [], events: [])
             let frames = format.change(change)
             var size = ChangeSize(change, bound: limits.inlineBytes)
