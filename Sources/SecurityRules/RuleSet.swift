@@ -64,6 +64,21 @@ public struct RuleSet: Sendable {
         Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: query) { $0.allowsWrite(locations) }
     }
 
+    /// The same with less work on texts than an operation may ask for (`textWork`).
+    /// - Parameter work: what may be asked for; what was done is taken off.
+    public func allowsWrite(_ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, textWork work: inout Int) -> Bool {
+        Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: .none) { evaluator in
+            let most = min(work, program.textWork)
+            evaluator.textWork = most
+            let isAllowed = evaluator.allowsWrite(locations)
+            work -= most - evaluator.textWork
+            return isAllowed
+        }
+    }
+
+    /// The most work on texts that one operation may ask for (`RulesLimits.textWork`).
+    public var textWork: Int { program.textWork }
+
     /// Decides as `allowsRead` and tells how.
     public func explainRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> RuleTrace {
         let recorder = TraceRecorder(self)

@@ -1,8 +1,8 @@
 import HubEngine
 import JSONTree
-import SecurityRules
 import Synchronization
 import Testing
+@testable import SecurityRules
 
 /// Pending onDisconnect writes are durable, and carried out once whatever fails (contract §6.2).
 @Suite struct PendingDurabilityTests {
@@ -58,6 +58,24 @@ import Testing
         _ = hub.ask(other, .end)
         log.completeAll()
         #expect(log.sessions.isEmpty)
+    }
+
+    /// Each may ask the rules for as much work on texts as one operation may, and all together for no more.
+    @Test(arguments: [3, 40]) func writesThatAreTooMuchTogether_areMadeOneByOne_asFarAsTheirWorkGoes(count: Int) throws {
+        let log = FlakyLog()
+        let rules = try RuleSet(parsing: #"{"rules":{".write":true,"$k":{".validate":"newData.val().contains('z')"}}}"#, textWork: 10_000)
+        let hub = EngineHarness(rules: rules, log: log)
+        let client = Client.make()
+        let text = Node.string(Text(String(repeating: "y", count: 6_000) + "z"))
+        for i in 0..<count { _ = hub.ask(client, .onDisconnect([write(Path([Key("k\(100 + i)")]), text)])) }
+        log.completeAll()
+        let before = log.appended
+        _ = hub.ask(client, .end)
+        #expect(log.appended == before + 1, "in one piece")
+        log.completeAll()
+        #expect(log.sessions.isEmpty)
+        // Twice the work of an operation decides about three of them, and as much makes them.
+        #expect(log.root.childCount == 3)
     }
 
     @Test func nextProcess_writesEachSessionAsOneCommit_withItsIdentity_onceOnly() throws {
