@@ -87,9 +87,10 @@ final class TestSocket {
                 let head = String(decoding: unread[..<end], as: UTF8.self)
                 if head.lowercased().contains("\r\ntransfer-encoding: chunked") {
                     unread.removeFirst(end)
-                    var body = ""
-                    while let piece = try chunk() { body += piece }
-                    return Response(status: Int(head.split(separator: " ")[1]) ?? 0, head: head, body: body)
+                    // A chunk may end inside a character.
+                    var body: [UInt8] = []
+                    while let piece = try chunkBytes() { body += piece }
+                    return Response(status: Int(head.split(separator: " ")[1]) ?? 0, head: head, body: String(decoding: body, as: UTF8.self))
                 }
                 let length = head.split(separator: "\r\n").first { $0.lowercased().hasPrefix("content-length:") }
                     .flatMap { Int($0.split(separator: ":")[1].filter { $0 != " " }) } ?? 0
@@ -115,14 +116,16 @@ final class TestSocket {
     }
 
     /// Reads one chunk of a chunked body; nil for the one that ends it.
-    func chunk() throws -> String? {
+    func chunk() throws -> String? { try chunkBytes().map { String(decoding: $0, as: UTF8.self) } }
+
+    private func chunkBytes() throws -> [UInt8]? {
         while true {
             if let line = unread.firstRange(of: Array("\r\n".utf8)),
                 let size = Int(String(decoding: unread[..<line.lowerBound], as: UTF8.self), radix: 16), unread.count >= line.upperBound + size + 2
             {
-                let text = String(decoding: unread[line.upperBound..<line.upperBound + size], as: UTF8.self)
+                let bytes = Array(unread[line.upperBound..<line.upperBound + size])
                 unread.removeFirst(line.upperBound + size + 2)
-                return size == 0 ? nil : text
+                return size == 0 ? nil : bytes
             }
             unread += try readSome()
         }
