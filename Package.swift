@@ -29,6 +29,12 @@ let package = Package(
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift.git", from: "0.2.0"),
     ],
     targets: [
+        // what DispatchNet needs of OpenSSL's TLS and Cryptography of its libcrypto, which stay out of Swift's sight
+        .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
+        // hashes, keys from passwords, random bytes, signatures, forms of keys: over libcrypto, and nothing else computes them
+        .target(name: "Cryptography", dependencies: ["COpenSSL"], swiftSettings: shared + hotPath),
+        .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: shared),
+
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
         .target(name: "JSONTree", dependencies: [.product(name: "Crypto", package: "swift-crypto")], swiftSettings: shared + hotPath),
         .testTarget(name: "JSONTreeTests", dependencies: ["CMalloc", "JSONTree"], swiftSettings: shared),
@@ -59,8 +65,6 @@ let package = Package(
 
         // epoll, timerfd, accept4: what Glibc's module leaves out
         .target(name: "CLinux"),
-        // TLS: what DispatchNet needs of OpenSSL, which stays out of Swift's sight
-        .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // loops, listeners, connections, TLS, timers
         .target(name: "DispatchNet", dependencies: ["CLinux", "COpenSSL"], swiftSettings: shared + hotPath),
         .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux", "TestCertificates"], swiftSettings: shared),

@@ -1,5 +1,6 @@
 // TLS by OpenSSL 3 as DispatchNet uses it: no sockets. Ciphertext comes from, and goes to, a `vigla_tls_wire` that all
-// connections of a thread share; between two calls a connection holds no bytes of it.
+// connections of a thread share; between two calls a connection holds no bytes of it. Hashes, derived keys and signatures,
+// as Cryptography uses them, are in `primitives.h`.
 //
 // OpenSSL's own types stay out of this header: Swift sees opaque pointers and never compiles OpenSSL's headers.
 #ifndef VIGLA_COPENSSL_H
@@ -10,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+
+#include "primitives.h"
 
 struct ssl_st;
 struct ssl_ctx_st;

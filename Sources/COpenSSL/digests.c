@@ -1,0 +1,64 @@
+#include "digests.h"
+
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/hmac.h>
+#include <pthread.h>
+
+#include "primitives.h"
+
+enum { FUNCTIONS = 3 };
+static const char *const names[FUNCTIONS] = {"SHA1", "SHA2-256", "SHA2-512"};
+
+// Both to look a function up by its name and to make a context cost more than to hash a short text: functions are looked up
+// once, and a thread keeps its contexts until it ends.
+static EVP_MD *functions[FUNCTIONS];
+static _Thread_local EVP_MD_CTX *contexts[FUNCTIONS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t ends;
+static bool has_ends;
+
+// Threads that still run when the process exits hash and make random bytes until the end: OpenSSL must not take its tables
+// down under them. This has to come before anything else of OpenSSL.
+__attribute__((constructor)) static void keep_until_the_end(void) { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL); }
+
+static void thread_ended(void *unused) {
+    (void)unused;
+    for (int i = 0; i < FUNCTIONS; i++) {
+        EVP_MD_CTX_free(contexts[i]);
+        contexts[i] = NULL;
+    }
+}
+
+static void look_up(void) {
+    for (int i = 0; i < FUNCTIONS; i++) functions[i] = EVP_MD_fetch(NULL, names[i], NULL);
+    has_ends = pthread_key_create(&ends, thread_ended) == 0;
+    ERR_clear_error();
+}
+
+const EVP_MD *vigla_digest(int function) {
+    pthread_once(&once, look_up);
+    return functions[function];
+}
+
+// Without a slot for the thread's end its contexts would be lost with it.
+static EVP_MD_CTX *context_of_thread(int function) {
+    if (!vigla_digest(function) || !has_ends || pthread_setspecific(ends, contexts) != 0) return NULL;
+    return contexts[function] = EVP_MD_CTX_new();
+}
+
+bool vigla_hash(int function, const void *bytes, size_t count, uint8_t *out) {
+    EVP_MD_CTX *context = contexts[function];
+    if (__builtin_expect(!context, 0) && !(context = context_of_thread(function))) return false;
+    return EVP_DigestInit_ex2(context, functions[function], NULL) && EVP_DigestUpdate(context, bytes, count) &&
+           EVP_DigestFinal_ex(context, out, NULL);
+}
+
+bool vigla_hmac(int function, const void *key, size_t key_count, const void *bytes, size_t count, uint8_t *out) {
+    const EVP_MD *digest = vigla_digest(function);
+    // NULL would mean the key of the call before.
+    if (!key) key = "";
+    if (digest && key_count <= INT32_MAX && HMAC(digest, key, (int)key_count, bytes, count, out, NULL)) return true;
+    ERR_clear_error();
+    return false;
+}

@@ -1,0 +1,52 @@
+internal import COpenSSL
+
+/// A key that signs. From any thread, by any number of threads at once. Its numbers are overwritten when nothing refers to it.
+public struct PrivateKey: Sendable {
+    private let handle: KeyHandle
+    public let publicKey: PublicKey
+
+    public var kind: KeyKind { publicKey.kind }
+
+    /// Makes a key; RSA, of 2,048 bits, takes some tenths of a second.
+    /// - Throws: `refused`, when there is no memory.
+    public static func make(_ kind: KeyKind) throws(CryptographyError) -> PrivateKey {
+        let code = switch kind { case .rsa: VIGLA_RSA; case .p256: VIGLA_P256 }
+        return try PrivateKey(KeyHandle { _ in vigla_key_make(Int32(code)) })
+    }
+
+    /// - Parameter der: PKCS #8 (RFC 5958); also PKCS #1 or SEC 1.
+    /// - Throws: `malformedKey` (also when the private half does not fit the public one), `unsupportedKey`, `keyOutOfBounds`.
+    public init(der: SecretBytes) throws(CryptographyError) {
+        try self.init(KeyHandle { fault in der.withUnsafeBytes { vigla_key_from_private_der($0.baseAddress, $0.count, &fault) } })
+    }
+
+    private init(_ handle: KeyHandle) throws(CryptographyError) {
+        self.handle = handle
+        publicKey = try PublicKey(handle)
+    }
+
+    /// PKCS #8, not encrypted, DER.
+    public func der() throws(CryptographyError) -> SecretBytes { try handle.encoded(vigla_key_private_der) }
+
+    /// About 0.6 ms with RSA of 2,048 bits.
+    /// - Returns: as `PublicKey.isSignature` takes it.
+    /// - Throws: `refused`, when there is no memory.
+    public func sign(_ bytes: UnsafeRawBufferPointer) throws(CryptographyError) -> [UInt8] {
+        let signature = signed(bytes)
+        guard !signature.isEmpty else { throw .refused }
+        return signature
+    }
+
+    public func sign(_ bytes: some Sequence<UInt8>) throws(CryptographyError) -> [UInt8] {
+        let signature = Array(bytes).withUnsafeBytes { signed($0) }
+        guard !signature.isEmpty else { throw .refused }
+        return signature
+    }
+
+    /// Nothing when libcrypto refuses.
+    private func signed(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: Int(VIGLA_KEY_NUMBER_BYTES)) { out, count in
+            count = vigla_key_sign(handle.key, bytes.baseAddress, bytes.count, out.baseAddress)
+        }
+    }
+}

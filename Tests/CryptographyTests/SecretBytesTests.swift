@@ -1,0 +1,48 @@
+import Testing
+
+@testable import Cryptography
+
+struct SecretBytesTests {
+    @Test func secret_isWhatWasGiven() {
+        let secret = SecretBytes([1, 2, 3])
+        #expect(secret.count == 3 && secret.copy == [1, 2, 3])
+        #expect(SecretBytes([]).copy == [] && SecretBytes(count: 4) { _ in }.copy == [0, 0, 0, 0])
+        #expect([1, 2, 3].withUnsafeBytes { SecretBytes($0) }.count == 24)
+    }
+
+    @Test func secret_isZeros_whenErased() {
+        let secret = SecretBytes((0..<100).map { UInt8($0) })
+        secret.erase()
+        #expect(secret.copy == [UInt8](repeating: 0, count: 100))
+    }
+
+    @Test func comparison_isOfAllBytes() {
+        let bytes = (0..<40).map { UInt8($0) }
+        #expect(isSameSecret(bytes, bytes) && SecretBytes(bytes).isSame(as: bytes))
+        for i in bytes.indices {
+            var other = bytes
+            other[i] ^= 0x80
+            #expect(!isSameSecret(bytes, other) && !SecretBytes(bytes).isSame(as: other))
+        }
+        #expect(!isSameSecret(bytes, Array(bytes.dropLast())) && !isSameSecret([], [0]) && isSameSecret([], []))
+    }
+}
+
+struct SecureRandomTests {
+    /// 2^-128 that two are the same.
+    @Test func bytes_areOthersEachTime() {
+        #expect(Set((0..<1_000).map { _ in SecureRandom.bytes(16) }).count == 1_000)
+        #expect(SecureRandom.bytes(0).isEmpty && SecureRandom.bytes(1_000_000).count == 1_000_000)
+    }
+
+    /// Each bit is set in about half of 4,000 numbers; 12 standard deviations away is a fault, not chance.
+    @Test func numbers_haveEachBitHalfTheTime() {
+        var random = SecureRandom()
+        var counts = [Int](repeating: 0, count: 64)
+        for _ in 0..<4_000 {
+            let number = random.next()
+            for bit in 0..<64 { counts[bit] += Int(number >> UInt64(bit) & 1) }
+        }
+        #expect(counts.allSatisfy { 1_600...2_400 ~= $0 })
+    }
+}
