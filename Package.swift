@@ -22,7 +22,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-collections.git", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
-        .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
         .package(url: "https://github.com/groue/GRDB.swift.git", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
@@ -36,7 +35,7 @@ let package = Package(
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: shared),
 
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
-        .target(name: "JSONTree", dependencies: [.product(name: "Crypto", package: "swift-crypto")], swiftSettings: shared + hotPath),
+        .target(name: "JSONTree", dependencies: ["Cryptography"], swiftSettings: shared + hotPath),
         .testTarget(name: "JSONTreeTests", dependencies: ["CMalloc", "JSONTree"], swiftSettings: shared),
         // what the allocator has given out, which Glibc's module leaves out
         .target(name: "CMalloc", path: "Tests/CMalloc"),
@@ -44,8 +43,7 @@ let package = Package(
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         // HTTP/1.1, WebSocket frames, permessage-deflate, realtime v5, observe: state machines over bytes
         .target(name: "WireProtocols", dependencies: [
-            "CZlib", "JSONTree",
-            .product(name: "Crypto", package: "swift-crypto"),
+            "CZlib", "Cryptography", "JSONTree",
             .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols", "CZlib"], exclude: ["Corpora"], swiftSettings: shared),
@@ -79,25 +77,20 @@ let package = Package(
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         // users, sessions, tokens, identity REST, OAuth 2
         .target(name: "Accounts", dependencies: [
-            "CCurl", "JSONTree", "WireProtocols",
-            .product(name: "Crypto", package: "swift-crypto"),
-            .product(name: "CryptoExtras", package: "swift-crypto"),
+            "CCurl", "Cryptography", "JSONTree", "WireProtocols",
             .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "AccountsTests", dependencies: [
-            "Accounts", "DispatchNet", "JSONTree", "TestCertificates", "WireProtocols",
-            .product(name: "Crypto", package: "swift-crypto"),
-            .product(name: "CryptoExtras", package: "swift-crypto"),
+            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "TestCertificates", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
-            .product(name: "Crypto", package: "swift-crypto"),
+            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
             .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
@@ -139,9 +132,8 @@ let package = Package(
         .target(name: "CBaseline", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
-            "Accounts", "CBaseline", "CLinux", "COpenSSL", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
-            .product(name: "Crypto", package: "swift-crypto"),
-            .product(name: "CryptoExtras", package: "swift-crypto"),
+            "Accounts", "CBaseline", "CLinux", "COpenSSL", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal",
+            "SecurityRules", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Histogram", package: "hdrhistogram-swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

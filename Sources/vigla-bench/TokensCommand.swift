@@ -1,8 +1,7 @@
 import Accounts
 import ArgumentParser
 import CLinux
-import Crypto
-import CryptoExtras
+import Cryptography
 import Dispatch
 import Foundation
 import Glibc
@@ -11,7 +10,7 @@ import JSONTree
 import Logging
 import WireProtocols
 
-/// What it costs to find out whose ID token it is, against the bare RSA check of the same token by swift-crypto. Only the ratios
+/// What it costs to find out whose ID token it is, against the bare RSA check of the same token by libcrypto. Only the ratios
 /// mean anything on another machine.
 struct TokensBench: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -45,8 +44,8 @@ struct TokensBench: ParsableCommand {
         let base = bares.median
         print("ID token of \(token.utf8.count) bytes, RS256 (median CPU of \(runs) runs)")
         for (title, costs) in [
-            ("bare signature check, swift-crypto", bares), ("known key: signature and claims", checks), ("the same with account and session", wholes),
-            ("seen before", seens), ("signing", signs),
+            ("bare signature check, libcrypto", bares), ("known key: signature and claims", checks),
+            ("the same with account and session", wholes), ("seen before", seens), ("signing", signs),
         ] {
             let cost = costs.median
             let name = title.padding(toLength: 36, withPad: " ", startingAt: 0)
@@ -122,9 +121,9 @@ private struct OneUser {
 
 /// What nobody who verifies can do without.
 private struct BareCheck {
-    private let key: _RSA.Signing.PublicKey
-    private let signature: Data
-    private let signed: Data
+    private let key: PublicKey
+    private let signature: [UInt8]
+    private let signed: [UInt8]
 
     init(_ token: String, keys: [UInt8]) throws {
         let parts = token.split(separator: ".")
@@ -132,10 +131,10 @@ private struct BareCheck {
         guard parts.count == 3, let signature = Base64.decodeURL(parts[2]), let n = set["keys"]?.elements?.first?["n"]?.string,
             let modulus = Base64.decodeURL(n)
         else { throw BenchError.unexpected("no RSA key") }
-        key = try _RSA.Signing.PublicKey(n: modulus, e: [1, 0, 1] as [UInt8])
-        self.signature = Data(signature)
-        signed = Data((parts[0] + "." + parts[1]).utf8)
+        key = try PublicKey(.rsa(modulus: modulus, exponent: [1, 0, 1]))
+        self.signature = signature
+        signed = Array((parts[0] + "." + parts[1]).utf8)
     }
 
-    func check() -> Bool { key.isValidSignature(_RSA.Signing.RSASignature(rawRepresentation: signature), for: signed, padding: .insecurePKCS1v1_5) }
+    func check() -> Bool { signed.withUnsafeBytes { key.isSignature(signature, of: $0) } }
 }

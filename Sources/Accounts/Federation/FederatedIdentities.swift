@@ -1,5 +1,4 @@
-import Crypto
-import Foundation
+import Cryptography
 import JSONTree
 import Logging
 
@@ -94,7 +93,7 @@ public actor FederatedIdentities {
         }
         // What was signed, as signatures of some algorithms have more than one form.
         let signed = token.utf8.prefix { $0 != UInt8(ascii: ".") } + token.utf8.drop { $0 != UInt8(ascii: ".") }.dropFirst().prefix { $0 != UInt8(ascii: ".") }
-        let key = Array(SHA256.hash(data: Data(signed)))
+        let key = HashFunction.sha256.hash(signed)
         guard replays.use(key, until: claims.seconds("exp") ?? 0, now: now() / 1000) else {
             throw AccountError("MISSING_OR_INVALID_NONCE", "The token was used before; ask the provider for another.")
         }
@@ -103,7 +102,7 @@ public actor FederatedIdentities {
 
     private static func hash(_ nonce: String) -> String {
         let digits = Array("0123456789abcdef".utf8)
-        return String(decoding: SHA256.hash(data: Data(nonce.utf8)).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+        return String(decoding: HashFunction.sha256.hash(nonce.utf8).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
     // MARK: Development

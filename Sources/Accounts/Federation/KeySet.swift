@@ -1,6 +1,4 @@
-import Crypto
-import CryptoExtras
-import Foundation
+import Cryptography
 import JSONTree
 
 /// The keys of a JSON Web Key Set (RFC 7517 §5) that can check signatures here. Others in it are nobody's fault and left out.
@@ -21,20 +19,19 @@ struct KeySet {
             guard let bytes = value[name]?.string.flatMap({ Base64.decodeURL($0) }), lengths.contains(bytes.count) else { return nil }
             return bytes
         }
-        let key: VerifyingKey?
+        let numbers: KeyNumbers
         switch value["kty"]?.string {
         case "RSA":
             // 2,048 to 8,192 bits: shorter ones are weak, longer ones only take time.
-            guard let n = bytes("n", 256...1024), let e = bytes("e", 1...4), let rsa = try? _RSA.Signing.PublicKey(n: n, e: e) else { return nil }
-            key = try? VerifyingKey(rsa, id: id)
+            guard let n = bytes("n", 256...1024), let e = bytes("e", 1...4) else { return nil }
+            numbers = .rsa(modulus: n, exponent: e)
         case "EC" where value["crv"] == "P-256":
-            guard let x = bytes("x", 32...32), let y = bytes("y", 32...32), let p256 = try? P256.Signing.PublicKey(rawRepresentation: Data(x + y))
-            else { return nil }
-            key = try? VerifyingKey(p256, id: id)
+            guard let x = bytes("x", 32...32), let y = bytes("y", 32...32) else { return nil }
+            numbers = .p256(x: x, y: y)
         default: return nil
         }
-        guard let key, value["alg"].map({ $0.string == key.algorithm.rawValue }) ?? true else { return nil }
-        return key
+        guard let key = (try? PublicKey(numbers)).map({ VerifyingKey($0, id: id) }) else { return nil }
+        return value["alg"].map { $0.string == key.algorithm.rawValue } ?? true ? key : nil
     }
 }
 

@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 import JSONTree
 
 extension ActionPage {
@@ -65,7 +65,7 @@ extension ActionPage {
     }
 
     /// Fields of the answer. The only thing the page may use is its own style; it may be in no frame, and tells nobody where it was.
-    static let policy = "default-src 'none'; style-src 'sha256-\(Base64.encode(Array(SHA256.hash(data: Array(style.utf8)))))'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    static let policy = "default-src 'none'; style-src 'sha256-\(Base64.encode(HashFunction.sha256.hash(style.utf8)))'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
     private static let style = """
 

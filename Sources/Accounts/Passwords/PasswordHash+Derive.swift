@@ -1,44 +1,37 @@
-import Crypto
-import CryptoExtras
+import Cryptography
 
 extension PasswordHash {
     /// What a password leads to under this hash's own parameters; nil if the library refuses or a pepper is missing. Takes as
     /// long and as much memory as they say: on a thread of `PasswordWorkers` only.
-    func derive(_ password: [UInt8], pepper: PasswordPepper?) -> [UInt8]? {
+    func derive(_ password: [UInt8], pepper: PasswordPepper?) -> SecretBytes? {
         switch self {
         case .scrypt(let parameters, let keyID, let salt, let hash):
-            guard let keyID else { return Self.scrypt(password, salt, parameters, bytes: hash.count) }
-            guard let peppered = pepper?.apply(password, keyID: keyID) else { return nil }
-            return Self.scrypt(peppered, salt, parameters, bytes: hash.count)
+            guard let keyID else { return password.withUnsafeBytes { Self.scrypt($0, salt, parameters, bytes: hash.count) } }
+            return pepper?.apply(password, keyID: keyID)?.withUnsafeBytes { Self.scrypt($0, salt, parameters, bytes: hash.count) }
         case .pbkdf2(let digest, let rounds, let salt, let hash):
-            return try? KDF.Insecure.PBKDF2.deriveKey(
-                from: password, salt: salt, using: digest.function, outputByteCount: hash.count, unsafeUncheckedRounds: rounds
-            ).bytes
+            return password.withUnsafeBytes {
+                try? KeyDerivation.pbkdf2(digest.function, $0, salt: salt, rounds: rounds, count: hash.count)
+            }
         case .firebaseScrypt(let parameters, let salt, let separator, let signerKey, _):
             // The derived key encrypts the project's signer key; that is the hash (accounts contract §10).
-            guard let key = Self.scrypt(password, salt + separator, parameters, bytes: 32) else { return nil }
-            guard let nonce = try? AES._CTR.Nonce(nonceBytes: [UInt8](repeating: 0, count: 16)) else { return nil }
-            return (try? AES._CTR.encrypt(signerKey, using: SymmetricKey(data: key), nonce: nonce)).map { Array($0) }
+            let key = password.withUnsafeBytes { Self.scrypt($0, salt + separator, parameters, bytes: 32) }
+            return key.flatMap { try? KeyDerivation.aes256CTR(signerKey, key: $0) }
         }
     }
 
-    private static func scrypt(_ password: [UInt8], _ salt: [UInt8], _ parameters: ScryptParameters, bytes: Int) -> [UInt8]? {
-        try? KDF.Scrypt.deriveKey(
-            from: password, salt: salt, outputByteCount: bytes, rounds: 1 << parameters.ln, blockSize: parameters.r, parallelism: parameters.p
-        ).bytes
+    private static func scrypt(
+        _ password: UnsafeRawBufferPointer, _ salt: [UInt8], _ parameters: ScryptParameters, bytes: Int
+    ) -> SecretBytes? {
+        try? KeyDerivation.scrypt(password, salt: salt, n: 1 << parameters.ln, r: parameters.r, p: parameters.p, count: bytes)
     }
 }
 
 extension PasswordHash.Digest {
-    fileprivate var function: KDF.Insecure.PBKDF2.HashFunction {
+    fileprivate var function: HashFunction {
         switch self {
-        case .sha1: .insecureSHA1
+        case .sha1: .sha1
         case .sha256: .sha256
         case .sha512: .sha512
         }
     }
-}
-
-extension SymmetricKey {
-    fileprivate var bytes: [UInt8] { withUnsafeBytes { Array($0) } }
 }

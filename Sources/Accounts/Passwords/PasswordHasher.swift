@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 import Foundation
 
 /// What a stored hash says of a password.
@@ -20,18 +20,19 @@ public final class PasswordHasher: Sendable {
         self.settings = settings
         workers = PasswordWorkers(threads: settings.workers, waiting: settings.waiting, seconds: settings.waitSeconds, yields: settings.yields)
         dummy = .scrypt(
-            settings.scrypt, keyID: settings.pepper?.keyID, salt: Self.random(PasswordHash.saltBytes), hash: Self.random(PasswordHash.hashBytes))
+            settings.scrypt, keyID: settings.pepper?.keyID, salt: SecureRandom.bytes(PasswordHash.saltBytes),
+            hash: SecureRandom.bytes(PasswordHash.hashBytes))
     }
 
     /// The text to store for a new password, with a salt of its own. The password is taken in Unicode's composed form (NFC).
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER when too many passwords are waiting.
     public func hash(_ password: String) async throws(AccountError) -> String {
-        let salt = Self.random(PasswordHash.saltBytes)
+        let salt = SecureRandom.bytes(PasswordHash.saltBytes)
         let (parameters, pepper) = (settings.scrypt, settings.pepper)
         let empty = PasswordHash.scrypt(parameters, keyID: pepper?.keyID, salt: salt, hash: [UInt8](repeating: 0, count: PasswordHash.hashBytes))
         let derived = try await perform { empty.derive(Self.bytes(of: password), pepper: pepper) }
         guard let derived else { throw AccountError(status: 503, "UNAVAILABLE", "This password cannot be hashed now. Try again later.") }
-        return PasswordHash.scrypt(parameters, keyID: pepper?.keyID, salt: salt, hash: derived).text
+        return PasswordHash.scrypt(parameters, keyID: pepper?.keyID, salt: salt, hash: derived.copy).text
     }
 
     /// Whether a password is the one of a stored hash. Nil, or what is no hash, takes the time of a real one and is `.wrong`.
@@ -41,7 +42,7 @@ public final class PasswordHasher: Sendable {
         let (hash, settings) = (known ?? dummy, self.settings)
         return try await perform {
             let derived = hash.derive(Self.bytes(of: password), pepper: settings.pepper)
-            guard let derived, isSame(derived, hash.expected), known != nil else { return .wrong }
+            guard let derived, derived.isSame(as: hash.expected), known != nil else { return .wrong }
             return hash.isOutdated(settings) ? .rightButOutdated : .right
         }
     }
@@ -63,11 +64,6 @@ public final class PasswordHasher: Sendable {
         let bytes = Array(password.precomposedStringWithCanonicalMapping.utf8)
         return bytes.isEmpty ? [0] : bytes
     }
-
-    private static func random(_ count: Int) -> [UInt8] {
-        var generator = SystemRandomNumberGenerator()
-        return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
-    }
 }
 
 extension PasswordHash {
@@ -77,12 +73,4 @@ extension PasswordHash {
         return parameters.isWeaker(than: settings.scrypt) || keyID != settings.pepper?.keyID
             || salt.count < Self.saltBytes || hash.count < Self.hashBytes
     }
-}
-
-/// Whether two byte strings are equal, in a time that depends on their lengths only.
-func isSame(_ a: [UInt8], _ b: [UInt8]) -> Bool {
-    guard a.count == b.count else { return false }
-    var difference: UInt8 = 0
-    for i in a.indices { difference |= a[i] ^ b[i] }
-    return difference == 0
 }

@@ -1,23 +1,23 @@
-import Crypto
+import Cryptography
 
 /// A key kept outside the database that goes into every hash (accounts contract §13): who has only the database cannot even
 /// try passwords. Lost, no password made with it matches any more, so it belongs into the backup of the configuration.
 public struct PasswordPepper: Sendable {
     /// Names the key in stored hashes: 1…16 of `a-z A-Z 0-9 -`.
     let keyID: String
-    private let key: SymmetricKey
+    private let key: SecretBytes
 
     /// Nil: fewer than 32 bytes, or no such key id.
     public init?(key: [UInt8], keyID: String) {
         guard key.count >= 32, Self.isKeyID(keyID) else { return nil }
         self.keyID = keyID
-        self.key = SymmetricKey(data: key)
+        self.key = SecretBytes(key)
     }
 
     /// What is hashed in the password's stead; nil if the hash was made with another key.
-    func apply(_ password: [UInt8], keyID: String) -> [UInt8]? {
+    func apply(_ password: [UInt8], keyID: String) -> SecretBytes? {
         guard keyID == self.keyID else { return nil }
-        return Array(HMAC<SHA256>.authenticationCode(for: password, using: key))
+        return HashFunction.sha256.authenticationCode(of: password, key: key)
     }
 
     static func isKeyID(_ text: String) -> Bool {

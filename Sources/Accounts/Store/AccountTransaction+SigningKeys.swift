@@ -1,3 +1,4 @@
+import Cryptography
 import Foundation
 import GRDB
 
@@ -7,7 +8,7 @@ extension AccountTransaction {
         try Row.fetchAll(db, cached: "SELECT algorithm, private_key, created_at, retired_at FROM signing_key ORDER BY created_at, kid", []).compactMap { row in
             let bytes: Data = row[1]
             return SignatureAlgorithm(rawValue: row[0]).map {
-                StoredSigningKey(algorithm: $0, privateKey: [UInt8](bytes), createdAt: row[2], retiredAt: row[3])
+                StoredSigningKey(algorithm: $0, privateKey: SecretBytes([UInt8](bytes)), createdAt: row[2], retiredAt: row[3])
             }
         }
     }
@@ -21,7 +22,7 @@ extension AccountTransaction {
         try db.execute(cached: "DELETE FROM signing_key WHERE retired_at < ?", [ended])
         try db.execute(
             cached: "INSERT INTO signing_key (kid, algorithm, private_key, created_at) VALUES (?, ?, ?, ?)",
-            [id, key.algorithm.rawValue, Database.blob(key.privateKey), key.createdAt])
+            [id, key.algorithm.rawValue, Database.blob(key.privateKey.copy), key.createdAt])
     }
 
     /// What stands behind a token. Its session must live, and one of the two be no older than the account's tokens may be: a token

@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 
 /// How often what may be tried, by whom: a value with the clock handed in, one that never steps (accounts contract §13). Never asked for `lookup`
 /// and `token`: an error there would sign people out.
@@ -212,7 +212,7 @@ struct Subject: Hashable {
 
     init(_ kind: Throttle.Kind, _ name: String) {
         self.kind = kind
-        let digest = Array(SHA256.hash(data: Array(name.utf8)))
+        let digest = HashFunction.sha256.hash(name.utf8)
         hash = bigEndian(digest[0..<8])
         more = bigEndian(digest[8..<16])
     }

@@ -1,4 +1,4 @@
-import CryptoExtras
+import Cryptography
 import JSONTree
 
 /// A server of the app that may sign anybody in, by tokens that it signs itself (accounts contract §5.6).
@@ -9,11 +9,15 @@ public struct CustomTokenIssuer: Sendable {
 
     /// - Parameters:
     ///   - name: such as `server@my-app.iam.gserviceaccount.com`.
-    ///   - publicKeys: RSA keys of at least 2,048 bits in PEM (`BEGIN PUBLIC KEY`).
+    ///   - publicKeys: RSA keys of 2,048 to 8,192 bits in PEM (`BEGIN PUBLIC KEY`).
     /// - Throws: what is wrong with a key.
     public init(name: String, publicKeys: [String]) throws {
         self.name = name
-        keys = try publicKeys.map { try VerifyingKey(_RSA.Signing.PublicKey(pemRepresentation: $0)) }
+        keys = try publicKeys.map { pem in
+            let key = try PublicKey(pem: pem)
+            guard key.kind == .rsa else { throw CryptographyError.unsupportedKey }
+            return VerifyingKey(key)
+        }
     }
 }
 

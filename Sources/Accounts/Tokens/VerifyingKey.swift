@@ -1,6 +1,4 @@
-import Crypto
-import CryptoExtras
-import Foundation
+import Cryptography
 import JSONTree
 
 /// How tokens are signed. No other algorithm exists for this service, `none` and the symmetric ones least of all.
@@ -9,58 +7,50 @@ public enum SignatureAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
     /// ECDSA on P-256 with SHA-256.
     case es256 = "ES256"
+
+    /// What its keys are.
+    var keyKind: KeyKind {
+        switch self {
+        case .rs256: .rsa
+        case .es256: .p256
+        }
+    }
 }
 
 /// A public key with its name and the one algorithm that it is for.
 struct VerifyingKey: Sendable {
-    private enum Material: Sendable {
-        case rsa(_RSA.Signing.PublicKey)
-        case p256(P256.Signing.PublicKey)
-    }
-
     /// `kid`
     let id: String
-    private let material: Material
+    private let key: PublicKey
 
     var algorithm: SignatureAlgorithm {
-        switch material {
+        switch key.kind {
         case .rsa: .rs256
         case .p256: .es256
         }
     }
 
     /// - Parameter id: `kid`; nil for the key's thumbprint.
-    init(_ key: _RSA.Signing.PublicKey, id: String? = nil) throws {
-        material = .rsa(key)
-        self.id = try id ?? Self.thumbprint(material)
-    }
-
-    init(_ key: P256.Signing.PublicKey, id: String? = nil) throws {
-        material = .p256(key)
-        self.id = try id ?? Self.thumbprint(material)
+    init(_ key: PublicKey, id: String? = nil) {
+        self.key = key
+        self.id = id ?? Self.thumbprint(key.numbers)
     }
 
     /// Whether this key's owner signed `bytes`. An RSA signature of 2048 bits takes about 25 µs.
     func isSignature(_ signature: [UInt8], of bytes: UnsafeRawBufferPointer) -> Bool {
-        let digest = SHA256.hash(bytes)
-        switch material {
-        case .rsa(let key): return key.isValidSignature(_RSA.Signing.RSASignature(rawRepresentation: signature), for: digest, padding: .insecurePKCS1v1_5)
-        case .p256(let key):
-            guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature) else { return false }
-            return key.isValidSignature(signature, for: digest)
-        }
+        key.isSignature(signature, of: bytes)
     }
 
     // MARK: JSON Web Key
 
     /// The key for a key set (RFC 7517).
-    func jwk() throws -> [UInt8] {
+    func jwk() -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"use\":\"sig\",\"alg\":")
         writer.string(algorithm.rawValue)
         writer.raw(",\"kid\":")
         writer.string(id)
-        for (name, value) in try Self.required(material) {
+        for (name, value) in Self.required(key.numbers) {
             writer.raw(",\"")
             writer.raw(name.utf8)
             writer.raw("\":")
@@ -71,29 +61,16 @@ struct VerifyingKey: Sendable {
     }
 
     /// SHA-256 of the key's required members in lexicographic order (RFC 7638), base64url.
-    private static func thumbprint(_ material: Material) throws -> String {
-        let members = try required(material).map { "\"\($0)\":\"\($1)\"" }.joined(separator: ",")
-        return Base64.encodeURL(SHA256.hash(data: Data("{\(members)}".utf8)))
+    private static func thumbprint(_ numbers: KeyNumbers) -> String {
+        let members = required(numbers).map { "\"\($0)\":\"\($1)\"" }.joined(separator: ",")
+        return Base64.encodeURL(HashFunction.sha256.hash("{\(members)}".utf8))
     }
 
     /// The members that make the key, by name.
-    private static func required(_ material: Material) throws -> [(String, String)] {
-        switch material {
-        case .rsa(let key):
-            let numbers = try key.getKeyPrimitives()
-            return [("e", Base64.encodeURL(numbers.publicExponent)), ("kty", "RSA"), ("n", Base64.encodeURL(numbers.modulus))]
-        case .p256(let key):
-            let point = key.rawRepresentation
-            return [("crv", "P-256"), ("kty", "EC"), ("x", Base64.encodeURL(point.prefix(32))), ("y", Base64.encodeURL(point.suffix(32)))]
+    private static func required(_ numbers: KeyNumbers) -> [(String, String)] {
+        switch numbers {
+        case .rsa(let modulus, let exponent): [("e", Base64.encodeURL(exponent)), ("kty", "RSA"), ("n", Base64.encodeURL(modulus))]
+        case .p256(let x, let y): [("crv", "P-256"), ("kty", "EC"), ("x", Base64.encodeURL(x)), ("y", Base64.encodeURL(y))]
         }
-    }
-}
-
-extension SHA256 {
-    /// Of bytes that are nobody's `Data`.
-    static func hash(_ bytes: UnsafeRawBufferPointer) -> SHA256Digest {
-        var hash = SHA256()
-        hash.update(bufferPointer: bytes)
-        return hash.finalize()
     }
 }

@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 import Dispatch
 public import Journal
 import JSONTree
@@ -50,11 +50,7 @@ public final class Secrets: Sendable {
         guard credential.utf8.count == Self.length else { return false }
         let hash = Self.hash(credential)
         var isKnown = false
-        for entry in all {
-            var difference: UInt8 = 0
-            for (a, b) in zip(entry.hash, hash) { difference |= a ^ b }
-            if difference == 0 { isKnown = true }
-        }
+        for entry in all where isSameSecret(entry.hash, hash) { isKnown = true }
         return isKnown
     }
 
@@ -110,7 +106,7 @@ public final class Secrets: Sendable {
 
     // MARK: What is kept
 
-    private static func hash(_ secret: String) -> [UInt8] { Array(SHA256.hash(data: Array(secret.utf8))) }
+    private static func hash(_ secret: String) -> [UInt8] { HashFunction.sha256.hash(secret.utf8) }
 
     private static func bytes(_ entries: [Entry]) -> [UInt8] {
         var writer = JSONWriter()

@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 import JSONTree
 
 /// Deployed rules as they are kept, in the setting `rules` of their namespace.
@@ -19,7 +19,7 @@ struct StoredRules: Equatable {
 
     /// What tells one text of a rules file from another.
     static func mark(of text: String) -> String {
-        SHA256.hash(data: Array(text.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        HashFunction.sha256.hash(text.utf8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
     var bytes: [UInt8] {

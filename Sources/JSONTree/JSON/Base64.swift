@@ -34,24 +34,45 @@ public enum Base64 {
     /// The same behind other text.
     public static func appendURL(_ bytes: UnsafeRawBufferPointer, to text: inout [UInt8]) { append(bytes, url, to: &text) }
 
+    /// RFC 4648 §4, padded, for short texts that are made often: nothing is allocated but the text.
+    static func encode(_ bytes: UnsafeRawBufferPointer) -> String {
+        String(unsafeUninitializedCapacity: (bytes.count + 2) / 3 * 4) { letters in
+            var count = write(bytes, standard, to: letters)
+            while count % 4 != 0 {
+                letters[count] = UInt8(ascii: "=")
+                count += 1
+            }
+            return count
+        }
+    }
+
     private static func append(_ bytes: UnsafeRawBufferPointer, _ alphabet: [UInt8], to text: inout [UInt8]) {
-        text.reserveCapacity(text.count + (bytes.count + 2) / 3 * 4)
+        let old = text.count
+        text.append(contentsOf: repeatElement(0, count: (bytes.count * 4 + 2) / 3))
+        text.withUnsafeMutableBufferPointer { _ = write(bytes, alphabet, to: UnsafeMutableBufferPointer(rebasing: $0[old...])) }
+    }
+
+    /// - Parameter text: room for (4 × bytes + 2) / 3 letters.
+    /// - Returns: the number of letters.
+    private static func write(_ bytes: UnsafeRawBufferPointer, _ alphabet: [UInt8], to text: UnsafeMutableBufferPointer<UInt8>) -> Int {
         alphabet.withUnsafeBufferPointer { letters in
-            var i = 0
+            var (i, count) = (0, 0)
             while i &+ 3 <= bytes.count {
                 let bits = UInt32(bytes[i]) << 16 | UInt32(bytes[i &+ 1]) << 8 | UInt32(bytes[i &+ 2])
-                text.append(letters[Int(bits >> 18)])
-                text.append(letters[Int(bits >> 12 & 63)])
-                text.append(letters[Int(bits >> 6 & 63)])
-                text.append(letters[Int(bits & 63)])
+                text[count] = letters[Int(bits >> 18)]
+                text[count &+ 1] = letters[Int(bits >> 12 & 63)]
+                text[count &+ 2] = letters[Int(bits >> 6 & 63)]
+                text[count &+ 3] = letters[Int(bits & 63)]
                 i &+= 3
+                count &+= 4
             }
             let left = bytes.count - i
-            guard left > 0 else { return }
+            guard left > 0 else { return count }
             let bits = UInt32(bytes[i]) << 16 | (left == 2 ? UInt32(bytes[i &+ 1]) << 8 : 0)
-            text.append(letters[Int(bits >> 18)])
-            text.append(letters[Int(bits >> 12 & 63)])
-            if left == 2 { text.append(letters[Int(bits >> 6 & 63)]) }
+            text[count] = letters[Int(bits >> 18)]
+            text[count &+ 1] = letters[Int(bits >> 12 & 63)]
+            if left == 2 { text[count &+ 2] = letters[Int(bits >> 6 & 63)] }
+            return count &+ left &+ 1
         }
     }
 

@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 import Glibc
 import Synchronization
 
@@ -118,7 +118,12 @@ extension ObjectNode {
     }
 }
 
-private func sha1Base64(_ text: [UInt8]) -> String { Base64.encode(Insecure.SHA1.hash(data: text)) }
+private func sha1Base64(_ text: [UInt8]) -> String {
+    withUnsafeTemporaryAllocation(byteCount: HashFunction.sha1.byteCount, alignment: 16) { hash in
+        text.withUnsafeBytes { HashFunction.sha1.hash($0, into: hash) }
+        return Base64.encode(UnsafeRawBufferPointer(hash))
+    }
+}
 
 extension [UInt8] {
     fileprivate mutating func appendPriority(_ priority: Node, _ manner: HashManner) {

@@ -1,3 +1,5 @@
+import Cryptography
+
 /// A GET of `/.lp` (contract §1.8). Each is the address of a script tag, but for the last two.
 public enum LongPollRequest: Sendable, Hashable {
     /// Begins a session. `callback` is the number at the end of the page's function names, digits or nothing: it is
@@ -57,10 +59,7 @@ public struct LongPollKey: Sendable, Hashable {
 
     /// Whether the password is the one given, in a time that tells nothing about where they differ.
     public func opens(_ secret: LongPollKey) -> Bool {
-        let (given, expected) = (Array(password.utf8), Array(secret.password.utf8))
-        var difference = given.count ^ expected.count
-        for (index, byte) in expected.enumerated() { difference |= Int(byte ^ (index < given.count ? given[index] : 0)) }
-        return id == secret.id && difference == 0
+        isSameSecret(Array(password.utf8), Array(secret.password.utf8)) && id == secret.id
     }
 }
 

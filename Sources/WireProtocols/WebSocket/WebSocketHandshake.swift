@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 public import HTTPTypes
 import JSONTree
 
@@ -45,7 +45,7 @@ public enum WebSocketHandshake {
 
     /// The value of Sec-WebSocket-Accept for a key (RFC 6455 §4.2.2, step 5.4).
     static func accept(for key: String) -> String {
-        Base64.encode(Insecure.SHA1.hash(data: Array((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8)))
+        Base64.encode(HashFunction.sha1.hash((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8))
     }
 
     // MARK: Client

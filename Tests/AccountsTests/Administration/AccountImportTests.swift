@@ -1,5 +1,4 @@
-import Crypto
-import CryptoExtras
+import Cryptography
 import Foundation
 import HTTPTypes
 import JSONTree
@@ -89,22 +88,23 @@ struct AccountImportTests {
     // MARK: Passwords
 
     private func scheme(_ name: String) throws -> (parameters: [JSONValue.Member], hash: [UInt8]) {
-        let bytes = Array(Self.password.utf8)
+        let bytes = SecretBytes(Array(Self.password.utf8))
         switch name {
         case "STANDARD_SCRYPT":
-            let key = try KDF.Scrypt.deriveKey(from: bytes, salt: Self.salt, outputByteCount: 32, rounds: 1024, blockSize: 8, parallelism: 2)
-            return ([.init("cpuMemCost", 1024), .init("blockSize", 8), .init("parallelization", "2"), .init("dkLen", 32)], key.withUnsafeBytes { Array($0) })
+            let key = try bytes.withUnsafeBytes { try KeyDerivation.scrypt($0, salt: Self.salt, n: 1024, r: 8, p: 2, count: 32) }
+            return ([.init("cpuMemCost", 1024), .init("blockSize", 8), .init("parallelization", "2"), .init("dkLen", 32)], key.copy)
         case "SCRYPT":
             let (separator, signer) = (Array("sep".utf8), [UInt8](0..<64))
-            let key = try KDF.Scrypt.deriveKey(from: bytes, salt: Self.salt + separator, outputByteCount: 32, rounds: 1 << 8, blockSize: 8, parallelism: 1)
-            let hash = try AES._CTR.encrypt(signer, using: key, nonce: try AES._CTR.Nonce(nonceBytes: [UInt8](repeating: 0, count: 16)))
+            let salt = Self.salt + separator
+            let key = try bytes.withUnsafeBytes { try KeyDerivation.scrypt($0, salt: salt, n: 1 << 8, r: 8, p: 1, count: 32) }
+            let hash = try KeyDerivation.aes256CTR(signer, key: key).copy
             return (
-                [.init("memoryCost", 8), .init("rounds", 8), .init("saltSeparator", Self.web(separator)), .init("signerKey", Self.web(signer))], Array(hash)
+                [.init("memoryCost", 8), .init("rounds", 8), .init("saltSeparator", Self.web(separator)), .init("signerKey", Self.web(signer))], hash
             )
         default:
-            let function: KDF.Insecure.PBKDF2.HashFunction = name == "PBKDF_SHA1" ? .insecureSHA1 : .sha256
-            let key = try KDF.Insecure.PBKDF2.deriveKey(from: bytes, salt: Self.salt, using: function, outputByteCount: 32, unsafeUncheckedRounds: 1000)
-            return ([.init("rounds", 1000)], key.withUnsafeBytes { Array($0) })
+            let function: HashFunction = name == "PBKDF_SHA1" ? .sha1 : .sha256
+            let key = try bytes.withUnsafeBytes { try KeyDerivation.pbkdf2(function, $0, salt: Self.salt, rounds: 1000, count: 32) }
+            return ([.init("rounds", 1000)], key.copy)
         }
     }
 

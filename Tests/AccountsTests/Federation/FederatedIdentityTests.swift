@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 import JSONTree
 import Testing
@@ -56,7 +55,7 @@ struct FederatedIdentityTests {
         #expect(await fixture.refusal("google.com", "\(parts[0]).\(parts[1]).") == refused)
         #expect(await fixture.refusal("google.com", payload) == refused)
         let head = "\(Base64.encodeURL(#"{"alg":"HS256","kid":"\#(kid)"}"#.utf8)).\(parts[1])"
-        let mac = Array(HMAC<SHA256>.authenticationCode(for: Data(head.utf8), using: SymmetricKey(data: TokenKeys.rsa[0].jwk)))
+        let mac = hmac(head, key: TokenKeys.rsa[0].jwk)
         #expect(await fixture.refusal("google.com", "\(head).\(Base64.encodeURL(mac))") == refused)
         #expect(await fixture.refusal("google.com", try TokenKeys.rsa[1].sign(fixture.google)) == refused)
         let other = try TokenKeys.rsa[1].sign(fixture.google).tokenParts[2]

@@ -1,4 +1,4 @@
-import CryptoExtras
+import Cryptography
 import HTTPTypes
 import Testing
 
@@ -70,7 +70,7 @@ struct ServiceTests {
     }()
 
     private static let publicKey: String = {
-        do { return try _RSA.Signing.PrivateKey(derRepresentation: stored.privateKey).publicKey.pemRepresentation } catch { fatalError("\(error)") }
+        do { return try PrivateKey(der: stored.privateKey).publicKey.pem() } catch { fatalError("\(error)") }
     }()
 
     private static let issuer = "server@demo-app.iam.gserviceaccount.com"

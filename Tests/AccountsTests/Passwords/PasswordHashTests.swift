@@ -1,3 +1,4 @@
+import Cryptography
 import Foundation
 import Testing
 
@@ -57,14 +58,14 @@ struct PasswordHashTests {
     @Test func scrypt_matchesTheStandard() throws {
         let parameters = try #require(ScryptParameters(ln: 10, r: 8, p: 16))
         let hash = PasswordHash.scrypt(parameters, keyID: nil, salt: Array("NaCl".utf8), hash: [UInt8](repeating: 0, count: 64))
-        let derived = try #require(hash.derive(Array("password".utf8), pepper: nil))
+        let derived = try #require(hash.derive(Array("password".utf8), pepper: nil)).copy
         #expect(derived.prefix(16).map { $0 } == [0xfd, 0xba, 0xbe, 0x1c, 0x9d, 0x34, 0x72, 0x00, 0x78, 0x56, 0xe7, 0x19, 0x0d, 0x01, 0xe9, 0xfe])
     }
 
     /// RFC 7914 §11 has PBKDF2-HMAC-SHA-256 too.
     @Test func pbkdf2_matchesTheStandard() throws {
         let hash = PasswordHash.pbkdf2(digest: .sha256, rounds: 1, salt: Array("salt".utf8), hash: [UInt8](repeating: 0, count: 64))
-        let derived = try #require(hash.derive(Array("passwd".utf8), pepper: nil))
+        let derived = try #require(hash.derive(Array("passwd".utf8), pepper: nil)).copy
         #expect(derived.prefix(16).map { $0 } == [0x55, 0xac, 0x04, 0x6e, 0x56, 0xe3, 0x08, 0x9f, 0xec, 0x16, 0x91, 0xc2, 0x25, 0x44, 0xb6, 0x05])
     }
 
@@ -76,8 +77,8 @@ struct PasswordHashTests {
             parameters, salt: try bytes("42xEC+ixf3L2lw=="), separator: try bytes("Bw=="),
             signerKey: try bytes("jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA=="),
             hash: try bytes("lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ=="))
-        #expect(hash.derive(Array("user1password".utf8), pepper: nil) == hash.expected)
-        #expect(hash.derive(Array("user1passwore".utf8), pepper: nil) != hash.expected)
+        #expect(hash.derive(Array("user1password".utf8), pepper: nil)?.copy == hash.expected)
+        #expect(hash.derive(Array("user1passwore".utf8), pepper: nil)?.copy != hash.expected)
         #expect(PasswordHash(hash.text) == hash)
     }
 }

@@ -1,5 +1,4 @@
-import Crypto
-import CryptoExtras
+import Cryptography
 import Foundation
 import JSONTree
 import Testing
@@ -27,26 +26,26 @@ struct IDTokenTests {
         let set = try JSONValue(keys.jwks)
         let published = try #require(set["keys"]?.elements?.first { $0["kid"] == header["kid"] })
         #expect(published["alg"]?.string == algorithm.rawValue && published["use"]?.string == "sig")
-        func number(_ name: String) throws -> Data {
+        func number(_ name: String) throws -> [UInt8] {
             let text = try #require(published[name]?.string)
-            return Data(try #require(Base64.decodeURL(text)))
+            return try #require(Base64.decodeURL(text))
         }
-        let signed = Data(token.utf8.prefix(upTo: try #require(token.utf8.lastIndex(of: UInt8(ascii: ".")))))
-        let signature = Data(try #require(Base64.decodeURL(token.tokenParts[2])))
+        let signed = token.utf8.prefix(upTo: try #require(token.utf8.lastIndex(of: UInt8(ascii: "."))))
+        let signature = try #require(Base64.decodeURL(token.tokenParts[2]))
         let thumbprinted: String
         switch algorithm {
         case .rs256:
             #expect(published["kty"]?.string == "RSA" && published["e"]?.string == "AQAB")
-            let key = try _RSA.Signing.PublicKey(n: try number("n"), e: try number("e"))
-            #expect(key.isValidSignature(_RSA.Signing.RSASignature(rawRepresentation: signature), for: signed, padding: .insecurePKCS1v1_5))
+            let key = try PublicKey(.rsa(modulus: try number("n"), exponent: try number("e")))
+            #expect(key.isSignature(signature, of: signed))
             thumbprinted = #"{"e":"AQAB","kty":"RSA","n":"\#(try #require(published["n"]?.string))"}"#
         case .es256:
             #expect(published["kty"]?.string == "EC" && published["crv"]?.string == "P-256")
-            let key = try P256.Signing.PublicKey(rawRepresentation: try number("x") + number("y"))
-            #expect(key.isValidSignature(try P256.Signing.ECDSASignature(rawRepresentation: signature), for: signed))
+            let key = try PublicKey(.p256(x: try number("x"), y: try number("y")))
+            #expect(key.isSignature(signature, of: signed))
             thumbprinted = #"{"crv":"P-256","kty":"EC","x":"\#(try #require(published["x"]?.string))","y":"\#(try #require(published["y"]?.string))"}"#
         }
-        #expect(header["kid"]?.string == Base64.encodeURL(SHA256.hash(data: Data(thumbprinted.utf8))))
+        #expect(header["kid"]?.string == Base64.encodeURL(HashFunction.sha256.hash(thumbprinted.utf8)))
 
         let payload = try token.tokenJSON(1)
         #expect(payload["iss"] == "https://securetoken.google.com/demo-app" && payload["aud"] == "demo-app")
@@ -61,8 +60,8 @@ struct IDTokenTests {
     @Test func key_id_is_the_thumbprint_of_RFC7638() throws {
         let n = "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn6"
             + "4tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"
-        let key = try _RSA.Signing.PublicKey(n: try #require(Base64.decodeURL(n)), e: [1, 0, 1] as [UInt8])
-        #expect(try VerifyingKey(key).id == "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs")
+        let key = try PublicKey(.rsa(modulus: try #require(Base64.decodeURL(n)), exponent: [1, 0, 1]))
+        #expect(VerifyingKey(key).id == "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs")
     }
 
     @Test func guest_has_no_address_and_no_identities() throws {

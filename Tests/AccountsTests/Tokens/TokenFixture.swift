@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 import Foundation
 import JSONTree
 import Logging
@@ -27,6 +27,18 @@ enum TokenKeys {
     static func made(_ algorithm: SignatureAlgorithm) -> SigningKey {
         do { return try SigningKey(StoredSigningKey.generate(algorithm, now: 0)) } catch { fatalError("\(error)") }
     }
+}
+
+extension PublicKey {
+    /// As servers of an app have it.
+    func pem() throws -> String {
+        "-----BEGIN PUBLIC KEY-----\n\(Data(try der()).base64EncodedString(options: .lineLength64Characters))\n-----END PUBLIC KEY-----\n"
+    }
+}
+
+/// HMAC with SHA-256 and a key of any bytes.
+func hmac(_ text: String, key: some Sequence<UInt8>) -> [UInt8] {
+    HashFunction.sha256.authenticationCode(of: Array(text.utf8), key: SecretBytes(Array(key))).copy
 }
 
 /// A service in memory with one signed-in account.

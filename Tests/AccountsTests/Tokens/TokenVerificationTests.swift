@@ -1,5 +1,4 @@
-import Crypto
-import CryptoExtras
+import Cryptography
 import Foundation
 import JSONTree
 import Testing
@@ -42,18 +41,21 @@ struct TokenVerificationTests {
         // A signature by the public key, taken as a shared secret in each of its forms.
         let jwks = fixture.service.jwks
         let n = try #require(try JSONValue(jwks)["keys"]?.elements?.first?["n"]?.string)
-        let publicKey = try _RSA.Signing.PublicKey(n: try #require(Base64.decodeURL(n)), e: [1, 0, 1] as [UInt8])
+        let publicKey = try PublicKey(.rsa(modulus: try #require(Base64.decodeURL(n)), exponent: [1, 0, 1]))
+        // PKCS #1 is what stands inside, behind 24 bytes.
+        let pkcs1 = Data(try publicKey.der().dropFirst(24)).base64EncodedString(options: .lineLength64Characters)
         let secrets: [[UInt8]] = [
-            Array(publicKey.pemRepresentation.utf8), [UInt8](publicKey.derRepresentation), Array(publicKey.pkcs1PEMRepresentation.utf8),
+            Array(try publicKey.pem().utf8), try publicKey.der(),
+            Array("-----BEGIN RSA PUBLIC KEY-----\n\(pkcs1)\n-----END RSA PUBLIC KEY-----\n".utf8),
             try #require(Base64.decodeURL(n)), jwks, [],
         ]
         for secret in secrets {
             let head = "\(Base64.encodeURL(#"{"alg":"HS256","kid":"\#(kid)","typ":"JWT"}"#.utf8)).\(parts[1])"
-            let mac = Array(HMAC<SHA256>.authenticationCode(for: Data(head.utf8), using: SymmetricKey(data: secret)))
+            let mac = hmac(head, key: secret)
             #expect(await fixture.fault("\(head).\(Base64.encodeURL(mac))") == .algorithm)
             // The same behind our own header.
             let ours = "\(parts[0]).\(parts[1])"
-            let other = Array(HMAC<SHA256>.authenticationCode(for: Data(ours.utf8), using: SymmetricKey(data: secret)))
+            let other = hmac(ours, key: secret)
             #expect(await fixture.fault("\(ours).\(Base64.encodeURL(other))") == .signature)
         }
         // Another key, under its own name and under ours.
