@@ -127,9 +127,9 @@ struct StoredFormsTests {
         for algorithm in SignatureAlgorithm.allCases {
             let made = try StoredSigningKey.generate(algorithm, now: 0).privateKey.copy
             let old = try stored(try #require(Self.keys.first { $0.algorithm == algorithm })).privateKey.copy
-            // The version and the algorithm of PKCS #8, behind the length.
-            let header = algorithm == .rs256 ? 4..<26 : 3..<36
-            #expect(made[header].elementsEqual(old[header]) && abs(made.count - old.count) <= 4)
+            // The version and the algorithm of PKCS #8, between lengths; RSA's numbers are a byte longer when their first bit is set.
+            let header = algorithm == .rs256 ? 4..<23 : 3..<36
+            #expect(made[header].elementsEqual(old[header]) && abs(made.count - old.count) <= (algorithm == .rs256 ? 16 : 0))
         }
     }
 
