@@ -35,6 +35,19 @@ struct SecureRandomTests {
         #expect(SecureRandom.bytes(0).isEmpty && SecureRandom.bytes(1_000_000).count == 1_000_000)
     }
 
+    /// 62,000 letters: about 1,000 of each. 8 standard deviations away is a fault, not chance.
+    @Test func text_hasEachLetterAlike() {
+        var counts: [UInt8: Int] = [:]
+        for length in [1, 63, 64, 65, 200] + [Int](repeating: 43, count: 1_433) {
+            let text = SecureRandom.text(length)
+            #expect(text.utf8.count == length)
+            for letter in text.utf8 { counts[letter, default: 0] += 1 }
+        }
+        #expect(counts.count == 62 && counts.values.allSatisfy { 750...1_250 ~= $0 })
+        #expect(Set(counts.keys) == Set((0x30...0x39).map { $0 } + (0x41...0x5A).map { $0 } + (0x61...0x7A).map { $0 }))
+        #expect(SecureRandom.text(0).isEmpty)
+    }
+
     /// Each bit is set in about half of 4,000 numbers; 12 standard deviations away is a fault, not chance.
     @Test func numbers_haveEachBitHalfTheTime() {
         var random = SecureRandom()
