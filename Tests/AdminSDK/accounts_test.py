@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "Python"))
 from client import Client, EventStream, Refused, ask  # noqa: E402
 from hub import Hub  # noqa: E402
 
@@ -31,11 +31,7 @@ PASSWORD = "correct horse"
 class AccountsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        rules = Path(cls.folder.name) / "rules.json"
-        rules.write_text(RULES)
-        cls.log = tempfile.TemporaryFile("w+")
-        cls.hub = Hub("--dev", "--memory", "--project", PROJECT, "--rules", str(rules), log=cls.log)
+        cls.hub = Hub("--dev", "--memory", "--project", PROJECT, rules=RULES)
         os.environ["FIREBASE_AUTH_EMULATOR_HOST"] = cls.hub.address
         import firebase_admin
         from firebase_admin import auth
@@ -47,8 +43,6 @@ class AccountsTest(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.hub.stop()
-        cls.log.close()
-        cls.folder.cleanup()
 
     def setUp(self):
         # Each test has accounts of its own; a name that says whose they are.
@@ -447,9 +441,7 @@ class AccountsTest(unittest.TestCase):
 
     def test_check5_nothing_of_it_exists_outside_development(self):
         with tempfile.TemporaryDirectory() as folder:
-            rules = Path(folder) / "rules.json"
-            rules.write_text(RULES)
-            hub = Hub("--data", folder, "--rules", str(rules), "--project", PROJECT, log=self.log)
+            hub = Hub("--data", folder, "--project", PROJECT, rules=RULES)
             try:
                 for path, method in (("accounts", "DELETE"), ("oobCodes", "GET"), ("config", "GET"), ("config", "PATCH"), ("verificationCodes", "GET")):
                     with self.subTest(path), self.assertRaises(Refused) as caught:
@@ -467,30 +459,29 @@ class WholeHubTest(unittest.TestCase):
     """What concerns every account has a hub of its own."""
 
     def test_check77_accounts_are_emptied_config_is_merged(self):
-        with tempfile.TemporaryFile("w+") as log:
-            hub = Hub("--dev", "--memory", "--project", PROJECT, log=log)
-            try:
-                client, base = Client(hub), f"{hub.url}/emulator/v1/projects/{PROJECT}"
-                session = client.call("signUp", email="ana@example.org", password=PASSWORD)
-                client.call("sendOobCode", requestType="PASSWORD_RESET", email="ana@example.org")
-                before = ask(f"{base}/oobCodes")
-                self.assertEqual(len(before["oobCodes"]), 1)
-                self.assertEqual(ask(f"{base}/accounts", {}, "DELETE"), {})
-                with self.assertRaisesRegex(Refused, "^USER_NOT_FOUND$"):
-                    client.call("lookup", idToken=session["idToken"])
-                self.assertEqual(ask(f"{base}/oobCodes"), before)
-                self.assertNotEqual(client.call("signUp", email="ana@example.org", password=PASSWORD)["localId"], session["localId"])
-                first = ask(f"{base}/config")
-                self.assertEqual(set(first), {"signIn", "emailPrivacyConfig"})
-                changed = ask(f"{base}/config", {"emailPrivacyConfig": {"enableImprovedEmailPrivacy": False}}, "PATCH")
-                self.assertEqual(changed, {**first, "emailPrivacyConfig": {"enableImprovedEmailPrivacy": False}})
-                with self.assertRaisesRegex(Refused, "^EMAIL_NOT_FOUND$"):
-                    client.sign_in("nobody@example.org", PASSWORD)
-                self.assertEqual(ask(f"{base}/config", {"emailPrivacyConfig": {"enableImprovedEmailPrivacy": True}}, "PATCH")["signIn"], first["signIn"])
-                with self.assertRaisesRegex(Refused, "^INVALID_LOGIN_CREDENTIALS$"):
-                    client.sign_in("nobody@example.org", PASSWORD)
-            finally:
-                hub.stop()
+        hub = Hub("--dev", "--memory", "--project", PROJECT)
+        try:
+            client, base = Client(hub), f"{hub.url}/emulator/v1/projects/{PROJECT}"
+            session = client.call("signUp", email="ana@example.org", password=PASSWORD)
+            client.call("sendOobCode", requestType="PASSWORD_RESET", email="ana@example.org")
+            before = ask(f"{base}/oobCodes")
+            self.assertEqual(len(before["oobCodes"]), 1)
+            self.assertEqual(ask(f"{base}/accounts", {}, "DELETE"), {})
+            with self.assertRaisesRegex(Refused, "^USER_NOT_FOUND$"):
+                client.call("lookup", idToken=session["idToken"])
+            self.assertEqual(ask(f"{base}/oobCodes"), before)
+            self.assertNotEqual(client.call("signUp", email="ana@example.org", password=PASSWORD)["localId"], session["localId"])
+            first = ask(f"{base}/config")
+            self.assertEqual(set(first), {"signIn", "emailPrivacyConfig"})
+            changed = ask(f"{base}/config", {"emailPrivacyConfig": {"enableImprovedEmailPrivacy": False}}, "PATCH")
+            self.assertEqual(changed, {**first, "emailPrivacyConfig": {"enableImprovedEmailPrivacy": False}})
+            with self.assertRaisesRegex(Refused, "^EMAIL_NOT_FOUND$"):
+                client.sign_in("nobody@example.org", PASSWORD)
+            self.assertEqual(ask(f"{base}/config", {"emailPrivacyConfig": {"enableImprovedEmailPrivacy": True}}, "PATCH")["signIn"], first["signIn"])
+            with self.assertRaisesRegex(Refused, "^INVALID_LOGIN_CREDENTIALS$"):
+                client.sign_in("nobody@example.org", PASSWORD)
+        finally:
+            hub.stop()
 
 
 if __name__ == "__main__":

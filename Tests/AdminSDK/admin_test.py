@@ -3,12 +3,11 @@
 import os
 import queue
 import sys
-import tempfile
 import threading
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "Python"))
 from hub import Hub  # noqa: E402
 
 RULES = """{
@@ -34,11 +33,7 @@ DINOSAURS = {
 class AdminTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        rules = Path(cls.folder.name) / "rules.json"
-        rules.write_text(RULES)
-        cls.log = tempfile.TemporaryFile("w+")
-        cls.hub = Hub("--dev", "--memory", "--rules", str(rules), log=cls.log)
+        cls.hub = Hub("--dev", "--memory", rules=RULES)
         os.environ["FIREBASE_DATABASE_EMULATOR_HOST"] = cls.hub.address
         import firebase_admin
         from firebase_admin import db
@@ -52,8 +47,6 @@ class AdminTest(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.hub.stop()
-        cls.log.close()
-        cls.folder.cleanup()
 
     def ref(self, path):
         return self.db.reference(path, app=self.admin)

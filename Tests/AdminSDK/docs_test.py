@@ -3,11 +3,10 @@
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "Python"))
 from hub import Hub  # noqa: E402
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rest.md"
@@ -22,18 +21,15 @@ class DocsTest(unittest.TestCase):
         self.assertGreaterEqual(len(examples), 10)
         self.assertEqual(len(examples), text.count("```sh\n"), "every example shows what it prints")
         rules = re.search(r"^```json\n(.*?)^```$", text, re.S | re.M).group(1)
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as log:
-            file = Path(folder) / "rules.json"
-            file.write_text(rules)
-            hub = Hub("--dev", "--memory", "--rules", str(file), log=log)
-            try:
-                for commands, shown in examples:
-                    with self.subTest(commands):
-                        self.assertIn(ADDRESS, commands)
-                        ran = subprocess.run(["bash", "-c", commands.replace(ADDRESS, hub.url)], capture_output=True, text=True, timeout=60)
-                        self.assertEqual(KEY.sub("-KEY", ran.stdout).rstrip("\n"), shown.rstrip("\n"), ran.stderr)
-            finally:
-                hub.stop()
+        hub = Hub("--dev", "--memory", rules=rules)
+        try:
+            for commands, shown in examples:
+                with self.subTest(commands):
+                    self.assertIn(ADDRESS, commands)
+                    ran = subprocess.run(["bash", "-c", commands.replace(ADDRESS, hub.url)], capture_output=True, text=True, timeout=60)
+                    self.assertEqual(KEY.sub("-KEY", ran.stdout).rstrip("\n"), shown.rstrip("\n"), ran.stderr)
+        finally:
+            hub.stop()
 
 
 if __name__ == "__main__":

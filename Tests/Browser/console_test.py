@@ -18,9 +18,17 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from hub import Client, Hub
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "Tests" / "Python"))
+from client import Client  # noqa: E402
+from hub import Hub  # noqa: E402
 
 WAIT_SECONDS = int(os.environ.get("VIGLA_WAIT_SECONDS", "30"))  # an upper bound for slow machines; nothing waits that long when things work
+
+
+def serve(*options):
+    """A hub with the page and with data in memory."""
+    return Hub("--memory", "--web", str(ROOT / "web"), *options)
 
 
 class Page:
@@ -45,7 +53,7 @@ class Page:
 
     def open(self, hub, fragment=""):
         self.driver.get("about:blank")
-        self.driver.get(hub.page + fragment)
+        self.driver.get(f"{hub.url}/.console/{fragment}")
         self.until("return window.vigla !== undefined", "the page's program to start")
 
     def run(self, script, *arguments):
@@ -350,7 +358,7 @@ def page_comesBack_afterTheHubWasKilled(page, hub, client):
 
 
 def closedHub_isExplained(page, hub, client):
-    closed = Hub().start()
+    closed = serve()
     try:
         page.open(closed, "#ns=default&path=/users")
         page.until("return vigla.tree.state === 'refused'", "a refusal without rules")
@@ -400,7 +408,7 @@ STEPS = [
 
 def main():
     only = sys.argv[1:]
-    hub = Hub("--dev").start()
+    hub = serve("--dev")
     page = None
     try:
         page = Page()

@@ -1,0 +1,69 @@
+"""A hub to test against: the real program on a free port."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+
+class Hub:
+    """`vigla serve`, ready when it is made; `start` again serves the same port. What it logs goes to a file, which is shown when it
+    does not become ready.
+
+    `rules` is the text of a rules file."""
+
+    def __init__(self, *options, rules=None):
+        self.folder = tempfile.TemporaryDirectory(prefix="vigla-hub-")
+        self.log = open(Path(self.folder.name) / "log", "w+")
+        self.options = list(options)
+        if rules is not None:
+            file = Path(self.folder.name) / "rules.json"
+            file.write_text(rules)
+            self.options += ["--rules", str(file)]
+        self.port = 0
+        self.process = None
+        self.start()
+
+    def start(self):
+        program = os.environ.get("VIGLA_BIN", ".build/debug/vigla")
+        self.process = subprocess.Popen(
+            [program, "serve", "--port", str(self.port), *self.options], stdout=subprocess.PIPE, stderr=self.log, text=True)
+        # It says one line; who says nothing for so long hangs.
+        said = self.process.stdout.readline() if select.select([self.process.stdout], [], [], 30)[0] else ""
+        ready = re.search(r"vigla ready on http://[^:/]+:(\d+)", said)
+        if not ready:
+            self._end(signal.SIGKILL)
+            self.log.seek(0)
+            raise AssertionError(f"the hub did not become ready; it said:\n{said}{self.log.read()}")
+        self.port = int(ready.group(1))
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self):
+        return f"http://{self.address}"
+
+    def kill(self):
+        """Ends the hub as a crash would; it can be started again."""
+        self._end(signal.SIGKILL)
+
+    def stop(self):
+        """Ends the hub for good."""
+        self._end(signal.SIGTERM)
+        self.log.close()
+        self.folder.cleanup()
+
+    def _end(self, how):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            try:
+                self.process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.process.stdout.close()
