@@ -109,10 +109,24 @@ extension SocketAddress {
         return try? resolve(isMapped ? String(text.dropFirst(7)) : text, port: 0, numericOnly: true).first
     }
 
+    /// Whether a name is `localhost` or ends in `.localhost`, in any case, with or without the dot of the root: such names
+    /// stand for this machine and nothing else (RFC 6761 §6.3).
+    public static func isLocalhost(_ name: String) -> Bool {
+        var name = name.lowercased()
+        if name.hasSuffix(".") { name.removeLast() }
+        return name == "localhost" || name.hasSuffix(".localhost")
+    }
+
     /// The addresses of a name, in the order to try. Blocks on DNS unless `numericOnly`.
+    ///
+    /// The resolver is not asked for `localhost`: a machine without a hosts file has none that knows it, and one that says
+    /// something else must not lead away from this machine.
     static func resolve(
         _ host: String, port: UInt16, numericOnly: Bool = false, passive: Bool = false
     ) throws(NetError) -> [SocketAddress] {
+        if !numericOnly, isLocalhost(host) {
+            return try resolve("127.0.0.1", port: port, numericOnly: true) + resolve("::1", port: port, numericOnly: true)
+        }
         var bare = host[...]
         if bare.first == "[", bare.last == "]" { bare = bare.dropFirst().dropLast() }
         var list: UnsafeMutablePointer<addrinfo>?

@@ -1,5 +1,5 @@
 import Dispatch
-import DispatchNet
+@testable import DispatchNet
 import Testing
 
 @Suite struct ListenerTests {
@@ -33,6 +33,20 @@ import Testing
             return Scripted(connection) { $0.onBytes = { answers.append($1) } }
         } failed: { _ in answers.append([]) }
         #expect(answers.next() == [3])
+    }
+
+    @Test(arguments: ["localhost", "LocalHost", "localhost.", "city.localhost", "a.b.LOCALHOST."])
+    func localhost_isLoopback_whateverTheResolverKnows(_ name: String) throws {
+        #expect(SocketAddress.isLocalhost(name))
+        #expect(try SocketAddress.resolve(name, port: 9000).map(\.description) == ["127.0.0.1:9000", "[::1]:9000"])
+        #expect(try SocketAddress.resolve(name, port: 9000, passive: true).map(\.description) == ["127.0.0.1:9000", "[::1]:9000"])
+        // It is a name all the same: a certificate has to prove it as one.
+        #expect(throws: NetError.self) { try SocketAddress.resolve(name, port: 9000, numericOnly: true) }
+    }
+
+    @Test(arguments: ["localhost.example", "notlocalhost", "localhost..", ".", "", "127.0.0.1"])
+    func otherNames_areLeftToTheResolver(_ name: String) {
+        #expect(!SocketAddress.isLocalhost(name))
     }
 
     @Test func connections_areDealtToAllLoops() throws {

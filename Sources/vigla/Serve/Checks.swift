@@ -1,4 +1,5 @@
 import Accounts
+import DispatchNet
 import Glibc
 
 /// What can be known about a value before it is used.
@@ -47,9 +48,9 @@ enum Checks {
             }
     }
 
-    /// Whether listening there can be reached from this machine only. Of names only `localhost` is known to be.
+    /// Whether listening there can be reached from this machine only. Of names only `localhost` and those below it are known to be.
     static func isLoopback(_ host: String) -> Bool {
-        if host.lowercased() == "localhost" { return true }
+        if SocketAddress.isLocalhost(host) { return true }
         var four = in_addr()
         if inet_pton(AF_INET, host, &four) == 1 { return UInt32(bigEndian: four.s_addr) >> 24 == 127 }
         var six = in6_addr()
