@@ -52,7 +52,7 @@ let package = Package(
         .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], exclude: ["Corpora"], swiftSettings: shared),
         // durable log of commits, snapshots, recovery
         .target(name: "Journal", dependencies: [
-            "JSONTree", .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            "CZlib", "JSONTree", .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
         ], swiftSettings: shared),
         .testTarget(name: "JournalTests", dependencies: ["Journal", "JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
         // databases: write pipeline, observers
