@@ -52,7 +52,9 @@ let package = Package(
         .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], exclude: ["Corpora"], swiftSettings: shared),
         // durable log of commits, snapshots, recovery
         .target(name: "Journal", dependencies: [
-            "CZlib", "JSONTree", .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            "CZlib", "JSONTree",
+            .product(name: "DequeModule", package: "swift-collections"),
+            .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
         ], swiftSettings: shared),
         .testTarget(name: "JournalTests", dependencies: ["Journal", "JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
         // databases: write pipeline, observers
@@ -64,7 +66,10 @@ let package = Package(
         // epoll, timerfd, accept4: what Glibc's module leaves out
         .target(name: "CLinux"),
         // loops, listeners, connections, TLS, timers
-        .target(name: "DispatchNet", dependencies: ["CLinux", "COpenSSL"], swiftSettings: shared + hotPath),
+        .target(name: "DispatchNet", dependencies: [
+            "CLinux", "COpenSSL",
+            .product(name: "DequeModule", package: "swift-collections"), .product(name: "HeapModule", package: "swift-collections"),
+        ], swiftSettings: shared + hotPath),
         .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux", "TestCertificates"], swiftSettings: shared),
         // certificates that tests make for themselves
         .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: shared),

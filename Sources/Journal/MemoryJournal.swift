@@ -1,3 +1,4 @@
+import DequeModule
 import Synchronization
 
 /// Keeps its batches as long as it lives, until they are let go of: for tests, and to see what a journal is. Completes inside
@@ -7,7 +8,7 @@ public final class MemoryJournal: Journal {
         var last: UInt64
         /// The number that the oldest batch follows.
         var first: UInt64
-        var batches: [JournalBatch] = []
+        var batches: Deque<JournalBatch> = []
         var tails: [Follower] = []
         var isClosed = false
     }

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import DequeModule
 
 /// What a peer has been too slow to take: bytes in order, oldest first. Exists only while there are some.
 ///
@@ -6,15 +7,13 @@ internal import CLinux
 /// of its own, which all connections that still need it share.
 struct Backlog {
     private struct Piece {
-        /// Nil when all of the piece has left: a peer that never takes the last byte makes us hold no more than what waits.
-        var block: Block?
+        let block: Block
         var offset: Int
         var end: Int
     }
 
-    private var pieces: [Piece] = []
-    /// The first piece that still has bytes.
-    private var head = 0
+    /// A piece of which all has left is let go of at once: a peer that never takes the last byte makes us hold no more than what waits.
+    private var pieces: Deque<Piece> = []
     /// The block that copies go to; ours alone.
     private var tail: Block?
     private(set) var bytes = 0
@@ -54,10 +53,10 @@ struct Backlog {
     func fill(_ vectors: UnsafeMutablePointer<iovec>, limit: Int, most: Int = .max) -> (vectors: Int, bytes: Int) {
         var count = 0
         var total = 0
-        for piece in pieces[head...].prefix(limit) {
-            guard total < most, let block = piece.block else { break }
+        for piece in pieces.prefix(limit) {
+            guard total < most else { break }
             let length = min(piece.end - piece.offset, most - total)
-            vectors[count] = iovec(iov_base: block.base + piece.offset, iov_len: length)
+            vectors[count] = iovec(iov_base: piece.block.base + piece.offset, iov_len: length)
             count += 1
             total += length
         }
@@ -68,19 +67,14 @@ struct Backlog {
     mutating func consume(_ count: Int) {
         var left = count
         bytes -= count
-        while left > 0 {
-            let length = pieces[head].end - pieces[head].offset
+        while left > 0, let oldest = pieces.first {
+            let length = oldest.end - oldest.offset
             if left < length {
-                pieces[head].offset += left
+                pieces[0].offset += left
                 break
             }
             left -= length
-            pieces[head].block = nil
-            head += 1
-        }
-        if head > 32, head * 2 > pieces.count {
-            pieces.removeFirst(head)
-            head = 0
+            pieces.removeFirst()
         }
     }
 }

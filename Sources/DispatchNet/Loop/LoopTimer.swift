@@ -1,3 +1,4 @@
+internal import HeapModule
 internal import Synchronization
 
 /// Work that a loop does later. Keeping it is not needed for it to fire; `cancel` may be called from any thread.
@@ -21,56 +22,38 @@ public final class LoopTimer: Sendable {
     }
 }
 
-/// A loop's timers: a binary heap, earliest deadline first; equal deadlines in the order they were made.
+/// A loop's timers, earliest deadline first; equal deadlines in the order they were made.
 struct TimerQueue {
-    private struct Entry {
+    private struct Entry: Comparable {
         let deadlineNs: UInt64
+        /// No two are the same.
         let order: UInt64
         let timer: LoopTimer
+
+        static func == (a: Entry, b: Entry) -> Bool { a.order == b.order }
 
         static func < (a: Entry, b: Entry) -> Bool {
             a.deadlineNs != b.deadlineNs ? a.deadlineNs < b.deadlineNs : a.order < b.order
         }
     }
 
-    private var heap: [Entry] = []
+    private var heap = Heap<Entry>()
     private var nextOrder: UInt64 = 0
 
     var count: Int { heap.count }
-    var earliestNs: UInt64? { heap.first?.deadlineNs }
+    var earliestNs: UInt64? { heap.min?.deadlineNs }
 
     /// - Complexity: O(log n).
     mutating func insert(_ timer: LoopTimer, deadlineNs: UInt64) {
-        heap.append(Entry(deadlineNs: deadlineNs, order: nextOrder, timer: timer))
+        heap.insert(Entry(deadlineNs: deadlineNs, order: nextOrder, timer: timer))
         nextOrder += 1
-        var child = heap.count - 1
-        while child > 0 {
-            let parent = (child - 1) / 2
-            guard heap[child] < heap[parent] else { break }
-            heap.swapAt(child, parent)
-            child = parent
-        }
     }
 
     /// Takes the earliest timer that is due. - Complexity: O(log n).
     mutating func takeDue(nowNs: UInt64) -> (timer: LoopTimer, deadlineNs: UInt64)? {
-        guard let first = heap.first, first.deadlineNs <= nowNs else { return nil }
-        let last = heap.removeLast()
-        if !heap.isEmpty {
-            heap[0] = last
-            var parent = 0
-            while true {
-                var smallest = parent
-                for child in [2 * parent + 1, 2 * parent + 2] where child < heap.count {
-                    if heap[child] < heap[smallest] { smallest = child }
-                }
-                if smallest == parent { break }
-                heap.swapAt(parent, smallest)
-                parent = smallest
-            }
-        }
-        return (first.timer, first.deadlineNs)
+        guard let earliestNs, earliestNs <= nowNs else { return nil }
+        return heap.popMin().map { ($0.timer, $0.deadlineNs) }
     }
 
-    mutating func removeAll() { heap.removeAll() }
+    mutating func removeAll() { heap = Heap() }
 }

@@ -1,3 +1,4 @@
+import DequeModule
 import Dispatch
 import JSONTree
 
@@ -10,8 +11,7 @@ import JSONTree
 final class DecodingPipeline {
     private let apply: ([JournalOperation], _ isBatch: Bool) -> Void
     private var open = Job()
-    private var jobs: [Job] = []
-    private var first = 0
+    private var jobs: Deque<Job> = []
     private let workers = DispatchQueue(label: "vigla.journal.decoding", attributes: .concurrent)
 
     /// A job is begun when it has so many bytes.
@@ -66,7 +66,7 @@ final class DecodingPipeline {
     /// Applies everything that was added.
     func finish() throws(PlaceFault) {
         try begin()
-        while first < jobs.count { try applyFirst() }
+        while !jobs.isEmpty { try applyFirst() }
     }
 
     private func begin() throws(PlaceFault) {
@@ -77,20 +77,15 @@ final class DecodingPipeline {
         job.work = work
         jobs.append(job)
         workers.async(execute: work)
-        if jobs.count - first >= depth { try applyFirst() }
+        if jobs.count >= depth { try applyFirst() }
     }
 
     private func applyFirst() throws(PlaceFault) {
-        let job = jobs[first]
+        guard let job = jobs.first else { return }
         job.work?.wait()
         if let place = job.fault { throw PlaceFault(place: place) }
+        jobs.removeFirst()
         apply(job.operations, job.isBatch)
-        job.operations = []
-        first += 1
-        if first > 64 {
-            jobs.removeFirst(first)
-            first = 0
-        }
     }
 }
 
