@@ -36,9 +36,13 @@ let package = Package(
 
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
         .target(name: "JSONTree", dependencies: ["Cryptography"], swiftSettings: shared + hotPath),
-        .testTarget(name: "JSONTreeTests", dependencies: ["CMalloc", "JSONTree"], swiftSettings: shared),
+        .testTarget(name: "JSONTreeTests", dependencies: ["CMalloc", "JSONTree", "TestSupport"], swiftSettings: shared),
         // what the allocator has given out, which Glibc's module leaves out
         .target(name: "CMalloc", path: "Tests/CMalloc"),
+        // what tests of several targets need and no part of the product knows: seeded numbers, a clock, sockets, processes
+        .target(
+            name: "TestSupport", dependencies: [.product(name: "Logging", package: "swift-log")], path: "Tests/TestSupport",
+            swiftSettings: shared),
         // the system's zlib
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         // HTTP/1.1, WebSocket frames, permessage-deflate, realtime v5, observe: state machines over bytes
@@ -46,22 +50,24 @@ let package = Package(
             "CZlib", "Cryptography", "JSONTree",
             .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared + hotPath),
-        .testTarget(name: "WireProtocolsTests", dependencies: ["WireProtocols", "CZlib"], exclude: ["Corpora"], swiftSettings: shared),
+        .testTarget(name: "WireProtocolsTests", dependencies: ["CZlib", "TestSupport", "WireProtocols"], exclude: ["Corpora"], swiftSettings: shared),
         // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
-        .testTarget(name: "SecurityRulesTests", dependencies: ["SecurityRules", "JSONTree"], exclude: ["Corpora"], swiftSettings: shared),
+        .testTarget(name: "SecurityRulesTests", dependencies: ["JSONTree", "SecurityRules", "TestSupport"], exclude: ["Corpora"], swiftSettings: shared),
         // durable log of commits, snapshots, recovery
         .target(name: "Journal", dependencies: [
             "CZlib", "JSONTree",
             .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
         ], swiftSettings: shared),
-        .testTarget(name: "JournalTests", dependencies: ["Journal", "JSONTree", .product(name: "GRDB", package: "GRDB.swift")], swiftSettings: shared),
+        .testTarget(name: "JournalTests", dependencies: [
+            "Journal", "JSONTree", "TestSupport", .product(name: "GRDB", package: "GRDB.swift"),
+        ], swiftSettings: shared),
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: [
             "JSONTree", "SecurityRules", .product(name: "DequeModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
-        .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules"], swiftSettings: shared),
+        .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules", "TestSupport"], swiftSettings: shared),
 
         // epoll, timerfd, accept4: what Glibc's module leaves out
         .target(name: "CLinux"),
@@ -70,7 +76,7 @@ let package = Package(
             "CLinux", "COpenSSL",
             .product(name: "DequeModule", package: "swift-collections"), .product(name: "HeapModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
-        .testTarget(name: "DispatchNetTests", dependencies: ["DispatchNet", "CLinux", "TestCertificates"], swiftSettings: shared),
+        .testTarget(name: "DispatchNetTests", dependencies: ["CLinux", "DispatchNet", "TestCertificates", "TestSupport"], swiftSettings: shared),
         // certificates that tests make for themselves
         .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: shared),
         // a WebSocket echo server on DispatchNet and WireProtocols alone, for the Autobahn test suite
@@ -88,7 +94,7 @@ let package = Package(
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "AccountsTests", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "TestCertificates", "WireProtocols",
+            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "TestCertificates", "TestSupport", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
@@ -101,13 +107,14 @@ let package = Package(
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "TestSupport", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"), .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // the contract's checklist, each check a test of its number, over real sockets
         .testTarget(name: "ConformanceTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "TestSupport", "WireProtocols",
+            .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/Conformance", swiftSettings: shared),
 
         // a client of the observe protocol, for servers, tools and tests
@@ -115,7 +122,8 @@ let package = Package(
             "DispatchNet", "JSONTree", "WireProtocols", .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared),
         .testTarget(name: "ViglaClientTests", dependencies: [
-            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "ViglaClient", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "TestSupport", "ViglaClient", "WireProtocols",
+            .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
@@ -125,7 +133,9 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
-        .testTarget(name: "ViglaCommandTests", dependencies: ["JSONTree", "TestCertificates", "vigla", "watchme-simulation", "WireProtocols"], swiftSettings: shared),
+        .testTarget(name: "ViglaCommandTests", dependencies: [
+            "JSONTree", "TestCertificates", "TestSupport", "vigla", "watchme-simulation", "WireProtocols",
+        ], swiftSettings: shared),
         // the walkers and followers of Examples/watchme
         .executableTarget(name: "watchme-simulation", dependencies: [
             "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
