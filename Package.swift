@@ -106,14 +106,18 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
+        // a server on a free port, and clients of every kind that see what a peer sees
+        .target(name: "TestHub", dependencies: [
+            "HubServer", "JSONTree", "SecurityRules", "TestSupport", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+        ], path: "Tests/TestHub", swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "TestSupport", "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "TestHub", "TestSupport", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"), .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // the contract's checklist, each check a test of its number, over real sockets
         .testTarget(name: "ConformanceTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "TestSupport", "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "TestHub", "TestSupport", "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/Conformance", swiftSettings: shared),
 

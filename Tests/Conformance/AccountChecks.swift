@@ -2,10 +2,11 @@ import Accounts
 import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
 
 /// Accounts and the database together: real tokens on real sockets (accounts contract §15).
-@Suite struct AccountChecks {
+@Suite(.timeLimit(.minutes(30))) struct AccountChecks {
     private static let revoked = #"ac {"s":"expired_token","d":"Auth token is expired."}"#
 
     private func server() throws -> TestServer {

@@ -1,14 +1,15 @@
 import Dispatch
 import DispatchNet
-import Glibc
 import HubEngine
 import JSONTree
+import TestHub
 import Testing
+import TestSupport
 @testable import Accounts
 @testable import HubServer
 
 /// What changes of accounts do to those who are connected (accounts contract §15).
-@Suite struct AccountEffectsChecks {
+@Suite(.timeLimit(.minutes(30))) struct AccountEffectsChecks {
     private static let revoked = #"ac {"s":"expired_token","d":"Auth token is expired."}"#
 
     /// Whoever a signed token names.
@@ -105,7 +106,7 @@ import Testing
         try stream.send("GET", "/a.json?auth=\(Token.signed("ana"))", "", ["Accept: text/event-stream"])
         #expect(asked == 1)
         // Both have begun: they are noted before they are checked.
-        while server.server.signIns() < 2 { sched_yield() }
+        #expect(becomes { server.server.signIns() >= 2 })
         try change(server, "ana", .disabled)
         gate.open()
         #expect(try peer.line() == "expired_token Auth token is expired.")
@@ -124,7 +125,7 @@ import Testing
             #expect(try stream.socket.server?.metric(#"vigla_sessions{protocol="stream"}"#) == 1)
             #expect(server.server.signIns() == 2)
         }
-        while server.server.signIns() > 0 { sched_yield() }
+        #expect(becomes { server.server.signIns() == 0 })
     }
 }
 
@@ -141,26 +142,9 @@ extension Server {
     /// Sign-ins of all lanes, behind what they were told before.
     func signIns() -> Int {
         lanes.reduce(0) { sum, lane in
-            let counted = Box<Int>()
+            let counted = Handover<Int>()
             lane.loop.execute { counted.put(lane.signIns.count) }
             return sum + counted.take()
         }
-    }
-}
-
-/// A value from one thread to another.
-private final class Box<Value>: @unchecked Sendable {
-    // because `full` orders the one write before the one read.
-    private var value: Value?
-    private let full = DispatchSemaphore(value: 0)
-
-    func put(_ value: Value) {
-        self.value = value
-        full.signal()
-    }
-
-    func take() -> Value {
-        full.wait()
-        return value!
     }
 }

@@ -5,12 +5,14 @@ import JSONTree
 import Logging
 import SecurityRules
 import Synchronization
+import TestHub
 import Testing
+import TestSupport
 @testable import Accounts
 @testable import HubServer
 
 /// What a deleted account leaves behind goes with it.
-@Suite struct AccountRemovalChecks {
+@Suite(.timeLimit(.minutes(30))) struct AccountRemovalChecks {
     private func server(folder: String? = nil, places: [String]) throws -> TestServer {
         let data = try places.map { try AccountPlace(parsing: $0) }
         return try TestServer {
@@ -65,7 +67,7 @@ import Testing
         #expect(try owner.line() == #"d presence/ana "left""#, "with the rights that it had, before its places go")
         #expect(try owner.line() == #"m  {"users/ana":null,"presence/ana":null,"rooms/one/members/ana":null}"#)
         #expect(try owner.get("/") == #"ok {"presence":{"bo":true},"rooms":{"one":{"members":{"bo":1}}},"users":{"bo":1},"x":"ana"}"#)
-        while try !owed(server).isEmpty { sched_yield() }
+        #expect(try becomes { try owed(server).isEmpty })
     }
 
     @Test func withoutPlaces_nothingIsTouchedAndNothingOwed() throws {
@@ -75,7 +77,7 @@ import Testing
         try owner.signInAsOwner()
         try owner.put("/users/ana", "1")
         try delete("ana", from: server)
-        while try !owed(server).isEmpty { sched_yield() }
+        #expect(try becomes { try owed(server).isEmpty })
         #expect(try owner.get("/users/ana") == "ok 1")
     }
 
@@ -86,14 +88,14 @@ import Testing
         try owner.signInAsOwner()
         try owner.put("/users/bo", #"{"x":1}"#)
         try delete("bo/x", from: server)
-        while try !owed(server).isEmpty { sched_yield() }
+        #expect(try becomes { try owed(server).isEmpty })
         #expect(try owner.get("/users/bo") == #"ok {"x":1}"#)
     }
 
     /// The account was gone, and the process ended before its data was.
     @Test func whatAProcessOwed_isDoneByTheNext() throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("vigla-removal-\(UUID().uuidString)").path
-        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let temporary = try TemporaryFolder()
+        let folder = temporary.at("data")
         do {
             let first = try server(folder: folder, places: ["/users/$uid"])
             try add("ana", to: first)
@@ -107,7 +109,7 @@ import Testing
         let mode = try FileManager.default.attributesOfItem(atPath: folder + "/accounts.sqlite")[.posixPermissions] as? Int
         #expect(mode == 0o600, "nobody else may read it")
         let second = try server(folder: folder, places: ["/users/$uid"])
-        while try !owed(second).isEmpty { sched_yield() }
+        #expect(try becomes { try owed(second).isEmpty })
         let owner = try Peer(second)
         try owner.signInAsOwner()
         #expect(try owner.get("/users") == #"ok {"bo":2}"#)
@@ -175,10 +177,10 @@ import Testing
         try add("ana", to: server)
         try delete("ana", from: server, announcing: false)
         removal.resume()
-        while log.refusals.load(ordering: .relaxed) < 2 { sched_yield() }
+        #expect(becomes { log.refusals.load(ordering: .relaxed) >= 2 })
         #expect(try owed(server) == ["ana"])
         log.isWell.store(true, ordering: .releasing)
-        while try !owed(server).isEmpty { sched_yield() }
+        #expect(try becomes { try owed(server).isEmpty })
         let read = Mutex<Node?>(nil)
         let done = DispatchSemaphore(value: 0)
         database.snapshot { root, _, _ in

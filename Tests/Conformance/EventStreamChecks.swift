@@ -2,10 +2,11 @@ import HubEngine
 @testable import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
 
 /// Checks 126–128: event streams.
-@Suite struct EventStreamChecks {
+@Suite(.timeLimit(.minutes(30))) struct EventStreamChecks {
     @Test func checklist_126_firstPutThenWhatIsWritten() throws {
         let server = try TestServer()
         let (writer, peer) = (try RESTPeer(server), try RESTPeer(server))

@@ -1,10 +1,11 @@
 import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
 
 /// Checks 45–61: listens.
-@Suite struct ListenChecks {
+@Suite(.timeLimit(.minutes(30))) struct ListenChecks {
     @Test func checklist_045_firstPushCarriesPathTagAndValueBeforeOk() throws {
         let peer = try Peer(TestServer())
         try peer.put("/a", #"{"x":1,"y":{"z":2}}"#)

@@ -1,11 +1,13 @@
 import Dispatch
 import HubServer
 import JSONTree
+import TestHub
 import Testing
+import TestSupport
 import WireProtocols
 
 /// The contract's checks about `/.lp`, over real sockets on two loops (protocol-rtdb §9, 19–30).
-@Suite struct LongPollTests {
+@Suite(.timeLimit(.minutes(30))) struct LongPollTests {
     private static func put(_ number: Int, _ path: String, _ json: String) -> String {
         #"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"\#(path)","d":\#(json)}}}"#
     }

@@ -1,10 +1,11 @@
 import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
 
 /// Checks 82–102: values, transactions, server values.
-@Suite struct ModelChecks {
+@Suite(.timeLimit(.minutes(30))) struct ModelChecks {
     private func peer() throws -> Peer { try Peer(TestServer()) }
 
     @Test func checklist_082_nullsAndEmptyObjectsArePruned() throws {

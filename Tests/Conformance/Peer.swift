@@ -2,6 +2,7 @@ import HubServer
 import HubEngine
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
 import WireProtocols
 

@@ -1,10 +1,11 @@
 import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
 
 /// Checks 62–81: queries.
-@Suite struct QueryChecks {
+@Suite(.timeLimit(.minutes(30))) struct QueryChecks {
     private static let rules = try? RuleSet(
         parsing: #"{"rules":{".read":true,".write":true,"k":{".indexOn":["age","deep/at",".value"]}}}"#)
 

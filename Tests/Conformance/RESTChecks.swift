@@ -1,10 +1,11 @@
 import HubServer
 import SecurityRules
+import TestHub
 import Testing
 import WireProtocols
 
 /// Checks 111–125: REST over a real socket.
-@Suite struct RESTChecks {
+@Suite(.timeLimit(.minutes(30))) struct RESTChecks {
     @Test func checklist_111_getOfNothingIsNull() throws {
         let peer = try RESTPeer(TestServer())
         #expect(try peer.get("/nothing/here.json") == "200 null")

@@ -2,11 +2,12 @@ import HubEngine
 import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
 import WireProtocols
 
 /// Checks 31–44: requests and responses.
-@Suite struct RequestChecks {
+@Suite(.timeLimit(.minutes(30))) struct RequestChecks {
     @Test func checklist_031_zeroIsARequestNumber() throws {
         let peer = try Peer(TestServer())
         try peer.socket.sendText(#"{"t":"d","d":{"r":0,"a":"s","b":{"c":{}}}}"#)

@@ -2,10 +2,11 @@ import HubEngine
 @testable import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
 
 /// Checks 132–140: identities and rules.
-@Suite struct SecurityChecks {
+@Suite(.timeLimit(.minutes(30))) struct SecurityChecks {
     private func server(_ rules: String, _ configure: @escaping (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
         let rules = try RuleSet(parsing: #"{"rules":\#(rules)}"#)
         return try TestServer {

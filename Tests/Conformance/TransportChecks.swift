@@ -2,11 +2,12 @@ import Dispatch
 import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
 import WireProtocols
 
 /// Checks 1–18: transport and framing.
-@Suite struct TransportChecks {
+@Suite(.timeLimit(.minutes(30))) struct TransportChecks {
     @Test func checklist_001_namespaceIsTheParameter_elseTheFirstHostLabel() throws {
         // Development hubs are not dialled by names with a dot, unless told which pages to trust.
         let server = try TestServer { $0.allowedOrigins = ["*"] }

@@ -2,10 +2,12 @@ import Glibc
 import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
+import TestSupport
 
 /// Checks 103–110: updates and onDisconnect.
-@Suite struct WriteChecks {
+@Suite(.timeLimit(.minutes(30))) struct WriteChecks {
     @Test func checklist_103_oneDeniedPathOfAnUpdate_changesNothing() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".read":true,"a":{".write":true}}}"#)
         let peer = try Peer(TestServer { $0.rules = rules })
@@ -85,8 +87,8 @@ import Testing
     // MARK: Across a crash
 
     @Test func pendingWrites_ofACrashedServer_areMadeOnceByTheNext() throws {
-        let folder = try ScratchFolder()
-        let crashed = try TestServer { $0.dataFolder = folder.path("one") }
+        let folder = try TemporaryFolder()
+        let crashed = try TestServer { $0.dataFolder = folder.at("one") }
         let peer = try Peer(crashed)
         try peer.signIn("ana")
         try peer.put("/p", #"{"on":true,"n":1}"#)
@@ -96,43 +98,14 @@ import Testing
         // What is on the disk when the answer has come is what a kill -9 leaves.
         try folder.copy("one", to: "two")
         for _ in 0..<2 {
-            let next = try TestServer { $0.dataFolder = folder.path("two") }
+            let next = try TestServer { $0.dataFolder = folder.at("two") }
             #expect(try Peer(next).get("/") == #"ok {"p":{"n":2,"on":false}}"#)
             try folder.copy("two", to: "three")
-            let third = try TestServer { $0.dataFolder = folder.path("three") }
+            let third = try TestServer { $0.dataFolder = folder.at("three") }
             #expect(try Peer(third).get("/p/n") == "ok 2")
             third.stop()
             next.stop()
             try folder.remove("three")
         }
-    }
-}
-
-/// A temporary folder that goes with the test.
-final class ScratchFolder {
-    private let base: String
-
-    init() throws {
-        var template = Array("/tmp/vigla-conformance-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw TestSocket.Closed() }
-        base = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
-    }
-
-    deinit { try? shell("rm -rf '\(base)'") }
-
-    func path(_ name: String) -> String { "\(base)/\(name)" }
-    func copy(_ from: String, to: String) throws { try shell("cp -r '\(path(from))' '\(path(to))'") }
-    func remove(_ name: String) throws { try shell("rm -rf '\(path(name))'") }
-
-    private func shell(_ command: String) throws {
-        var pid = pid_t()
-        let words = ["sh", "-c", command]
-        var arguments = words.map { word -> UnsafeMutablePointer<CChar>? in strdup(word) }
-        arguments.append(nil)
-        defer { for argument in arguments { free(argument) } }
-        guard posix_spawn(&pid, "/bin/sh", nil, nil, &arguments, environ) == 0 else { throw TestSocket.Closed() }
-        var status: Int32 = 0
-        waitpid(pid, &status, 0)
-        guard status == 0 else { throw TestSocket.Closed() }
     }
 }

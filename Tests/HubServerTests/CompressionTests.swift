@@ -1,10 +1,11 @@
 import DispatchNet
 import HubServer
+import TestHub
 import Testing
 import WireProtocols
 
 /// permessage-deflate on the hub's sockets (RFC 7692).
-@Suite struct CompressionTests {
+@Suite(.timeLimit(.minutes(30))) struct CompressionTests {
     private static let offer = "permessage-deflate; client_max_window_bits"
 
     private func connect(_ server: TestServer, offer: String? = Self.offer) throws -> TestSocket {

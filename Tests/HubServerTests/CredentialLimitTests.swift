@@ -1,11 +1,12 @@
 import HubEngine
 import JSONTree
 import Synchronization
+import TestHub
 import Testing
 @testable import HubServer
 
 /// What credentials may cost that are none.
-@Suite struct CredentialLimitTests {
+@Suite(.timeLimit(.minutes(30))) struct CredentialLimitTests {
     /// Refuses everything but "good.token.x", and counts.
     private final class Verifier: TokenVerifier {
         private let count = Mutex(0)

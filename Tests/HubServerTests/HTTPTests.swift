@@ -1,10 +1,11 @@
 import Glibc
 import HubServer
+import TestHub
 import Testing
 import WireProtocols
 
 /// Plain HTTP: routes, the console's files, and requests that are none.
-@Suite struct HTTPTests {
+@Suite(.timeLimit(.minutes(30))) struct HTTPTests {
     @Test func health_isOk_andConnectionIsKept() throws {
         let server = try TestServer()
         let socket = try TestSocket(port: server.port)

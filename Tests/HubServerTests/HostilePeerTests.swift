@@ -4,12 +4,13 @@ import Glibc
 import HTTPTypes
 import HubEngine
 import SecurityRules
+import TestHub
 import Testing
 import WireProtocols
 @testable import HubServer
 
 /// Peers that are slow on purpose, too many, half open, or pages that have no business here.
-@Suite struct HostilePeerTests {
+@Suite(.timeLimit(.minutes(30))) struct HostilePeerTests {
     @Test func slowHeads_manyAtOnce_areEnded_andOthersAreServed() throws {
         let server = try TestServer { $0.limits.requestSeconds = 4 }
         let slow = try (0..<50).map { i in

@@ -4,12 +4,14 @@ import Glibc
 import HubEngine
 import JSONTree
 import Synchronization
+import TestHub
 import Testing
+import TestSupport
 import WireProtocols
 @testable import HubServer
 
 /// What is on its way from a socket's loop to the loop of the session that it has joined.
-@Suite struct JoinedSocketTests {
+@Suite(.timeLimit(.minutes(30))) struct JoinedSocketTests {
     @Test func posted_isTooMuch_overTheLimit_untilHalfIsTaken() {
         let budget = MemoryBudget(1 << 20)
         let posted = PostedBytes(100_000, MemoryLease(MemoryShare(of: budget), for: .incoming))
@@ -80,7 +82,7 @@ import WireProtocols
             return answer.isReading.load(ordering: .relaxed)
         }
         // It is read no more for a moment after each large message, too.
-        for _ in 0..<20_000 where isReading() || joined.posted.bytes <= 1 << 20 { usleep(1000) }
+        #expect(becomes { !isReading() && joined.posted.bytes > 1 << 20 })
         // Eight megabytes are sent: what is taken of it stays at the limit and a message.
         #expect(joined.posted.bytes > 1 << 20)
         #expect(joined.posted.bytes < (1 << 20) + 300_000)
@@ -88,9 +90,7 @@ import WireProtocols
         gate.signal()
         done.wait()
         // What is asked on a socket that has not taken over yet waits for the end of polling, in order.
-        for _ in 0..<20_000 where joined.posted.bytes > 0 || !isReading() { usleep(1000) }
-        #expect(joined.posted.bytes == 0)
-        #expect(isReading())
+        #expect(becomes { joined.posted.bytes == 0 && isReading() })
     }
 
     private final class Answer: Sendable { let isReading = Atomic(false) }

@@ -2,11 +2,12 @@ import DispatchNet
 import Glibc
 import HubServer
 import JSONTree
+import TestHub
 import Testing
 import WireProtocols
 
 /// Bodies and answers that are too large to be held as one, and the limits of both.
-@Suite struct LargeBodyTests {
+@Suite(.timeLimit(.minutes(30))) struct LargeBodyTests {
     private static let tooBig = "413 Data to write exceeds the maximum size that can be modified with a single request."
 
     @Test func body_overTheLimit_isRefused_oneWithinIsNot() throws {

@@ -2,12 +2,13 @@ import Dispatch
 import DispatchNet
 @testable import HubEngine
 import JSONTree
+import TestHub
 import Testing
 import WireProtocols
 @testable import HubServer
 
 /// Large values over real sockets: they are encoded beside the database queue, and every carrier keeps the order around them.
-@Suite struct LargeValueTests {
+@Suite(.timeLimit(.minutes(30))) struct LargeValueTests {
     private let long = String(repeating: "é\"x", count: 60_000)
     /// As JSON.
     private var json: String { "\"\(String(repeating: "é\\\"x", count: 60_000))\"" }

@@ -1,10 +1,11 @@
 import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
 
 /// The observe protocol over real sockets (docs/observe-protocol.md).
-@Suite struct ObserveTests {
+@Suite(.timeLimit(.minutes(30))) struct ObserveTests {
     private func connect(_ server: TestServer) throws -> TestSocket {
         let socket = try TestSocket(port: server.port)
         try socket.upgrade("/.observe?ns=test")

@@ -1,10 +1,11 @@
 import Dispatch
 import DispatchNet
+import TestHub
 import Testing
 @testable import HubServer
 
 /// Event streams over HTTP/1.0, which knows no chunks.
-@Suite struct PlainStreamTests {
+@Suite(.timeLimit(.minutes(30))) struct PlainStreamTests {
     @Test func event_isUnwrappedOnce_forAllStreamsOfALoop() throws {
         let server = try TestServer { $0.loops = 1 }
         let lane = server.server.lanes[0]

@@ -1,15 +1,16 @@
-import Glibc
 import HubServer
 import JSONTree
 import SecurityRules
+import TestHub
 import Testing
+import TestSupport
 import WireProtocols
 
 /// Any method with any parameters and any body: an answer of the contract, never a 5xx, and a hub that goes on.
 ///
-/// `VIGLA_FUZZ_SECONDS=600` says how long, `VIGLA_FUZZ_SEED` where to begin; a fault names the seed of its request.
-/// `VIGLA_FUZZ_PORT` names a hub that runs already (`vigla serve --dev --memory`, of a release build), which is asked instead.
-@Suite struct RESTFuzzTests {
+/// See `FuzzLoop` for long runs. `VIGLA_FUZZ_PORT` names a hub that runs already (`vigla serve --dev --memory`, of a release build),
+/// which is asked instead.
+@Suite(.timeLimit(.fuzzing)) struct RESTFuzzTests {
     private static let statuses: Set<Int> = [200, 204, 302, 304, 400, 401, 404, 405, 412, 413, 414, 431]
 
     @Test func anyRequest_isAnsweredInTheWordsOfTheContract() throws {
@@ -18,33 +19,28 @@ import WireProtocols
               "v":{".validate":"newData.isNumber()||newData.hasChildren()","$k":{".validate":"$k.length<9"}}}}
             """#)
         let server = try TestServer { $0.rules = rules }
-        let seconds = number("VIGLA_FUZZ_SECONDS")
-        var seed = number("VIGLA_FUZZ_SEED") ?? (seconds == nil ? 1 : Int(time(nil)) << 20)
-        let (first, end) = (seed, now() + (seconds.map { $0 * 1000 } ?? 1500))
         var counts: [Int: Int] = [:]
-        let port = number("VIGLA_FUZZ_PORT").map { UInt16($0) } ?? server.port
+        let port = FuzzLoop.environment("VIGLA_FUZZ_PORT").map { UInt16($0) } ?? server.port
         var socket = try TestSocket(port: port)
-        while seed & 15 != 0 || now() < end {
-            var random = SeededRandom(UInt64(seed))
+        let loop = FuzzLoop("REST", count: 2_000)
+        loop.run(saying: { ", answers \(counts.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" })" }) { seed in
+            var random = SeededRandom(seed)
             let request = Self.request(&random)
             do {
                 try socket.send(request.bytes)
                 let answer = request.isHead ? try socket.head() : try socket.response()
                 counts[answer.status, default: 0] += 1
                 if let fault = Self.fault(answer, request.isHead) {
-                    Issue.record("VIGLA_FUZZ_SEED=\(seed): \(fault)\n\(String(decoding: request.bytes, as: UTF8.self).debugDescription)\n\(answer.head)\(answer.body)")
-                    return
+                    return "\(fault)\n\(String(decoding: request.bytes, as: UTF8.self).debugDescription)\n\(answer.head)\(answer.body)"
                 }
                 if answer.field("Connection") == "close" { socket = try TestSocket(port: port) }
+                return nil
             } catch {
-                Issue.record("VIGLA_FUZZ_SEED=\(seed): \(error)\n\(String(decoding: request.bytes, as: UTF8.self).debugDescription)")
-                return
+                return "\(error)\n\(String(decoding: request.bytes, as: UTF8.self).debugDescription)"
             }
-            seed += 1
         }
         #expect(try TestSocket(port: port).get("/.health").status == 200)
         #expect(counts[200, default: 0] > 0 && counts[400, default: 0] > 0, "\(counts)")
-        if seconds != nil { print("fuzz REST: \(seed - first) requests from seed \(first), answers \(counts.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" })") }
     }
 
     private static func fault(_ answer: TestSocket.Response, _ isHead: Bool) -> String? {
@@ -120,13 +116,5 @@ import WireProtocols
             }
             return "{" + members.joined(separator: ",") + "}"
         }
-    }
-
-    private func number(_ variable: String) -> Int? { getenv(variable).flatMap { Int(String(cString: $0)) } }
-
-    private func now() -> Int {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return time.tv_sec * 1000 + time.tv_nsec / 1_000_000
     }
 }

@@ -5,7 +5,7 @@ import Testing
 @testable import HubServer
 
 /// Administrators' secrets as the server keeps them.
-@Suite struct SecretTests {
+@Suite(.timeLimit(.minutes(30))) struct SecretTests {
     /// Makes a secret and waits for it.
     private func add(_ secrets: Secrets, _ name: String) -> Result<(entry: Secrets.Entry, secret: String), SecretFault> {
         let made = Mutex<Result<(entry: Secrets.Entry, secret: String), SecretFault>?>(nil)

@@ -3,7 +3,7 @@ import Testing
 @testable import HubServer
 
 /// Places of accounts, as configuration names them.
-@Suite struct AccountPlaceTests {
+@Suite(.timeLimit(.minutes(30))) struct AccountPlaceTests {
     private func place(_ text: String) throws -> AccountPlace { try AccountPlace(parsing: text) }
 
     @Test func place_isThatOfItsAccount() throws {

@@ -1,10 +1,11 @@
 import Accounts
 import HubServer
 import SecurityRules
+import TestHub
 import Testing
 
 /// Where accounts are on the hub's one port, and what the transport promises there (accounts contract §1, §2).
-@Suite struct AccountRoutesTests {
+@Suite(.timeLimit(.minutes(30))) struct AccountRoutesTests {
     private static let lookup = "/identitytoolkit.googleapis.com/v1/accounts:lookup?key=any"
 
     private func server(_ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {

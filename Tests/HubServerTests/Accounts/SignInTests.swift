@@ -1,10 +1,11 @@
 import HubEngine
 import JSONTree
 import Testing
+import TestSupport
 @testable import HubServer
 
 /// The sign-ins of one lane, beside a model that looks at all of them.
-@Suite struct SignInTests {
+@Suite(.timeLimit(.minutes(30))) struct SignInTests {
     private static func token(_ uid: String, _ session: String) -> String {
         func part(_ text: String) -> String {
             let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")

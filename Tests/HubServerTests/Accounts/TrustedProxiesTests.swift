@@ -5,7 +5,7 @@ import WireProtocols
 @testable import HubServer
 
 /// Who asks, behind proxies; and how much one network may ask at once.
-@Suite struct TrustedProxiesTests {
+@Suite(.timeLimit(.minutes(30))) struct TrustedProxiesTests {
     private func client(_ proxies: [String], _ peer: String, _ fields: String...) throws -> String {
         var request = HTTPInboundRequest(method: .get, target: try HTTPTarget("/"), fields: [:])
         let name = try #require(HTTPField.Name("X-Forwarded-For"))

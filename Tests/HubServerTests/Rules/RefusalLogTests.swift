@@ -3,28 +3,16 @@
 import JSONTree
 import Logging
 import SecurityRules
-import Synchronization
+import TestHub
 import Testing
+import TestSupport
 
 /// `--log-refusals`: a sample of refusals with their reasons, in the log only.
-@Suite struct RefusalLogTests {
-    private final class Lines: Sendable {
-        private let lines = Mutex<[String]>([])
-        func add(_ line: String) { lines.withLock { $0.append(line) } }
-        var all: [String] { lines.withLock { $0 } }
-    }
-
-    private struct Recorder: LogHandler {
-        let lines: Lines
-        var logLevel = Logger.Level.trace
-        var metadata: Logger.Metadata = [:]
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-        func log(event: LogEvent) {
+@Suite(.timeLimit(.minutes(30))) struct RefusalLogTests {
+    private static func log() -> LineLog {
+        LineLog { event in
             let fields = (event.metadata ?? [:]).map { "\($0.key)=\($0.value)" }.sorted()
-            lines.add("\(event.message) " + fields.joined(separator: " | "))
+            return "\(event.message) " + fields.joined(separator: " | ")
         }
     }
 
@@ -36,8 +24,8 @@ import Testing
 
     /// What is logged once every line has been made.
     private func logged(_ perSecond: Int, _ tell: (any RefusalListener, RefusalLog) throws -> Void) throws -> [String] {
-        let lines = Lines()
-        let log = RefusalLog(perSecond: perSecond, logger: Logger(label: "test") { _ in Recorder(lines: lines) })
+        let lines = Self.log()
+        let log = RefusalLog(perSecond: perSecond, logger: lines.logger)
         try tell(log.listener("city"), log)
         log.flush()
         return lines.all
@@ -99,11 +87,11 @@ import Testing
 
     /// Through the whole server: the client is told no more than ever.
     @Test(arguments: [0, 100]) func refusals_areLoggedOnlyWhenAskedFor(_ perSecond: Int) throws {
-        let lines = Lines()
+        let lines = Self.log()
         let rules = try RuleSet(parsing: #"{"rules":{"a":{".read":"auth.uid == 'ada'",".write":"auth.uid == 'ada'"}}}"#)
         var settings = ServerSettings()
         (settings.port, settings.loops, settings.isDev, settings.rules, settings.limits.loggedRefusals) = (0, 1, true, rules, perSecond)
-        let server = try Server(settings, logger: Logger(label: "test") { _ in Recorder(lines: lines) })
+        let server = try Server(settings, logger: lines.logger)
         defer { server.stop {} }
         let client = try TestSocket(port: server.port)
         try client.upgrade("/.ws?v=5&ns=test")

@@ -4,10 +4,11 @@ import HubServer
 import JSONTree
 import SecurityRules
 import Synchronization
+import TestHub
 import Testing
 
 /// Why an operation would be allowed or refused, for administrators.
-@Suite struct RuleExplanationTests {
+@Suite(.timeLimit(.minutes(30))) struct RuleExplanationTests {
     private static let rules = """
         {"rules": {
           "users": { ".indexOn": "name",

@@ -8,10 +8,11 @@ import JSONTree
 import Logging
 import SecurityRules
 import Synchronization
+import TestHub
 import Testing
 
 /// Rules of a running server: deployed, kept, read again.
-@Suite struct RulesDeployTests {
+@Suite(.timeLimit(.minutes(30))) struct RulesDeployTests {
     private static let open = #"{"rules":{".read":true,".write":true}}"#
     private static let onlyB = #"{"rules":{".write":true, /* the rest is private */ "b":{".read":true}}}"#
 

@@ -1,13 +1,13 @@
-import JSONTree
+package import JSONTree
 import Testing
 
 /// A browser's long-polling client (contract §1.8) on two blocking sockets: one holds the poll, the other sends.
-final class LongPollPeer {
-    let server: TestServer
-    let namespace: String
-    let hello: Node
+package final class LongPollPeer {
+    package let server: TestServer
+    package let namespace: String
+    package let hello: Node
     /// The query items that prove the session.
-    let key: String
+    package let key: String
     private let sockets: [TestSocket]
     /// The socket whose poll is not answered yet.
     private var held: TestSocket?
@@ -17,16 +17,16 @@ final class LongPollPeer {
     /// Number of the answer that must come next.
     private var number = 1
     /// Messages in order.
-    private(set) var heard: [Node] = []
+    package private(set) var heard: [Node] = []
     /// Answers that overtook an earlier one.
     private var early: [Int: [Node]] = [:]
     /// The close command: nil inside when it had no number. Until everything before it has come it does not count.
     private var closing: Int??
-    var closed: Int?? { if case .some(.some(let last)) = closing, last >= number { nil } else { closing } }
+    package var closed: Int?? { if case .some(.some(let last)) = closing, last >= number { nil } else { closing } }
 
-    var session: String { if case .string(let id) = hello.node(at: "d/d/s") { id.string } else { "" } }
+    package var session: String { if case .string(let id) = hello.node(at: "d/d/s") { id.string } else { "" } }
 
-    init(_ server: TestServer, namespace: String = "test", query: String = "") throws {
+    package init(_ server: TestServer, namespace: String = "test", query: String = "") throws {
         self.server = server
         self.namespace = namespace
         sockets = [try TestSocket(port: server.port), try TestSocket(port: server.port)]
@@ -41,9 +41,9 @@ final class LongPollPeer {
     }
 
     /// Polls, bringing messages along; then takes the answer that the older poll gets for that.
-    func poll(_ messages: String...) throws { try poll(segments: messages.flatMap { segments($0) }) }
+    package func poll(_ messages: String...) throws { try poll(segments: messages.flatMap { segments($0) }) }
 
-    func poll(segments: [String]) throws {
+    package func poll(segments: [String]) throws {
         serial += 1
         let free = try #require(sockets.first { $0 !== held })
         var target = "/.lp?\(key)&ser=\(serial)&ns=\(namespace)"
@@ -59,12 +59,12 @@ final class LongPollPeer {
     }
 
     /// Polls until the server is known to hold a poll.
-    func hold() throws {
+    package func hold() throws {
         repeat { try poll() } while !knowsItsPollIsHeld
     }
 
     /// Waits for the answer of the poll that is held; polls if none is.
-    func wait() throws {
+    package func wait() throws {
         if held == nil { try poll() }
         let waiting = try #require(held)
         held = nil
@@ -72,7 +72,7 @@ final class LongPollPeer {
     }
 
     /// Waits until `count` messages were heard, and hands over all.
-    func messages(_ count: Int) throws -> [Node] {
+    package func messages(_ count: Int) throws -> [Node] {
         while heard.count < count, closed == nil { try wait() }
         try #require(heard.count >= count)
         return heard
@@ -97,7 +97,7 @@ final class LongPollPeer {
     }
 
     /// The segments of the next message, as query text whose `#` is the index in its request.
-    func segments(_ message: String, pieceLength: Int = 1840) -> [String] {
+    package func segments(_ message: String, pieceLength: Int = 1840) -> [String] {
         let letters = Array(Self.websafeBase64(Array(message.utf8)))
         let starts = Array(stride(from: 0, to: letters.count, by: pieceLength))
         return starts.map { start in
@@ -121,12 +121,12 @@ final class LongPollPeer {
     }
 
     /// What a poll was answered with.
-    struct Script {
-        var number: Int?
-        var messages: [Node] = []
-        var close: Int??
+    package struct Script {
+        package var number: Int?
+        package var messages: [Node] = []
+        package var close: Int??
 
-        init(_ text: String) throws {
+        package init(_ text: String) throws {
             var rest = text[...]
             if rest.hasPrefix("pRTLPCB(") {
                 let comma = try #require(rest.firstIndex(of: ","))

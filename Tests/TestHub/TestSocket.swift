@@ -1,64 +1,52 @@
 import Dispatch
 import Glibc
-import HubServer
-import JSONTree
+package import HubServer
+package import JSONTree
 import Logging
 import SecurityRules
+import Testing
+import TestSupport
 import WireProtocols
 
 /// A blocking TCP client that sees exactly what a peer sees. Every wait is bounded; running out of time is a failure.
-final class TestSocket {
-    struct Closed: Error {}
-    struct TimedOut: Error {}
+package final class TestSocket {
+    package struct Closed: Error { package init() {} }
+    package struct TimedOut: Error {}
 
     /// Kept alive as long as the socket.
-    var server: TestServer?
+    package var server: TestServer?
     private let fd: Int32
     private var unread: [UInt8] = []
     private var decoder = WebSocketDecoder(role: .client, maxMessageBytes: 1 << 30)
     private var events: [Event] = []
     /// What the server answered to an offer of extensions.
-    private(set) var extensions: String?
+    package private(set) var extensions: String?
     /// All bytes that came.
-    private(set) var bytesRead = 0
+    package private(set) var bytesRead = 0
 
-    enum Event: Equatable {
+    package enum Event: Equatable {
         case text(String)
         case ping([UInt8])
         case close(UInt16?)
     }
 
     /// - Parameter receiveBuffer: bytes that the system takes for a client that does not read.
-    init(port: UInt16, receiveBuffer: Int32? = nil) throws {
-        fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        if var size = receiveBuffer { setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size)) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var timeout = timeval(tv_sec: 20, tv_usec: 0)
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
-        let connected = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(fd, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
-        }
-        guard connected == 0 else { throw Closed() }
+    package init(port: UInt16, receiveBuffer: Int32? = nil) throws {
+        let isConnected: Bool
+        (fd, isConnected) = Loopback.connect(port: port, receiveBuffer: receiveBuffer)
+        guard isConnected else { throw Closed() }
     }
 
     deinit { Glibc.close(fd) }
 
-    func send(_ bytes: [UInt8]) throws {
-        var sent = 0
-        while sent < bytes.count {
-            let count = bytes.withUnsafeBytes { Glibc.send(fd, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL)) }
-            guard count > 0 else { throw Closed() }
-            sent += count
-        }
+    package func send(_ bytes: [UInt8]) throws {
+        guard Loopback.send(bytes, to: fd) else { throw Closed() }
     }
 
-    func send(_ text: String) throws { try send(Array(text.utf8)) }
+    package func send(_ text: String) throws { try send(Array(text.utf8)) }
 
     /// Says that nothing more comes, and goes on reading.
-    func finishSending() throws {
+    package func finishSending() throws {
         guard shutdown(fd, Int32(SHUT_WR)) == 0 else { throw Closed() }
     }
 
@@ -74,14 +62,14 @@ final class TestSocket {
 
     // MARK: HTTP
 
-    struct Response {
-        var status: Int
-        var head: String
-        var body: String
+    package struct Response {
+        package var status: Int
+        package var head: String
+        package var body: String
     }
 
     /// Reads one response with a Content-Length, or a head without body.
-    func response() throws -> Response {
+    package func response() throws -> Response {
         while true {
             if let end = unread.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound {
                 let head = String(decoding: unread[..<end], as: UTF8.self)
@@ -104,7 +92,7 @@ final class TestSocket {
     }
 
     /// Reads a head alone, whatever body it announces.
-    func head() throws -> Response {
+    package func head() throws -> Response {
         while true {
             if let end = unread.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound {
                 let head = String(decoding: unread[..<end], as: UTF8.self)
@@ -116,12 +104,13 @@ final class TestSocket {
     }
 
     /// Reads one chunk of a chunked body; nil for the one that ends it.
-    func chunk() throws -> String? { try chunkBytes().map { String(decoding: $0, as: UTF8.self) } }
+    package func chunk() throws -> String? { try chunkBytes().map { String(decoding: $0, as: UTF8.self) } }
 
     private func chunkBytes() throws -> [UInt8]? {
         while true {
             if let line = unread.firstRange(of: Array("\r\n".utf8)),
-                let size = Int(String(decoding: unread[..<line.lowerBound], as: UTF8.self), radix: 16), unread.count >= line.upperBound + size + 2
+                let size = Int(String(decoding: unread[..<line.lowerBound], as: UTF8.self), radix: 16),
+                unread.count >= line.upperBound + size + 2
             {
                 let bytes = Array(unread[line.upperBound..<line.upperBound + size])
                 unread.removeFirst(line.upperBound + size + 2)
@@ -132,7 +121,7 @@ final class TestSocket {
     }
 
     /// Reads so many bytes at most, whatever they are; none at the end.
-    func take(_ count: Int) throws -> Int {
+    package func take(_ count: Int) throws -> Int {
         if !unread.isEmpty {
             let taken = min(count, unread.count)
             unread.removeFirst(taken)
@@ -143,11 +132,11 @@ final class TestSocket {
     }
 
     /// Reads until the peer ends the connection.
-    func rest() throws -> String {
+    package func rest() throws -> String {
         do { while true { unread += try readSome() } } catch is Closed { return String(decoding: unread, as: UTF8.self) }
     }
 
-    func get(_ target: String, host: String = "localhost") throws -> Response {
+    package func get(_ target: String, host: String = "localhost") throws -> Response {
         try send("GET \(target) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
         return try response()
     }
@@ -156,7 +145,7 @@ final class TestSocket {
 
     /// Upgrades; the answer must be 101.
     /// - Parameter offer: of extensions; the answer is in `extensions` afterwards.
-    func upgrade(_ target: String, host: String = "localhost:9000", offer: String? = nil) throws {
+    package func upgrade(_ target: String, host: String = "localhost:9000", offer: String? = nil) throws {
         let offer = offer.map { "Sec-WebSocket-Extensions: \($0)\r\n" } ?? ""
         try send(
             "GET \(target) HTTP/1.1\r\nHost: \(host)\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
@@ -169,13 +158,13 @@ final class TestSocket {
         decoder = WebSocketDecoder(role: .client, maxMessageBytes: 1 << 30, deflate: DeflateAgreement(server: alone, client: alone))
     }
 
-    func sendText(_ text: String) throws {
+    package func sendText(_ text: String) throws {
         var generator = SystemRandomNumberGenerator()
         try send(WebSocketFrame.text(Array(text.utf8), mask: .random(using: &generator)))
     }
 
     /// The next event; pings are not answered.
-    func next() throws -> Event {
+    package func next() throws -> Event {
         while events.isEmpty {
             var bytes = unread.isEmpty ? try readSome() : unread
             unread = []
@@ -194,13 +183,13 @@ final class TestSocket {
     }
 
     /// The next text, which must come before the connection ends.
-    func text() throws -> String {
+    package func text() throws -> String {
         guard case .text(let text) = try next() else { throw Closed() }
         return text
     }
 
     /// Reads until the peer ends the connection; the close code, if it sent one.
-    func closeCode() throws -> UInt16? {
+    package func closeCode() throws -> UInt16? {
         var code: UInt16?
         do {
             while true { if case .close(let sent) = try next() { code = sent } }
@@ -211,11 +200,11 @@ final class TestSocket {
 }
 
 /// A server on a free port that stops with the test.
-final class TestServer {
-    let server: Server
-    var port: UInt16 { server.port }
+package final class TestServer {
+    package let server: Server
+    package var port: UInt16 { server.port }
 
-    init(_ configure: (inout ServerSettings) -> Void = { _ in }) throws {
+    package init(_ configure: (inout ServerSettings) -> Void = { _ in }) throws {
         var settings = ServerSettings()
         settings.port = 0
         settings.loops = 2
@@ -230,21 +219,23 @@ final class TestServer {
     deinit { server.stop {} }
 
     /// Stops now and waits for the end.
-    func stop() {
+    package func stop() {
         let stopped = DispatchSemaphore(value: 0)
         server.stop { stopped.signal() }
-        _ = stopped.wait(timeout: .now() + 20)
+        if stopped.wait(timeout: .now() + 20) != .success { Issue.record("the server does not stop") }
     }
 
     /// A number of `/.metrics`: the name with its labels, as it stands there.
-    func metric(_ name: String) throws -> Int {
+    package func metric(_ name: String) throws -> Int {
         let page = try TestSocket(port: port).get("/.metrics")
-        guard page.status == 200, let line = page.body.split(separator: "\n").first(where: { $0.hasPrefix(name + " ") }) else { throw TestSocket.Closed() }
+        guard page.status == 200, let line = page.body.split(separator: "\n").first(where: { $0.hasPrefix(name + " ") }) else {
+            throw TestSocket.Closed()
+        }
         return Int(line.split(separator: " ").last ?? "") ?? -1
     }
 
     /// Asks until the number is as wanted; false after 20 s.
-    func metric(_ name: String, becomes wanted: (Int) -> Bool) throws -> Bool {
+    package func metric(_ name: String, becomes wanted: (Int) -> Bool) throws -> Bool {
         for _ in 0..<2000 {
             if wanted(try metric(name)) { return true }
             usleep(10_000)
@@ -253,7 +244,9 @@ final class TestServer {
     }
 
     /// A realtime client after hello, with the session id it was given.
-    func realtime(_ query: String = "v=5&ns=test", host: String = "localhost:9000", receiveBuffer: Int32? = nil) throws -> (socket: TestSocket, hello: Node) {
+    package func realtime(
+        _ query: String = "v=5&ns=test", host: String = "localhost:9000", receiveBuffer: Int32? = nil
+    ) throws -> (socket: TestSocket, hello: Node) {
         let socket = try TestSocket(port: port, receiveBuffer: receiveBuffer)
         socket.server = self
         try socket.upgrade("/.ws?\(query)", host: host)

@@ -1,18 +1,21 @@
 import JSONTree
 
 /// JSON text of one value, as it was sent.
-struct RawJSON {
-    let text: String
+package struct RawJSON {
+    package let text: String
+
+    package init(text: String) { self.text = text }
+
     /// The text of a string value.
-    var string: String { if case .string(let value)? = try? Node(json: text) { value.string } else { "" } }
-    func object() throws -> RawObject { try RawObject(text) }
+    package var string: String { if case .string(let value)? = try? Node(json: text) { value.string } else { "" } }
+    package func object() throws -> RawObject { try RawObject(text) }
 }
 
 /// The members of an object as they were sent: names may be paths, values may be null.
-struct RawObject {
+package struct RawObject {
     private var members: [String: RawJSON] = [:]
 
-    init(_ text: String) throws {
+    package init(_ text: String) throws {
         let bytes = Array(text.utf8)
         try bytes.withUnsafeBytes { buffer in
             var reader = JSONReader(buffer)
@@ -24,5 +27,5 @@ struct RawObject {
         }
     }
 
-    subscript(name: String) -> RawJSON? { members[name] }
+    package subscript(name: String) -> RawJSON? { members[name] }
 }

@@ -1,1 +1,0 @@
-../HubServerTests/TestSocket.swift

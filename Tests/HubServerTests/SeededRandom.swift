@@ -1,1 +1,0 @@
-../JSONTreeTests/Support/SeededRandom.swift
