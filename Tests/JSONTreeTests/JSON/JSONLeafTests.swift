@@ -1,8 +1,9 @@
 import JSONTree
 import Testing
+import TestSupport
 
 /// Numbers, strings and literals (RFC 8259, contract §4.1).
-@Suite struct JSONLeafTests {
+@Suite(.timeLimit(.minutes(30))) struct JSONLeafTests {
     @Test(arguments: [
         ("0", .int(0)), ("-0", .int(0)), ("-0.0", .int(0)), ("1", .int(1)), ("-1", .int(-1)), ("1.0", .int(1)), ("1e2", .int(100)), ("1E+2", .int(100)),
         ("100e-2", .int(1)), ("10", .int(10)), ("9223372036854775807", .int(.max)), ("-9223372036854775808", .int(.min)),

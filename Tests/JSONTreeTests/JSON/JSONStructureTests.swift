@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 
 /// Containers, skipping, nesting, and broken texts.
-@Suite struct JSONStructureTests {
+@Suite(.timeLimit(.minutes(30))) struct JSONStructureTests {
     private static let message = #"{"a" : [1, -2.5e3, "x\né😀", {"b":null, "c":[ ], "d":{ }}], "e":true,"f":false, ".priority":"p"}"#
 
     @Test(arguments: [

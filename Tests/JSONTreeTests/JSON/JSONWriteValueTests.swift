@@ -1,8 +1,9 @@
 import JSONTree
 import Testing
+import TestSupport
 
 /// Data to be written: export form, arrays, pruning, limits (contract §4.1–§4.4).
-@Suite struct JSONWriteValueTests {
+@Suite(.timeLimit(.minutes(30))) struct JSONWriteValueTests {
     @Test(arguments: 1...5) func roundTrip_randomNodes_isExact(seed: Int) throws {
         var random = SeededRandom(UInt64(seed) &* 77)
         for _ in 0..<120 {

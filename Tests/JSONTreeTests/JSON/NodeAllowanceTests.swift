@@ -3,7 +3,7 @@ import Testing
 @testable import JSONTree
 
 /// What a value may cost while it is read, and whether the estimate is honest.
-@Suite(.serialized) struct NodeAllowanceTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct NodeAllowanceTests {
     /// Holds up to a limit, and looks at the allocator each time it is asked.
     private final class Purse: NodeHold, @unchecked Sendable {
         // Sendable: one test uses it.

@@ -1,8 +1,9 @@
 @testable import JSONTree
 import Testing
+import TestSupport
 
 /// The form of REST, in pieces, against the plainest way to write it.
-@Suite struct NodeEncoderTests {
+@Suite(.timeLimit(.minutes(30))) struct NodeEncoderTests {
     @Test(arguments: 1...6) func pieces_areTheWhole_asTheModelWritesIt(seed: UInt64) throws {
         var random = SeededRandom(seed)
         for _ in 0..<150 {

@@ -1,4 +1,5 @@
 import JSONTree
+import TestSupport
 
 /// Text of every kind that JSON and the orders treat differently.
 let interestingTexts = [

@@ -1,8 +1,9 @@
 @testable import JSONTree
 import Testing
+import TestSupport
 
 /// What differs between two states of a child map.
-@Suite struct ChildChangesTests {
+@Suite(.timeLimit(.minutes(30))) struct ChildChangesTests {
     private static func map(_ count: Int) -> ChildMap {
         var map = ChildMap()
         for i in 0..<count { map.set(Key("k\(i)"), .int(Int64(i))) }

@@ -1,8 +1,9 @@
 @testable import JSONTree
 import Testing
+import TestSupport
 
 /// The B+ tree against a sorted array.
-@Suite struct ChildMapTests {
+@Suite(.timeLimit(.minutes(30))) struct ChildMapTests {
     /// A sorted array of pairs.
     struct Model {
         var entries: [(key: Key, node: Node)] = []

@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 
 /// The simple hash (contract §4.5).
-@Suite struct HashTests {
+@Suite(.timeLimit(.minutes(30))) struct HashTests {
     @Test(arguments: [
         (true, "E5z61QM0lN/U2WsOnusszCTkR8M="),
         (false, "aSSNoqcS4oQwJ2xxH20rvpp3zP0="),
@@ -67,7 +67,7 @@ import Testing
 }
 
 /// What SDKs are known to compute in place of the contract's hash (contract §4.5).
-@Suite struct HashToleranceTests {
+@Suite(.timeLimit(.minutes(30))) struct HashToleranceTests {
     @Test func javaScriptsDoubles_belowAPowerOfTwo_areTolerated() {
         let value = Node.double(63.99999999999999)
         #expect(value.hash != Node.int(64).hash)

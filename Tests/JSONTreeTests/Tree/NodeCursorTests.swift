@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 
 /// A cursor sees what the node itself tells.
-@Suite struct NodeCursorTests {
+@Suite(.timeLimit(.minutes(30))) struct NodeCursorTests {
     @Test func layout_isTheOneThatCursorsExpect() { #expect(NodeCursor.hasKnownLayout) }
 
     private func withCursor<R>(_ node: Node, _ body: (NodeCursor) -> R) -> R { withUnsafePointer(to: node) { body(NodeCursor($0)) } }

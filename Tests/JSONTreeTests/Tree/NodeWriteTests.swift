@@ -1,8 +1,9 @@
 @testable import JSONTree
 import Testing
+import TestSupport
 
 /// Writes (contract §4.1–§4.2) against a tree of dictionaries.
-@Suite struct NodeWriteTests {
+@Suite(.timeLimit(.minutes(30))) struct NodeWriteTests {
     private func keys(_ random: inout SeededRandom) -> [String] {
         (0..<random.below(6)).map { _ in random.pick(["a", "b", "c", "1", "02", "wide"]) }
     }

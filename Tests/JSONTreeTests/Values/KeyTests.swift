@@ -1,8 +1,9 @@
 @testable import JSONTree
 import Testing
+import TestSupport
 
 /// Key order (contract §3.2) and the rules a stored key obeys (contract §4.1).
-@Suite struct KeyTests {
+@Suite(.timeLimit(.minutes(30))) struct KeyTests {
     /// Contract §3.2 word by word, over Foundation-free strings.
     static func naiveOrder(_ a: String, _ b: String) -> Int {
         func integer(_ text: String) -> Int? {

@@ -1,7 +1,7 @@
 import JSONTree
 import Testing
 
-@Suite struct PathTests {
+@Suite(.timeLimit(.minutes(30))) struct PathTests {
     @Test(arguments: ["/a/b", "a/b", "//a///b/", "a/b/"])
     func pathParsing_slashes_collapse(text: String) throws { #expect(try Path(parsing: text) == Path([Key("a"), Key("b")])) }
 

@@ -1,8 +1,9 @@
 import JSONTree
 import Testing
+import TestSupport
 
 /// Push ids (contract §5).
-@Suite struct PushIDTests {
+@Suite(.timeLimit(.minutes(30))) struct PushIDTests {
     private static let alphabet = Array("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 
     private func time(_ id: Key) -> Int {

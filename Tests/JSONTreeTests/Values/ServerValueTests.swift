@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 
 /// Server values (contract §5, checks 98–102).
-@Suite struct ServerValueTests {
+@Suite(.timeLimit(.minutes(30))) struct ServerValueTests {
     private func write(_ json: String) throws -> WriteValue { try Parsed.write(json) }
 
     private func resolve(_ json: String, over current: Node = .null, now: Int64 = 1_700_000_000_123) throws -> Node {

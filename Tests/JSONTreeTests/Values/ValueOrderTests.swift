@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 
 /// Order of values in indexes (contract §3.2).
-@Suite struct ValueOrderTests {
+@Suite(.timeLimit(.minutes(30))) struct ValueOrderTests {
     /// Ascending; the values of one row are equal in order.
     static let rows: [[Node]] = [
         [.null],
