@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// What the rules refuse whatever is stored and written.
-@Suite struct AnyDataTests {
+@Suite(.timeLimit(.minutes(30))) struct AnyDataTests {
     private static let ada: Node = ["uid": "ada", "provider": "password", "token": ["admin": true, "level": 3, "email": "ada@example.org"]]
 
     private func mayWrite(_ expression: String, at path: Path = "/users/ada", auth: Node = .null, now: Int64 = 1000) throws -> Bool {

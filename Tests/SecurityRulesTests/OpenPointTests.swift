@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// The decisions of `docs/compatibility.md` where the contract is open.
-@Suite struct OpenPointTests {
+@Suite(.timeLimit(.minutes(30))) struct OpenPointTests {
     @Test(arguments: [
         "true /* or not */ && true", ".5 == 0.5", "'a\\-b' == 'a-b'", "'\\u00e9' == 'é'", "1e21 + '' == '1e+21'", "1e20 + '' == '100000000000000000000'",
         "0.1 + 0.2 + '' == '0.30000000000000004'", "-0 + '' == '0'", "1e-7 + '' == '1e-7'", "0.000001 + '' == '0.000001'", "123456.75 + '' == '123456.75'",

@@ -1,10 +1,11 @@
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import SecurityRules
 
 /// The automaton against a matcher that simply tries everything.
-@Suite struct RegexModelTests {
+@Suite(.timeLimit(.minutes(30))) struct RegexModelTests {
     /// A pattern as a tree that prints itself and can be matched by backtracking.
     indirect enum Pattern {
         case unit(Character)

@@ -4,7 +4,7 @@ import SecurityRules
 import Testing
 
 /// Cases files, and the example's.
-@Suite struct RuleCasesTests {
+@Suite(.timeLimit(.minutes(30))) struct RuleCasesTests {
     private static let rules = #"{"rules":{"n":{"$k":{".read":"auth.uid == $k",".write":"auth.uid == $k",".validate":"newData.isString()",".expire":"now + 5"}}}}"#
 
     private func run(_ cases: String, users: String = #"{"ada":{"uid":"ada"}}"#) throws -> RuleCasesResult {

@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-@Suite struct RuleSetTests {
+@Suite(.timeLimit(.minutes(30))) struct RuleSetTests {
     @Test func denyAll_refuses_readsAndWrites() {
         #expect(!RuleSet.denyAll.allowsRead(.root, root: ["a": 1], auth: Caller.u1.auth, now: fixedNow))
         #expect(!RuleSet.denyAll.allowsWrite(["/a"], old: .null, new: ["a": 1], auth: Caller.u1.auth, now: fixedNow))

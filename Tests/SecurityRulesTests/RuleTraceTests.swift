@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// What a traced decision tells beside the decision.
-@Suite struct RuleTraceTests {
+@Suite(.timeLimit(.minutes(30))) struct RuleTraceTests {
     private static let text = """
         {
           "rules": {

@@ -2,7 +2,7 @@ import SecurityRules
 import Testing
 
 /// What `vigla rules check` says of files that are accepted, and what it suggests for those that are not.
-@Suite struct RuleWarningTests {
+@Suite(.timeLimit(.minutes(30))) struct RuleWarningTests {
     struct Row: Sendable {
         let rules: String
         let warnings: [String]

@@ -4,7 +4,7 @@ import Testing
 @testable import SecurityRules
 
 /// Each limit from both sides.
-@Suite struct RulesLimitsTests {
+@Suite(.timeLimit(.minutes(30))) struct RulesLimitsTests {
     private func nested(_ open: String, _ count: Int, _ close: String) -> [RuleError] {
         let expression = String(repeating: open, count: count) + "true" + String(repeating: close, count: count)
         return faults("{\"rules\":{\".read\":\"\(expression)\"}}")

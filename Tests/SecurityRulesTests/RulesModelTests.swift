@@ -2,9 +2,10 @@ import Foundation
 import JSONTree
 import SecurityRules
 import Testing
+import TestSupport
 
 /// The compiled rules against the plain interpreter, over random rules, trees and operations.
-@Suite struct RulesModelTests {
+@Suite(.timeLimit(.minutes(30))) struct RulesModelTests {
     /// Rounds per seed; raised by `VIGLA_MODEL_ROUNDS` for long runs.
     private static let rounds = ProcessInfo.processInfo.environment["VIGLA_MODEL_ROUNDS"].flatMap(Int.init) ?? 60
 

@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// What a decision about a write rests on.
-@Suite struct WriteDecisionTests {
+@Suite(.timeLimit(.minutes(30))) struct WriteDecisionTests {
     private func decide(_ rules: String, _ path: Path, _ value: Node, on root: Node = .null, keeping limit: Int = 10) throws -> WriteDecision {
         var new = root
         new.set(value, at: path)

@@ -2,7 +2,7 @@ import SecurityRules
 import Testing
 
 /// Rules contract §14.1: what the checker accepts, and what it says about the rest.
-@Suite struct CompileTests {
+@Suite(.timeLimit(.minutes(30))) struct CompileTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let id: String
         let expression: String

@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// Rules contract §14.3: results of expressions over an empty database.
-@Suite struct ExpressionTests {
+@Suite(.timeLimit(.minutes(30))) struct ExpressionTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let id: String
         let expression: String

@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// Rules contract §14.7: `data.val().matches(/…/)` at /t.
-@Suite struct MatchTests {
+@Suite(.timeLimit(.minutes(30))) struct MatchTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let id: String
         let pattern: String

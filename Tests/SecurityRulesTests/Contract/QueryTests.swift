@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// Rules contract §14.6: `query` in the `.read` of /i.
-@Suite struct QueryTests {
+@Suite(.timeLimit(.minutes(30))) struct QueryTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let id: String
         let expression: String

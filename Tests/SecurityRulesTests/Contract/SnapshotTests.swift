@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// Rules contract §14.4: snapshots of what is stored at /t; /s is 1.
-@Suite struct SnapshotTests {
+@Suite(.timeLimit(.minutes(30))) struct SnapshotTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let id: String
         let expression: String

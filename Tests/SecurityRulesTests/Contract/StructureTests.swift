@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// Rules contract §14.2, §1 and §2: the file around the expressions, and where faults are said to be.
-@Suite struct StructureTests {
+@Suite(.timeLimit(.minutes(30))) struct StructureTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let id: String
         let text: String

@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// Rules contract §14.5: the write cascade, validation and multi-path updates.
-@Suite struct WriteTests {
+@Suite(.timeLimit(.minutes(30))) struct WriteTests {
     enum Operation: Sendable {
         case set(String, String)
         case update(String, [(String, String)])

@@ -1,12 +1,13 @@
 import Foundation
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import SecurityRules
 
 /// Broken rules files, cases and patterns, and strange values: whatever the bytes are, reading them ends with rules or with faults
 /// that lie inside the text, and every decision ends the same way however it is asked for. See `RulesFuzzing` for long runs.
-@Suite struct RulesFuzzTests {
+@Suite(.timeLimit(.fuzzing)) struct RulesFuzzTests {
     private static let fragments = [
         "\"", "'", "\\", "\\u12", "\\ud800", "{", "}", "[", "]", "(", ")", ",", ":", "/", "/*", "*/", "//", "\n", ".read", ".validate", "$a",
         "$post", "auth", "newData", "data.val()", ".child('a')", ".parent()", "&&", "||", "!", "?", "===", "+", "-1e400", "9", ".matches(/",

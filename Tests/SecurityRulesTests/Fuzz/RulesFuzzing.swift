@@ -1,25 +1,17 @@
 import Foundation
 import Testing
+import TestSupport
 
-/// Seeded fuzzing of the rules: every input has a seed of its own, counted up, so that each can be made again alone.
-///
-/// In the suite each target is fuzzed with a few hundred inputs. By environment:
-/// ```
-/// VIGLA_FUZZ_SECONDS=600   how long, for each target
-/// VIGLA_FUZZ_SEED=42       where to begin
-/// ```
-/// An input that breaks an invariant is printed with its seed, and ends the fuzzing of its target; the seed of one that ends the
-/// process stands in `.build/fuzz/rules-NAME.seed`. It becomes a file of the corpus.
+/// Seeded fuzzing of the rules, a few hundred inputs for each target; see `FuzzLoop` for long runs. An input that breaks an
+/// invariant becomes a file of the corpus.
 struct RulesFuzzing {
-    /// The target, and the folder of its corpus in `Corpora`.
     let name: String
-    /// Inputs when no time is given.
+    /// Inputs in the suite.
     var count = 300
 
     /// What one target did.
     struct Tally {
-        /// Inputs, and those that were accepted.
-        var inputs = 0
+        /// Inputs that were accepted.
         var accepted = 0
         /// Decisions that were taken.
         var decisions = 0
@@ -43,38 +35,21 @@ struct RulesFuzzing {
     /// - Parameter check: what is wrong with how an input was taken; nil when every invariant held.
     @discardableResult
     func run(_ check: (inout SeededRandom, inout Tally) throws -> String?) throws -> Tally {
-        let environment = ProcessInfo.processInfo.environment
-        let seconds = environment["VIGLA_FUZZ_SECONDS"].flatMap(Double.init)
-        var seed = environment["VIGLA_FUZZ_SEED"].flatMap(UInt64.init) ?? (seconds == nil ? 1 : UInt64.random(in: 0 ... .max >> 8))
-        let first = seed
-        let end = Date(timeIntervalSinceNow: seconds ?? 0)
-        let note = seconds == nil ? nil : seedFile()
         var tally = Tally()
-        while seconds == nil ? tally.inputs < count : Date() < end {
-            if let note { try? Data("\(seed)\n".utf8).write(to: note) }
+        let loop = FuzzLoop("rules-\(name)", count: count)
+        let cost = { "\(Int(tally.worstMs)) ms of CPU (seed \(tally.worstSeed))" }
+        let said = { ", \(tally.accepted) accepted, \(tally.decisions) decisions, worst \(cost())" }
+        try loop.run(saying: said) { seed in
             // Neighbours would be one stream, a step apart.
             var mixer = SeededRandom(seed)
             var random = SeededRandom(mixer.next())
             tally.inputMs = 0
             let fault = try check(&random, &tally)
-            let cost = tally.inputMs
-            if cost > tally.worstMs { (tally.worstMs, tally.worstSeed) = (cost, seed) }
-            if let fault { Issue.record("\(name), VIGLA_FUZZ_SEED=\(seed): \(fault)") }
-            if cost > Self.tooLongMs { Issue.record("\(name), VIGLA_FUZZ_SEED=\(seed): took \(cost) ms") }
-            if fault != nil || cost > Self.tooLongMs { break }
-            tally.inputs += 1
-            seed &+= 1
-        }
-        if seconds != nil {
-            print("fuzz \(name): \(tally.inputs) inputs from seed \(first), \(tally.accepted) accepted, \(tally.decisions) decisions, worst \(Int(tally.worstMs)) ms of CPU (seed \(tally.worstSeed))")
+            if tally.inputMs > tally.worstMs { (tally.worstMs, tally.worstSeed) = (tally.inputMs, seed) }
+            if let fault { return fault }
+            return tally.inputMs > Self.tooLongMs ? "took \(tally.inputMs) ms" : nil
         }
         return tally
-    }
-
-    private func seedFile() -> URL {
-        let folder = URL(fileURLWithPath: Self.corpora + "/../../../.build/fuzz")
-        try? FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        return folder.appendingPathComponent("rules-\(name).seed")
     }
 
     fileprivate static func cpuMs() -> Double {

@@ -1,3 +1,5 @@
+import TestSupport
+
 /// Expressions of the language's grammar and a little beyond it, whatever their types: most are refused, in every way there is.
 struct WildExpression {
     var random: SeededRandom

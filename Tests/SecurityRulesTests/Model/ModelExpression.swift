@@ -1,4 +1,5 @@
 import JSONTree
+import TestSupport
 
 /// An expression of the rules language as a tree that prints itself and is evaluated word by word as the contract says,
 /// without looking at how the target does it.

@@ -1,5 +1,6 @@
 import JSONTree
 import SecurityRules
+import TestSupport
 
 /// A rule node of the model, and the cascade as the contract tells it (§10).
 final class ModelRules {

@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 
 /// The acceptance rows of WatchMe that rules decide; each test names its rows.
-@Suite struct WatchMeTests {
+@Suite(.timeLimit(.minutes(30))) struct WatchMeTests {
     private static let picture: Node = "https://files.example.org/n.jpg"
 
     // Rows 3 and 4.
