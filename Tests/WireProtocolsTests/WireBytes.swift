@@ -1,24 +1,6 @@
 import Testing
+import TestSupport
 @testable import WireProtocols
-
-/// A generator whose sequence is the same in every run (SplitMix64), so a failing case can be run again by its seed.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) {
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ mixed >> 31
-    }
-
-    mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
-}
 
 /// Rounds of a fuzz test: `debug` in an unoptimised build, thirty times as many in a release build.
 func fuzzRounds(_ debug: Int) -> Int {
@@ -37,7 +19,7 @@ func feedings(of bytes: [UInt8]) -> [[[UInt8]]] {
 }
 
 /// `bytes` with a few structured faults: flipped bits, replaced, removed, doubled and swapped pieces.
-func mutated(_ bytes: [UInt8], _ generator: inout SeededGenerator) -> [UInt8] {
+func mutated(_ bytes: [UInt8], _ generator: inout SeededRandom) -> [UInt8] {
     var result = bytes
     for _ in 0...generator.below(3) {
         guard !result.isEmpty else { break }
@@ -55,7 +37,7 @@ func mutated(_ bytes: [UInt8], _ generator: inout SeededGenerator) -> [UInt8] {
 }
 
 /// `bytes` cut at up to three random places.
-func randomPieces(_ bytes: [UInt8], _ generator: inout SeededGenerator) -> [[UInt8]] {
+func randomPieces(_ bytes: [UInt8], _ generator: inout SeededRandom) -> [[UInt8]] {
     var cuts = (0..<generator.below(4)).map { _ in generator.below(bytes.count + 1) }
     cuts = ([0, bytes.count] + cuts).sorted()
     return zip(cuts, cuts.dropFirst()).map { Array(bytes[$0..<$1]) }

@@ -1,8 +1,9 @@
 import HTTPTypes
 import Testing
+import TestSupport
 @testable import WireProtocols
 
-@Suite struct HTTPFuzzTests {
+@Suite(.timeLimit(.fuzzing)) struct HTTPFuzzTests {
     private static let tokens = [
         "\r\n", "\r\n\r\n", "\n", "\r", "\0", " ", "\t", ":", "%", "%2F", "%00", "?", "&", "=", "GET ", "HEAD ", " HTTP/1.1", " HTTP/1.0", "HTTP/2.0",
         "Host: a\r\n", "Content-Length: 3\r\n", "Content-Length: 18446744073709551616\r\n", "Transfer-Encoding: chunked\r\n", "Expect: 100-continue\r\n",

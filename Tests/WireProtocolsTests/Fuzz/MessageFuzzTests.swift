@@ -1,8 +1,9 @@
 import JSONTree
 import Testing
+import TestSupport
 @testable import WireProtocols
 
-@Suite struct MessageFuzzTests {
+@Suite(.timeLimit(.fuzzing)) struct MessageFuzzTests {
     private static let json = [
         "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u0000", "\\ud83d", "null", "true", "-0", "1e999", "9223372036854775808", ".sv", ".priority", ".value",
         "{\".sv\":\"timestamp\"}", "{\".sv\":{\"increment\":1}}", "/", ".", "#", "$",
@@ -44,7 +45,7 @@ import Testing
     }
 
     /// A message in segments, in any order, comes out as it was.
-    private static func segmentsFault(_ bytes: [UInt8], _ generator: inout SeededGenerator) -> String? {
+    private static func segmentsFault(_ bytes: [UInt8], _ generator: inout SeededRandom) -> String? {
         // Few enough that all of them may wait for the first.
         let message = "{" + text(bytes.prefix(50))
         let segments = LongPollUpstreamTests.segments(message, pieceLength: 1 + generator.below(40)).shuffled(using: &generator)

@@ -1,8 +1,9 @@
 import HTTPTypes
 import Testing
+import TestSupport
 @testable import WireProtocols
 
-@Suite struct WebSocketFuzzTests {
+@Suite(.timeLimit(.fuzzing)) struct WebSocketFuzzTests {
     private static let limit = 2_000
 
     @Test func frames() throws {
@@ -50,7 +51,7 @@ import Testing
     // MARK: Invariants
 
     private static func fault(
-        _ bytes: [UInt8], _ role: WebSocketDecoder.Role, _ deflate: DeflateAgreement?, _ generator: inout SeededGenerator
+        _ bytes: [UInt8], _ role: WebSocketDecoder.Role, _ deflate: DeflateAgreement?, _ generator: inout SeededRandom
     ) -> String? {
         var mostHeld = 0
         func hear(_ pieces: [[UInt8]]) -> [HeardEvent] {
@@ -88,7 +89,7 @@ import Testing
     }
 
     /// What is compressed comes out as it went in, message after message, whatever stands between.
-    private static func identityFault(_ bytes: [UInt8], _ agreement: DeflateAgreement, _ generator: inout SeededGenerator) -> String? {
+    private static func identityFault(_ bytes: [UInt8], _ agreement: DeflateAgreement, _ generator: inout SeededRandom) -> String? {
         var settings = DeflateSettings()
         settings.thresholdBytes = 1 + generator.below(40)
         settings.level = 1 + generator.below(9)
@@ -109,7 +110,7 @@ import Testing
     // MARK: Inputs
 
     /// Frames in a row, most of them legal, some of one message.
-    private static func conversation(_ generator: inout SeededGenerator, compressing compressed: [UInt8]?) -> [UInt8] {
+    private static func conversation(_ generator: inout SeededRandom, compressing compressed: [UInt8]?) -> [UInt8] {
         var bytes: [UInt8] = []
         var isOpen = false
         for _ in 0...generator.below(6) {
@@ -134,7 +135,7 @@ import Testing
     }
 
     /// A compressed payload, now and then a long one.
-    private static func compressed(_ generator: inout SeededGenerator) -> [UInt8] {
+    private static func compressed(_ generator: inout SeededRandom) -> [UInt8] {
         let unit = ["a", "{\"lat\":37.9,\"lng\":23.7}", "ä€😀", "\u{0}"][generator.below(4)]
         let plain = Array(String(repeating: unit, count: 1 + generator.below(generator.below(4) == 0 ? 4_000 : 60)).utf8)
         let direction = DeflateAgreement.Direction(windowBits: 8 + generator.below(8), takesOverContext: false)

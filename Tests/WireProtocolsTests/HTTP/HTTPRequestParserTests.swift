@@ -2,7 +2,7 @@ import HTTPTypes
 import Testing
 @testable import WireProtocols
 
-@Suite struct HTTPRequestParserTests {
+@Suite(.timeLimit(.minutes(30))) struct HTTPRequestParserTests {
     static let pipeline =
         "\r\nGET /a/b.json?auth=x HTTP/1.1\r\nHost: h:1\r\nAccept:  */* \t\r\n\r\n"
         + "PUT /a.json HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\n{\"a\":1}"

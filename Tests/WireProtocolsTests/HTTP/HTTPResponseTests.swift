@@ -2,7 +2,7 @@ import HTTPTypes
 import Testing
 @testable import WireProtocols
 
-@Suite struct HTTPResponseTests {
+@Suite(.timeLimit(.minutes(30))) struct HTTPResponseTests {
     @Test func response_isWrittenExactly() {
         let bytes = HTTPResponseEncoder.response(
             .ok, fields: [.contentType: "text/plain", .contentLength: "99"], body: utf8("hi"), date: "Sun, 06 Nov 1994 08:49:37 GMT")

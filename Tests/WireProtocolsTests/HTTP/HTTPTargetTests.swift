@@ -1,7 +1,7 @@
 import Testing
 @testable import WireProtocols
 
-@Suite struct HTTPTargetTests {
+@Suite(.timeLimit(.minutes(30))) struct HTTPTargetTests {
     @Test func path_isSplitAndDecoded() throws {
         let target = try HTTPTarget("/a//b%20c+d/%C3%A4%2F..json/?x=1+2&y=%26%3d&flag&ns=demo&ns=other&=v&&")
         #expect(target.segments == ["a", "b c+d", "ä/..json"])

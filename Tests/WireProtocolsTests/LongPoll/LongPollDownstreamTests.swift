@@ -1,9 +1,10 @@
 import JSONTree
 import Testing
+import TestSupport
 @testable import WireProtocols
 
 /// From messages to answers (contract §1.8, checks 19–22).
-@Suite struct LongPollDownstreamTests {
+@Suite(.timeLimit(.minutes(30))) struct LongPollDownstreamTests {
     private static func opened() -> LongPollDownstream {
         var downstream = LongPollDownstream(opening: 0, preamble: utf8("open;"))
         downstream.send(utf8("{\"hello\":1}"))
@@ -85,7 +86,7 @@ import Testing
     }
 
     @Test func check20_numbers_haveNoGapsWhateverHappens() throws {
-        var generator = SeededGenerator(seed: 20)
+        var generator = SeededRandom(20)
         var downstream = Self.opened()
         var (ticket, serial, sent) = (1, Int64(100), 0)
         var expected = 1

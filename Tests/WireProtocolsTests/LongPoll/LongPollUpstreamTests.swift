@@ -1,9 +1,10 @@
 import JSONTree
 import Testing
+import TestSupport
 @testable import WireProtocols
 
 /// From requests of `/.lp` to messages (contract §1.8, checks 23, 24, 30).
-@Suite struct LongPollUpstreamTests {
+@Suite(.timeLimit(.minutes(30))) struct LongPollUpstreamTests {
     /// The client's encoder, written from the contract: websafe alphabet, `.` for padding, pieces of one length.
     static func segments(_ text: String, from first: Int = 0, pieceLength: Int = 1840) -> [LongPollSegment] {
         let base64 = websafe(utf8(text))
@@ -110,7 +111,7 @@ import Testing
         let texts = (0..<6).map { "{\"n\":\($0),\"x\":\"\(String(repeating: "ä\u{1F600}", count: $0 * 7))\"}" }
         var all: [LongPollSegment] = []
         for text in texts { all += Self.segments(text, from: all.count, pieceLength: 8) }
-        var generator = SeededGenerator(seed: 23)
+        var generator = SeededRandom(23)
         for _ in 0..<fuzzRounds(50) {
             var upstream = LongPollUpstream()
             var heard: [String] = []

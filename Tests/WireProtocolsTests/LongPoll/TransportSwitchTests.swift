@@ -2,7 +2,7 @@ import Testing
 @testable import WireProtocols
 
 /// The move from polls to a WebSocket (contract §1.8, checks 27, 28).
-@Suite struct TransportSwitchTests {
+@Suite(.timeLimit(.minutes(30))) struct TransportSwitchTests {
     private static func request(_ number: Int64) -> RealtimeMessage { .request(RealtimeRequest(number: number, action: .stats)) }
 
     private static func shown(_ actions: [TransportSwitch.Action]?) -> [String]? {

@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 @testable import WireProtocols
 
-@Suite struct ObserveProtocolTests {
+@Suite(.timeLimit(.minutes(30))) struct ObserveProtocolTests {
     static func parse(_ text: String) -> Result<ObserveRequest, ObserveError> {
         utf8(text).withUnsafeBytes { bytes in
             do throws(ObserveError) { return .success(try ObserveRequest.parse(bytes)) } catch { return .failure(error) }

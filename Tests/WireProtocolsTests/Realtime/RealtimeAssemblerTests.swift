@@ -1,7 +1,7 @@
 import Testing
 @testable import WireProtocols
 
-@Suite struct RealtimeAssemblerTests {
+@Suite(.timeLimit(.minutes(30))) struct RealtimeAssemblerTests {
     @Test func keepAlive_isRecognised_andDoesNotDisturbChunks() {
         #expect(RealtimeAssembler.hear(["0", "{}", "0", "2", "{\"a\"", ":1}", "0"]) ==
             [.keepAlive, .message("{}"), .keepAlive, .message("{\"a\":1}"), .keepAlive])

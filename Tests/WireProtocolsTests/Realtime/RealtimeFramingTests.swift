@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 @testable import WireProtocols
 
-@Suite struct RealtimeFramingTests {
+@Suite(.timeLimit(.minutes(30))) struct RealtimeFramingTests {
     /// The text frames in `bytes`.
     static func texts(_ bytes: [UInt8]) -> [String] {
         WebSocketDecoder.hear([bytes], role: .client, limit: .max).map { event in

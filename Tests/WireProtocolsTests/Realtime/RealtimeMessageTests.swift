@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 @testable import WireProtocols
 
-@Suite struct RealtimeMessageTests {
+@Suite(.timeLimit(.minutes(30))) struct RealtimeMessageTests {
     @Test func requests_ofEveryAction_areRead() {
         let cases = [
             ("s", "{\"c\":{\"sdk.js.9-5-0\":1}}", "stats"), ("q", "{\"p\":\"/rooms/r1\",\"h\":\"\"}", "listen /rooms/r1 - - "),

@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 @testable import WireProtocols
 
-@Suite struct RealtimeQueryTests {
+@Suite(.timeLimit(.minutes(30))) struct RealtimeQueryTests {
     static func query(_ json: String) -> TreeQuery? {
         guard case .listen(_, let query, _, _) = RealtimeMessage.request("q", "{\"p\":\"/\",\"q\":\(json)}")?.action else { return nil }
         return query

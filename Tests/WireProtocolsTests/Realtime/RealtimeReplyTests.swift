@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 @testable import WireProtocols
 
-@Suite struct RealtimeReplyTests {
+@Suite(.timeLimit(.minutes(30))) struct RealtimeReplyTests {
     @Test func controls_areWrittenExactly_andAlwaysHoldD() {
         let hello = "{\"t\":\"c\",\"d\":{\"t\":\"h\",\"d\":{\"ts\":1700000000123,\"v\":\"5\",\"h\":\"127.0.0.1:9000\",\"s\":\"Kq3\"}}}"
         #expect(text(RealtimeReply.hello(nowMs: 1_700_000_000_123, host: "127.0.0.1:9000", session: "Kq3")) == hello)

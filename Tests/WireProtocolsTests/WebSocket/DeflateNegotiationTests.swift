@@ -3,7 +3,7 @@ import Testing
 @testable import WireProtocols
 
 /// RFC 7692 §5 and §7.1.
-@Suite struct DeflateNegotiationTests {
+@Suite(.timeLimit(.minutes(30))) struct DeflateNegotiationTests {
     private static func settings(_ change: (inout DeflateSettings) -> Void = { _ in }) -> DeflateSettings {
         var settings = DeflateSettings()
         settings.takesOverContext = true

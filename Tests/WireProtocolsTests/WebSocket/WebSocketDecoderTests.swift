@@ -1,7 +1,7 @@
 import Testing
 @testable import WireProtocols
 
-@Suite struct WebSocketDecoderTests {
+@Suite(.timeLimit(.minutes(30))) struct WebSocketDecoderTests {
     @Test func text_isHandedOver_forVectorsOfRFC6455_5_7() {
         #expect(WebSocketDecoder.hear([[0x81, 0x05, 0x48, 0x65, 0x6C, 0x6C, 0x6F]], role: .client) == [.text(utf8("Hello"))])
         let masked: [UInt8] = [0x81, 0x85, 0x37, 0xFA, 0x21, 0x3D, 0x7F, 0x9F, 0x4D, 0x51, 0x58]

@@ -1,7 +1,7 @@
 import Testing
 @testable import WireProtocols
 
-@Suite struct WebSocketEndpointTests {
+@Suite(.timeLimit(.minutes(30))) struct WebSocketEndpointTests {
     private enum Heard: Equatable {
         case send([UInt8]), message(WebSocketOpcode, [UInt8]), end
     }
