@@ -3,20 +3,13 @@ import GRDB
 import JSONTree
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Journal
 
-@Suite struct CommitTests {
+@Suite(.timeLimit(.minutes(30))) struct CommitTests {
     private func batch(_ sequence: UInt64) -> JournalBatch {
         JournalBatch(sequence: sequence, after: sequence - 1, operations: [.set("n", .int(Int64(sequence)))])
-    }
-
-    /// Holds the journal queue until the gate opens, so that everything appended meanwhile waits together.
-    private func holding(_ store: JournalStore, _ body: () -> Void) {
-        let gate = DispatchSemaphore(value: 0)
-        store.queue.async { gate.wait() }
-        body()
-        gate.signal()
     }
 
     /// A database that may not grow is to SQLite what a full disk is.
@@ -34,7 +27,7 @@ import Testing
         let completions = Completions()
         let queue = store.queue
         await withCheckedContinuation { continuation in
-            holding(store) {
+            store.holding {
                 for i in 1...200 {
                     let record = completions.record(i)
                     journal.append(batch(UInt64(i))) { result in
@@ -58,7 +51,7 @@ import Testing
         store.database.add(transactionObserver: commits, extent: .databaseLifetime)
         let journals = [store.journal(for: "a"), store.journal(for: "b")]
         await withCheckedContinuation { continuation in
-            holding(store) {
+            store.holding {
                 for i in 1...100 {
                     for (n, journal) in journals.enumerated() {
                         journal.append(batch(UInt64(i))) { _ in if i == 100, n == 1 { continuation.resume() } }
@@ -78,7 +71,7 @@ import Testing
         let journal = store.journal(for: "main")
         let completions = Completions()
         await withCheckedContinuation { continuation in
-            holding(store) {
+            store.holding {
                 journal.append(batch(1), completion: completions.record(0))
                 journal.append(batch(3), completion: completions.record(1))
                 journal.append(batch(4), completion: completions.record(2))
@@ -121,7 +114,7 @@ import Testing
         try limitPages(of: store)
         let completions = Completions()
         await withCheckedContinuation { continuation in
-            holding(store) {
+            store.holding {
                 journal.append(JournalBatch(sequence: 2, after: 1, operations: []), completion: completions.record(0))
                 journal.store(JournalSnapshot(root: root, sequence: 2)) { result in
                     completions.record(1)(result)
@@ -156,7 +149,7 @@ import Testing
         let store = try JournalStore.open(folder: folder.path)
         let journal = store.journal(for: "main")
         let completions = Completions()
-        holding(store) { for i in 1...50 { journal.append(batch(UInt64(i)), completion: completions.record(i)) } }
+        store.holding { for i in 1...50 { journal.append(batch(UInt64(i)), completion: completions.record(i)) } }
         try store.close()
         #expect(completions.labels == Array(1...50) && completions.results.allSatisfy { (try? $0.get()) != nil })
         let again = try JournalStore.open(folder: folder.path)

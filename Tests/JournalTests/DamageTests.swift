@@ -1,11 +1,12 @@
 import GRDB
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Journal
 
 /// What was changed behind the journal's back is refused, with the place, and never half read.
-@Suite struct DamageTests {
+@Suite(.timeLimit(.minutes(30))) struct DamageTests {
     private static let changes = [
         "UPDATE batch SET operations = cast(replace(cast(operations AS TEXT), '\"n\"', '\"m\"') AS BLOB) WHERE sequence = 25",
         "UPDATE batch SET operations = substr(operations, 1, length(operations) - 1) WHERE sequence = 25",
@@ -79,7 +80,7 @@ import Testing
     @Test(arguments: 1...60) func recovery_ofAFlippedBit_isRefusedOrRight(seed: Int) async throws {
         let folder = try TemporaryFolder()
         try await filled(folder)
-        var random = SplitMix(state: UInt64(seed))
+        var random = SeededRandom(UInt64(seed))
         try FileCopy.change(folder.path + "/vigla.sqlite") { bytes in
             bytes[Int.random(in: 0..<bytes.count, using: &random)] ^= 1 << UInt8.random(in: 0..<8, using: &random)
         }
@@ -89,7 +90,7 @@ import Testing
     @Test(arguments: 1...20) func recovery_ofATruncatedFile_isRefusedOrRight(seed: Int) async throws {
         let folder = try TemporaryFolder()
         try await filled(folder)
-        var random = SplitMix(state: UInt64(seed))
+        var random = SeededRandom(UInt64(seed))
         try FileCopy.change(folder.path + "/vigla.sqlite") { bytes in bytes.removeLast(Int.random(in: 1..<bytes.count, using: &random)) }
         try expectRightOrRefused(folder, allowing: [["n": 30]])
     }
@@ -102,7 +103,7 @@ import Testing
         for i in UInt64(1)...30 { try await journal.store(JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i)))])) }
         for name in ["vigla.sqlite", "vigla.sqlite-wal"] { try FileCopy.copy("\(folder.path)/\(name)", "\(copy.path)/\(name)") }
         try store.close()
-        var random = SplitMix(state: UInt64(seed))
+        var random = SeededRandom(UInt64(seed))
         try FileCopy.change(copy.path + "/vigla.sqlite-wal") { bytes in
             let kept = Int.random(in: bytes.count / 2..<bytes.count, using: &random)
             if seed % 2 == 0 {
@@ -156,7 +157,7 @@ import Testing
     }
 
     @Test func checksum_ofLongTexts_isTheBitwiseOne() {
-        var random = SplitMix(state: 4)
+        var random = SeededRandom(4)
         for length in [0, 1, 7, 8, 9, 15, 16, 17, 1000] {
             let bytes = (0..<length).map { _ in UInt8.random(in: 0...255, using: &random) }
             var expected: UInt32 = 0xFFFF_FFFF

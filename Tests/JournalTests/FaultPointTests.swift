@@ -3,7 +3,7 @@ import Testing
 
 @testable import Journal
 
-@Suite struct FaultPointTests {
+@Suite(.timeLimit(.minutes(30))) struct FaultPointTests {
     @Test func fault_ofTheEnvironment_isAPointAndAPassage() {
         #expect(FaultPoint.Armed("commit.before").map { ($0.point, $0.left.load(ordering: .relaxed)) } ?? (.afterCommit, 0) == (.beforeCommit, 1))
         #expect(FaultPoint.Armed("commit.after:20").map { ($0.point, $0.left.load(ordering: .relaxed)) } ?? (.beforeCommit, 0) == (.afterCommit, 20))

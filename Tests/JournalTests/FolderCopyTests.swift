@@ -4,11 +4,12 @@ import GRDB
 import JSONTree
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Journal
 
 /// Copies of a folder that is written to.
-@Suite struct FolderCopyTests {
+@Suite(.timeLimit(.minutes(30))) struct FolderCopyTests {
     /// One batch of about so many megabytes after another.
     private static func large(_ megabytes: Int) -> [JournalBatch] {
         let value = Node.string(String(repeating: "x", count: 1 << 20))
@@ -83,7 +84,7 @@ import Testing
             }
             hasStopped.signal()
         }
-        while counted.load(ordering: .relaxed) < 5 { sched_yield() }
+        #expect(becomes { counted.load(ordering: .relaxed) >= 5 })
         for _ in 0..<20 {
             let target = try TemporaryFolder()
             let summary = try FolderCopy.make(from: source.path, to: target.path, companions: ["beside.sqlite", "absent.sqlite"])

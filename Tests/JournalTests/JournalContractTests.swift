@@ -1,11 +1,12 @@
 import JSONTree
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Journal
 
 /// What every journal must do. A further implementation is one more case of `Kind`.
-@Suite struct JournalContractTests {
+@Suite(.timeLimit(.minutes(30))) struct JournalContractTests {
     enum Kind: CaseIterable { case memory, sqlite }
 
     /// A journal with all that it needs to be opened again.

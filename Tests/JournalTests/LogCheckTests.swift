@@ -3,11 +3,12 @@ import Foundation
 import GRDB
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Journal
 
 /// SQLite's log with something changed in it: everything that was acknowledged is there, or the start is refused and says so.
-@Suite struct LogCheckTests {
+@Suite(.timeLimit(.minutes(30))) struct LogCheckTests {
     private static let names = ["vigla.sqlite", "vigla.sqlite-wal", "vigla.mark"]
     private static func batch(_ i: UInt64) -> JournalBatch { JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i))), .set(Path([Key("k\(i)")]), "text")]) }
 
@@ -31,7 +32,7 @@ import Testing
                 store.queue.sync { store.logBytes = 2 << 20 }
                 // Any transaction asks whether a copy is due; the copy is done when the queue has nothing more.
                 _ = try? await journal.store(JournalBatch(sequence: i, after: i, operations: []))
-                while store.queue.sync(execute: { store.isCheckpointing || store.logBytes > 1 << 20 }) { await Task.yield() }
+                #expect(await becomes { store.queue.sync { !store.isCheckpointing && store.logBytes <= 1 << 20 } })
             }
         }
         for name in Self.names { try FileCopy.copy("\(folder.path)/\(name)", "\(copy.path)/\(name)") }
@@ -93,7 +94,7 @@ import Testing
     @Test func flippedBit_inTheLog_isRefused_orHarmless() async throws {
         let folder = try await killed()
         let size = try bytes(folder, "vigla.sqlite-wal").count
-        var random = SplitMix(state: 7)
+        var random = SeededRandom(7)
         var (refused, accepted) = (0, 0)
         for round in 0..<120 {
             let copy = try twin(folder)
@@ -146,7 +147,7 @@ import Testing
     @Test func log_thatIsShorterOrGone_isRefused() async throws {
         let folder = try await killed()
         let size = try bytes(folder, "vigla.sqlite-wal").count
-        var random = SplitMix(state: 3)
+        var random = SeededRandom(3)
         for round in 0..<30 {
             let copy = try twin(folder)
             let kept = round == 0 ? 0 : round == 1 ? 20 : Int.random(in: 0..<size, using: &random)
@@ -164,7 +165,7 @@ import Testing
     @Test func flippedBit_withoutAMark_costsAtMostTheLastTransaction() async throws {
         let folder = try await killed()
         let size = try bytes(folder, "vigla.sqlite-wal").count
-        var random = SplitMix(state: 11)
+        var random = SeededRandom(11)
         var refused = 0
         for round in 0..<60 {
             let copy = try twin(folder, without: "vigla.mark")
@@ -249,7 +250,7 @@ import Testing
         let folder = try await killed()
         for seed in 0..<30 {
             let copy = try twin(folder)
-            var random = SplitMix(state: UInt64(seed))
+            var random = SeededRandom(UInt64(seed))
             try FileCopy.change(copy.path + "/vigla.mark") { $0[Int.random(in: 0..<$0.count, using: &random)] ^= 1 << UInt8.random(in: 0..<8, using: &random) }
             #expect(try open(copy) == 50)
         }

@@ -2,10 +2,11 @@ import GRDB
 import Glibc
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Journal
 
-@Suite struct OpeningTests {
+@Suite(.timeLimit(.minutes(30))) struct OpeningTests {
     @Test func folder_missing_isMade() throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path + "/a/b/c")

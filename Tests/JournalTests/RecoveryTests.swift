@@ -1,9 +1,10 @@
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Journal
 
-@Suite struct RecoveryTests {
+@Suite(.timeLimit(.minutes(30))) struct RecoveryTests {
     @Test func recovery_ofANamespaceNeverWritten_isNothing() throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path)

@@ -1,6 +1,7 @@
 import GRDB
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Journal
 
@@ -11,7 +12,7 @@ extension SettingStore {
     }
 }
 
-@Suite struct SettingTests {
+@Suite(.timeLimit(.minutes(30))) struct SettingTests {
     private func exercise(_ store: any SettingStore) async throws {
         #expect(try store.settings(of: nil).isEmpty)
         try await store.put([1, 2, 3], "rules", of: "main")

@@ -1,14 +1,14 @@
-import Dispatch
 import Glibc
 import GRDB
 import JSONTree
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Journal
 
 /// Batches that are too large for one transaction.
-@Suite struct SliceTests {
+@Suite(.timeLimit(.minutes(30))) struct SliceTests {
     private static let sliceBytes = 16 << 10
     private static func settings() -> JournalStore.Settings {
         var settings = JournalStore.Settings()
@@ -27,13 +27,6 @@ import Testing
 
     private static func small(_ sequence: UInt64) -> JournalBatch {
         JournalBatch(sequence: sequence, after: sequence - 1, operations: [.set("n", .int(Int64(sequence)))])
-    }
-
-    private func holding(_ store: JournalStore, _ body: () -> Void) {
-        let gate = DispatchSemaphore(value: 0)
-        store.queue.async { gate.wait() }
-        body()
-        gate.signal()
     }
 
     private func count(_ table: String, _ store: JournalStore) throws -> Int {
@@ -96,7 +89,7 @@ import Testing
         let (a, b) = (store.journal(for: "a"), store.journal(for: "b"))
         let completions = Completions()
         await withCheckedContinuation { continuation in
-            holding(store) {
+            store.holding {
                 for i in 1...40 {
                     let batch = JournalBatch(sequence: UInt64(i), after: UInt64(i - 1), operations: [.set("x", Self.wide(8))])
                     a.append(batch) { result in
@@ -122,7 +115,7 @@ import Testing
         let (a, b) = (store.journal(for: "a"), store.journal(for: "b"))
         let completions = Completions()
         await withCheckedContinuation { continuation in
-            holding(store) {
+            store.holding {
                 a.append(Self.large(1, after: 0), completion: completions.record(1))
                 a.append(JournalBatch(sequence: 2, after: 1, operations: [.set("late", 2)])) { result in
                     completions.record(2)(result)
@@ -153,7 +146,7 @@ import Testing
         for batch in [Self.large(1, after: 0), Self.large(2, after: 1), Self.small(3)] { for operation in batch.operations { root.apply(operation) } }
         let content = root
         await withCheckedContinuation { continuation in
-            holding(store) {
+            store.holding {
                 journal.append(Self.large(1, after: 0), completion: completions.record(1))
                 journal.append(Self.large(9, after: 5), completion: completions.record(2))
                 journal.append(Self.large(2, after: 1), completion: completions.record(3))
@@ -169,7 +162,7 @@ import Testing
         let failures = completions.results.map { result -> JournalError? in if case .failure(let error) = result { error } else { nil } }
         #expect(failures == [nil, .conflict(expected: 5, last: 1), nil, nil, nil, nil])
         // The snapshot holds them: their parts go.
-        while try count("part", store) + count("batch", store) > 0 { await Task.yield() }
+        #expect(try await becomes { try count("part", store) + count("batch", store) == 0 })
         let recovered = try store.recover("main")
         #expect(recovered.root == content && recovered.sequence == 3 && recovered.replayed == 0)
         try store.close()
@@ -180,7 +173,7 @@ import Testing
         let store = try JournalStore.open(folder: folder.path, settings: Self.settings())
         let journal = store.journal(for: "main")
         let completions = Completions()
-        holding(store) {
+        store.holding {
             journal.append(Self.large(1, after: 0), completion: completions.record(1))
             journal.append(Self.large(2, after: 1), completion: completions.record(2))
             journal.append(Self.small(3), completion: completions.record(3))
@@ -205,7 +198,7 @@ import Testing
         #expect(try store.recover("main").root == ["n": 1])
         try execute("PRAGMA max_page_count = 1073741823", store.database)
         try await journal.store(Self.small(2))
-        while try count("part", store) > 0 { await Task.yield() }
+        #expect(try await becomes { try count("part", store) == 0 })
         try await journal.store(Self.large(3, after: 2))
         let recovered = try store.recover("main")
         #expect(recovered.sequence == 3 && recovered.root.child("wide") == Self.wide(300))
@@ -254,7 +247,7 @@ import Testing
         store = try JournalStore.open(folder: folder.path, settings: Self.settings())
         #expect(try store.recover("main").sequence == 1 && count("part", store) == 2 * kept)
         try await store.journal(for: "main").store(Self.large(2, after: 1, kilobytes: 100))
-        while try count("(SELECT DISTINCT stage FROM part)", store) != 2 { await Task.yield() }
+        #expect(try await becomes { try count("(SELECT DISTINCT stage FROM part)", store) == 2 })
         let recovered = try store.recover("main")
         #expect(recovered.sequence == 2 && recovered.root.child("wide") == Self.wide(100))
         try store.close()

@@ -2,11 +2,12 @@ import GRDB
 import JSONTree
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Journal
 
 /// Chunks and their places, without a store.
-@Suite struct ChunkTests {
+@Suite(.timeLimit(.minutes(30))) struct ChunkTests {
     /// Writes the sections of a layout and gives what a snapshot would then hold.
     private func snapshot(_ root: Node, _ layout: ChunkLayout, _ stored: inout [Int64: [UInt8]], _ sizes: ChunkSizes) -> ChunkLayout {
         let run = SnapshotRun("main", JournalSnapshot(root: root, sequence: 1), layout: layout, sizes: sizes) { _ in }
@@ -80,7 +81,7 @@ import Testing
         var writer = Writer(MemoryJournal(), seed: UInt64(seed))
         writer.widest = seed % 3 == 0 ? 40 : 4
         var stored: [Int64: [UInt8]] = [:]
-        var random = SplitMix(state: UInt64(seed))
+        var random = SeededRandom(UInt64(seed))
         let sizes = ChunkSizes(full: seed % 2 == 0 ? 60 : 200, member: seed % 5 == 0 ? 150 : 30)
         var layout = ChunkLayout()
         for _ in 0..<60 {
@@ -124,7 +125,7 @@ import Testing
 }
 
 /// Snapshots of a store.
-@Suite struct SnapshotTests {
+@Suite(.timeLimit(.minutes(30))) struct SnapshotTests {
     private func smallChunks(bytes: Int = .max, batches: Int = .max) -> JournalStore.Settings {
         var settings = JournalStore.Settings(snapshotAfterBytes: bytes, snapshotAfterBatches: batches)
         settings.chunks = ChunkSizes(full: 2048, member: 512)

@@ -1,6 +1,8 @@
+import Dispatch
 import JSONTree
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Journal
 
@@ -18,6 +20,16 @@ extension Journal {
         }
         try await withCheckedContinuation { continuation in close { continuation.resume(returning: $0) } }.get()
         try stored.get()
+    }
+}
+
+extension JournalStore {
+    /// Holds the journal queue while `body` runs, so that everything it appends waits together.
+    func holding(_ body: () -> Void) {
+        let gate = DispatchSemaphore(value: 0)
+        queue.async { gate.wait() }
+        body()
+        gate.signal()
     }
 }
 
@@ -44,7 +56,7 @@ struct Writer {
     let journal: any Journal
     var root: Node
     var sequence: UInt64
-    private var random: SplitMix
+    private var random: SeededRandom
     /// Batches of up to so many operations.
     var widest = 4
 
@@ -52,7 +64,7 @@ struct Writer {
         self.journal = journal
         root = recovered.root
         sequence = recovered.sequence
-        random = SplitMix(state: seed)
+        random = SeededRandom(seed)
     }
 
     /// The next batch of random operations; the tree has them already.
@@ -88,19 +100,6 @@ struct Writer {
         case 3: .double(.greatestFiniteMagnitude)
         default: .string("")
         }
-    }
-}
-
-/// The same numbers for the same seed.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }
 

@@ -1,11 +1,12 @@
 import GRDB
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Journal
 
 /// Files as earlier versions left them, made from their own SQL.
-@Suite struct UpgradeTests {
+@Suite(.timeLimit(.minutes(30))) struct UpgradeTests {
     /// Format 2: commits 1–2 in a snapshot of one chunk, 3 and 4 behind it. Checksums as that version computed them.
     private static let format2 = """
         CREATE TABLE namespace (
