@@ -3,7 +3,7 @@ import Glibc
 import Testing
 
 /// Peers that read too slowly: soft, seconds, hard, and what all of them may cost together.
-@Suite struct CongestionTests {
+@Suite(.timeLimit(.minutes(30))) struct CongestionTests {
     private func settings(_ change: (inout NetSettings) -> Void) -> NetSettings {
         var settings = NetSettings()
         change(&settings)

@@ -1,7 +1,7 @@
 import DispatchNet
 import Testing
 
-@Suite struct EchoTests {
+@Suite(.timeLimit(.minutes(30))) struct EchoTests {
     @Test func echo_smallAndLarge_comesBackWhole() throws {
         let server = try TestServer()
         let peer = TestPeer(port: server.port)

@@ -2,7 +2,7 @@ import Dispatch
 @testable import DispatchNet
 import Testing
 
-@Suite struct ListenerTests {
+@Suite(.timeLimit(.minutes(30))) struct ListenerTests {
     @Test func port0_isChosenBySystem_andConnectionsKnowTheirAddresses() throws {
         let server = try TestServer()
         #expect(server.port != 0)
@@ -73,9 +73,9 @@ import Testing
     @Test func stop_refusesNewPeers_andKeepsTheOld() throws {
         let server = try TestServer()
         let peer = TestPeer(port: server.port)
-        _ = server.connections.next()
+        #expect(server.connections.next() != nil)
         server.listener.stop()
-        _ = server.onLoop {}
+        #expect(server.onLoop {} != nil)
         #expect(!TestPeer(port: server.port).isConnected)
         peer.write([1])
         #expect(peer.read(1) == [1])
@@ -105,7 +105,7 @@ import Testing
             }
         }
         let peers = (0..<6).map { _ in TestPeer(port: listener.port) }
-        for _ in peers { _ = opened.next() }
+        for _ in peers { #expect(opened.next() == true) }
         let closed = Log<Bool>()
         group.shutdown { closed.append(true) }
         for peer in peers {

@@ -2,7 +2,7 @@ import Dispatch
 import DispatchNet
 import Testing
 
-@Suite struct LoopTests {
+@Suite(.timeLimit(.minutes(30))) struct LoopTests {
     @Test func execute_fromManyThreads_keepsEachThreadsOrder() throws {
         let group = try EventLoopGroup(count: 1)
         defer { group.shutdownAndWait() }

@@ -3,6 +3,7 @@ import Dispatch
 import DispatchNet
 import Glibc
 import Synchronization
+import TestSupport
 
 /// A client on a plain blocking socket: independent of the code under test. Reads give up after 20 s, so that a broken
 /// server fails a test instead of hanging it.
@@ -10,21 +11,8 @@ final class TestPeer {
     let fd: Int32
 
     init(port: UInt16, receiveBuffer: Int32? = nil) {
-        let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        self.fd = fd
-        if let receiveBuffer { _ = vigla_set_receive_buffer(fd, receiveBuffer) }
-        var limit = timeval(tv_sec: 20, tv_usec: 0)
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        (fd, isConnected) = Loopback.connect(port: port, receiveBuffer: receiveBuffer)
         _ = vigla_set_no_delay(fd)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        isConnected = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                Glibc.connect(fd, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
     }
 
     let isConnected: Bool
@@ -41,15 +29,9 @@ final class TestPeer {
 
     deinit { _ = Glibc.close(fd) }
 
+    /// A peer that is closed meanwhile takes less: the test sees that by what comes.
     func write(_ bytes: [UInt8]) {
-        var sent = 0
-        while sent < bytes.count {
-            let count = bytes.withUnsafeBytes {
-                Glibc.send(fd, $0.baseAddress.map { $0 + sent }, bytes.count - sent, Int32(MSG_NOSIGNAL))
-            }
-            guard count > 0 else { return }
-            sent += count
-        }
+        _ = Loopback.send(bytes, to: fd)
     }
 
     /// At most `count` bytes of one read; empty at the end; nil on an error (reset, time out).
@@ -130,6 +112,19 @@ final class Scripted: ConnectionHandler {
     func ended(_ reason: CloseReason) { onEnd(reason) }
 }
 
+extension Scripted {
+    /// Answers when the peer has said all, a turn later.
+    func answerLate() {
+        onHalfClose = { connection in
+            connection.loop.schedule(afterMs: 1, everyMs: nil) {
+                connection.send(Array("late answer".utf8))
+                connection.close(.finished)
+            }
+            return .keepWriting
+        }
+    }
+}
+
 /// A server on a free port; shut down when the test lets it go.
 final class TestServer {
     let group: EventLoopGroup
@@ -164,6 +159,21 @@ final class TestServer {
         let result = Log<T>()
         loop.execute { result.append(body()) }
         return result.next()
+    }
+
+    /// Sends small frames (copied when they remain) and large ones (shared), over several turns; all of them as bytes.
+    func sendOverManyTurns(_ connection: Connection) -> [UInt8] {
+        var sent: [UInt8] = []
+        for turn in 0..<60 {
+            let small = (0..<20).map { pattern(100 + $0, seed: UInt64(turn * 100 + $0)) }
+            let large = pattern(150_000, seed: UInt64(turn + 7777))
+            sent += small.flatMap { $0 } + large
+            _ = onLoop {
+                for frame in small { connection.send(frame) }
+                connection.send(large)
+            }
+        }
+        return sent
     }
 
     /// The counters after everything handed over so far has been settled.

@@ -2,7 +2,7 @@ import Dispatch
 import DispatchNet
 import Testing
 
-@Suite struct WritingTests {
+@Suite(.timeLimit(.minutes(30))) struct WritingTests {
     @Test func sendsOfOneTurn_leaveInOneSystemCall() throws {
         let server = try TestServer()
         let peer = TestPeer(port: server.port)
@@ -77,17 +77,7 @@ import Testing
         let server = try TestServer { $0.onDrained = { _ in drained.append(true) } }
         let peer = TestPeer(port: server.port, receiveBuffer: 4096)
         let connection = try #require(server.connections.next())
-        // Small frames (copied when they remain) and large ones (shared), over several turns.
-        var expected: [UInt8] = []
-        for turn in 0..<60 {
-            let small = (0..<20).map { pattern(100 + $0, seed: UInt64(turn * 100 + $0)) }
-            let large = pattern(150_000, seed: UInt64(turn + 7777))
-            expected += small.flatMap { $0 } + large
-            _ = server.onLoop {
-                for frame in small { connection.send(frame) }
-                connection.send(large)
-            }
-        }
+        let expected = server.sendOverManyTurns(connection)
         let waiting = try #require(server.onLoop { connection.bufferedBytes })
         #expect(waiting > 0 && waiting < expected.count)
         #expect(peer.reads(expected))

@@ -4,9 +4,10 @@ import Glibc
 import Synchronization
 import TestCertificates
 import Testing
+import TestSupport
 
 /// Connections with TLS over real sockets.
-@Suite struct TLSConnectionTests {
+@Suite(.timeLimit(.minutes(30))) struct TLSConnectionTests {
     @Test func echo_ofAllSizes_comesBackWhole() throws {
         let (server, _) = try tlsServer()
         let peer = try TLSPeer(port: server.port)
@@ -129,16 +130,7 @@ import Testing
         let peer = try TLSPeer(port: server.port, receiveBuffer: 4096)
         peer.handshake()
         let connection = try #require(server.connections.next())
-        var expected: [UInt8] = []
-        for turn in 0..<60 {
-            let small = (0..<20).map { pattern(100 + $0, seed: UInt64(turn * 100 + $0)) }
-            let large = pattern(150_000, seed: UInt64(turn + 7777))
-            expected += small.flatMap { $0 } + large
-            _ = server.onLoop {
-                for frame in small { connection.send(frame) }
-                connection.send(large)
-            }
-        }
+        let expected = server.sendOverManyTurns(connection)
         let (waiting, records) = try #require(server.onLoop { (connection.bufferedBytes, connection.tls?.unsentBytes ?? 0) })
         #expect(waiting > 0 && waiting < expected.count)
         // All but the last portion waits unencrypted.
@@ -248,8 +240,7 @@ import Testing
             #expect(stranger.engine.state == .failed)
             stranger.socket.finishWriting()
             while let some = stranger.socket.readSome(1000), !some.isEmpty {}
-            for _ in 0..<2000 where admission.connections > 0 { usleep(10_000) }
-            try #require(admission.connections == 0)
+            try #require(becomes { admission.connections == 0 })
         }
         #expect(admission.refusals.isEmpty && server.counters().connections == 0)
         let peers = try (0..<2).map { _ in try TLSPeer(port: server.port) }
@@ -285,19 +276,13 @@ import Testing
         #expect(server.ends.next() == .peerClosed)
         #expect(peer.read(1) == [1])
         #expect(peer.readsGoodbye())
-        while server.counters().connections != 0 {}
+        #expect(becomes { server.counters().connections == 0 })
     }
 
     @Test func halfClose_whenTheHandlerKeepsWriting_stillGetsTheAnswer() throws {
         let (server, _) = try tlsServer { handler in
             handler.onBytes = { _, _ in }
-            handler.onHalfClose = { connection in
-                connection.loop.schedule(afterMs: 1, everyMs: nil) {
-                    connection.send(Array("late answer".utf8))
-                    connection.close(.finished)
-                }
-                return .keepWriting
-            }
+            handler.answerLate()
         }
         let peer = try TLSPeer(port: server.port)
         peer.handshake()
@@ -332,8 +317,8 @@ import Testing
         let (server, _) = try tlsServer(settings: settings)
         let silent = TestPeer(port: server.port)
         #expect(silent.readSome(1) == nil || !silent.isConnected)
-        while server.counters().ends(.handshakeTimeout) != 1 {}
-        while server.counters().connections != 0 {}
+        #expect(becomes { server.counters().ends(.handshakeTimeout) == 1 })
+        #expect(becomes { server.counters().connections == 0 })
         #expect(server.connections.waiting.isEmpty)
     }
 
@@ -360,7 +345,7 @@ import Testing
             // Nothing, or a record of type alert (RFC 8446 §5.1).
             #expect(answer.first == nil || answer.first == 21)
         }
-        while server.counters().connections != 0 {}
+        #expect(becomes { server.counters().connections == 0 })
         #expect(server.counters().handshakes == 0)
         #expect(server.connections.waiting.isEmpty)
     }
@@ -372,7 +357,7 @@ import Testing
         #expect(peer.read(1000) == Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
         #expect(peer.readsEnd())
         peer.finishWriting()
-        while server.counters().connections != 0 {}
+        #expect(becomes { server.counters().connections == 0 })
         #expect(server.counters().ends(.protocolError(400)) == 1)
     }
 
@@ -396,7 +381,7 @@ import Testing
             peer.socket.finishWriting()
             #expect(peer.socket.readsEnd())
         }
-        while server.counters().connections != 0 {}
+        #expect(becomes { server.counters().connections == 0 })
         #expect(server.counters().handshakes == 1)  // the one in `flights`
         #expect(server.ends.waiting.count <= 1)
     }
@@ -492,7 +477,7 @@ import Testing
         let silent = TestPeer(port: server.port)
         let open = try TLSPeer(port: server.port)
         open.handshake()
-        _ = server.connections.next()
+        #expect(server.connections.next() != nil)
         let closed = Log<Bool>()
         server.group.shutdown(graceMs: 20_000) { closed.append(true) }
         #expect(silent.readsEnd())

@@ -4,7 +4,7 @@ import TestCertificates
 import Testing
 
 /// Two engines that talk through memory.
-@Suite struct TLSEngineTests {
+@Suite(.timeLimit(.minutes(30))) struct TLSEngineTests {
     @Test func handshake_byteByByte_opensBothSides_andRecordsGoBothWays() throws {
         let pair = try Pair()
         pair.chunk = 1
