@@ -1,9 +1,10 @@
 import HubEngine
 import JSONTree
 import Testing
+import TestSupport
 
 /// Random writes against simulated clients: a cache built only from what the server sent equals the tree after every step.
-@Suite struct ConvergenceTests {
+@Suite(.timeLimit(.minutes(30))) struct ConvergenceTests {
     /// A client that applies pushes to its cache as an SDK does.
     private final class Simulated {
         let client: Client
@@ -22,16 +23,7 @@ import Testing
             case "d": set(try Path(parsing: parts[1]), try Node(json: parts[2]))
             case "m":
                 let base = try Path(parsing: parts[1])
-                // The keys of the merge are paths, which no node can hold: read them one by one.
-                var native = parts[2]
-                let entries: [(Path, Node)] = try native.withUTF8 { bytes in
-                    var reader = JSONReader(UnsafeRawBufferPointer(bytes))
-                    var entries: [(Path, Node)] = []
-                    try reader.beginObject()
-                    while let name = try reader.nextName() { entries.append((try Path(parsing: name), try reader.writeValue().node)) }
-                    return entries
-                }
-                for (key, value) in entries { set(base.appending(key), value) }
+                for (key, value) in try mergeMembers(parts[2]) { set(base.appending(key), value) }
             default: break
             }
         }
@@ -46,7 +38,7 @@ import Testing
 
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
     func caches_equalTheTree_afterEveryStep(seed: UInt64) throws {
-        var random = SplitMix(seed)
+        var random = SeededRandom(seed)
         var limits = EngineLimits()
         limits.turnWork = seed % 2 == 0 ? 4_000 : 1
         let hub = EngineHarness(limits: limits)
@@ -95,18 +87,5 @@ import Testing
             }
         }
         #expect(hub.ask(admin, .get(.root)) == ["value 0 \(model.json)"])
-    }
-}
-
-/// A small seeded generator, so that a failure can be run again.
-struct SplitMix: RandomNumberGenerator {
-    private var state: UInt64
-    init(_ seed: UInt64) { state = seed }
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }

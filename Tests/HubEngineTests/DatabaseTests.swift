@@ -5,7 +5,7 @@ import SecurityRules
 import Synchronization
 import Testing
 
-@Suite struct DatabaseTests {
+@Suite(.timeLimit(.minutes(30))) struct DatabaseTests {
     @Test func listen_sendsDataBeforeOk() {
         let hub = EngineHarness(root: ["a": ["x": 1]])
         #expect(hub.ask(.make(), .listen("a")) == ["d a {\"x\":1}", "ok 0"])
@@ -163,7 +163,7 @@ import Testing
     }
 }
 
-@Suite struct DisconnectTests {
+@Suite(.timeLimit(.minutes(30))) struct DisconnectTests {
     @Test func pendingPriority_replacesOnlyThePriority() {
         let hub = EngineHarness()
         let gone = Client.make()
@@ -217,7 +217,7 @@ import Testing
     }
 }
 
-@Suite struct DurabilityOrderTests {
+@Suite(.timeLimit(.minutes(30))) struct DurabilityOrderTests {
     @Test func ackAndEvents_waitForTheLog_andNothingOvertakes() {
         let log = FlakyLog()
         let hub = EngineHarness(log: log)

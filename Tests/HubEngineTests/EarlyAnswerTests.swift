@@ -4,7 +4,7 @@ import SecurityRules
 import Testing
 
 /// Answers that need no disk do not wait behind somebody else's write; what they say is true even if the log refuses that write.
-@Suite struct EarlyAnswerTests {
+@Suite(.timeLimit(.minutes(30))) struct EarlyAnswerTests {
     private func rules(_ text: String) throws -> RuleSet { try RuleSet(parsing: "{\"rules\":\(text)}") }
 
     @Test func readOfWhatIsDurable_leaves_whileAWriteWaits() {

@@ -3,12 +3,12 @@ import HubEngine
 import JSONTree
 import SecurityRules
 import Synchronization
+import TestSupport
 
 /// A database with recording clients; every message is a readable line.
 final class EngineHarness: Sendable {
     let database: Database
-    /// ms since the epoch, until the test says otherwise.
-    let time: Time
+    let time: FakeClock
     private let lines = Mutex<[ObjectIdentifier: [String]]>([:])
     private let frames = Mutex<Int>(0)
     private let largest = Mutex<Int>(0)
@@ -24,22 +24,13 @@ final class EngineHarness: Sendable {
 
     init(rules: RuleSet = .allowAll, root: Node = .null, pending: [PendingSession] = [], log: any CommitLog = NoCommitLog(), lanes: Int = 2, limits: EngineLimits = EngineLimits(), work: TestWork = TestWork(), background: BackgroundWork? = nil, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat = LineFormat(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil) {
         let sink = Sink()
-        let time = Time(now)
+        let time = FakeClock(ms: now)
         self.time = time
         self.work = work
         database = Database(
             name: "test", rules: rules, start: (root, 0), pending: pending, log: log, lanes: lanes, limits: limits, background: background ?? work.background, budget: budget, format: format, refusals: refusals,
-            outlet: { sink.receive($0, $1) }, clock: { time.now })
+            outlet: { sink.receive($0, $1) }, clock: time.now)
         sink.harness = self
-    }
-
-    final class Time: Sendable {
-        private let ms: Atomic<Int64>
-        init(_ now: Int64) { ms = Atomic(now) }
-        var now: Int64 {
-            get { ms.load(ordering: .relaxed) }
-            set { ms.store(newValue, ordering: .relaxed) }
-        }
     }
 
     private final class Sink: @unchecked Sendable {
@@ -118,17 +109,7 @@ final class EngineHarness: Sendable {
     }
 
     /// Waits until all that was submitted has been handled, and what it led to beside the queue.
-    func settle() {
-        var before: [Int]
-        repeat {
-            before = progress
-            database.queue.sync {}
-            work.finish()
-            database.queue.sync {}
-        } while progress != before
-    }
-
-    private var progress: [Int] { [work.count, database.inboxDepth, database.counters.requests] }
+    func settle() { work.settle(database) }
 
     /// What a client has been sent since the last call.
     func take(_ client: Client) -> [String] {
@@ -199,6 +180,18 @@ struct LineFormat: WireFormat {
     }
 
     func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { Array("cancelled \(path)".utf8) }
+}
+
+/// The members of a merge, in order. Their names are paths, which no node can hold: they are read one by one.
+func mergeMembers(_ json: String) throws -> [(Path, Node)] {
+    var native = json
+    return try native.withUTF8 { bytes in
+        var reader = JSONReader(UnsafeRawBufferPointer(bytes))
+        var members: [(Path, Node)] = []
+        try reader.beginObject()
+        while let name = try reader.nextName() { members.append((try Path(parsing: name), try reader.writeValue().node)) }
+        return members
+    }
 }
 
 extension Client {

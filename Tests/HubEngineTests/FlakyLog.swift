@@ -1,6 +1,7 @@
 import HubEngine
 import JSONTree
 import Synchronization
+import TestSupport
 
 /// A log that knows what became durable; its appends succeed or fail when the test says so. As with the real one, what was
 /// appended on top of a failure fails too.
@@ -71,6 +72,6 @@ extension EngineHarness {
     /// Lets the time pass after which the log is tried again; the next request does it.
     func passRetryTime() {
         settle()
-        time.now += Int64(EngineLimits.patient.retryMs)
+        time.ms += Int64(EngineLimits.patient.retryMs)
     }
 }

@@ -2,9 +2,10 @@ import HubEngine
 import JSONTree
 import SecurityRules
 import Testing
+import TestSupport
 
 /// Kept indexes: what uses them, what makes them, and what ends them. Sorted and moved children are counted, not time.
-@Suite struct IndexTests {
+@Suite(.timeLimit(.minutes(30))) struct IndexTests {
     private static let rules = #"{"rules":{".read":true,".write":true,"k":{".indexOn":["age",".value"]}}}"#
 
     static func people(_ count: Int, from first: Int = 0) -> Node {
@@ -200,10 +201,10 @@ import Testing
     @Test func idleIndex_isDropped_afterItsTime() throws {
         let hub = try hub(["k": Self.people(500)]) { $0.indexIdleMs = 1_000 }
         _ = hub.ask(.make(), .get("k", query: youngest(1)))
-        hub.time.now += 999
+        hub.time.ms += 999
         _ = hub.ask(.make(), .get("k/p1/n"))
         #expect(hub.database.counters.indexes == 1)
-        hub.time.now += 1
+        hub.time.ms += 1
         _ = hub.ask(.make(), .get("k/p1/n"))
         #expect(hub.database.counters.indexes == 0 && hub.database.counters.indexEntries == 0)
     }

@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 
 /// What is large is encoded beside the database queue: nobody else waits for it, and the order for each client stays.
-@Suite struct LargeAnswerTests {
+@Suite(.timeLimit(.minutes(30))) struct LargeAnswerTests {
     private static let bound = 100
 
     private func limits(_ change: (inout EngineLimits) -> Void = { _ in }) -> EngineLimits {

@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 
 /// Each engine limit from both sides.
-@Suite struct LimitTests {
+@Suite(.timeLimit(.minutes(30))) struct LimitTests {
     private func limits(_ change: (inout EngineLimits) -> Void) -> EngineLimits {
         var limits = EngineLimits()
         change(&limits)

@@ -5,7 +5,7 @@ import SecurityRules
 import Testing
 
 /// How many observers there may be, each limit from both sides, and how many end.
-@Suite struct ListenLimitTests {
+@Suite(.timeLimit(.minutes(30))) struct ListenLimitTests {
     private func hub(_ change: (inout EngineLimits) -> Void) -> EngineHarness {
         var limits = EngineLimits()
         change(&limits)
@@ -144,7 +144,7 @@ import Testing
 }
 
 /// Requests whose cost follows the number of observers leave turns for others.
-@Suite struct TurnTests {
+@Suite(.timeLimit(.minutes(30))) struct TurnTests {
     @Test(arguments: [false, true])
     func identityOfManyObservers_givesWayToOthers(hasMany: Bool) {
         var limits = EngineLimits()

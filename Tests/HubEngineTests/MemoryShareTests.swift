@@ -4,7 +4,7 @@ import Testing
 @testable import HubEngine
 
 /// One budget for the process, shares of it, leases of those.
-@Suite struct MemoryShareTests {
+@Suite(.timeLimit(.minutes(30))) struct MemoryShareTests {
     private let step = MemoryLease.stepBytes
 
     @Test func share_hasItsPart_andTheBudgetItsLimit() {

@@ -5,7 +5,7 @@ import Testing
 @testable import SecurityRules
 
 /// Pending onDisconnect writes are durable, and carried out once whatever fails (contract §6.2).
-@Suite struct PendingDurabilityTests {
+@Suite(.timeLimit(.minutes(30))) struct PendingDurabilityTests {
     private func write(_ path: Path, _ value: Node = 1) -> TreeWrite { TreeWrite(path, WriteValue(value)) }
 
     @Test func registration_isAnsweredWhenDurable_andKnownToTheNextProcess() {

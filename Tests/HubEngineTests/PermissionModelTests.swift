@@ -2,11 +2,12 @@ import HubEngine
 import JSONTree
 import SecurityRules
 import Testing
+import TestSupport
 
 /// Running listens against full evaluation: after every step exactly those of the listens run that the rules permit, and
 /// what the others were told stops before the write that takes their permission. Rules, writes, identities, clients that read
 /// slowly: all random.
-@Suite struct PermissionModelTests {
+@Suite(.timeLimit(.minutes(30))) struct PermissionModelTests {
     private struct Listen: Hashable {
         let path: Path
         let query: TreeQuery?
@@ -43,7 +44,7 @@ import Testing
         "!(data.child('c').val() == auth.uid && root.child('d/a').exists())", "root.child('e').getPriority() != null", "data.child('b').val().length == 1",
     ]
 
-    private static func rules(_ random: inout SplitMix) throws -> RuleSet {
+    private static func rules(_ random: inout SeededRandom) throws -> RuleSet {
         func condition() -> String {
             var text = conditions.randomElement(using: &random)!
             for _ in 0..<Int.random(in: 0...2, using: &random) {
@@ -63,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: Array(UInt64(1)...6)) func runningListens_areThoseThatTheRulesPermit(seed: UInt64) throws {
-        var random = SplitMix(seed)
+        var random = SeededRandom(seed)
         var rules = try Self.rules(&random)
         var limits = EngineLimits()
         limits.turnWork = [4_000, 1, 3][Int(seed % 3)]
@@ -89,15 +90,7 @@ import Testing
                 if words[0] == "d" {
                     reader.cache.set(try Node(json: words[2]), at: base)
                 } else {
-                    var text = words[2]
-                    let entries: [(Path, Node)] = try text.withUTF8 { bytes in
-                        var json = JSONReader(UnsafeRawBufferPointer(bytes))
-                        var entries: [(Path, Node)] = []
-                        try json.beginObject()
-                        while let name = try json.nextName() { entries.append((try Path(parsing: name), try json.writeValue().node)) }
-                        return entries
-                    }
-                    for (key, value) in entries { reader.cache.set(value, at: base.appending(key)) }
+                    for (key, value) in try mergeMembers(words[2]) { reader.cache.set(value, at: base.appending(key)) }
                 }
             case "cancelled":
                 let path = try Path(parsing: words[1])

@@ -2,9 +2,10 @@ import HubEngine
 import JSONTree
 import SecurityRules
 import Testing
+import TestSupport
 
 /// Filtered listens: what enters, leaves and stays, as one tagged message (contract §3.5, checks 62–81).
-@Suite struct QueryTests {
+@Suite(.timeLimit(.minutes(30))) struct QueryTests {
     private static let indexed = try? RuleSet(parsing: #"{"rules":{".read":true,".write":true,"k":{".indexOn":["age",".value"]}}}"#)
 
     private func hub(_ root: Node) -> EngineHarness { EngineHarness(rules: Self.indexed ?? .denyAll, root: root) }
@@ -105,10 +106,10 @@ import Testing
 }
 
 /// Random writes under random live queries: each simulated client's cache, built only from pushes, equals a full scan.
-@Suite struct QueryModelTests {
+@Suite(.timeLimit(.minutes(30))) struct QueryModelTests {
     @Test(arguments: Array(1...8) as [UInt64])
     func windows_equalAFullScan_afterEveryStep(seed: UInt64) throws {
-        var random = SplitMix(seed)
+        var random = SeededRandom(seed)
         let hub = EngineHarness(root: .null)
         let admin = Client.make()
         var model = Node.null
@@ -176,15 +177,7 @@ import Testing
         switch parts[0] {
         case "d": cache.set(try Node(json: parts[2]), at: try Path(parsing: parts[1]).dropping(2))
         case "m":
-            var native = parts[2]
-            let entries: [(Path, Node)] = try native.withUTF8 { bytes in
-                var reader = JSONReader(UnsafeRawBufferPointer(bytes))
-                var entries: [(Path, Node)] = []
-                try reader.beginObject()
-                while let name = try reader.nextName() { entries.append((try Path(parsing: name), try reader.writeValue().node)) }
-                return entries
-            }
-            for (path, value) in entries { cache.set(value, at: path) }
+            for (path, value) in try mergeMembers(parts[2]) { cache.set(value, at: path) }
         default: break
         }
     }

@@ -2,10 +2,11 @@ import Glibc
 import HubEngine
 import JSONTree
 import Testing
+import TestSupport
 
 /// Random requests over a log that is slow and refuses at random, against the model of `RefusalWorld`.
 /// `VIGLA_MODEL_OPERATIONS` asks for more steps, `VIGLA_MODEL_SEED` for one run again.
-@Suite struct RefusalModelTests {
+@Suite(.timeLimit(.minutes(30))) struct RefusalModelTests {
     private static let stepsPerRun = 500
     private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
 
@@ -33,10 +34,10 @@ import Testing
 }
 
 private struct RefusalScript {
-    private var random: SplitMix
+    private var random: SeededRandom
     private let keys = ["x", "y", "1"]
 
-    init(seed: UInt64) { random = SplitMix(seed) }
+    init(seed: UInt64) { random = SeededRandom(seed) }
 
     private mutating func roll(_ sides: Int) -> Int { Int.random(in: 0..<sides, using: &random) }
     private mutating func pick<T>(_ list: [T]) -> T { list[roll(list.count)] }

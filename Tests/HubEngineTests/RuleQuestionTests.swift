@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// What a database tells about decisions of the rules: refusals to those who listen, and answers to those who ask.
-@Suite struct RuleQuestionTests {
+@Suite(.timeLimit(.minutes(30))) struct RuleQuestionTests {
     private final class Listener: RefusalListener {
         let wants: Bool
         private let heard = Mutex<[String]>([])

@@ -2,10 +2,11 @@ import HubEngine
 import JSONTree
 import Synchronization
 import Testing
+import TestSupport
 
 /// Clients that stop reading and go on, against a model: whatever a client missed, what it was sent makes its cache the truth
 /// again, never steps back, and shows its own write before the answer to it.
-@Suite struct SlowReaderTests {
+@Suite(.timeLimit(.minutes(30))) struct SlowReaderTests {
     /// What a client observes.
     private enum Kind: CaseIterable {
         case root, own, place, window, value, children
@@ -74,22 +75,14 @@ import Testing
         }
 
         private func merge(_ base: Path, _ json: String) throws {
-            var native = json
-            let entries: [(Path, Node)] = try native.withUTF8 { bytes in
-                var reader = JSONReader(UnsafeRawBufferPointer(bytes))
-                var entries: [(Path, Node)] = []
-                try reader.beginObject()
-                while let name = try reader.nextName() { entries.append((try Path(parsing: name), try reader.writeValue().node)) }
-                return entries
-            }
-            for (key, value) in entries { set(base.appending(key), value) }
+            for (key, value) in try mergeMembers(json) { set(base.appending(key), value) }
         }
     }
 
     /// With few inline bytes most values are encoded beside the queue.
     @Test(arguments: [(1, 64, 1 << 16), (2, 2, 1 << 16), (3, 64, 1 << 16), (4, 8, 1 << 16), (5, 64, 4), (6, 8, 8), (7, 2, 20), (8, 64, 30)] as [(UInt64, Int, Int)])
     func slowPhases_converge_andKeepTheOrder(seed: UInt64, stalePlaces: Int, inlineBytes: Int) throws {
-        var random = SplitMix(seed)
+        var random = SeededRandom(seed)
         var limits = EngineLimits()
         limits.stalePlaces = stalePlaces
         limits.inlineBytes = inlineBytes

@@ -51,6 +51,19 @@ final class TestWork: Sendable {
 
     /// Waits for what runs.
     func finish() { queue.sync {} }
+
+    /// Waits until all that was submitted has been handled, and what it led to beside the queue.
+    func settle(_ database: Database) {
+        var before: [Int]
+        repeat {
+            before = progress(of: database)
+            database.queue.sync {}
+            finish()
+            database.queue.sync {}
+        } while progress(of: database) != before
+    }
+
+    private func progress(of database: Database) -> [Int] { [count, database.inboxDepth, database.counters.requests] }
 }
 
 /// Stops a database's queue, so that what is submitted meanwhile becomes one batch.

@@ -3,7 +3,7 @@ import JSONTree
 import Testing
 
 /// Writes that compare a hash first.
-@Suite struct CompareTests {
+@Suite(.timeLimit(.minutes(30))) struct CompareTests {
     private func put(_ path: Path, _ value: Node, if hash: String) -> Request {
         .write([TreeWrite(path, WriteValue(value))], condition: Condition(path, hash: hash))
     }

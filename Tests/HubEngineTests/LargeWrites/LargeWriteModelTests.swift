@@ -3,11 +3,12 @@ import HubEngine
 import JSONTree
 import SecurityRules
 import Testing
+import TestSupport
 
 /// Random writes, small and large, under rules that look at other data. Large ones are prepared at random moments, and others
 /// write in between. All must come out as if they had been made one after the other: each that is acknowledged at the moment of
 /// its answer, each that is refused at some moment since it was asked for.
-@Suite struct LargeWriteModelTests {
+@Suite(.timeLimit(.minutes(30))) struct LargeWriteModelTests {
     private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
 
     private static let rules = """
@@ -44,7 +45,7 @@ import Testing
     private struct World {
         let it: GatedHarness
         let rules: RuleSet
-        var random: SplitMix
+        var random: SeededRandom
         var model = Node.null
         /// All that the model has been, oldest first.
         var versions: [Node] = [.null]
@@ -57,7 +58,7 @@ import Testing
         var stale = 0
 
         init(seed: UInt64, _ rules: RuleSet) throws {
-            random = SplitMix(seed)
+            random = SeededRandom(seed)
             self.rules = rules
             var limits = EngineLimits.tight
             limits.preparations = 3
@@ -172,7 +173,7 @@ import Testing
         let seeds = Self.number("VIGLA_MODEL_SEED").map { $0...$0 } ?? 1...runs
         var (refused, made) = (0, 0)
         for seed in seeds {
-            var random = SplitMix(seed)
+            var random = SeededRandom(seed)
             func roll(_ sides: Int) -> Int { Int.random(in: 0..<sides, using: &random) }
             let log = FlakyLog()
             var limits = EngineLimits.tight

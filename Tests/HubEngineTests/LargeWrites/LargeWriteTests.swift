@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 
 /// Writes that are prepared off the queue, and what happens between their preparation and their installation.
-@Suite struct LargeWriteTests {
+@Suite(.timeLimit(.minutes(30))) struct LargeWriteTests {
     private static let three = Request.merge(["a/x": 1, "a/y": 2, "a/z": 3])
 
     @Test func largeWrite_letsOthersGoOn_andHoldsWhatItsClientAsksNext() throws {

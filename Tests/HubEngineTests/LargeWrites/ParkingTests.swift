@@ -3,7 +3,7 @@ import JSONTree
 import Testing
 
 /// What may happen to a client while one of its requests is parked.
-@Suite struct ParkingTests {
+@Suite(.timeLimit(.minutes(30))) struct ParkingTests {
     private static let three = Request.merge(["a/x": 1, "a/y": 2, "a/z": 3])
     private static let stored: Node = ["a": ["x": 1, "y": 2, "z": 3]]
 

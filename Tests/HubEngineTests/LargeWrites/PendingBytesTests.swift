@@ -3,7 +3,7 @@ import JSONTree
 import Testing
 
 /// What may wait for the disconnect of clients is bounded by its bytes.
-@Suite struct PendingBytesTests {
+@Suite(.timeLimit(.minutes(30))) struct PendingBytesTests {
     private func pend(_ path: Path, _ bytes: Int) -> Request {
         .onDisconnect([TreeWrite(path, WriteValue(.string(String(repeating: "x", count: bytes))))])
     }

@@ -1,4 +1,5 @@
 import JSONTree
+import TestSupport
 
 /// One step of a random run. Steps mean something in any order and number, so that a failing run can be cut down.
 enum ModelStep {
@@ -65,11 +66,11 @@ extension ModelStep.Write {
 
 /// Random steps over a small world: few keys, so that things meet; one list that is long enough for the tree's pages.
 struct ModelScript {
-    private var random: SplitMix
+    private var random: SeededRandom
     private let keys = ["a", "b", "1", "2", "10", "é"]
     private let longKeys = (0..<45).map { "k\($0)" }
 
-    init(seed: UInt64) { random = SplitMix(seed) }
+    init(seed: UInt64) { random = SeededRandom(seed) }
 
     mutating func steps(_ count: Int) -> [ModelStep] {
         let list = Node.object(longKeys.map { (Key($0), child()) })

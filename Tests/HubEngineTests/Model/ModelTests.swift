@@ -4,7 +4,7 @@ import Testing
 
 /// Random runs of simulated clients against the naive model. `VIGLA_MODEL_OPERATIONS` asks for more steps than the usual
 /// few seconds' worth, `VIGLA_MODEL_SEED` for one run again.
-@Suite struct ModelTests {
+@Suite(.timeLimit(.minutes(30))) struct ModelTests {
     private static let stepsPerRun = 500
 
     private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }

@@ -234,15 +234,7 @@ final class ModelWorld {
         return sink.takeFailure()
     }
 
-    private func settle() {
-        var before: Int
-        repeat {
-            before = gate.count
-            database.queue.sync {}
-            gate.finish()
-            database.queue.sync {}
-        } while gate.count != before
-    }
+    private func settle() { gate.settle(database) }
 
     private func expect(_ failure: Failure?, _ expected: Failure?) throws {
         if failure != expected { throw Difference(description: "answered \(failure.map { "\($0.code)" } ?? "ok"), expected \(expected.map { "\($0.code)" } ?? "ok")") }
