@@ -4,7 +4,7 @@ import Testing
 
 @testable import Accounts
 
-struct AccountStoreTests {
+@Suite(.timeLimit(.minutes(30))) struct AccountStoreTests {
     private func account(_ id: String, email: String? = nil) -> Account {
         var account = Account(id: id, createdAt: 1_790_000_000_123)
         account.email = email

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Accounts
 
-struct JSONValueTests {
+@Suite(.timeLimit(.minutes(30))) struct JSONValueTests {
     @Test func text_comes_back_as_it_was() throws {
         let text = #"{"b":[1,null,{"c":-2.5}],"a":"é\"","t":true,"n":null}"#
         #expect(try JSONValue(Array(text.utf8)).json == text)

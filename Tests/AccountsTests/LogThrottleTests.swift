@@ -1,11 +1,12 @@
 import Logging
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// Lines that strangers cause are few, however many requests there are.
-struct LogThrottleTests {
+@Suite(.timeLimit(.minutes(30))) struct LogThrottleTests {
     /// A clock and its timers, moved by hand.
     private final class Timers: Sendable {
         private struct State {

@@ -1,11 +1,12 @@
 import HTTPTypes
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// Accounts as administrators make, find, change and delete them (accounts contract §10).
-struct AccountAdministrationTests {
+@Suite(.timeLimit(.minutes(30))) struct AccountAdministrationTests {
     // MARK: Who may
 
     @Test func check4_only_a_secret_makes_an_administrator() async throws {

@@ -7,7 +7,7 @@ import Testing
 @testable import Accounts
 
 /// `accounts:batchCreate` (accounts contract §10).
-struct AccountImportTests {
+@Suite(.timeLimit(.minutes(30))) struct AccountImportTests {
     private static let password = "s3cret-Пароль"
     private static let salt = Array("0123456789abcdef".utf8)
 

@@ -1,11 +1,12 @@
 import HTTPTypes
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// What test suites ask a development hub for (accounts contract §11).
-struct DevelopmentEndpointTests {
+@Suite(.timeLimit(.minutes(30))) struct DevelopmentEndpointTests {
     @Test func check77_emptied_hub_keeps_the_codes() async throws {
         let bench = try AccountBench { $0.isDev = true }
         let (uid, session) = try await bench.newUser("ana@example.org")

@@ -1,10 +1,11 @@
 import HTTPTypes
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// What operators ask for (`vigla user`, `vigla token`).
-struct OperationTests {
+@Suite(.timeLimit(.minutes(30))) struct OperationTests {
     private func operate(_ bench: AccountBench, _ name: String, _ body: JSONValue, bearer: String? = AccountBench.administrator) async throws -> Reply {
         try await bench.ask(".account/admin/\(name)", body, key: false, fields: bearer.map { [.authorization: "Bearer \($0)"] } ?? [:])
     }

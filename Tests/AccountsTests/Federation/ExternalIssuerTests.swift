@@ -1,11 +1,12 @@
 import JSONTree
 import Logging
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// Apps that keep their identity provider and use the database alone.
-struct ExternalIssuerTests {
+@Suite(.timeLimit(.minutes(30))) struct ExternalIssuerTests {
     private static let issuer = "https://id.example"
     private static let url = "https://id.example/keys"
     let clock = FakeClock()

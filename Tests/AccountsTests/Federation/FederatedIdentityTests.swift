@@ -1,11 +1,12 @@
 import Foundation
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// What is believed of other services' ID tokens (accounts contract §7.2).
-struct FederatedIdentityTests {
+@Suite(.timeLimit(.minutes(30))) struct FederatedIdentityTests {
     @Test func check60_google_token_says_who_it_is() async throws {
         let fixture = FederationFixture()
         let identity = try await fixture.verify("google.com", try TokenKeys.rsa[0].sign(fixture.google))

@@ -3,6 +3,7 @@ import JSONTree
 import Logging
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Accounts
 

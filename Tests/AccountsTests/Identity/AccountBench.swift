@@ -3,6 +3,7 @@ import JSONTree
 import Logging
 import Synchronization
 import Testing
+import TestSupport
 import WireProtocols
 
 @testable import Accounts
@@ -10,7 +11,7 @@ import WireProtocols
 /// A service with a clock of its own, asked as its clients ask it.
 struct AccountBench: Sendable {
     let service: AccountService
-    let clock: HandClock
+    let clock: FakeClock
     let changes = Collected<AccountChange>()
     /// Where mails go.
     let letters = Letterbox()
@@ -18,7 +19,7 @@ struct AccountBench: Sendable {
     static let administrator = "secret-of-an-administrator"
 
     /// Without enumeration protection and throttling, unless the test says otherwise.
-    init(folder: String? = nil, clock: HandClock = HandClock(), fetcher: (any KeyFetching)? = nil, _ configure: (inout AccountSettings) -> Void = { _ in }) throws {
+    init(folder: String? = nil, clock: FakeClock = FakeClock(), fetcher: (any KeyFetching)? = nil, _ configure: (inout AccountSettings) -> Void = { _ in }) throws {
         var settings = AccountSettings()
         settings.project = "demo-app"
         settings.publicURL = "https://hub.example.org"
@@ -141,24 +142,6 @@ struct Reply: Sendable {
         guard parts.count == 3, let bytes = Base64.decodeURL(parts[1]) else { return .null }
         return (try? JSONValue(bytes)) ?? .null
     }
-}
-
-/// A clock that is set by hand, and one beside it that is not.
-final class HandClock: Sendable {
-    private let time: Mutex<(wall: Int64, steady: Int64)>
-
-    /// - Parameter seconds: since the epoch.
-    init(seconds: Int64 = 1_790_000_000) { time = Mutex((seconds * 1000, 77_000)) }
-
-    var ms: Int64 { time.withLock { $0.wall } }
-    var steadyMs: Int64 { time.withLock { $0.steady } }
-    var seconds: Int64 { ms / 1000 }
-
-    /// Time goes by.
-    func advance(seconds: Int64) { time.withLock { $0 = ($0.wall + seconds * 1000, $0.steady + seconds * 1000) } }
-
-    /// The wall clock alone is set.
-    func step(seconds: Int64) { time.withLock { $0.wall += seconds * 1000 } }
 }
 
 /// What a closure was called with.

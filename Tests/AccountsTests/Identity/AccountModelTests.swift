@@ -1,9 +1,10 @@
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// Any sequence of what users do, beside a model that keeps accounts and sessions in plain lists.
-struct AccountModelTests {
+@Suite(.timeLimit(.minutes(30))) struct AccountModelTests {
     private struct Model {
         struct Account {
             var email: String?
@@ -34,7 +35,7 @@ struct AccountModelTests {
     }
 
     @Test(arguments: 1...12) func sequences_end_as_the_model_says(seed: UInt64) async throws {
-        var random = SeededGenerator(seed: seed)
+        var random = SeededRandom(seed)
         let bench = try AccountBench()
         var model = Model()
         var (ids, tokens): ([String], [Reply]) = ([], [])

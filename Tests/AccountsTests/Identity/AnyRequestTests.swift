@@ -1,17 +1,18 @@
 import HTTPTypes
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// Requests of every shape to every route: the service answers each, and finds fault with the request rather than with itself.
-struct AnyRequestTests {
+@Suite(.timeLimit(.minutes(30))) struct AnyRequestTests {
     private static let names = [
         "email", "password", "idToken", "oobCode", "newPassword", "requestType", "returnOobLink", "continueUrl", "displayName", "photo_url", "deleteAttribute",
         "deleteProvider", "validSince", "localId", "customAttributes", "postBody", "requestUri", "token", "identifier", "continueUri", "newEmail", "grantType",
         "refreshToken", "autoCreate", "returnIdpCredential", "users", "localIds", "disableUser", "phoneNumber", "federatedUserId", "maxResults",
     ]
 
-    private static func value(_ random: inout SeededGenerator, _ known: [JSONValue]) -> JSONValue {
+    private static func value(_ random: inout SeededRandom, _ known: [JSONValue]) -> JSONValue {
         let values: [JSONValue] = [
             .null, true, false, 0, 1, -7, .int(.max), .double(1e300), "", "a@x.org", "A@X.ORG", "not.mail", "1", "PASSWORD_RESET", "VERIFY_EMAIL", "EMAIL_SIGNIN",
             "VERIFY_AND_CHANGE_EMAIL", "refresh_token", "http://localhost/#&%=%zz", "id_token=x&providerId=google.com", "{}", "{\"a\":1}", [], ["a", .null],
@@ -22,7 +23,7 @@ struct AnyRequestTests {
     }
 
     @Test(arguments: 1...4) func every_request_is_answered(seed: UInt64) async throws {
-        var random = SeededGenerator(seed: seed)
+        var random = SeededRandom(seed)
         let bench = try AccountBench { $0.isDev = seed % 2 == 0 }
         let made = try await bench.signUp("a@x.org")
         let known = [made["idToken"], made["refreshToken"], made["localId"]].compactMap(\.self)

@@ -1,17 +1,18 @@
 import Glibc
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// A wall clock that is wrong for a while and then corrected, with the hub running on or started anew in between.
-struct ClockStepTests {
+@Suite(.timeLimit(.minutes(30))) struct ClockStepTests {
     private static let day: Int64 = 86_400
     private static let year: Int64 = 365 * day
 
     /// A bench that can be closed and opened again.
     private final class Hub {
         let folder: String
-        let clock = HandClock()
+        let clock = FakeClock()
         private let configure: (inout AccountSettings) -> Void
         private(set) var bench: AccountBench
 

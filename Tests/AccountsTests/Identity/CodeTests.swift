@@ -1,8 +1,9 @@
 import Testing
+import TestSupport
 
 @testable import Accounts
 
-struct CodeTests {
+@Suite(.timeLimit(.minutes(30))) struct CodeTests {
     @Test func check50_address_is_verified_once() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")

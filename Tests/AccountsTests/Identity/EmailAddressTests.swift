@@ -2,7 +2,7 @@ import Testing
 
 @testable import Accounts
 
-struct EmailAddressTests {
+@Suite(.timeLimit(.minutes(30))) struct EmailAddressTests {
     @Test(arguments: ["a@b", "Ana+tag@Example.ORG", "άνα@xn--hxajbheg2az3al.gr"]) func address_is_taken_in_lower_case(text: String) {
         #expect(EmailAddress(text)?.text == text.lowercased())
     }

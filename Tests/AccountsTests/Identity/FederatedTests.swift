@@ -1,6 +1,7 @@
 import HTTPTypes
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Accounts
 
@@ -24,7 +25,7 @@ struct TestProvider: KeyFetching {
     }
 }
 
-struct FederatedTests {
+@Suite(.timeLimit(.minutes(30))) struct FederatedTests {
     private func bench(_ configure: (inout AccountSettings) -> Void = { _ in }) throws -> AccountBench {
         try AccountBench(fetcher: TestProvider()) {
             $0.identityProviders = [.google(clientIDs: [TestProvider.clientID])]

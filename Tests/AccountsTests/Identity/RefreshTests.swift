@@ -2,10 +2,11 @@ import GRDB
 import HTTPTypes
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Accounts
 
-struct RefreshTests {
+@Suite(.timeLimit(.minutes(30))) struct RefreshTests {
     @Test func check27_id_token_says_what_the_contract_says() async throws {
         let bench = try AccountBench()
         let reply = try await bench.signUp("ana@x.org")

@@ -1,9 +1,10 @@
 import Glibc
 import Testing
+import TestSupport
 
 @testable import Accounts
 
-struct RestartTests {
+@Suite(.timeLimit(.minutes(30))) struct RestartTests {
     @Test func check26_accounts_sessions_codes_and_throttles_survive_a_restart() async throws {
         let folder = "/tmp/vigla-restart-\(getpid())-\(UInt64.random(in: 0 ... .max))"
         mkdir(folder, 0o755)
@@ -11,7 +12,7 @@ struct RestartTests {
             for name in ["", "-wal", "-shm"] { unlink("\(folder)/accounts.sqlite\(name)") }
             rmdir(folder)
         }
-        let clock = HandClock()
+        let clock = FakeClock()
         let before = try AccountBench(folder: folder, clock: clock) { $0.throttle.isOn = true }
         let made = try await before.signUp("ana@x.org")
         let code = try await before.code("PASSWORD_RESET", "ana@x.org")

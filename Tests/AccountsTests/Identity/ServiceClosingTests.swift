@@ -1,10 +1,11 @@
 import HTTPTypes
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// A service that ends while it is asked: requests that wait elsewhere find no store when they come back, and say so.
-struct ServiceClosingTests {
+@Suite(.timeLimit(.minutes(30))) struct ServiceClosingTests {
     private func isRefused(_ reply: Reply) -> Bool { reply.status == 503 && reply.body == nil && reply.fields[.retryAfter] == "1" }
 
     @Test func requests_areRefusedWithoutAConclusion_whenTheStoreIsClosed() async throws {
@@ -39,7 +40,7 @@ struct ServiceClosingTests {
         let body: JSONValue = ["requestUri": "http://localhost", "returnSecureToken": true, "postBody": .string("id_token=\(token)&providerId=google.com")]
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
             for _ in 0..<20 { group.addTask { try await bench.call("signInWithIdp", body) } }
-            while fetcher.asked.isEmpty { await Task.yield() }
+            #expect(await becomes { !fetcher.asked.isEmpty })
             try await bench.service.close()
             fetcher.letGo()
             return try await group.reduce(into: [Reply]()) { $0.append($1) }

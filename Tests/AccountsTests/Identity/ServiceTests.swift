@@ -1,11 +1,12 @@
 import Cryptography
 import HTTPTypes
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// What clients are told of the service itself, and createAuthUri.
-struct ServiceTests {
+@Suite(.timeLimit(.minutes(30))) struct ServiceTests {
     private static let v1 = "identitytoolkit.googleapis.com/v1"
     private static let v2 = "identitytoolkit.googleapis.com/v2"
 

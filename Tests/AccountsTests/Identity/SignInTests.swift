@@ -1,9 +1,10 @@
 import GRDB
 import Testing
+import TestSupport
 
 @testable import Accounts
 
-struct SignInTests {
+@Suite(.timeLimit(.minutes(30))) struct SignInTests {
     @Test func check22_right_password_signs_in() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org", "Correct Horse")

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Accounts
 
-struct SignUpTests {
+@Suite(.timeLimit(.minutes(30))) struct SignUpTests {
     @Test(arguments: ["{}", #"{"clientType":"CLIENT_TYPE_ANDROID"}"#, ""]) func check14_guest_signs_up(body: String) async throws {
         let bench = try AccountBench()
         let reply = try await bench.ask("identitytoolkit.googleapis.com/v1/accounts:signUp", raw: body)

@@ -1,8 +1,9 @@
 import Testing
+import TestSupport
 
 @testable import Accounts
 
-struct SweepTests {
+@Suite(.timeLimit(.minutes(30))) struct SweepTests {
     private static let day: Int64 = 86_400
 
     @Test func ended_sessions_are_told_so_for_their_days() async throws {

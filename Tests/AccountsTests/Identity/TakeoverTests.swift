@@ -1,10 +1,11 @@
 import HTTPTypes
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// Attempts to have somebody else's account, told from beginning to end. `ana` owns `ana@gmail.com`, whoever else does something is after her.
-struct TakeoverTests {
+@Suite(.timeLimit(.minutes(30))) struct TakeoverTests {
     private let ana = "ana@gmail.com"
     private let evil = "evil@a.org"
 

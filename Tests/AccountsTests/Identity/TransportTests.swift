@@ -4,7 +4,7 @@ import Testing
 
 @testable import Accounts
 
-struct TransportTests {
+@Suite(.timeLimit(.minutes(30))) struct TransportTests {
     private static let lookup = "identitytoolkit.googleapis.com/v1/accounts:lookup"
 
     @Test(arguments: [

@@ -1,8 +1,9 @@
 import Testing
+import TestSupport
 
 @testable import Accounts
 
-struct UpdateTests {
+@Suite(.timeLimit(.minutes(30))) struct UpdateTests {
     private func update(_ bench: AccountBench, _ signedIn: Reply, _ fields: JSONValue) async throws -> Reply {
         try await bench.call("update", .object([.init("idToken", signedIn["idToken"] ?? .null)] + (fields.members ?? [])))
     }

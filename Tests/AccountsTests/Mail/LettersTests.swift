@@ -1,10 +1,11 @@
 import Foundation
 import Logging
 import Testing
+import TestSupport
 
 @testable import Accounts
 
-struct LettersTests {
+@Suite(.timeLimit(.minutes(30))) struct LettersTests {
     private let to = MailAddress("ana@example.org")!
     private let link = "https://hub.example.org/.account/action?mode=x&oobCode=c0de&apiKey=k"
 

@@ -1,10 +1,10 @@
-import Logging
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Accounts
 
-struct PostTests {
+@Suite(.timeLimit(.minutes(30))) struct PostTests {
     private static func letter(_ text: String = "") -> Letter { SMTPCarrierTests.letter(text: text) }
 
     /// Does as it is told, and keeps what it was given.
@@ -18,10 +18,6 @@ struct PostTests {
             let count = carried.withLock { $0.append(letter.text); return $0.count }
             if let fault = fault(count) { throw fault }
         }
-    }
-
-    private final class Clock: Sendable {
-        let now = Mutex<Int64>(0)
     }
 
     private func ids(_ queue: inout PostQueue, _ now: Int64) -> [Int] { queue.take(now: now).map(\.id) }
@@ -67,10 +63,10 @@ struct PostTests {
         let times = Mutex<[Int64]>([])
         let end = AsyncStream<Void>.makeStream()
         let lines = LineLog()
-        let clock = Clock()
-        let post = Post(carrier, logger: lines.logger, now: { clock.now.withLock { $0 } }) { ms, work in
+        let clock = FakeClock(ms: 0)
+        let post = Post(carrier, logger: lines.logger, now: clock.now) { ms, work in
             times.withLock { $0.append(ms) }
-            clock.now.withLock { $0 += ms }
+            clock.ms += ms
             work()
             end.continuation.yield()
         }
@@ -86,28 +82,5 @@ struct PostTests {
         let lines = Mutex<[String]>([])
         try await PrintedLetters { line in lines.withLock { $0.append(line) } }.carry(Self.letter())
         #expect(lines.withLock { $0 } == ["mail to ana+test@example.org, resetPassword: http://localhost/?oobCode=c0de"])
-    }
-}
-
-/// What was logged, with metadata.
-final class LineLog: Sendable {
-    private let lines = Mutex<[String]>([])
-    var all: [String] { lines.withLock { $0 } }
-
-    var logger: Logger { Logger(label: "test") { [self] _ in Handler(log: self) } }
-
-    private struct Handler: LogHandler {
-        let log: LineLog
-        var metadata: Logger.Metadata = [:]
-        var logLevel: Logger.Level = .trace
-
-        subscript(metadataKey key: String) -> Logger.MetadataValue? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) {
-            log.lines.withLock { $0.append("\(event.message) \(event.metadata ?? [:])") }
-        }
     }
 }

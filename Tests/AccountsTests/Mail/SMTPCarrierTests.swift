@@ -6,7 +6,7 @@ import Testing
 @testable import Accounts
 
 /// Over real sockets, with the system's libcurl.
-struct SMTPCarrierTests {
+@Suite(.timeLimit(.minutes(30))) struct SMTPCarrierTests {
     static let sender = MailSender(MailAddress("hub@mail.example.org")!, name: "Βίγλα: \"the\" <hub>")
 
     static func letter(_ subject: String = "Your link", text: String = "Hello\n.\nΓεια σας\n") -> Letter {

@@ -5,7 +5,7 @@ import Testing
 @testable import Accounts
 
 /// OAuth 2 for programs of one's own (accounts contract §12).
-struct OAuthTests {
+@Suite(.timeLimit(.minutes(30))) struct OAuthTests {
     private func bench(password: Bool = true, _ configure: (inout AccountSettings) -> Void = { _ in }) throws -> AccountBench {
         try AccountBench {
             $0.allowsPasswordGrant = password

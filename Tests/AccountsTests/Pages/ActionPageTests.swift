@@ -1,11 +1,12 @@
 import Foundation
 import HTTPTypes
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// The pages behind mailed links, asked for as a browser does.
-struct ActionPageTests {
+@Suite(.timeLimit(.minutes(30))) struct ActionPageTests {
     private let page = ".account/action"
 
     /// Opens a link that was mailed.

@@ -5,7 +5,7 @@ import Testing
 @testable import Accounts
 
 /// What stored hashes look like, and which texts are none.
-struct PasswordHashTests {
+@Suite(.timeLimit(.minutes(30))) struct PasswordHashTests {
     let salt = Array("randomsaltis16by".utf8)
 
     @Test func hash_readsBackAsWritten_allForms() throws {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Accounts
 
-struct PasswordHasherTests {
+@Suite(.timeLimit(.minutes(30))) struct PasswordHasherTests {
     @Test func password_isRight_afterHashing() async throws {
         let hasher = PasswordHasher(.quick)
         let stored = try await hasher.hash("correct horse")

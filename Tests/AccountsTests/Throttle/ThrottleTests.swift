@@ -1,8 +1,9 @@
 import Testing
+import TestSupport
 
 @testable import Accounts
 
-struct ThrottleTests {
+@Suite(.timeLimit(.minutes(30))) struct ThrottleTests {
     private let settings = ThrottleSettings()
 
     private func throttle(_ change: (inout ThrottleSettings) -> Void = { _ in }) -> Throttle {
@@ -150,7 +151,7 @@ struct ThrottleTests {
 
     /// The bucket against the plain meaning: at most `count` within any period, and never refused below the steady rate.
     @Test func bucket_agrees_withCountingTokens() {
-        var random = SeededGenerator(seed: 11)
+        var random = SeededRandom(11)
         for _ in 0..<200 {
             let rate = ThrottleSettings.Rate(Int64.random(in: 1...10, using: &random), perMs: 1_000 * Int64.random(in: 1...5, using: &random))
             let interval = rate.intervalMs
@@ -241,20 +242,5 @@ struct ThrottleTests {
     ])
     func peer_isItsNetwork(_ peer: String, _ network: String) {
         #expect(NetworkAddress.network(of: peer) == network)
-    }
-}
-
-/// Random numbers that are the same each time (SplitMix64).
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }

@@ -3,11 +3,12 @@ import HTTPTypes
 import Logging
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// Counting where it is used: in the service, over its store.
-struct ThrottledPasswordTests {
+@Suite(.timeLimit(.minutes(30))) struct ThrottledPasswordTests {
     private func service(folder: String?, now: @escaping @Sendable () -> Int64) throws -> AccountService {
         var settings = AccountSettings()
         settings.passwords = .quick

@@ -6,7 +6,7 @@ import Testing
 @testable import Accounts
 
 /// Tokens by which servers of the app sign somebody in (accounts contract §5.6).
-struct CustomTokenTests {
+@Suite(.timeLimit(.minutes(30))) struct CustomTokenTests {
     private static let issuer = "server@demo-app.iam.gserviceaccount.com"
     private static let now: Int64 = 1_790_000_000
     private static let key = Result { try PrivateKey.make(.rsa) }

@@ -2,11 +2,12 @@ import Cryptography
 import Foundation
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// ID tokens as they are made and published (accounts contract §5.1, §5.2).
-struct IDTokenTests {
+@Suite(.timeLimit(.minutes(30))) struct IDTokenTests {
     private func keys(_ keys: SigningKey..., clock: FakeClock = FakeClock()) throws -> SigningKeys {
         try SigningKeys(keys, lifetimeSeconds: 3900, now: clock.now)
     }

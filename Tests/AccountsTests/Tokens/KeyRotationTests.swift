@@ -1,10 +1,11 @@
 import Foundation
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Accounts
 
-struct KeyRotationTests {
+@Suite(.timeLimit(.minutes(30))) struct KeyRotationTests {
     private func published(_ service: AccountService) throws -> [String] {
         try JSONValue(service.jwks)["keys"]?.elements?.compactMap { $0["kid"]?.string } ?? []
     }

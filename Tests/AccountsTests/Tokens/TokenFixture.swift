@@ -3,21 +3,9 @@ import Foundation
 import JSONTree
 import Logging
 import Synchronization
+import TestSupport
 
 @testable import Accounts
-
-/// A clock that goes when the test says so.
-final class FakeClock: Sendable {
-    private let ms: Mutex<Int64>
-
-    /// - Parameter seconds: since the epoch.
-    init(_ seconds: Int64 = 1_790_000_000) { ms = Mutex(seconds * 1000) }
-
-    var now: @Sendable () -> Int64 { { self.ms.withLock { $0 } } }
-    var seconds: Int64 { now() / 1000 }
-
-    func advance(seconds: Int64) { ms.withLock { $0 += seconds * 1000 } }
-}
 
 /// Keys that are made once for the whole run: RSA takes its time.
 enum TokenKeys {

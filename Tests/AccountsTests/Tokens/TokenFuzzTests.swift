@@ -1,52 +1,24 @@
 import Foundation
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// Tokens and key sets of any shape: nothing but the exact text of a signed token is ever accepted, and nothing ends the process.
-///
-/// `VIGLA_FUZZ_SECONDS=600` says how long, `VIGLA_FUZZ_SEED` where to begin; a fault names the seed of its input.
-struct TokenFuzzTests {
-    private struct Random: RandomNumberGenerator {
-        private var state: UInt64
-
-        init(_ seed: UInt64) { state = seed }
-
-        /// SplitMix64.
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var mixed = state
-            mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
-            mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
-            return mixed ^ mixed >> 31
+/// See `FuzzLoop` for long runs.
+@Suite(.timeLimit(.fuzzing)) struct TokenFuzzTests {
+    /// Runs `body` over seeds.
+    private func fuzz(_ name: String, _ count: Int, _ body: (inout SeededRandom) -> String?) {
+        FuzzLoop(name, count: count).run { seed in
+            var random = SeededRandom(seed)
+            return body(&random)
         }
-
-        mutating func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &self) }
-        mutating func pick<T>(_ list: [T]) -> T { list[below(list.count)] }
-    }
-
-    /// Runs `body` over seeds: a few hundred in the suite, else for the time that the environment says.
-    private func fuzz(_ name: String, _ count: Int, _ body: (inout Random) -> String?) {
-        let environment = ProcessInfo.processInfo.environment
-        let seconds = environment["VIGLA_FUZZ_SECONDS"].flatMap(Double.init)
-        let first = environment["VIGLA_FUZZ_SEED"].flatMap(UInt64.init) ?? (seconds == nil ? 1 : UInt64.random(in: 0 ... .max >> 8))
-        let end = Date(timeIntervalSinceNow: seconds ?? 0)
-        var seed = first
-        while seconds == nil ? seed < first + UInt64(count) : Date() < end {
-            var random = Random(seed)
-            if let fault = body(&random) {
-                Issue.record("\(name), VIGLA_FUZZ_SEED=\(seed): \(fault)")
-                return
-            }
-            seed += 1
-        }
-        if seconds != nil { print("fuzz \(name): \(seed - first) inputs from seed \(first)") }
     }
 
     private static let alphabet = Array("ABCxyz019-_.+/= {}\"\\\u{0}é".utf8)
 
-    private static func mutated(_ text: String, _ random: inout Random) -> String {
+    private static func mutated(_ text: String, _ random: inout SeededRandom) -> String {
         var bytes = Array(text.utf8)
         for _ in 0...random.below(3) {
             let at = random.below(bytes.count + 1)

@@ -2,11 +2,12 @@ import Cryptography
 import Foundation
 import JSONTree
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// What is accepted as an ID token (accounts contract §5.2).
-struct TokenVerificationTests {
+@Suite(.timeLimit(.minutes(30))) struct TokenVerificationTests {
     @Test(arguments: SignatureAlgorithm.allCases)
     func token_of_a_signed_in_account_is_accepted(_ algorithm: SignatureAlgorithm) async throws {
         let fixture = try TokenFixture { $0.signingAlgorithm = algorithm }

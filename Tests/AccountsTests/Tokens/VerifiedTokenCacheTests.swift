@@ -3,7 +3,7 @@ import Testing
 
 @testable import Accounts
 
-struct VerifiedTokenCacheTests {
+@Suite(.timeLimit(.minutes(30))) struct VerifiedTokenCacheTests {
     private static func token(_ uid: String) throws -> VerifiedToken {
         try VerifiedToken(["sub": .string(uid), "exp": 2_000_000_000, "iss": "i"], isOwn: true)
     }
