@@ -1,8 +1,9 @@
 import Foundation
 import Testing
+import TestSupport
 
 /// `vigla backup` with the real program, beside a hub that goes on, and back.
-@Suite struct BackupTests {
+@Suite(.timeLimit(.minutes(30))) struct BackupTests {
     private func set(_ hub: RunningHub, _ place: String, _ value: String) throws {
         let result = try Command.run("set", hub.url + place, value)
         #expect(result.code == 0, "\(result.error)")
@@ -13,7 +14,7 @@ import Testing
     }
 
     @Test func backup_besideARunningHub_isRestoredAsItWas() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let hub = try RunningHub(["--port", "0", "--dev", "--data", "data"], folder: folder)
         try set(hub, "/a", #"{"b":1}"#)
         let made = try Command.run("backup", "--data", "data", "--to", "kept/today", in: folder.url)
@@ -43,7 +44,7 @@ import Testing
     }
 
     @Test func backup_afterAKill_hasWhatWasAcknowledged() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let hub = try RunningHub(["--port", "0", "--dev", "--data", "data"], folder: folder)
         for i in 1...5 { try set(hub, "/n", "\(i)") }
         _ = hub.stop(SIGKILL)
@@ -54,7 +55,7 @@ import Testing
     }
 
     @Test func backup_ofADamagedFolder_isRefusedAndLeavesTheOldOne() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let hub = try RunningHub(["--port", "0", "--dev", "--data", "data"], folder: folder)
         try set(hub, "/text", "\"" + String(repeating: "somewhere in the middle ", count: 2000) + "\"")
         #expect(hub.stop() == 0)
@@ -74,7 +75,7 @@ import Testing
     }
 
     @Test func backup_ofWhatIsNoData_saysSo() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let missing = try Command.run("backup", "--data", "nowhere", "--to", "kept", in: folder.url)
         #expect(missing.code == 1 && missing.error.contains("nowhere/vigla.sqlite") && missing.error.contains("No such file"))
         #expect(!FileManager.default.fileExists(atPath: folder.url.appendingPathComponent("kept").path))

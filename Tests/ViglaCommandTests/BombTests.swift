@@ -1,9 +1,10 @@
 import Foundation
 import Testing
+import TestSupport
 import WireProtocols
 
 /// A message of 100 MB in 100 KB, to a hub that takes 32 MiB.
-@Suite struct BombTests {
+@Suite(.timeLimit(.minutes(30))) struct BombTests {
     @Test func bomb_endsItsConnectionWith1009_andCostsNoMoreThanTheLimit() throws {
         let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--loops", "1"])
         let bystander = try Peer(hub)

@@ -1,8 +1,9 @@
 import Foundation
 import Testing
+import TestSupport
 
 /// The commands that work on a hub's data, and the small ones.
-@Suite struct DataCommandTests {
+@Suite(.timeLimit(.minutes(30))) struct DataCommandTests {
     @Test func setUpdatePushRemove_areSeenByGet() throws {
         let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
         let url = hub.url
@@ -51,7 +52,7 @@ import Testing
     }
 
     @Test func token_decidesWhatIsAllowed() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{"$uid":{".write":"auth.uid == $uid && auth.token.email_verified == true"}}}"#)
         let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--rules", rules], folder: folder)
         let ana = try Command.run("token", "mint", "--uid", "ana", "--claims", #"{"email_verified":true}"#).output.trimmingCharacters(in: .newlines)
@@ -104,7 +105,7 @@ import Testing
     }
 
     @Test func rulesCheck_countsRules_orNamesLineAndColumn() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let good = try folder.file("good.json", "{ // rules\n \"rules\": { \".read\": true, \"a\": { \".write\": \"auth != null\", \".indexOn\": \"b\" } } }")
         let fine = try Command.run("rules", "check", good)
         #expect(fine.code == 0)

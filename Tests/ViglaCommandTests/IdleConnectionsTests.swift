@@ -1,9 +1,10 @@
 import Foundation
 import Testing
+import TestSupport
 import WireProtocols
 
 /// Ten thousand clients that say nothing, on the real program.
-@Suite struct IdleConnectionsTests {
+@Suite(.timeLimit(.minutes(30))) struct IdleConnectionsTests {
     /// What a process may open here; the hub takes 10,000 where the system allows it.
     private static func raisedDescriptorLimit() -> Int {
         let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

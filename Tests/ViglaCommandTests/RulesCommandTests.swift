@@ -1,17 +1,13 @@
 import Foundation
 import Testing
+import TestSupport
 
 /// `vigla rules check` and `vigla rules test` as CI sees them.
-@Suite struct RulesCommandTests {
+@Suite(.timeLimit(.minutes(30))) struct RulesCommandTests {
     private func files(_ rules: String, _ cases: String = "", _ body: (String, String) throws -> Void) throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("vigla-rules-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let (rulesFile, casesFile) = (folder.appendingPathComponent("rules.json"), folder.appendingPathComponent("cases.json"))
-        try Data(rules.utf8).write(to: rulesFile)
-        try Data(cases.utf8).write(to: casesFile)
-        try Data(#"{"a":"x"}"#.utf8).write(to: folder.appendingPathComponent("seed.json"))
-        try body(rulesFile.path, casesFile.path)
+        let folder = try TemporaryFolder()
+        try folder.file("seed.json", #"{"a":"x"}"#)
+        try body(folder.file("rules.json", rules), folder.file("cases.json", cases))
     }
 
     @Test func check_warns_andFailsOnlyWhenStrict() throws {

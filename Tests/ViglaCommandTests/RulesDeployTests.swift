@@ -1,16 +1,17 @@
 import Foundation
 import Testing
+import TestSupport
 
 /// `vigla rules deploy` against a real hub.
-@Suite struct RulesDeployTests {
+@Suite(.timeLimit(.minutes(30))) struct RulesDeployTests {
     private static let readable = "{\"rules\":{\n  // all of a\n  \"a\": { \".read\": true }\n}}"
 
-    private func hub(_ folder: Folder, _ arguments: String...) throws -> RunningHub {
+    private func hub(_ folder: TemporaryFolder, _ arguments: String...) throws -> RunningHub {
         try RunningHub(["--port", "0", "--dev", "--data", "kept"] + arguments, folder: folder)
     }
 
     @Test func deployedRules_holdAtOnce_andAfterARestart() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let file = try folder.file("next.json", Self.readable)
         let first = try hub(folder)
         let result = try Command.run("rules", "deploy", first.url, file, environment: ["VIGLA_AUTH": "owner"])
@@ -29,7 +30,7 @@ import Testing
     }
 
     @Test func faultyRules_areShownWithTheirLines_andChangeNothing() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let hub = try hub(folder)
         let file = try folder.file("next.json", "{\"rules\":{\n\t\"a\": { \".read\": \"dta.exists()\" },\n  \".write\": 5\n}}")
         let result = try Command.run("rules", "deploy", hub.url, file, environment: ["VIGLA_AUTH": "owner"])
@@ -41,7 +42,7 @@ import Testing
     }
 
     @Test func dryRun_saysWhatWouldChange_andWarns() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let hub = try hub(folder)
         let file = try folder.file("next.json", #"{"rules":{".read":true,"$x":{".write":"auth.uid != null"}}}"#)
         let result = try Command.run("rules", "deploy", hub.url, file, "--dry-run", environment: ["VIGLA_AUTH": "owner"])
@@ -53,7 +54,7 @@ import Testing
 
     /// The last change counts: of the file and of deploys.
     @Test func deployOverAFile_holdsUntilTheFileChanges() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{}}"#)
         let next = try folder.file("next.json", Self.readable)
         let first = try hub(folder, "--rules", rules)
@@ -73,7 +74,7 @@ import Testing
     }
 
     @Test func credential_comesFromManyPlaces_andIsNeeded() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let hub = try hub(folder)
         let (file, secret) = (try folder.file("next.json", Self.readable), try folder.file("secret.txt", "owner\n"))
         let without = try Command.run("rules", "deploy", hub.url, file)
@@ -93,7 +94,7 @@ import Testing
     }
 
     @Test func namespace_isThatOfTheOptionOrTheURL() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let hub = try hub(folder)
         let file = try folder.file("next.json", Self.readable)
         #expect(try Command.run("rules", "deploy", hub.url + "?ns=one", file, "--auth", "owner").code == 0)

@@ -1,20 +1,11 @@
 import Foundation
 import Testing
+import TestSupport
 
 /// Rules of a running hub, from the outside.
-@Suite struct RulesReloadTests {
-    /// Asks until it is so; false after 20 s.
-    private func becomes(_ condition: () throws -> Bool) rethrows -> Bool {
-        let end = Date(timeIntervalSinceNow: 20)
-        while Date() < end {
-            if try condition() { return true }
-            usleep(20_000)
-        }
-        return false
-    }
-
+@Suite(.timeLimit(.minutes(30))) struct RulesReloadTests {
     @Test func sighup_readsTheRulesFileAgain_andAFaultyOneChangesNothing() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{}}"#)
         let hub = try RunningHub(["--port", "0", "--memory", "--rules", rules], folder: folder)
         #expect(try Command.run("get", hub.url + "/a").code == 1)
@@ -38,14 +29,14 @@ import Testing
     }
 
     @Test func start_printsTheWarningsOfTheRules() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{".read":true}}"#)
         let hub = try RunningHub(["--port", "0", "--memory", "--rules", rules], folder: folder)
         #expect(hub.error.contains("\(rules):1:19: warning: .read at the root hands out everything"))
     }
 
     @Test(arguments: [false, true]) func refusals_areLogged_whenAskedFor(_ isAskedFor: Bool) throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{"a":{".read":"auth.uid == 'ada'"}}}"#)
         let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--rules", rules] + (isAskedFor ? ["--log-refusals", "10"] : []), folder: folder)
         let token = try Command.run("token", "mint", "--uid", "eve").output.filter { $0 != "\n" }
@@ -67,7 +58,7 @@ import Testing
         ("rules: {}", "1:1: Parse error. (expected JSON"), ("\u{7F}ELF", "1:1: Parse error. (a file of rules is JSON"),
         ("{\"rules\":{}} }", "1:14: Parse error. (the file should end here"),
     ]) func fileThatIsNoRules_isRefused_withWhatWasFound(_ text: String, _ words: String) throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let file = try folder.file("rules.json", text)
         let result = try Command.run("rules", "check", file)
         #expect(result.code == 1 && result.error.contains("\(file):\(words)"), "\(result.error)")
@@ -75,7 +66,7 @@ import Testing
 
     @Test(arguments: [([0x89, 0x50, 0x4E, 0x47], "1:1: Parse error. (this is no text file"), (Array("{\"rules\":{},\"a".utf8) + [0xFF, 0x7D], "1:15: Parse error. (this byte is no UTF-8"), ([0x7B, 0, 0x22, 0], "1:2: Parse error. (this byte is no UTF-8")])
     func fileThatIsNoText_isRefused_withWhatWasFound(_ bytes: [UInt8], _ words: String) throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let file = try folder.file("rules.json", "")
         try Data(bytes).write(to: URL(fileURLWithPath: file))
         let result = try Command.run("rules", "check", file)
@@ -83,7 +74,7 @@ import Testing
     }
 
     @Test func emptyCases_fail() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{}}"#)
         for text in [#"{"cases":[]}"#, "{}", ""] {
             let result = try Command.run("rules", "test", rules, try folder.file("cases.json", text))

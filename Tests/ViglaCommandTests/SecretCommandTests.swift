@@ -1,14 +1,15 @@
 import Foundation
 import Testing
+import TestSupport
 
 /// Administrators' secrets: made offline and at a running hub, taken everywhere, revoked, kept as hashes.
-@Suite struct SecretCommandTests {
+@Suite(.timeLimit(.minutes(30))) struct SecretCommandTests {
     private func status(_ hub: RunningHub, _ target: String) throws -> String {
         String(try hub.page(target).split(separator: " ")[1])
     }
 
     @Test func secret_madeInTheDataFolder_administersTheHub_untilItIsRemoved() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let data = folder.url.appendingPathComponent("data").path
         let made = try Command.run("secret", "add", "--data", data, "--name", "first")
         let first = made.output.trimmingCharacters(in: .newlines)

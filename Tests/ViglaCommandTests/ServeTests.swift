@@ -1,10 +1,11 @@
 import Foundation
 import Testing
+import TestSupport
 
 /// `vigla serve` from the outside: its ready line, its options in all three forms, its end.
-@Suite struct ServeTests {
+@Suite(.timeLimit(.minutes(30))) struct ServeTests {
     @Test func readyLine_saysWhereWhatAndHow() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{".read":true}}"#)
         let hub = try RunningHub(["--port", "0", "--data", "kept", "--rules", rules, "--namespace", "city"], folder: folder)
         #expect(hub.readyLine == "vigla ready on \(hub.url) (namespace city, data kept, rules \(rules))")
@@ -40,7 +41,7 @@ import Testing
     }
 
     @Test func everyOption_hasAnEnvironmentForm() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{}}"#)
         _ = try folder.file("page/index.html", "<p>Here</p>")
         let hub = try RunningHub(
@@ -56,7 +57,7 @@ import Testing
     }
 
     @Test func everyOption_isAKeyOfTheFile_weakerThanEnvironmentAndCommandLine() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let config = try folder.file(
             "hub.json",
             #"{"host":"127.0.0.1","port":1,"memory":true,"namespace":"file","durability":"full","loops":1,"log-level":"error","log-format":"json","dev":true,"metrics":"off","allow-origin":"https://app.example","log-refusals":5,"accept-loss":false,"memory-budget":300}"#)
@@ -72,7 +73,7 @@ import Testing
     }
 
     @Test func allFaults_areReportedTogether_beforeThePortOpens() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", "{\"rules\":{\n  \".read\": \"auth.nobody(\",\n  \".write\": \"1 +\"\n}}")
         let config = try folder.file("hub.json", #"{"colour":"blue","loops":"many"}"#)
         let result = try Command.run(
@@ -87,7 +88,7 @@ import Testing
     }
 
     @Test(arguments: ["0.0.0.0", "::", "192.0.2.1", "hub.example"]) func dev_refusesOtherMachines(_ host: String) throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let result = try Command.run("serve", "--dev", "--memory", "--port", "0", "--host", host, in: folder.url)
         #expect(result.code == 78)
         #expect(result.error.contains("VIGLA_DEV_ANY_HOST"))
@@ -107,7 +108,7 @@ import Testing
     }
 
     @Test func unreadableFiles_areFaults() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let result = try Command.run("serve", "--rules", "none.json", "--config", "none.conf", "--data", "file/below", in: folder.url)
         #expect(result.code == 78)
         #expect(result.error.contains("none.json: no such file"))
@@ -122,7 +123,7 @@ import Testing
     }
 
     @Test func data_isThereAfterARestart() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let first = try RunningHub(["--port", "0", "--dev"], folder: folder)
         #expect(try Command.run("set", first.url + "/a", #"{"kept":true}"#).code == 0)
         #expect(first.stop() == 0)
@@ -132,7 +133,7 @@ import Testing
     }
 
     @Test func page_isTakenFromTheFolderBeside() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         _ = try folder.file("web/index.html", "<p>The page</p>")
         let hub = try RunningHub(["--port", "0", "--memory"], folder: folder)
         #expect(try hub.page("/.console/").contains("The page"))

@@ -1,10 +1,11 @@
 import Foundation
 import TestCertificates
 import Testing
+import TestSupport
 
 /// A hub with a certificate, from the outside: its options, the commands, and Python's `ssl` as a client that shares no
 /// code with it.
-@Suite struct TLSTests {
+@Suite(.timeLimit(.minutes(30))) struct TLSTests {
     @Test func readyLine_saysHTTPS_andTheCommandsWorkOverIt() throws {
         let files = try TestCertificates.get()
         let hub = try RunningHub(["--port", "0", "--memory", "--dev"] + Self.options("server"))
@@ -41,7 +42,7 @@ import Testing
             #expect(result.error.contains("not trusted here"))
             #expect(result.error.contains("--tls-ca FILE"))
         }
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let wrong = try Command.run("get", hub.url, "--tls-ca", folder.file("none.pem", "nothing"))
         #expect(wrong.code == 1)
         #expect(wrong.error.contains("none.pem holds no certificate"))
@@ -63,7 +64,7 @@ import Testing
 
     @Test func plainAndSecure_standSideBySide_whenAsked() throws {
         let files = try TestCertificates.get()
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let config = try folder.file(
             "hub.json", #"{"tls-cert":"\#(files.certificate("server"))","tls-key":"\#(files.key("server"))","tls-port":0,"port":0,"memory":true,"dev":true}"#)
         let hub = try RunningHub(["--config", config], folder: folder)
@@ -79,7 +80,7 @@ import Testing
 
     @Test func faultsOfTheFiles_areToldTogether_withoutAnyOfTheKey() throws {
         let files = try TestCertificates.get()
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         func faults(_ options: String..., environment: [String: String] = [:]) throws -> String {
             let result = try Command.run(["serve", "--port", "x", "--memory"] + options, environment: environment, in: folder.url)
             #expect(result.code == 78)
@@ -130,7 +131,7 @@ import Testing
 
     @Test func hangup_renewsTheCertificate_keepsOpenSockets_andSurvivesABadFile() throws {
         let files = try TestCertificates.get()
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         func install(_ name: String) throws {
             for (from, to) in [(files.certificate(name), "hub.pem"), (files.key(name), "hub.key")] {
                 try Data(contentsOf: URL(fileURLWithPath: from)).write(to: folder.url.appendingPathComponent(to))
@@ -157,8 +158,7 @@ import Testing
         #expect(python.line() == "renewed ok True")
         _ = try folder.file("hub.pem", "-----BEGIN CERTIFICATE-----\nnot one\n-----END CERTIFICATE-----\n")
         kill(hub.process.processIdentifier, SIGHUP)
-        let end = Date(timeIntervalSinceNow: 20)
-        while !hub.error.contains("the certificate before stays in use"), Date() < end {}
+        #expect(becomes { hub.error.contains("the certificate before stays in use") })
         #expect(hub.error.contains("hub.pem"))
         python.goOn()
         #expect(python.line() == "renewed ok")

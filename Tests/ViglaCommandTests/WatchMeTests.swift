@@ -1,10 +1,11 @@
 import Foundation
 import Testing
+import TestSupport
 
 @testable import watchme_simulation
 
 /// The WatchMe example: the evening as a whole against a real hub, and that its check would notice a loss.
-@Suite struct WatchMeTests {
+@Suite(.timeLimit(.minutes(30))) struct WatchMeTests {
     private static let example = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../Examples/watchme").standardizedFileURL
 
     @Test func simulation_seesEveryPositionInOrder_underTheRules() throws {

@@ -1,9 +1,10 @@
 import Foundation
 import Testing
+import TestSupport
 
 /// Options of `vigla serve` about accounts, in all their forms, and their file.
-@Suite struct AccountOptionsTests {
-    private func faults(_ arguments: [String], _ environment: [String: String] = [:], in folder: Folder? = nil) throws -> String {
+@Suite(.timeLimit(.minutes(30))) struct AccountOptionsTests {
+    private func faults(_ arguments: [String], _ environment: [String: String] = [:], in folder: TemporaryFolder? = nil) throws -> String {
         let result = try Command.run(["serve", "--port", "0", "--memory"] + arguments, environment: environment, in: folder?.url)
         #expect(result.code == 78, "\(result.error)")
         return result.error
@@ -22,7 +23,7 @@ import Testing
     }
 
     @Test func everyOption_hasAnEnvironmentFormAndAKeyOfTheFile() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let password = try folder.file("password.txt", "geheim\n")
         let accounts = try folder.file("accounts.json", #"{"signing":"ES256"}"#)
         let values = [
@@ -39,7 +40,7 @@ import Testing
     }
 
     @Test func file_setsWhatItSays() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let key = "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----\n"
         _ = try folder.file("broken.pem", key)
         let file = try folder.file("accounts.json", """
@@ -65,7 +66,7 @@ import Testing
     }
 
     @Test func throttleOfTheFile_isInForce_andProxiesAreBelieved() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let file = try folder.file("accounts.json", #"{"signing":"ES256","throttle":{"sign-ups-per-network":"2/h"},"trusted-proxies":["127.0.0.1","::1"]}"#)
         let hub = try RunningHub(["--port", "0", "--memory", "--accounts", file], folder: folder)
         func signUp(_ client: String) throws -> Bool {
@@ -79,7 +80,7 @@ import Testing
     }
 
     @Test func allFaults_areReportedTogether() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         _ = try folder.file("none.pem", "no key")
         let file = try folder.file("accounts.json", """
             {"throttle":{"codes-per-network":"9","mails-per-network":"0/h","sign-ups-per-network":"1/y","free-failures":0,"more":1},"trusted-proxies":["10.0.0.0/40"],"sign-up":"maybe","anonymous":"no","min-password":3,"unknown":1,"google":{"client-ids":[]},"oidc":{"school":{"issuer":"http://x","client-ids":["c"]}},

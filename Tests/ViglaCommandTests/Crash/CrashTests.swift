@@ -3,6 +3,7 @@ import Glibc
 import JSONTree
 import Synchronization
 import Testing
+import TestSupport
 
 /// The program is killed again and again while several clients write, at random instants and at every step of a commit and of
 /// a snapshot, and started again on what it left. Each time:
@@ -13,7 +14,7 @@ import Testing
 ///
 /// `VIGLA_CRASH_ROUNDS` asks for more rounds, `VIGLA_CRASH_PROGRAM` for another build of the program. Fault points exist in
 /// debug builds only (`Sources/Journal/Store/FaultPoint.swift`); others are killed at random alone.
-@Suite struct CrashTests {
+@Suite(.timeLimit(.minutes(30))) struct CrashTests {
     private static let rules = #"{"rules":{".read":true,"w":{".write":true,"$writer":{"bad":{".validate":false}}}}}"#
     /// While it serves, and while it stops: then it makes a snapshot.
     private static let points = [nil, "commit.before", "commit.after", nil, "checkpoint"]
@@ -23,7 +24,7 @@ import Testing
         let environment = ProcessInfo.processInfo.environment
         let rounds = environment["VIGLA_CRASH_ROUNDS"].flatMap { Int($0) } ?? 14
         let program = environment["VIGLA_CRASH_PROGRAM"] ?? "vigla"
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", Self.rules)
         let writers = (0..<4).map { CrashWriter($0) }
         var stored = 0

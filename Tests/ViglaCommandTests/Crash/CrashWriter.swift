@@ -1,5 +1,6 @@
 import Foundation
 import JSONTree
+import TestSupport
 
 /// One client of a crash test: writes below a place of its own, keeps several requests under way, and knows at any moment
 /// what must be stored, and what may be.

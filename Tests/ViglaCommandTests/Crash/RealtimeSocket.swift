@@ -1,5 +1,6 @@
 import Foundation
 import JSONTree
+import TestSupport
 
 /// The realtime protocol over a blocking socket that shares no code with the hub: what a test needs of it, and no more.
 /// Used by one thread.
@@ -22,18 +23,10 @@ final class RealtimeSocket {
 
     /// Returns when the hub has said hello.
     init(url: String) throws {
-        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = (url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0).bigEndian
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        let connected = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
-        }
         // A hub that says nothing for so long hangs, and the test should not.
-        var patience = timeval(tv_sec: 60, tv_usec: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
-        guard connected == 0 else { throw Lost() }
+        let isConnected: Bool
+        (descriptor, isConnected) = Loopback.connect(port: url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0, patienceSeconds: 60)
+        guard isConnected else { throw Lost() }
         try write(Array("GET /.ws?v=5 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".utf8))
         let end = Array("\r\n\r\n".utf8)
         while true {
@@ -139,11 +132,6 @@ final class RealtimeSocket {
     }
 
     private func write(_ bytes: [UInt8]) throws {
-        var sent = 0
-        while sent < bytes.count {
-            let count = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL)) }
-            guard count > 0 else { throw Lost() }
-            sent += count
-        }
+        guard Loopback.send(bytes, to: descriptor) else { throw Lost() }
     }
 }

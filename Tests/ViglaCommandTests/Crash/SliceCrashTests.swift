@@ -1,15 +1,16 @@
 import Foundation
 import JSONTree
 import Testing
+import TestSupport
 
 /// The program is killed while it stores a large write in slices: the next start finds all of it or nothing, and what was
 /// acknowledged meanwhile.
-@Suite struct SliceCrashTests {
+@Suite(.timeLimit(.minutes(30))) struct SliceCrashTests {
     /// Some 5 MB: five slices.
     private static let large = "{" + (0..<500).map { "\"k\($0)\":{\"n\":\($0),\"text\":\"\(String(repeating: "x", count: 10_000))\"}" }.joined(separator: ",") + "}"
 
     @Test(arguments: ["batch.slice:1", "batch.slice:3", "batch.seal.before", nil]) func kill9_betweenSlices_leavesAllOrNothing(point: String?) throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{".read":true,".write":true}}"#)
         let arguments = ["--port", "0", "--data", "data", "--rules", rules, "--log-level", "error"]
         let hub = try RunningHub(arguments, environment: point.map { ["VIGLA_FAULT": $0] } ?? [:], folder: folder)

@@ -1,18 +1,19 @@
 import Foundation
 import JSONTree
 import Testing
+import TestSupport
 
 /// What the program does about a data folder that it cannot use: it ends with a code and a text that says what to do, and
 /// changes nothing. It never serves something else than what was stored.
-@Suite struct DamagedDataTests {
-    private func fails(_ folder: Folder, code: Int32 = 1, _ texts: String...) throws {
+@Suite(.timeLimit(.minutes(30))) struct DamagedDataTests {
+    private func fails(_ folder: TemporaryFolder, code: Int32 = 1, _ texts: String...) throws {
         let result = try Command.run(["serve", "--port", "0", "--data", "data"], in: folder.url)
         #expect(result.code == code && result.output.isEmpty)
         for text in texts { #expect(result.error.contains(text), "\(result.error)") }
     }
 
     @Test func secondProcess_isToldWhoHasTheFolder() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let hub = try RunningHub(["--port", "0", "--data", "data"], folder: folder)
         try fails(folder, "in use by process \(hub.process.processIdentifier)", "Stop that server or choose another folder with --data")
         #expect(hub.stop(SIGKILL) == SIGKILL)
@@ -22,7 +23,7 @@ import Testing
 
     @Test(.enabled(if: getuid() != 0 || canMount, "root may write everywhere, and may not mount here"))
     func readOnlyFolder_isNamed_andWhatToDo() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let data = folder.url.appendingPathComponent("data").path
         try FileManager.default.createDirectory(atPath: data, withIntermediateDirectories: true)
         if getuid() != 0 {
@@ -39,10 +40,10 @@ import Testing
     }
 
     @Test func fileOfSomethingElse_andFileThatIsNone_areRefused() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         _ = try folder.file("data/vigla.sqlite", String(repeating: "not a database\n", count: 1000))
         try fails(folder, "not a Vigla data file", "Choose another folder")
-        let other = try Folder()
+        let other = try TemporaryFolder()
         try FileManager.default.createDirectory(at: other.url.appendingPathComponent("data/vigla.sqlite"), withIntermediateDirectories: true)
         try fails(other, "data/vigla.sqlite", "Check that")
     }
@@ -50,7 +51,7 @@ import Testing
     /// Stored data with one bit changed, or its end cut off, at many places: what was stored, or a refusal. A checksum
     /// that is not looked at would serve something else sooner or later.
     @Test func flippedBitsAndLostEnds_areFound_orHarmless() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{".read":true,".write":true}}"#)
         let arguments = ["--port", "0", "--data", "data", "--rules", rules, "--log-level", "error"]
         // A snapshot and rows after it.
@@ -101,7 +102,7 @@ import Testing
 
     /// One bit of SQLite's log after a kill: SQLite drops what follows it, in silence.
     @Test func flippedBit_inTheLog_afterAKill_isRefused_unlessTheLossIsAccepted() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{".read":true,".write":true}}"#)
         let arguments = ["--port", "0", "--data", "data", "--rules", rules]
         let data = folder.url.appendingPathComponent("data")
@@ -152,7 +153,7 @@ import Testing
     }
 
     private static let canMount: Bool = {
-        guard let folder = try? Folder() else { return false }
+        guard let folder = try? TemporaryFolder() else { return false }
         let command = "unshare -m --propagation private mount -t tmpfs -o size=64k none \(folder.url.path)"
         return (try? Command.run(["-c", command], program: "/bin/sh"))?.code == 0
     }()

@@ -1,15 +1,16 @@
 import Foundation
 import JSONTree
 import Testing
+import TestSupport
 
 /// What the program does while its disk is full, and when there is room again.
-@Suite struct FullDiskTests {
+@Suite(.timeLimit(.minutes(30))) struct FullDiskTests {
     private static let rules = #"{"rules":{".read":true,"a":{".write":true}}}"#
     private static var isRoot: Bool { getuid() == 0 }
 
     /// A file system of 2 MiB that only the hub sees; the test reaches it through the hub's process.
     @Test(.enabled(if: isRoot && canMount, "needs root, and the right to mount")) func fullFileSystem_refusesWrites_untilThereIsSpace() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", Self.rules)
         try FileManager.default.createDirectory(at: folder.url.appendingPathComponent("data"), withIntermediateDirectories: true)
         let hub = try RunningHub(
@@ -31,7 +32,7 @@ import Testing
 
     /// A limit for the size of files, which anybody may set: a disk that refuses otherwise.
     @Test(.enabled(if: hasPrlimit, "needs prlimit")) func fileThatMayNotGrow_refusesWrites_untilItMay_andNothingIsLost() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", Self.rules)
         let arguments = ["--port", "0", "--data", "data", "--rules", rules, "--metrics", "all"]
         let hub = try RunningHub(arguments, folder: folder)
@@ -92,10 +93,10 @@ import Testing
         _ = consume leaver
 
         try free()
-        while try writer.ask("p", "/a/again", ",\"d\":2").status != "ok" {}
+        #expect(try becomes { try writer.ask("p", "/a/again", ",\"d\":2").status == "ok" })
         truth.set(2, at: "a/again")
         truth.set(true, at: "a/left")
-        while try writer.ask("g", "/a/left").value != true {}
+        #expect(try becomes { try writer.ask("g", "/a/left").value == true })
         #expect(try writer.ask("g", "/").value == truth)
         // Nobody was told of anything that was refused.
         _ = try watcher.ask("g", "/a/kept")
@@ -115,7 +116,7 @@ import Testing
     private static let hasPrlimit = FileManager.default.isExecutableFile(atPath: "/usr/bin/prlimit")
 
     private static let canMount: Bool = {
-        guard let folder = try? Folder() else { return false }
+        guard let folder = try? TemporaryFolder() else { return false }
         let command = "unshare -m --propagation private mount -t tmpfs -o size=64k none \(folder.url.path)"
         return (try? Command.run(["-c", command], program: "/bin/sh"))?.code == 0
     }()

@@ -1,22 +1,23 @@
 import Foundation
 import Testing
+import TestSupport
 
 /// `vigla export` and `vigla import` between files, folders and running hubs.
-@Suite struct TransferTests {
+@Suite(.timeLimit(.minutes(30))) struct TransferTests {
     /// Every kind of value, in the order and form of an export.
     private static let everything = #"""
         {"-1":"negative key","0":true,"1":false,"10":9223372036854775807,"a":-9223372036854775808,"b":0.1,"c":-1.5e-07,"deep":{"1":{"2":{"3":{"4":{"5":{"6":{"7":{"8":{"9":{"10":{"11":"far"}}}}}}}}}}},"leaf":{".value":5,".priority":1},"leaf2":{".value":"text",".priority":"p"},"leaf3":{".value":false,".priority":-2.5},"object":{"x":1,".priority":"after"},"text":"line\nquote\" back\\ tab\t nul\u0000 é 日本 🦉","ключ":{"日本":{"🦉":"owl"}},".priority":3}
         """#
 
-    private func importing(_ text: String, into folder: Folder, _ more: String...) throws -> Command.Result {
+    private func importing(_ text: String, into folder: TemporaryFolder, _ more: String...) throws -> Command.Result {
         _ = try folder.file("in.json", text)
         return try Command.run(["import", "data", "in.json"] + more, in: folder.url)
     }
 
-    private func text(_ name: String, _ folder: Folder) throws -> String { try String(contentsOf: folder.url.appendingPathComponent(name), encoding: .utf8) }
+    private func text(_ name: String, _ folder: TemporaryFolder) throws -> String { try String(contentsOf: folder.url.appendingPathComponent(name), encoding: .utf8) }
 
     @Test func folder_isExportedAsItWasImported_byteForByte() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let done = try importing(Self.everything, into: folder)
         #expect(done.code == 0 && done.output.isEmpty && done.error.isEmpty, "\(done.error)")
         #expect(try Command.run("export", "data", "one.json", in: folder.url).code == 0)
@@ -30,7 +31,7 @@ import Testing
     }
 
     @Test func hub_isExportedAsItWasImported() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         _ = try folder.file("in.json", Self.everything)
         let hub = try RunningHub(["--port", "0", "--dev", "--data", "data"], folder: folder)
         let done = try Command.run("import", hub.url + "/", "in.json", "--auth", "owner", in: folder.url)
@@ -59,7 +60,7 @@ import Testing
         (#"{"b":1,"a":2,"b":3}"#, #"{"a":2,"b":3}"#), (#"{"a":{".value":null,".priority":1},"b":{".priority":1}}"#, "null"),
     ])
     func otherForms_areTakenAsTheyAreMeant(_ text: String, _ exported: String) throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         #expect(try importing("{\"before\":1}", into: folder).code == 0)
         let done = try importing(text, into: folder)
         #expect(done.code == 0, "\(done.error)")
@@ -74,20 +75,20 @@ import Testing
         (String(repeating: "{\"a\":", count: 33) + "1" + String(repeating: "}", count: 33), "in.json:1:", "32 levels"),
     ])
     func brokenFile_isNamedByPlace_andChangesNothing(_ text: String, _ place: String, _ why: String) throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         #expect(try importing("{\"kept\":1}", into: folder).code == 0)
         let failed = try importing(text, into: folder)
         #expect(failed.code == 1)
         #expect(failed.error.contains(place) && failed.error.contains(why), "\(failed.error)")
         #expect(try Command.run("export", "data", "-", in: folder.url).output == "{\"kept\":1}\n")
-        let other = try Folder()
+        let other = try TemporaryFolder()
         _ = try other.file("in.json", text)
         #expect(try Command.run("import", "none", "in.json", in: other.url).code == 1)
         #expect(!FileManager.default.fileExists(atPath: other.url.appendingPathComponent("none").path), "no folder is made for it")
     }
 
     @Test func folderInUse_andFolderWithoutData_areRefused() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let hub = try RunningHub(["--port", "0", "--data", "data"], folder: folder)
         for result in [try importing("1", into: folder), try Command.run("export", "data", "out.json", in: folder.url)] {
             #expect(result.code == 1)
@@ -108,7 +109,7 @@ import Testing
 
     /// What a killed hub's clients had left is of the content that is replaced.
     @Test func import_replacesAlsoWhatLostClientsHadLeft() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         let hub = try RunningHub(["--port", "0", "--dev", "--data", "data"], folder: folder)
         let socket = try RealtimeSocket(url: hub.url)
         #expect(try socket.ask("o", "/left", ",\"d\":1").status == "ok")
@@ -120,7 +121,7 @@ import Testing
 
     /// Large enough for several pieces, in both directions, and for members that are read at several levels.
     @Test func largeTree_isExportedAsItWasImported() throws {
-        let folder = try Folder()
+        let folder = try TemporaryFolder()
         var text = "{"
         for i in 100..<200 {
             text += (i == 100 ? "" : ",") + "\"k\(i)x\":{"
