@@ -3,7 +3,7 @@ import Testing
 
 @testable import ViglaClient
 
-@Suite struct AddressTests {
+@Suite(.timeLimit(.minutes(30))) struct AddressTests {
     @Test(arguments: [
         ("http://127.0.0.1:9000/users/ana?ns=demo", "127.0.0.1", 9000, "demo", "/users/ana"),
         ("ws://localhost:9001", "localhost", 9001, nil, "/"),
@@ -49,7 +49,7 @@ import Testing
     }
 }
 
-@Suite struct BackoffTests {
+@Suite(.timeLimit(.minutes(30))) struct BackoffTests {
     @Test func delay_doublesUpToTheLast_withinHalfAndWhole() {
         var backoff = Backoff(100, 1_500)
         for expected in [100, 200, 400, 800, 1_500, 1_500] { #expect((expected / 2...expected).contains(backoff.nextMs())) }
@@ -66,7 +66,7 @@ import Testing
     }
 }
 
-@Suite struct DevelopmentTokenTests {
+@Suite(.timeLimit(.minutes(30))) struct DevelopmentTokenTests {
     @Test func token_hasThreePartsAndNoSignature() throws {
         let parts = try DevelopmentToken.mint(uid: "ana", claims: #"{"email_verified":true}"#).split(separator: ".", omittingEmptySubsequences: false)
         #expect(parts.count == 3)

@@ -5,7 +5,7 @@ import WireProtocols
 @testable import ViglaClient
 
 /// What a client asks for and is told, without a connection.
-@Suite struct DialogueTests {
+@Suite(.timeLimit(.minutes(30))) struct DialogueTests {
     private var dialogue = Dialogue()
     private let told = Told()
 

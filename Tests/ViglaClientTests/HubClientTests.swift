@@ -9,7 +9,7 @@ import ViglaClient
 import WireProtocols
 
 /// Clients against a real server in the same process.
-@Suite struct HubClientTests {
+@Suite(.timeLimit(.minutes(30))) struct HubClientTests {
     @Test func writes_reachObserversInOrder_beforeTheirOwnAnswer() throws {
         let hub = try TestHub()
         let client = hub.client()
