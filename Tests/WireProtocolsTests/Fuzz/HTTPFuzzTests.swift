@@ -5,9 +5,12 @@ import TestSupport
 
 @Suite(.timeLimit(.fuzzing)) struct HTTPFuzzTests {
     private static let tokens = [
-        "\r\n", "\r\n\r\n", "\n", "\r", "\0", " ", "\t", ":", "%", "%2F", "%00", "?", "&", "=", "GET ", "HEAD ", " HTTP/1.1", " HTTP/1.0", "HTTP/2.0",
-        "Host: a\r\n", "Content-Length: 3\r\n", "Content-Length: 18446744073709551616\r\n", "Transfer-Encoding: chunked\r\n", "Expect: 100-continue\r\n",
-        "Connection: close\r\n", "0\r\n\r\n", "ffffffffffffffff\r\n", "1;a=b\r\n", "http://a/", "*", "HTTP/1.1 101 \r\n", "HTTP/1.1 204 \r\n",
+        "\r\n", "\r\n\r\n", "\n", "\r", "\0", " ", "\t", ":", "%", "%2F", "%00", "?", "&", "=", "GET ", "HEAD ", " HTTP/1.1", " HTTP/1.0",
+        "HTTP/2.0",
+        "Host: a\r\n", "Content-Length: 3\r\n", "Content-Length: 18446744073709551616\r\n", "Transfer-Encoding: chunked\r\n",
+        "Expect: 100-continue\r\n",
+        "Connection: close\r\n", "0\r\n\r\n", "ffffffffffffffff\r\n", "1;a=b\r\n", "http://a/", "*", "HTTP/1.1 101 \r\n",
+        "HTTP/1.1 204 \r\n",
     ]
 
     private static let limits: HTTPLimits = {
@@ -55,7 +58,9 @@ import TestSupport
             // What the server's encoder makes of a body is read back as it was.
             let body = Array(bytes.prefix(Self.limits.bodyBytes))
             let encoded = HTTPResponseEncoder.response(.ok, body: body, keepsAlive: true)
-            guard let read = HTTPResponseParser.responses([encoded], limits: Self.limits).first, read.body == body else { return "encoded otherwise" }
+            guard let read = HTTPResponseParser.responses([encoded], limits: Self.limits).first, read.body == body else {
+                return "encoded otherwise"
+            }
             return nil
         }
     }

@@ -5,7 +5,8 @@ import TestSupport
 
 @Suite(.timeLimit(.fuzzing)) struct MessageFuzzTests {
     private static let json = [
-        "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u0000", "\\ud83d", "null", "true", "-0", "1e999", "9223372036854775808", ".sv", ".priority", ".value",
+        "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u0000", "\\ud83d", "null", "true", "-0", "1e999", "9223372036854775808", ".sv",
+        ".priority", ".value",
         "{\".sv\":\"timestamp\"}", "{\".sv\":{\"increment\":1}}", "/", ".", "#", "$",
     ]
 
@@ -21,7 +22,10 @@ import TestSupport
         limits.bytesAhead = 200
         var realtime = RealtimeLimits()
         realtime.messageBytes = 300
-        let tokens = ["\n", "start=t", "&cb=1", "disconn=t", "dframe=t", "&id=a&pw=b", "&ser=", "&seg0=", "&ts0=", "&d0=", "&seg1=1&ts1=1&d1=", "%2e", ".", "-_", "999999", "1000000", "9223372036854775807"]
+        let tokens = [
+            "\n", "start=t", "&cb=1", "disconn=t", "dframe=t", "&id=a&pw=b", "&ser=", "&seg0=", "&ts0=", "&d0=", "&seg1=1&ts1=1&d1=", "%2e",
+            ".", "-_", "999999", "1000000", "9223372036854775807",
+        ]
         try Fuzzing(name: "long-poll", tokens: tokens).run { bytes, generator in
             var upstream = LongPollUpstream(limits: limits, realtime: realtime)
             var fault: String?
@@ -64,7 +68,9 @@ import TestSupport
     /// An input is an action, a blank and its body. What a message says must not depend on the order of its members: read once
     /// as the SDKs write it, once with every part stepped over and read at the end.
     @Test func realtimeMessages() throws {
-        try Fuzzing(name: "realtime", tokens: Self.json + ["p ", "m ", "q ", "n ", "g ", "o ", "om ", "oc ", "auth ", "\"p\":\"/a\"", "\"d\":{}"]).run { bytes, _ in
+        try Fuzzing(
+            name: "realtime",
+            tokens: Self.json + ["p ", "m ", "q ", "n ", "g ", "o ", "om ", "oc ", "auth ", "\"p\":\"/a\"", "\"d\":{}"]).run { bytes, _ in
             _ = RealtimeMessage.parse(text(bytes))
             guard let blank = bytes.firstIndex(of: 0x20) else { return nil }
             let (action, body) = (text(bytes[..<blank]), text(bytes[(blank + 1)...]))
@@ -83,7 +89,9 @@ import TestSupport
 
     /// An input is the texts of a connection, a line each.
     @Test func realtimeChunks() throws {
-        try Fuzzing(name: "realtime-chunks", tokens: ["\n", "0\n", "2\n", "00", "999999", "{\"t\":\"d\",\"d\":{\"r\":5,\"a\":\"s\"}}"]).run { bytes, _ in
+        try Fuzzing(
+            name: "realtime-chunks",
+            tokens: ["\n", "0\n", "2\n", "00", "999999", "{\"t\":\"d\",\"d\":{\"r\":5,\"a\":\"s\"}}"]).run { bytes, _ in
             let texts = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { text($0) }
             var limits = RealtimeLimits()
             limits.messageBytes = 100
@@ -91,7 +99,9 @@ import TestSupport
             var fault: String?
             for text in texts {
                 utf8(text).withUnsafeBytes { bytes in
-                    assembler.receive(bytes) { if case .message(let message) = $0, message.count > 100 { fault = "message over the limit" } }
+                    assembler.receive(bytes) {
+                        if case .message(let message) = $0, message.count > 100 { fault = "message over the limit" }
+                    }
                 }
                 if assembler.bufferedBytes > Self.refusedBytes { fault = "holds \(assembler.bufferedBytes) bytes" }
             }
@@ -102,7 +112,9 @@ import TestSupport
     // MARK: Observe
 
     @Test func observeMessages() throws {
-        try Fuzzing(name: "observe", tokens: Self.json + ["\"id\":1", "\"op\":\"set\"", "\"path\":\"/a\"", "\"value\":", "\"sub\":1", "\"seq\":1", "\"events\":[\"value\"]"]).run { bytes, _ in
+        try Fuzzing(name: "observe", tokens: Self.json + [
+            "\"id\":1", "\"op\":\"set\"", "\"path\":\"/a\"", "\"value\":", "\"sub\":1", "\"seq\":1", "\"events\":[\"value\"]",
+        ]).run { bytes, _ in
             _ = ObserveProtocolTests.read(bytes)
             guard case .success(let request) = ObserveProtocolTests.parse(text(bytes)) else { return nil }
             if case .invalid = request.operation { return nil }

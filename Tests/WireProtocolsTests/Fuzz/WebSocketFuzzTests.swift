@@ -26,7 +26,8 @@ import TestSupport
 
     @Test func extensions() throws {
         let tokens = [
-            "permessage-deflate", "server_no_context_takeover", "client_no_context_takeover", "server_max_window_bits", "client_max_window_bits", "=8", "=15",
+            "permessage-deflate", "server_no_context_takeover", "client_no_context_takeover", "server_max_window_bits",
+            "client_max_window_bits", "=8", "=15",
             "=\"9\"", "=016", "; ", ", ", "\\", "\"", "\t",
         ]
         try Fuzzing(name: "extensions", tokens: tokens).run { bytes, generator in
@@ -74,7 +75,9 @@ import TestSupport
             case .text(let payload), .binary(let payload):
                 if payload.count > limit { return "message over the limit" }
                 if case .text = event, !payload.withUnsafeBytes({ UTF8Validator.isValid($0) }) { return "text is not UTF-8" }
-                if WebSocketDecoder.hear([WebSocketFrame.binary(payload)], role: .client) != [.binary(payload)] { return "another message when sent again" }
+                if WebSocketDecoder.hear([WebSocketFrame.binary(payload)], role: .client) != [.binary(payload)] {
+                    return "another message when sent again"
+                }
             case .ping(let payload), .pong(let payload): if payload.count > 125 { return "long control frame" }
             case .close(let code, let reason):
                 if let code, !WebSocketCloseCode.maySend(code) { return "impossible code" }
@@ -82,7 +85,9 @@ import TestSupport
                 if index < whole.count - 1 { return "something after the end" }
             case .failure(let error):
                 if index < whole.count - 1 { return "something after the end" }
-                if WebSocketDecoder.hear([WebSocketFrame.close(error)], role: .client) != [.close(error.closeCode, utf8(error.reason))] { return "a bad answer" }
+                if WebSocketDecoder.hear([WebSocketFrame.close(error)], role: .client) != [.close(error.closeCode, utf8(error.reason))] {
+                    return "a bad answer"
+                }
             }
         }
         return nil
@@ -101,7 +106,9 @@ import TestSupport
             let payload = Array(bytes[start...].prefix(generator.below(3_000)))
             let frame = payload.withUnsafeBytes { encoder.frame(.binary, $0) }
             if frame.count > WebSocketFrame.binary(payload).count { return "compressed to more" }
-            if randomPieces(frame, &generator).flatMap({ decoder.hear($0) }) != [.binary(payload)] { return "another message after inflating" }
+            if randomPieces(frame, &generator).flatMap({ decoder.hear($0) }) != [.binary(payload)] {
+                return "another message after inflating"
+            }
             if generator.below(8) == 0 { encoder.release() }
         }
         return nil

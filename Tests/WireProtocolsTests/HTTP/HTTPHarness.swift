@@ -36,7 +36,8 @@ extension HTTPInboundRequest {
     /// Everything of a request in one comparable line.
     var summary: String {
         let fields = fields.map { "\($0.name.rawName)=\($0.value)" }.joined(separator: "|")
-        return "\(method.rawValue) \(target.path)?\(target.rawQuery ?? "-") [\(fields)] \(String(decoding: body, as: UTF8.self)) \(isHTTP11) \(keepsAlive)"
+        return "\(method.rawValue) \(target.path)?\(target.rawQuery ?? "-") [\(fields)] \(String(decoding: body, as: UTF8.self)) "
+            + "\(isHTTP11) \(keepsAlive)"
     }
 }
 

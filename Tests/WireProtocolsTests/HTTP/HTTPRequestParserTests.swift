@@ -6,7 +6,8 @@ import Testing
     static let pipeline =
         "\r\nGET /a/b.json?auth=x HTTP/1.1\r\nHost: h:1\r\nAccept:  */* \t\r\n\r\n"
         + "PUT /a.json HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\n{\"a\":1}"
-        + "POST /l.json HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n5;x=\"y\"\r\nhello\r\n0A \r\n, world!!!\r\n0\r\nX-T: 1\r\n\r\n"
+        + "POST /l.json HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n5;x=\"y\"\r\nhello\r\n0A \r\n, world!!!\r\n0\r\nX-T: 1\r\n"
+            + "\r\n"
         + "DELETE http://other:9/x HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n" + "OPTIONS * HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n"
 
     @Test func pipeline_isTheSame_howeverItIsSplit() throws {
@@ -37,12 +38,14 @@ import Testing
         let cases: [(String, HTTPFailure, Int)] = [
             ("GET / HTTP/1.1\nHost: h\n\n", .bareLineFeed, 400), ("GET / HTTP/1.1\r\nHost: h\nA: b\r\n\r\n", .bareLineFeed, 400),
             ("GET / HTTP/1.1\r\nHost: h\r\nA: b\rc\r\n\r\n", .bareCarriageReturn, 400),
-            ("GET /\r\n\r\n", .badRequestLine, 400), ("GET  / HTTP/1.1\r\n", .badTarget, 400), ("GET / HTTP/1.1 \r\n", .badRequestLine, 400),
+            ("GET /\r\n\r\n", .badRequestLine, 400), ("GET  / HTTP/1.1\r\n", .badTarget, 400),
+            ("GET / HTTP/1.1 \r\n", .badRequestLine, 400),
             ("GET / http/1.1\r\n", .badRequestLine, 400), ("GET / HTTP/1.10\r\n", .badRequestLine, 400),
             (" GET / HTTP/1.1\r\n", .badMethod, 400), ("G@T / HTTP/1.1\r\n", .badMethod, 400),
             (String(repeating: "A", count: 33) + " / HTTP/1.1\r\n", .badMethod, 400), ("\r\n\r\n\r\n\r\n\r\n", .badRequestLine, 400),
             ("GET a HTTP/1.1\r\n", .badTarget, 400), ("GET /a b HTTP/1.1\r\n", .badTarget, 400), ("GET /ä HTTP/1.1\r\n", .badTarget, 400),
-            ("GET /#x HTTP/1.1\r\n", .badTarget, 400), ("GET * HTTP/1.1\r\n", .badTarget, 400), ("CONNECT h:1 HTTP/1.1\r\n", .badTarget, 400),
+            ("GET /#x HTTP/1.1\r\n", .badTarget, 400), ("GET * HTTP/1.1\r\n", .badTarget, 400),
+            ("CONNECT h:1 HTTP/1.1\r\n", .badTarget, 400),
             ("GET ftp://h/ HTTP/1.1\r\n", .badTarget, 400), ("GET http:///x HTTP/1.1\r\n", .badTarget, 400),
             ("GET /%zz HTTP/1.1\r\n", .badPercentEncoding, 400), ("GET /%f HTTP/1.1\r\n", .badPercentEncoding, 400),
             ("GET /%ff HTTP/1.1\r\n", .badPercentEncoding, 400), ("GET /?a=%c3%28 HTTP/1.1\r\n", .badPercentEncoding, 400),
@@ -64,7 +67,8 @@ import Testing
             (Self.put("Transfer-Encoding: xchunked"), .unsupportedTransferEncoding, 501),
             ("PUT / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", .unsupportedTransferEncoding, 501),
             (Self.put("Expect: something"), .unknownExpectation, 417),
-            (Self.put("Transfer-Encoding: chunked", "x\r\n"), .badChunk, 400), (Self.put("Transfer-Encoding: chunked", "\r\n"), .badChunk, 400),
+            (Self.put("Transfer-Encoding: chunked", "x\r\n"), .badChunk, 400),
+            (Self.put("Transfer-Encoding: chunked", "\r\n"), .badChunk, 400),
             (Self.put("Transfer-Encoding: chunked", "1\r\nab\r\n"), .badChunk, 400),
             (Self.put("Transfer-Encoding: chunked", "1 x\r\na\r\n"), .badChunk, 400),
             (Self.put("Transfer-Encoding: chunked", "1\na\r\n"), .bareLineFeed, 400),
@@ -145,7 +149,8 @@ import Testing
             ("1.0", "Connection: keep-alive\r\n", true), ("1.0", "Connection: keep-alive, close\r\n", false),
         ]
         for (version, field, expected) in cases {
-            let request = try #require(try HTTPRequestParser.requests([utf8("GET / HTTP/\(version)\r\nHost: h\r\n\(field)\r\n")]).first?.get())
+            let request = try #require(
+                try HTTPRequestParser.requests([utf8("GET / HTTP/\(version)\r\nHost: h\r\n\(field)\r\n")]).first?.get())
             #expect(request.keepsAlive == expected)
         }
     }

@@ -7,7 +7,8 @@ import Testing
         let bytes = HTTPResponseEncoder.response(
             .ok, fields: [.contentType: "text/plain", .contentLength: "99"], body: utf8("hi"), date: "Sun, 06 Nov 1994 08:49:37 GMT")
         #expect(text(bytes) ==
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nhi")
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 2\r\nConnection: "
+                + "keep-alive\r\n\r\nhi")
         #expect(text(HTTPResponseEncoder.response(.noContent, body: utf8("x"), keepsAlive: false)) ==
             "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         #expect(text(HTTPResponseEncoder.response(.ok, body: utf8("abc"), isHead: true)) ==
@@ -23,13 +24,17 @@ import Testing
         let response = try #require(HTTPResponseParser.responses([HTTPResponseEncoder.failure(.bodyTooLarge)]).first)
         #expect(response.status.code == 413)
         #expect(!response.keepsAlive)
-        #expect(text(response.body) == "{\n  \"error\" : \"Data to write exceeds the maximum size that can be modified with a single request.\"\n}\n")
+        #expect(text(response.body) == "{\n  \"error\" : \"Data to write exceeds the maximum size that can be modified with a single "
+            + "request.\"\n}\n")
     }
 
     static let pipeline =
         text(HTTPResponseEncoder.continueResponse) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab"
-        + "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n" + text(HTTPResponseEncoder.chunk(utf8("hello "))) + text(HTTPResponseEncoder.chunk([]))
-        + text(HTTPResponseEncoder.chunk(utf8("world"))) + text(HTTPResponseEncoder.lastChunk) + "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"
+        + "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n" + text(
+            HTTPResponseEncoder.chunk(utf8("hello "))) + text(HTTPResponseEncoder.chunk([]))
+        + text(
+            HTTPResponseEncoder.chunk(utf8("world"))
+        ) + text(HTTPResponseEncoder.lastChunk) + "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"
         + "HTTP/1.0 404 Gone Away\r\n\r\nuntil the end"
 
     @Test func responses_areTheSame_howeverTheyAreSplit() {
@@ -41,7 +46,8 @@ import Testing
 
     @Test func malformedStatusLines_areRefused() {
         for (line, failure) in [
-            ("HTTP/1.1 20 OK\r\n", HTTPFailure.badStatusLine), ("HTTP/1.1 200OK\r\n", .badStatusLine), ("HTTP/2.0 200 OK\r\n", .unsupportedVersion),
+            ("HTTP/1.1 20 OK\r\n", HTTPFailure.badStatusLine), ("HTTP/1.1 200OK\r\n", .badStatusLine),
+            ("HTTP/2.0 200 OK\r\n", .unsupportedVersion),
             ("HTTP/1.1 099 X\r\n", .badStatusLine), ("ICY 200 OK\r\n", .badStatusLine), ("HTTP/1.1 200 OK\n", .bareLineFeed),
         ] {
             var parser = HTTPResponseParser()

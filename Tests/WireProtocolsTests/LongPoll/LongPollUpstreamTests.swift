@@ -10,7 +10,8 @@ import TestSupport
         let base64 = websafe(utf8(text))
         let starts = Array(stride(from: 0, to: max(1, base64.count), by: pieceLength))
         return starts.enumerated().map { index, start in
-            LongPollSegment(number: first + index, pieces: starts.count, data: Array(base64[start..<min(base64.count, start + pieceLength)]))
+            LongPollSegment(
+                number: first + index, pieces: starts.count, data: Array(base64[start..<min(base64.count, start + pieceLength)]))
         }
     }
 
@@ -60,7 +61,8 @@ import TestSupport
                 == .poll(
                     key, serial: 19,
                     segments: [
-                        LongPollSegment(number: 4, pieces: 2, data: utf8("ab-_")), LongPollSegment(number: 5, pieces: 2, data: utf8("cd..")),
+                        LongPollSegment(number: 4, pieces: 2, data: utf8("ab-_")),
+                        LongPollSegment(number: 5, pieces: 2, data: utf8("cd..")),
                     ]))
         #expect(try LongPollRequest(HTTPTarget("/.lp?id=7&pw=pw&ser=1")) == .poll(key, serial: 1, segments: []))
         #expect(try LongPollRequest(HTTPTarget("/.lp?dframe=t&id=7&pw=pw")) == .disconnectPage(key))
@@ -171,6 +173,7 @@ import TestSupport
 
     @Test func message_thatLooksLikeAChunkCount_isAMessage() throws {
         var upstream = LongPollUpstream()
-        #expect(try Self.run(&upstream, Self.segments("0") + Self.segments("12", from: 1) + Self.segments("{}", from: 2)) == ["0", "12", "{}"])
+        #expect(
+            try Self.run(&upstream, Self.segments("0") + Self.segments("12", from: 1) + Self.segments("{}", from: 2)) == ["0", "12", "{}"])
     }
 }

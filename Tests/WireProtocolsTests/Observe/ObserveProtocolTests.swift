@@ -23,7 +23,8 @@ import Testing
         ("{\"id\":1,\"op\":\"observe\",\"path\":\"timeline/ana\",\"events\":[\"added\",\"changed\",\"removed\"]}",
             .observe(path: "timeline/ana", events: .children)),
         ("{\"id\":1,\"op\":\"observe\",\"path\":\"\",\"events\":[\"value\"]}", .observe(path: .root, events: .value)),
-        ("{\"id\":1,\"op\":\"unobserve\",\"sub\":0}", .unobserve(sub: 0)), ("{\"id\":1,\"op\":\"get\",\"path\":\"a/b\"}", .get(path: "a/b")),
+        ("{\"id\":1,\"op\":\"unobserve\",\"sub\":0}", .unobserve(sub: 0)),
+        ("{\"id\":1,\"op\":\"get\",\"path\":\"a/b\"}", .get(path: "a/b")),
         ("{\"id\":1,\"op\":\"set\",\"path\":\"a\",\"value\":{\"b\":[1,null]}}", .set(write("a", ["b": ["0": 1]]))),
         ("{\"id\":1,\"op\":\"set\",\"path\":\"a/.priority\",\"value\":5}", .set(write("a", 5, .priority))),
         ("{\"id\":1,\"op\":\"update\",\"path\":\"\",\"value\":{\"posts/p1/handled\":true,\"x/.priority\":\"p\",\"y\":null}}",
@@ -59,11 +60,13 @@ import Testing
             .success(ObserveRequest(id: -9, .set(Self.write("a", ["b": 1])))))
         #expect(Self.parse("{\"value\":{\"/b/c\":1},\"op\":\"update\",\"id\":0,\"path\":\"/a\"}") ==
             .success(ObserveRequest(id: 0, .update(path: "a", [Self.write("b/c", 1)]))))
-        #expect(Self.parse("{\"op\":\"observe\",\"path\":\"a\",\"id\":1}") == .success(ObserveRequest(id: 1, .observe(path: "a", events: .value))))
+        #expect(Self.parse("{\"op\":\"observe\",\"path\":\"a\",\"id\":1}") == .success(
+            ObserveRequest(id: 1, .observe(path: "a", events: .value))))
     }
 
     @Test func serverValues_passThroughTheClientsEncoding() throws {
-        let value = "{\"a\":{\".sv\":\"timestamp\"},\"b\":{\"c\":{\".value\":{\".sv\":{\"increment\":2}},\".priority\":{\".sv\":\"timestamp\"}},\"d\":1},\".priority\":{\".sv\":\"timestamp\"}}"
+        let value = "{\"a\":{\".sv\":\"timestamp\"},\"b\":{\"c\":{\".value\":{\".sv\":{\"increment\":2}},"
+            + "\".priority\":{\".sv\":\"timestamp\"}},\"d\":1},\".priority\":{\".sv\":\"timestamp\"}}"
         let text = "{\"id\":1,\"op\":\"set\",\"path\":\"x\",\"value\":\(value)}"
         #expect(WireProtocolsTests.text(try Self.parse(text).get().encoded()) == text)
         let root = "{\"id\":1,\"op\":\"push\",\"path\":\"x\",\"value\":{\".sv\":{\"increment\":-1.5}}}"
@@ -73,16 +76,24 @@ import Testing
     @Test func requestsThatCannotBeCarriedOut_areRefusedByCode() {
         let cases: [(String, ObserveCode, String)] = [
             ("\"op\":\"observe\",\"path\":\"/a\",\"query\":{\"limitToLast\":2}", .notSupported, "\"query\" is not supported"),
-            ("\"op\":\"observe\",\"path\":\"/a\",\"where\":[]", .notSupported, "\"where\""), ("\"op\":\"observe\",\"path\":\"/a\",\"near\":{}", .notSupported, "\"near\""),
-            ("\"op\":\"observe\",\"path\":\"/a\",\"since\":1", .notSupported, "\"since\""), ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":1", .notSupported, "\"maxHz\""),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"where\":[]", .notSupported, "\"where\""),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"near\":{}", .notSupported, "\"near\""),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"since\":1", .notSupported, "\"since\""),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":1", .notSupported, "\"maxHz\""),
             ("\"op\":\"observe\",\"path\":\"/a\",\"events\":[\"count\"]", .notSupported, "event \"count\""),
-            ("\"op\":\"transaction\",\"path\":\"/a\"", .notSupported, "op \"transaction\""), ("\"path\":\"/a\"", .badRequest, "\"op\""), ("\"op\":5", .badRequest, "\"op\""),
+            ("\"op\":\"transaction\",\"path\":\"/a\"", .notSupported, "op \"transaction\""), ("\"path\":\"/a\"", .badRequest, "\"op\""),
+            ("\"op\":5", .badRequest, "\"op\""),
             ("\"op\":\"observe\"", .badRequest, "\"path\""), ("\"op\":\"observe\",\"path\":5", .badRequest, "\"path\""),
-            ("\"op\":\"observe\",\"path\":\"/a\",\"events\":[]", .badRequest, "\"events\""), ("\"op\":\"observe\",\"path\":\"/a\",\"events\":\"value\"", .badRequest, "\"events\""),
-            ("\"op\":\"observe\",\"path\":\"/a\",\"events\":[1]", .badRequest, "\"events\""), ("\"op\":\"get\",\"path\":\"/a.b\"", .badPath, "token in path"),
-            ("\"op\":\"get\",\"path\":\"/a/.priority\"", .badPath, "token in path"), ("\"op\":\"get\",\"path\":\"/a\",\"value\":1", .badRequest, "takes no \"value\""),
-            ("\"op\":\"set\",\"path\":\"/a\"", .badRequest, "\"value\""), ("\"op\":\"set\",\"path\":\"/a\",\"value\":{\"x.y\":1}", .badData, "key"),
-            ("\"op\":\"update\",\"path\":\"/a\",\"value\":5", .badData, "JSON object"), ("\"op\":\"update\",\"path\":\"/a\",\"value\":{\"b\":1,\"b/c\":2}", .badData, "ancestor"),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"events\":[]", .badRequest, "\"events\""),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"events\":\"value\"", .badRequest, "\"events\""),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"events\":[1]", .badRequest, "\"events\""),
+            ("\"op\":\"get\",\"path\":\"/a.b\"", .badPath, "token in path"),
+            ("\"op\":\"get\",\"path\":\"/a/.priority\"", .badPath, "token in path"),
+            ("\"op\":\"get\",\"path\":\"/a\",\"value\":1", .badRequest, "takes no \"value\""),
+            ("\"op\":\"set\",\"path\":\"/a\"", .badRequest, "\"value\""),
+            ("\"op\":\"set\",\"path\":\"/a\",\"value\":{\"x.y\":1}", .badData, "key"),
+            ("\"op\":\"update\",\"path\":\"/a\",\"value\":5", .badData, "JSON object"),
+            ("\"op\":\"update\",\"path\":\"/a\",\"value\":{\"b\":1,\"b/c\":2}", .badData, "ancestor"),
             ("\"op\":\"update\",\"path\":\"/a\",\"value\":{\"b#\":1}", .badPath, "token"), ("\"op\":\"auth\"", .badRequest, "\"token\""),
             ("\"op\":\"unobserve\"", .badRequest, "\"sub\""), ("\"op\":\"ping\",\"sub\":1", .badRequest, "takes no \"sub\""),
             ("\"op\":\"push\",\"path\":\"/a\",\"value\":{\".sv\":\"x\"}", .badData, "server value"),
@@ -101,13 +112,18 @@ import Testing
     @Test func depth_countsTheKeyThatAPushAdds() {
         let nested = String(repeating: "{\"a\":", count: 30) + "1" + String(repeating: "}", count: 30)
         for (op, path, isLegal) in [("set", "x/y", true), ("set", "x/y/z", false), ("push", "x", true), ("push", "x/y", false)] {
-            guard case .success(let request) = Self.parse("{\"id\":1,\"op\":\"\(op)\",\"path\":\"\(path)\",\"value\":\(nested)}") else { return #expect(Bool(false)) }
+            guard case .success(let request) = Self.parse("{\"id\":1,\"op\":\"\(op)\",\"path\":\"\(path)\",\"value\":\(nested)}") else {
+                return #expect(Bool(false))
+            }
             if case .invalid(let fault) = request.operation { #expect(!isLegal && fault.code == .badData) } else { #expect(isLegal) }
         }
     }
 
     @Test func whatIsNoRequest_closesTheConnection() {
-        for text in ["", "{", "{\"id\":1,\"op\":\"ping\"", "{\"id\":1,\"op\":\"ping\"}x", "{\"id\":1,\"op\":\"set\",\"path\":\"/\",\"value\":{\".x\":tru}}"] {
+        for text in [
+            "", "{", "{\"id\":1,\"op\":\"ping\"", "{\"id\":1,\"op\":\"ping\"}x",
+            "{\"id\":1,\"op\":\"set\",\"path\":\"/\",\"value\":{\".x\":tru}}",
+        ] {
             guard case .failure(.malformed) = Self.parse(text) else { #expect(Bool(false), "\(text)"); continue }
         }
         for text in ["[]", "5", "{}", "{\"op\":\"ping\"}", "{\"id\":\"1\",\"op\":\"ping\"}", "{\"id\":null,\"op\":\"ping\"}"] {
@@ -122,13 +138,20 @@ import Testing
         let cases: [([UInt8], String, ObserveMessage)] = [
             (ObserveReply.ok(1), "{\"id\":1,\"ok\":{}}", .ok(id: 1, ObserveSuccess())),
             (ObserveReply.ok(1, ObserveSuccess(seq: 8123)), "{\"id\":1,\"ok\":{\"seq\":8123}}", .ok(id: 1, ObserveSuccess(seq: 8123))),
-            (ObserveReply.ok(1, ObserveSuccess(value: .null)), "{\"id\":1,\"ok\":{\"value\":null}}", .ok(id: 1, ObserveSuccess(value: .null))),
-            (ObserveReply.ok(0, success), "{\"id\":0,\"ok\":{\"seq\":8,\"key\":\"-N\",\"uid\":\"u\\\"1\",\"value\":{\"a\":1}}}", .ok(id: 0, success)),
-            (ObserveReply.failed(1, .permissionDenied), "{\"id\":1,\"error\":{\"code\":\"permission_denied\",\"message\":\"Permission denied\"}}",
+            (
+                ObserveReply.ok(1, ObserveSuccess(value: .null)), "{\"id\":1,\"ok\":{\"value\":null}}",
+                .ok(id: 1, ObserveSuccess(value: .null))),
+            (
+                ObserveReply.ok(0, success), "{\"id\":0,\"ok\":{\"seq\":8,\"key\":\"-N\",\"uid\":\"u\\\"1\",\"value\":{\"a\":1}}}",
+                .ok(id: 0, success)),
+            (ObserveReply.failed(1, .permissionDenied), "{\"id\":1,\"error\":{\"code\":\"permission_denied\",\"message\":\"Permission "
+                + "denied\"}}",
                 .failed(id: 1, ObserveFailure(code: "permission_denied", message: "Permission denied"))),
-            (ObserveReply.failed(nil, .permissionDenied), "{\"id\":null,\"error\":{\"code\":\"permission_denied\",\"message\":\"Permission denied\"}}",
+            (ObserveReply.failed(nil, .permissionDenied), "{\"id\":null,\"error\":{\"code\":\"permission_denied\",\"message\":\"Permission "
+                + "denied\"}}",
                 .failed(id: nil, ObserveFailure(code: "permission_denied", message: "Permission denied"))),
-            (ObserveReply.ended(sub: 3, .permissionDenied), "{\"sub\":3,\"error\":{\"code\":\"permission_denied\",\"message\":\"Permission denied\"}}",
+            (ObserveReply.ended(sub: 3, .permissionDenied), "{\"sub\":3,\"error\":{\"code\":\"permission_denied\",\"message\":\"Permission "
+                + "denied\"}}",
                 .ended(sub: 3, ObserveFailure(code: "permission_denied", message: "Permission denied"))),
         ]
         for (bytes, json, message) in cases {
@@ -140,7 +163,9 @@ import Testing
     static let events: [(ObserveEvent, String)] = [
         (.value(.null), "\"event\":\"value\",\"value\":null}"), (.value(["a": 1]), "\"event\":\"value\",\"value\":{\"a\":1}}"),
         (.added(key: "-Nx", value: "v", prev: nil), "\"event\":\"added\",\"key\":\"-Nx\",\"value\":\"v\",\"prev\":null}"),
-        (.changed(key: "p1", value: ["x": true], prev: "p\"0"), "\"event\":\"changed\",\"key\":\"p1\",\"value\":{\"x\":true},\"prev\":\"p\\\"0\"}"),
+        (
+            .changed(key: "p1", value: ["x": true], prev: "p\"0"),
+            "\"event\":\"changed\",\"key\":\"p1\",\"value\":{\"x\":true},\"prev\":\"p\\\"0\"}"),
         (.removed(key: "p1", value: 2), "\"event\":\"removed\",\"key\":\"p1\",\"value\":2}"),
     ]
 
@@ -164,7 +189,8 @@ import Testing
             .success(.failed(id: 1, ObserveFailure(code: "newer", message: "m"))))
         #expect(ObserveFailure(code: "newer", message: "").known == nil)
         #expect(ObserveFailure(code: "bad_path", message: "").known == .badPath)
-        for text in ["[]", "{}", "{\"id\":1}", "{\"id\":null,\"ok\":{}}", "{\"sub\":1}", "{\"sub\":1,\"seq\":1}", "{\"sub\":1,\"seq\":1,\"event\":\"added\",\"value\":1}",
+        for text in ["[]", "{}", "{\"id\":1}", "{\"id\":null,\"ok\":{}}", "{\"sub\":1}", "{\"sub\":1,\"seq\":1}", "{\"sub\":1,\"seq\":1,"
+            + "\"event\":\"added\",\"value\":1}",
             "{\"sub\":1,\"seq\":1,\"event\":\"x\",\"key\":\"k\",\"value\":1}", "{\"sub\":\"1\"}"] {
             #expect(Self.read(utf8(text)) == .failure(.notAMessage), "\(text)")
         }

@@ -13,7 +13,8 @@ import Testing
 
     static func message(units: Int, _ filler: Character = "x") -> String {
         let size = String(filler).utf16.count
-        return "{\"v\":\"" + String(repeating: filler, count: (units - 8) / size) + String(repeating: "y", count: (units - 8) % size) + "\"}"
+        return "{\"v\":\"" + String(
+            repeating: filler, count: (units - 8) / size) + String(repeating: "y", count: (units - 8) % size) + "\"}"
     }
 
     @Test(arguments: ["x", "ä", "€", "😀"] as [Character])

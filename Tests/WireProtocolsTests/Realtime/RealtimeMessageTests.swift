@@ -23,7 +23,8 @@ import Testing
                 "gauth owner false {\"token\":{\"a.b/c\":{\"0\":\"y\"}},\"uid\":\"x\"}"),
             ("gauth", "{\"cred\":\"owner\",\"authvar\":{}}", "gauth owner false null"), ("unauth", "{}", "unauth"),
             ("appcheck", "{\"token\":\"t\"}", "appCheck t"), ("unappcheck", "{}", "unappCheck"), ("unappeck", "{}", "unappCheck"),
-            ("l", "{\"p\":\"/\"}", "listen / - - -"), ("u", "{\"p\":\"/\"}", "unlisten / - -"), ("", "[]", "unknown "), ("wat", "5", "unknown wat"), ("unauth", "null", "unauth"),
+            ("l", "{\"p\":\"/\"}", "listen / - - -"), ("u", "{\"p\":\"/\"}", "unlisten / - -"), ("", "[]", "unknown "),
+            ("wat", "5", "unknown wat"), ("unauth", "null", "unauth"),
         ]
         for (action, body, summary) in cases {
             #expect(RealtimeMessage.action(action, body) == summary)
@@ -45,7 +46,10 @@ import Testing
     }
 
     @Test func members_mayComeInAnyOrder() {
-        for body in ["\"p\":\"/a\",\"d\":{\"b\":1},\"h\":\"x\"", "\"d\":{\"b\":1},\"h\":\"x\",\"p\":\"/a\"", "\"h\":\"x\",\"d\":{\"b\":1},\"p\":\"a\""] {
+        for body in [
+            "\"p\":\"/a\",\"d\":{\"b\":1},\"h\":\"x\"", "\"d\":{\"b\":1},\"h\":\"x\",\"p\":\"/a\"",
+            "\"h\":\"x\",\"d\":{\"b\":1},\"p\":\"a\"",
+        ] {
             #expect(RealtimeMessage.action("p", "{\(body)}") == "put /a={\"b\":1} x")
             #expect(RealtimeMessage.action("m", "{\(body)}") == "merge /a [/b=1] x")
         }
@@ -56,7 +60,9 @@ import Testing
             guard case .request(let request) = try RealtimeMessage.parse(text).get() else { return #expect(Bool(false)) }
             #expect(request.number == 0)
             #expect(text.contains("\"r\":0"))
-            #expect(WireProtocolsTests.text(RealtimeReply.ok(request.number)) == "{\"t\":\"d\",\"d\":{\"r\":0,\"b\":{\"s\":\"ok\",\"d\":\"\"}}}")
+            #expect(
+                WireProtocolsTests.text(RealtimeReply.ok(request.number)) == "{\"t\":\"d\",\"d\":{\"r\":0,\"b\":{\"s\":\"ok\",\"d\":\"\"}}}"
+            )
         }
     }
 
@@ -67,7 +73,8 @@ import Testing
 
     @Test func controls_areRead() throws {
         for (text, expected) in [
-            ("{\"t\":\"c\",\"d\":{\"t\":\"p\",\"d\":{}}}", RealtimeControl.ping), ("{\"d\":{\"d\":{},\"t\":\"a\"},\"t\":\"c\"}", .switchAck),
+            ("{\"t\":\"c\",\"d\":{\"t\":\"p\",\"d\":{}}}", RealtimeControl.ping),
+            ("{\"d\":{\"d\":{},\"t\":\"a\"},\"t\":\"c\"}", .switchAck),
             ("{\"t\":\"c\",\"d\":{\"t\":\"n\",\"d\":{}}}", .endTransmission), ("{\"t\":\"c\",\"d\":{\"t\":\"z\"}}", .unknown("z")),
         ] {
             guard case .control(let control) = try RealtimeMessage.parse(text).get() else { return #expect(Bool(false)) }
@@ -80,22 +87,33 @@ import Testing
         let deepest = String(repeating: "{\"a\":", count: 31) + "1" + String(repeating: "}", count: 31)
         let longKey = String(repeating: "k", count: 769)
         let cases = [
-            ("p", "{\"p\":\"/a.b\",\"d\":1}", "Invalid path: Invalid token in path"), ("q", "{\"p\":\"/.info/x\"}", "Invalid token in path"),
+            ("p", "{\"p\":\"/a.b\",\"d\":1}", "Invalid path: Invalid token in path"),
+            ("q", "{\"p\":\"/.info/x\"}", "Invalid token in path"),
             ("p", "{\"p\":\"/a/.value\",\"d\":1}", "Invalid token in path"), ("q", "{\"p\":\"/a/.priority\"}", "Invalid token in path"),
-            ("p", "{\"p\":\"/a.priority\",\"d\":1}", "Invalid token in path"), ("m", "{\"p\":\"/.priority\",\"d\":{\"a\":1}}", "Invalid token in path"),
-            ("p", "{\"p\":5,\"d\":1}", "\"p\" is missing"), ("p", "{\"d\":1}", "\"p\" is missing"), ("p", "{\"p\":\"/a\"}", "\"d\" is missing"),
+            ("p", "{\"p\":\"/a.priority\",\"d\":1}", "Invalid token in path"),
+            ("m", "{\"p\":\"/.priority\",\"d\":{\"a\":1}}", "Invalid token in path"),
+            ("p", "{\"p\":5,\"d\":1}", "\"p\" is missing"), ("p", "{\"d\":1}", "\"p\" is missing"),
+            ("p", "{\"p\":\"/a\"}", "\"d\" is missing"),
             ("p", "5", "\"b\" is missing"), ("m", "{\"p\":\"/\"}", "\"d\" is missing"), ("q", "{}", "\"p\" is missing"),
-            ("p", "{\"p\":\"/\",\"d\":{\"a\":{\"x.y\":1}}}", "couldn't parse key"), ("p", "{\"p\":\"/\",\"d\":{\"\":1}}", "couldn't parse key"),
-            ("p", "{\"p\":\"/\",\"d\":{\"\(longKey)\":1}}", "couldn't parse key"), ("p", "{\"p\":\"/\",\"d\":{\".foo\":1}}", "couldn't parse key"),
+            ("p", "{\"p\":\"/\",\"d\":{\"a\":{\"x.y\":1}}}", "couldn't parse key"),
+            ("p", "{\"p\":\"/\",\"d\":{\"\":1}}", "couldn't parse key"),
+            ("p", "{\"p\":\"/\",\"d\":{\"\(longKey)\":1}}", "couldn't parse key"),
+            ("p", "{\"p\":\"/\",\"d\":{\".foo\":1}}", "couldn't parse key"),
             ("p", "{\"p\":\"/\",\"d\":\(tooDeep)}", "maximum depth"), ("p", "{\"d\":\(tooDeep),\"p\":\"/\"}", "maximum depth"),
             ("p", "{\"p\":\"/x/y\",\"d\":\(deepest)}", "maximum depth"), ("m", "{\"p\":\"/x\",\"d\":{\"y\":\(deepest)}}", "maximum depth"),
-            ("p", "{\"p\":\"/a/.priority\",\"d\":true}", "priority must be"), ("p", "{\"p\":\"/a/.priority\",\"d\":{\"a\":1}}", "priority must be"),
-            ("p", "{\"p\":\"/a\",\"d\":{\".sv\":\"wat\"}}", "unknown server value"), ("m", "{\"p\":\"/a\",\"d\":[1]}", "couldn't parse JSON object"),
-            ("m", "{\"p\":\"/a\",\"d\":null}", "couldn't parse JSON object"), ("m", "{\"p\":\"/\",\"d\":{\"a\":1,\"a/b\":2}}", "path /a that is ancestor of another path /a/b"),
-            ("m", "{\"p\":\"/\",\"d\":{\"a\":1,\"/a\":2}}", "ancestor"), ("om", "{\"p\":\"/\",\"d\":{\"a/b/c\":1,\"a-b\":1,\"a/b\":2}}", "ancestor"),
-            ("m", "{\"p\":\"/\",\"d\":{\"a\":1,\"a/.priority\":2}}", "ancestor"), ("m", "{\"p\":\"/\",\"d\":{\"\":1}}", "Invalid token in path"),
+            ("p", "{\"p\":\"/a/.priority\",\"d\":true}", "priority must be"),
+            ("p", "{\"p\":\"/a/.priority\",\"d\":{\"a\":1}}", "priority must be"),
+            ("p", "{\"p\":\"/a\",\"d\":{\".sv\":\"wat\"}}", "unknown server value"),
+            ("m", "{\"p\":\"/a\",\"d\":[1]}", "couldn't parse JSON object"),
+            ("m", "{\"p\":\"/a\",\"d\":null}", "couldn't parse JSON object"),
+            ("m", "{\"p\":\"/\",\"d\":{\"a\":1,\"a/b\":2}}", "path /a that is ancestor of another path /a/b"),
+            ("m", "{\"p\":\"/\",\"d\":{\"a\":1,\"/a\":2}}", "ancestor"),
+            ("om", "{\"p\":\"/\",\"d\":{\"a/b/c\":1,\"a-b\":1,\"a/b\":2}}", "ancestor"),
+            ("m", "{\"p\":\"/\",\"d\":{\"a\":1,\"a/.priority\":2}}", "ancestor"),
+            ("m", "{\"p\":\"/\",\"d\":{\"\":1}}", "Invalid token in path"),
             ("m", "{\"p\":\"/\",\"d\":{\"a#\":1,\"b\":2}}", "Invalid token in path"), ("q", "{\"p\":\"/\",\"h\":5}", "\"h\" is missing"),
-            ("q", "{\"p\":\"/\",\"t\":\"x\"}", "\"t\" is missing"), ("q", "{\"p\":\"/\",\"t\":1.5}", "\"t\" is missing"), ("auth", "{}", "\"cred\" is missing"),
+            ("q", "{\"p\":\"/\",\"t\":\"x\"}", "\"t\" is missing"), ("q", "{\"p\":\"/\",\"t\":1.5}", "\"t\" is missing"),
+            ("auth", "{}", "\"cred\" is missing"),
             ("auth", "{\"cred\":5}", "\"cred\" is missing"), ("appcheck", "{}", "\"cred\" is missing"),
         ]
         for (action, body, text) in cases {
@@ -122,18 +140,23 @@ import Testing
                 continue
             }
         }
-        for bad in [good + "x", good + "{}", good.replacing("null", with: "nul1"), good.replacing("[1", with: "[01"), "{\"t\":\"d\",}", "\u{FEFF}{}"] {
+        for bad in [
+            good + "x", good + "{}", good.replacing("null", with: "nul1"), good.replacing("[1", with: "[01"), "{\"t\":\"d\",}", "\u{FEFF}{}"
+        ] {
             guard case .failure(.malformed) = RealtimeMessage.parse(bad) else { #expect(Bool(false), "\(bad)"); continue }
         }
         // Behind a refused value the text is still checked.
-        guard case .failure(.malformed) = RealtimeMessage.parse("{\"t\":\"d\",\"d\":{\"r\":1,\"a\":\"p\",\"b\":{\"p\":\"/\",\"d\":{\".x\":1,tru}}}}")
+        guard case .failure(.malformed) = RealtimeMessage.parse(
+            "{\"t\":\"d\",\"d\":{\"r\":1,\"a\":\"p\",\"b\":{\"p\":\"/\",\"d\":{\".x\":1,tru}}}}")
         else { return #expect(Bool(false)) }
     }
 
     @Test func otherJSON_isNoEnvelope() {
         for text in [
-            "[]", "5", "\"x\"", "null", "{}", "{\"t\":\"d\"}", "{\"d\":{}}", "{\"t\":\"x\",\"d\":{\"r\":1,\"a\":\"s\"}}", "{\"t\":5,\"d\":{}}",
-            "{\"t\":\"d\",\"d\":5}", "{\"t\":\"d\",\"d\":{\"a\":\"s\"}}", "{\"t\":\"d\",\"d\":{\"r\":\"1\",\"a\":\"s\"}}", "{\"t\":\"d\",\"d\":{\"r\":1}}",
+            "[]", "5", "\"x\"", "null", "{}", "{\"t\":\"d\"}", "{\"d\":{}}", "{\"t\":\"x\",\"d\":{\"r\":1,\"a\":\"s\"}}",
+            "{\"t\":5,\"d\":{}}",
+            "{\"t\":\"d\",\"d\":5}", "{\"t\":\"d\",\"d\":{\"a\":\"s\"}}", "{\"t\":\"d\",\"d\":{\"r\":\"1\",\"a\":\"s\"}}",
+            "{\"t\":\"d\",\"d\":{\"r\":1}}",
             "{\"t\":\"d\",\"d\":{\"r\":1.5,\"a\":\"s\"}}", "{\"t\":\"c\",\"d\":{}}", "{\"t\":\"d\",\"d\":{\"r\":1,\"a\":null}}",
         ] {
             guard case .failure(.notAnEnvelope) = RealtimeMessage.parse(text) else { #expect(Bool(false), "\(text)"); continue }

@@ -15,7 +15,8 @@ import Testing
 
     @Test func query_isWrittenBackAsItWasSent() {
         for json in [
-            "{}", "{\"sp\":null,\"sin\":true}", "{\"sp\":false,\"sn\":\"[MIN_NAME]\",\"sin\":false,\"ep\":\"x\",\"en\":\"[MAX_KEY]\",\"ein\":true}",
+            "{}", "{\"sp\":null,\"sin\":true}",
+            "{\"sp\":false,\"sn\":\"[MIN_NAME]\",\"sin\":false,\"ep\":\"x\",\"en\":\"[MAX_KEY]\",\"ein\":true}",
             "{\"sp\":1.5,\"ep\":9007199254740993,\"l\":10,\"vf\":\"l\",\"i\":\"ratings/pos\"}", "{\"l\":1,\"vf\":\"r\",\"i\":\".value\"}",
             "{\"sp\":\"a\",\"i\":\".key\"}", "{\"i\":\".priority\"}",
         ] {
@@ -46,15 +47,20 @@ import Testing
         let one = Self.query("{\"sp\":1,\"sn\":\"k\",\"l\":2,\"i\":\"a\"}")
         let other = Self.query("{\"i\":\"a\",\"l\":2,\"x\":5,\"sn\":\"k\",\"sp\":1.0}")
         #expect(one != nil && one == other && one.hashValue == other.hashValue)
-        for json in ["{\"sp\":2,\"sn\":\"k\",\"l\":2,\"i\":\"a\"}", "{\"sp\":1,\"sn\":\"k\",\"sin\":true,\"l\":2,\"i\":\"a\"}", "{\"ep\":1,\"en\":\"k\",\"l\":2,\"i\":\"a\"}"] {
+        for json in [
+            "{\"sp\":2,\"sn\":\"k\",\"l\":2,\"i\":\"a\"}", "{\"sp\":1,\"sn\":\"k\",\"sin\":true,\"l\":2,\"i\":\"a\"}",
+            "{\"ep\":1,\"en\":\"k\",\"l\":2,\"i\":\"a\"}",
+        ] {
             #expect(Self.query(json) != one)
         }
     }
 
     @Test func impossibleMembers_areRefused() {
         let cases = [
-            ("{\"l\":0}", "positive"), ("{\"l\":-1}", "positive"), ("{\"l\":1.5}", "\"l\""), ("{\"l\":\"1\"}", "\"l\""), ("{\"vf\":\"x\"}", "\"vf\""),
-            ("{\"i\":5}", "\"i\""), ("{\"i\":\"a.b\"}", "orderBy"), ("{\"i\":\"\"}", "orderBy"), ("{\"i\":\"a/b#/c\"}", "orderBy"), ("{\"sp\":{}}", "primitive"),
+            ("{\"l\":0}", "positive"), ("{\"l\":-1}", "positive"), ("{\"l\":1.5}", "\"l\""), ("{\"l\":\"1\"}", "\"l\""),
+            ("{\"vf\":\"x\"}", "\"vf\""),
+            ("{\"i\":5}", "\"i\""), ("{\"i\":\"a.b\"}", "orderBy"), ("{\"i\":\"\"}", "orderBy"), ("{\"i\":\"a/b#/c\"}", "orderBy"),
+            ("{\"sp\":{}}", "primitive"),
             ("{\"ep\":[1]}", "primitive"), ("{\"sp\":1,\"sin\":1}", "\"sin\""), ("{\"sp\":1,\"sn\":2}", "\"sn\""), ("5", "\"q\""),
             ("{\"sp\":1,\"i\":\".key\"}", "must be string"), ("{\"i\":\".key\",\"ep\":null}", "must be string"),
         ]

@@ -13,13 +13,20 @@ import Testing
     @Test func responses_areWrittenExactly() {
         let value: Node = ["n": 4, "x": true]
         #expect(text(RealtimeReply.okListen(3)) == "{\"t\":\"d\",\"d\":{\"r\":3,\"b\":{\"s\":\"ok\",\"d\":{}}}}")
-        #expect(text(RealtimeReply.okListen(3, lacksIndex: true)) == "{\"t\":\"d\",\"d\":{\"r\":3,\"b\":{\"s\":\"ok\",\"d\":{\"w\":[\"no_index\"]}}}}")
-        #expect(text(RealtimeReply.ok(12, value: value)) == "{\"t\":\"d\",\"d\":{\"r\":12,\"b\":{\"s\":\"ok\",\"d\":{\"n\":4,\"x\":true}}}}")
+        #expect(text(
+            RealtimeReply.okListen(3, lacksIndex: true)
+        ) == "{\"t\":\"d\",\"d\":{\"r\":3,\"b\":{\"s\":\"ok\",\"d\":{\"w\":[\"no_index\"]}}}}")
+        #expect(
+            text(RealtimeReply.ok(12, value: value)) == "{\"t\":\"d\",\"d\":{\"r\":12,\"b\":{\"s\":\"ok\",\"d\":{\"n\":4,\"x\":true}}}}")
         #expect(text(RealtimeReply.ok(12, value: .null)) == "{\"t\":\"d\",\"d\":{\"r\":12,\"b\":{\"s\":\"ok\",\"d\":null}}}")
         #expect(text(RealtimeReply.okAuth(2, auth: ["uid": "u1"], expires: 1_700_003_600)) ==
             "{\"t\":\"d\",\"d\":{\"r\":2,\"b\":{\"s\":\"ok\",\"d\":{\"auth\":{\"uid\":\"u1\"},\"expires\":1700003600}}}}")
-        #expect(text(RealtimeReply.okAuth(2, auth: .null)) == "{\"t\":\"d\",\"d\":{\"r\":2,\"b\":{\"s\":\"ok\",\"d\":{\"auth\":null,\"expires\":null}}}}")
-        #expect(text(RealtimeReply.refused(4, .permissionDenied)) == "{\"t\":\"d\",\"d\":{\"r\":4,\"b\":{\"s\":\"permission_denied\",\"d\":\"Permission denied\"}}}")
+        #expect(text(
+            RealtimeReply.okAuth(2, auth: .null)
+        ) == "{\"t\":\"d\",\"d\":{\"r\":2,\"b\":{\"s\":\"ok\",\"d\":{\"auth\":null,\"expires\":null}}}}")
+        #expect(text(
+            RealtimeReply.refused(4, .permissionDenied)
+        ) == "{\"t\":\"d\",\"d\":{\"r\":4,\"b\":{\"s\":\"permission_denied\",\"d\":\"Permission denied\"}}}")
         #expect(text(RealtimeReply.refused(4, .dataStale)).contains("\"s\":\"datastale\""))
     }
 

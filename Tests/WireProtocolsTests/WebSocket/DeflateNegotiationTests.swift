@@ -42,30 +42,37 @@ import Testing
             "permessage-deflate; server_max_window_bits=7", "permessage-deflate; server_max_window_bits=16",
             "permessage-deflate; server_max_window_bits=08", "permessage-deflate; server_max_window_bits=+9",
             "permessage-deflate; client_max_window_bits=1000", "permessage-deflate; server_no_context_takeover=true",
-            "permessage-deflate; client_no_context_takeover=1", "permessage-deflate; client_no_context_takeover; client_no_context_takeover",
+            "permessage-deflate; client_no_context_takeover=1",
+            "permessage-deflate; client_no_context_takeover; client_no_context_takeover",
             "permessage-deflate; server_max_window_bits=9; server_max_window_bits=9", "PERMESSAGE-DEFLATE",
         ]
         for offer in cases { #expect(Self.answer(offer) == nil, "\(offer)") }
     }
 
     @Test func firstOffer_thatCanBeMet_isTaken() {
-        let offers = "permessage-bzip2, permessage-deflate; server_max_window_bits=99, permessage-deflate; server_max_window_bits=10, permessage-deflate"
+        let offers = "permessage-bzip2, permessage-deflate; server_max_window_bits=99, permessage-deflate; server_max_window_bits=10, "
+            + "permessage-deflate"
         #expect(Self.answer(offers) == "permessage-deflate; server_max_window_bits=10")
-        #expect(Self.answer("foo; a=b", "permessage-deflate; what", "permessage-deflate; client_no_context_takeover") == "permessage-deflate; client_no_context_takeover")
+        #expect(Self.answer(
+            "foo; a=b", "permessage-deflate; what",
+            "permessage-deflate; client_no_context_takeover") == "permessage-deflate; client_no_context_takeover")
     }
 
     /// RFC 6455 §9.1: a value outside the grammar fails the connection.
     @Test func malformedFields_failTheHandshake() {
         let cases = [
-            ";", "permessage-deflate;", "permessage-deflate; =1", "permessage-deflate; a=", "permessage-deflate a", "permessage-deflate; a=\"",
-            "permessage-deflate; a=\"\"", "permessage-deflate; a=\"b c\"", "permessage-deflate; a=\"b\\", "permessage-deflate; a b", "a/b", "permessage-deflate=1",
+            ";", "permessage-deflate;", "permessage-deflate; =1", "permessage-deflate; a=", "permessage-deflate a",
+            "permessage-deflate; a=\"",
+            "permessage-deflate; a=\"\"", "permessage-deflate; a=\"b c\"", "permessage-deflate; a=\"b\\", "permessage-deflate; a b", "a/b",
+            "permessage-deflate=1",
         ]
         for offer in cases { #expect(Self.answer(offer) == "400", "\(offer)") }
     }
 
     @Test func settings_boundWhatIsAgreed() {
         let alone = Self.settings { $0.takesOverContext = false }
-        #expect(Self.answer("permessage-deflate", settings: alone) == "permessage-deflate; server_no_context_takeover; client_no_context_takeover")
+        #expect(Self.answer(
+            "permessage-deflate", settings: alone) == "permessage-deflate; server_no_context_takeover; client_no_context_takeover")
         let small = Self.settings { $0.windowBits = 10 }
         #expect(Self.answer("permessage-deflate", settings: small) == "permessage-deflate; server_max_window_bits=10")
         #expect(Self.answer("permessage-deflate; client_max_window_bits", settings: small)
@@ -86,7 +93,8 @@ import Testing
         let narrowed = try Self.check("permessage-deflate; client_max_window_bits=9; server_no_context_takeover", wide)
         #expect(narrowed == DeflateAgreement(server: .init(takesOverContext: false), client: .init(windowBits: 9)))
         let refused: [(String, DeflateSettings?)] = [
-            ("permessage-deflate", nil), ("other", wide), ("permessage-deflate, permessage-deflate", wide), ("permessage-deflate; odd", wide),
+            ("permessage-deflate", nil), ("other", wide), ("permessage-deflate, permessage-deflate", wide),
+            ("permessage-deflate; odd", wide),
             ("permessage-deflate; client_max_window_bits", wide), ("permessage-deflate; server_max_window_bits=7", wide),
             ("permessage-deflate", small), ("permessage-deflate; server_max_window_bits=11", small),
             ("permessage-deflate; server_max_window_bits=10; client_max_window_bits=11", small), ("permessage-deflate;", wide),
@@ -119,6 +127,7 @@ import Testing
         #expect(try WebSocketHandshake.respond(to: request).get().deflate == nil)
         let accepted = try WebSocketHandshake.respond(to: request, deflate: DeflateSettings()).get()
         #expect(accepted.deflate == DeflateAgreement(server: .init(takesOverContext: false), client: .init(takesOverContext: false)))
-        #expect(text(accepted.response).contains("\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n\r\n"))
+        #expect(text(accepted.response).contains(
+            "\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n\r\n"))
     }
 }

@@ -82,7 +82,8 @@ import TestSupport
         #expect(throws: WebSocketError.messageTooBig) { _ = try small.content() }
         let broken = WebSocketLargeMessage(opcode: .text, payload: compressed(whole + [0xFF]), isCompressed: true, maxMessageBytes: 1 << 20)
         #expect(throws: WebSocketError.invalidUTF8) { _ = try broken.content() }
-        let cut = WebSocketLargeMessage(opcode: .text, payload: Array(message.payload.dropLast(9)), isCompressed: true, maxMessageBytes: 1 << 20)
+        let cut = WebSocketLargeMessage(
+            opcode: .text, payload: Array(message.payload.dropLast(9)), isCompressed: true, maxMessageBytes: 1 << 20)
         #expect(throws: WebSocketError.badCompression) { _ = try cut.content() }
     }
 
@@ -105,7 +106,9 @@ import TestSupport
                 if generator.below(2) == 0 {
                     bytes += clientFrame(1, body, rsv: isCompressed ? 4 : 0)
                 } else {
-                    bytes += clientFrame(1, Array(body[..<cut]), fin: false, rsv: isCompressed ? 4 : 0) + clientFrame(9, [1]) + clientFrame(0, Array(body[cut...]))
+                    bytes += clientFrame(
+                        1, Array(body[..<cut]), fin: false,
+                        rsv: isCompressed ? 4 : 0) + clientFrame(9, [1]) + clientFrame(0, Array(body[cut...]))
                 }
             }
             var plain = made(2000, inline: .max)

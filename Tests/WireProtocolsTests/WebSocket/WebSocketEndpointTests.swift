@@ -24,7 +24,8 @@ import Testing
     }
 
     @Test func life_isTheSame_howeverItIsSplit() {
-        let bytes = utf8(WebSocketHandshakeTests.request()) + clientFrame(1, utf8("Hello")) + clientFrame(9, utf8("?")) + clientFrame(10, [])
+        let bytes = utf8(
+            WebSocketHandshakeTests.request()) + clientFrame(1, utf8("Hello")) + clientFrame(9, utf8("?")) + clientFrame(10, [])
             + clientFrame(2, [1]) + clientFrame(8, [0x03, 0xE8]) + clientFrame(1, utf8("late"))
         let steps: [Heard] = [
             .send(utf8(WebSocketHandshakeTests.answer)), .message(.text, utf8("Hello")), .send(WebSocketFrame.pong(utf8("?"))),

@@ -31,7 +31,9 @@ import TestSupport
     }
 
     @Test func tokenLists_ofAnyCase_areUnderstood() throws {
-        for (upgrade, connection) in [("WebSocket", "keep-alive, Upgrade"), ("h2c, WEBSOCKET", "upgrade\t, x"), ("websocket", ",UPGRADE,")] {
+        for (upgrade, connection) in [
+            ("WebSocket", "keep-alive, Upgrade"), ("h2c, WEBSOCKET", "upgrade\t, x"), ("websocket", ",UPGRADE,"),
+        ] {
             #expect(try Self.respond(Self.request(upgrade: upgrade, connection: connection)) == .success(Self.answer))
         }
         let twoFields = Self.request(connection: "keep-alive", extra: "Connection: Upgrade\r\n")
