@@ -6,7 +6,10 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct JSONFuzzTests {
     @Test(arguments: 1...8) func mutatedTexts_anyChange_areReadOrRefused(seed: Int) throws {
         var random = SeededRandom(UInt64(seed) &* 1_000_003)
-        let pieces = ["{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "\\ud83d", "null", "true", "-", "1e", ".sv", "\".sv\":\"timestamp\"", "\".value\":", "\".priority\":", "0", "9223372036854775808", "\u{0}", " "]
+        let pieces = [
+            "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "\\ud83d", "null", "true", "-", "1e", ".sv", "\".sv\":\"timestamp\"",
+            "\".value\":", "\".priority\":", "0", "9223372036854775808", "\u{0}", " ",
+        ]
         var (read, refused) = (0, 0)
         for _ in 0..<400 {
             var bytes = Array(random.node(depth: 3).json.utf8)

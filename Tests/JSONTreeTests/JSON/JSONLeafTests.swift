@@ -5,11 +5,14 @@ import TestSupport
 /// Numbers, strings and literals (RFC 8259, contract §4.1).
 @Suite(.timeLimit(.minutes(30))) struct JSONLeafTests {
     @Test(arguments: [
-        ("0", .int(0)), ("-0", .int(0)), ("-0.0", .int(0)), ("1", .int(1)), ("-1", .int(-1)), ("1.0", .int(1)), ("1e2", .int(100)), ("1E+2", .int(100)),
+        ("0", .int(0)), ("-0", .int(0)), ("-0.0", .int(0)), ("1", .int(1)), ("-1", .int(-1)), ("1.0", .int(1)), ("1e2", .int(100)),
+        ("1E+2", .int(100)),
         ("100e-2", .int(1)), ("10", .int(10)), ("9223372036854775807", .int(.max)), ("-9223372036854775808", .int(.min)),
         ("9223372036854775808", .double(0x1p63)), ("-9223372036854775809", .double(-0x1p63)), ("18446744073709551616", .double(0x1p64)),
         ("9007199254740991", .int(9_007_199_254_740_991)), ("9007199254740993", .int(9_007_199_254_740_993)),
-        ("9007199254740992.0", .int(9_007_199_254_740_992)), ("1e17", .double(1e17)), ("0.1", .double(0.1)), ("23.735901", .double(23.735901)), ("-999999999.0000001", .double(-999999999.0000001)), ("0.9007199254740993", .double(0.9007199254740993)), ("2.0000000000", .int(2)), ("-1.5e-3", .double(-0.0015)),
+        ("9007199254740992.0", .int(9_007_199_254_740_992)), ("1e17", .double(1e17)), ("0.1", .double(0.1)),
+        ("23.735901", .double(23.735901)), ("-999999999.0000001", .double(-999999999.0000001)),
+        ("0.9007199254740993", .double(0.9007199254740993)), ("2.0000000000", .int(2)), ("-1.5e-3", .double(-0.0015)),
         ("1.7976931348623157e308", .double(.greatestFiniteMagnitude)), ("-1.7976931348623157E308", .double(-.greatestFiniteMagnitude)),
         ("5e-324", .double(.leastNonzeroMagnitude)), ("1e-400", .int(0)), ("0e999", .int(0)), (" \n\t\r7 ", .int(7)),
         ("0.3333333333333333333333333333333333333333333333", .double(1.0 / 3)),
@@ -20,7 +23,8 @@ import TestSupport
     }
 
     @Test(arguments: [
-        "-", "+1", "01", "-01", "00", "1.", ".5", "-.5", "1.e5", "1e", "1e+", "1e-", "1.5e", "0x10", "1_0", "1e1.5", "--1", "1 2", "1e400", "-1e400",
+        "-", "+1", "01", "-01", "00", "1.", ".5", "-.5", "1.e5", "1e", "1e+", "1e-", "1.5e", "0x10", "1_0", "1e1.5", "--1", "1 2", "1e400",
+        "-1e400",
         "Infinity", "NaN", "-Infinity", "1a", "١",
     ])
     func number_invalid_isMalformed(text: String) {
@@ -49,17 +53,22 @@ import TestSupport
     }
 
     @Test(arguments: [
-        (#""""#, ""), (#""a""#, "a"), (#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{C}\n\r\t"), (#""\u0041\u00e9\u00E9""#, "Aéé"), (#""\u0000""#, "\0"),
-        (#""\ud83d\ude00""#, "😀"), (#""\uD83D\uDE00x""#, "😀x"), (#""\ud800""#, "\u{FFFD}"), (#""\udc00""#, "\u{FFFD}"), (#""\ud800x""#, "\u{FFFD}x"),
-        (#""\ud800\u0041""#, "\u{FFFD}A"), (#""\ud800\ud83d\ude00""#, "\u{FFFD}😀"), (#""\udc00\ud800""#, "\u{FFFD}\u{FFFD}"), (#""\ud83d\n""#, "\u{FFFD}\n"),
-        (#""\ud83d\\""#, "\u{FFFD}\\"), (#""é😀\u007f""#, "é😀\u{7F}"), (#""\uffff""#, "\u{FFFF}"), (#""\udbff\udfff""#, "\u{10FFFF}"), ("\"\u{7F}\"", "\u{7F}"),
+        (#""""#, ""), (#""a""#, "a"), (#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{C}\n\r\t"), (#""\u0041\u00e9\u00E9""#, "Aéé"),
+        (#""\u0000""#, "\0"),
+        (#""\ud83d\ude00""#, "😀"), (#""\uD83D\uDE00x""#, "😀x"), (#""\ud800""#, "\u{FFFD}"), (#""\udc00""#, "\u{FFFD}"),
+        (#""\ud800x""#, "\u{FFFD}x"),
+        (#""\ud800\u0041""#, "\u{FFFD}A"), (#""\ud800\ud83d\ude00""#, "\u{FFFD}😀"), (#""\udc00\ud800""#, "\u{FFFD}\u{FFFD}"),
+        (#""\ud83d\n""#, "\u{FFFD}\n"),
+        (#""\ud83d\\""#, "\u{FFFD}\\"), (#""é😀\u007f""#, "é😀\u{7F}"), (#""\uffff""#, "\u{FFFF}"), (#""\udbff\udfff""#, "\u{10FFFF}"),
+        ("\"\u{7F}\"", "\u{7F}"),
     ])
     func string_valid_isUnescaped(text: String, expected: String) throws {
         #expect(Array(try Parsed.string(Array(text.utf8)).utf8) == Array(expected.utf8))
     }
 
     @Test(arguments: [
-        "\"", "\"a", "\"\\", "\"\\\"", #""\x""#, #""\u""#, #""\u1""#, #""\u123""#, #""\u123g""#, #""\U0041""#, #""\u00"#, "\"\n\"", "\"\u{0}\"", "\"\u{1F}\"",
+        "\"", "\"a", "\"\\", "\"\\\"", #""\x""#, #""\u""#, #""\u1""#, #""\u123""#, #""\u123g""#, #""\U0041""#, #""\u00"#, "\"\n\"",
+        "\"\u{0}\"", "\"\u{1F}\"",
         "\"a\tb\"", "'a'", "a", #""a"b"#, #""a""b""#, #""\ud800\u12""#,
     ])
     func string_invalid_isMalformed(text: String) {
@@ -67,7 +76,9 @@ import TestSupport
         #expect { try Parsed.skip(Array(text.utf8)) } throws: { ($0 as? JSONError)?.isMalformed == true }
     }
 
-    @Test(arguments: [[0xFF], [0xC3], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF5, 0x80, 0x80, 0x80], [0x80], [0xE2, 0x82], [0xF0, 0x9F, 0x98]] as [[UInt8]])
+    @Test(arguments: [
+        [0xFF], [0xC3], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF5, 0x80, 0x80, 0x80], [0x80], [0xE2, 0x82], [0xF0, 0x9F, 0x98],
+    ] as [[UInt8]])
     func string_brokenUTF8_isRepaired(bytes: [UInt8]) throws {
         for tail in [[], Array("\\n".utf8)] as [[UInt8]] {
             let text = try Parsed.string([0x22, 0x61] + bytes + tail + [0x22])

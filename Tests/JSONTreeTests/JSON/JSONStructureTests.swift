@@ -6,8 +6,10 @@ import Testing
     private static let message = #"{"a" : [1, -2.5e3, "x\né😀", {"b":null, "c":[ ], "d":{ }}], "e":true,"f":false, ".priority":"p"}"#
 
     @Test(arguments: [
-        "", " ", "{", "[", "}", "]", "[1", "[1,", "[1,]", "[,1]", "[,]", "[1 2]", "[1,,2]", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,", "{\"a\":1,}", "{,}",
-        "{\"a\" 1}", "{a:1}", "{'a':1}", "{1:2}", "{\"a\":1 \"b\":2}", "{\"a\"::1}", "[1}", "{\"a\":1]", "[]]", "{}{}", "[] x", "1,", "//", "/**/1", "\u{FEFF}1",
+        "", " ", "{", "[", "}", "]", "[1", "[1,", "[1,]", "[,1]", "[,]", "[1 2]", "[1,,2]", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,",
+        "{\"a\":1,}", "{,}",
+        "{\"a\" 1}", "{a:1}", "{'a':1}", "{1:2}", "{\"a\":1 \"b\":2}", "{\"a\"::1}", "[1}", "{\"a\":1]", "[]]", "{}{}", "[] x", "1,", "//",
+        "/**/1", "\u{FEFF}1",
         "[\u{B}]", "{\"a\":1,,\"b\":2}", "{\"a\":}", "{:1}", "[:]", "{\"a\":1:2}", "nul", "[nul]", "tru", "{null:1}",
     ])
     func text_notJSON_isMalformed(text: String) {
@@ -48,7 +50,9 @@ import Testing
     }
 
     @Test func peeking_anyKind_readsNothing() throws {
-        for (text, kind) in [("{}", .object), (" []", .array), ("\"\"", .string), ("-1", .number), ("true", .bool), ("false", .bool), ("null", .null)] as [(String, JSONReader.Kind)] {
+        for (text, kind) in [
+            ("{}", .object), (" []", .array), ("\"\"", .string), ("-1", .number), ("true", .bool), ("false", .bool), ("null", .null),
+        ] as [(String, JSONReader.Kind)] {
             try Parsed.reading(Array(text.utf8)) { reader throws(JSONError) in
                 #expect(try reader.peek() == kind)
                 #expect(try reader.peek() == kind)
@@ -59,22 +63,36 @@ import Testing
     }
 
     @Test func wrongType_askedFor_isSaidWithItsOffset() {
-        #expect(throws: JSONError.unexpectedType(offset: 1)) { try Parsed.reading(Array(" []".utf8)) { reader throws(JSONError) in try reader.beginObject() } }
-        #expect(throws: JSONError.unexpectedType(offset: 0)) { try Parsed.reading(Array("1".utf8)) { reader throws(JSONError) in try reader.bool() } }
-        #expect(throws: JSONError.unexpectedType(offset: 0)) { try Parsed.reading(Array("1".utf8)) { reader throws(JSONError) in try reader.null() } }
+        #expect(throws: JSONError.unexpectedType(offset: 1)) {
+            try Parsed.reading(Array(" []".utf8)) { reader throws(JSONError) in try reader.beginObject() }
+        }
+        #expect(throws: JSONError.unexpectedType(offset: 0)) {
+            try Parsed.reading(Array("1".utf8)) { reader throws(JSONError) in try reader.bool() }
+        }
+        #expect(throws: JSONError.unexpectedType(offset: 0)) {
+            try Parsed.reading(Array("1".utf8)) { reader throws(JSONError) in try reader.null() }
+        }
         #expect(throws: JSONError.unexpectedType(offset: 0)) { try Parsed.string(Array("{}".utf8)) }
         #expect(throws: JSONError.malformed(offset: 0)) { try Parsed.string(Array("x".utf8)) }
     }
 
     @Test func skipping_nesting_isRefusedFrom256Levels() throws {
-        func nested(_ levels: Int) -> [UInt8] { Array((String(repeating: "[", count: levels) + String(repeating: "]", count: levels)).utf8) }
-        func objects(_ levels: Int) -> [UInt8] { Array((String(repeating: "{\"a\":", count: levels) + "1" + String(repeating: "}", count: levels)).utf8) }
+        func nested(_ levels: Int) -> [UInt8] {
+            Array((String(repeating: "[", count: levels) + String(repeating: "]", count: levels)).utf8)
+        }
+        func objects(_ levels: Int) -> [UInt8] {
+            Array((String(repeating: "{\"a\":", count: levels) + "1" + String(repeating: "}", count: levels)).utf8)
+        }
         #expect(try Parsed.skip(nested(256)) == 0..<512)
         #expect { try Parsed.skip(nested(257)) } throws: { ($0 as? JSONError)?.isMalformed == true }
         #expect(try Parsed.skip(objects(255)).count == 255 * 6 + 1)
         #expect { try Parsed.skip(objects(256)) } throws: { ($0 as? JSONError)?.isMalformed == true }
-        #expect { try Parsed.skip([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000)) } throws: { ($0 as? JSONError)?.isMalformed == true }
-        #expect { try Parsed.write([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000)) } throws: { if case JSONError.tooDeep = $0 { true } else { false } }
+        #expect { try Parsed.skip([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000)) } throws: {
+            ($0 as? JSONError)?.isMalformed == true
+        }
+        #expect { try Parsed.write([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000)) } throws: {
+            if case JSONError.tooDeep = $0 { true } else { false }
+        }
     }
 
     @Test func offsets_ofFaults_pointIntoTheText() {

@@ -16,28 +16,38 @@ import TestSupport
     }
 
     @Test(arguments: [
-        ("[]", .null), ("{}", .null), ("null", .null), ("[null,null]", .null), ("[{},[],{\"a\":[null]}]", .null), ("[1,null,3]", ["0": 1, "2": 3]),
+        ("[]", .null), ("{}", .null), ("null", .null), ("[null,null]", .null), ("[{},[],{\"a\":[null]}]", .null),
+        ("[1,null,3]", ["0": 1, "2": 3]),
         ("[[1],[2]]", ["0": ["0": 1], "1": ["0": 2]]), ("{\"a\":null,\"b\":1}", ["b": 1]), ("{\"a\":{\"b\":{\"c\":{}}},\"d\":0}", ["d": 0]),
         ("[0,1,2,3,4,5,6,7,8,9,10]", Node.object((0...10).map { (Key(index: $0), Node.int(Int64($0))) })),
     ] as [(String, Node)])
     func containers_nullsAndArrays_becomePrunedObjects(json: String, expected: Node) throws { #expect(try Node(json: json) == expected) }
 
     @Test(arguments: [
-        (#"{".value":5}"#, 5), (#"{".value":"x",".priority":1}"#, Node.string("x").with(priority: 1)), (#"{".priority":"p",".value":true}"#, Node.bool(true).with(priority: "p")),
-        (#"{".value":5,".priority":null}"#, 5), (#"{".value":null,".priority":1}"#, .null), (#"{".priority":1}"#, .null), (#"{".value":5,"a":null,"b":{}}"#, 5),
-        (#"{"a":1,".priority":2.5}"#, (["a": 1] as Node).with(priority: 2.5)), (#"{"a":null,".priority":2.5}"#, .null), (#"{".priority":1.0,"a":1}"#, (["a": 1] as Node).with(priority: 1)),
+        (#"{".value":5}"#, 5), (#"{".value":"x",".priority":1}"#, Node.string("x").with(priority: 1)),
+        (#"{".priority":"p",".value":true}"#, Node.bool(true).with(priority: "p")),
+        (#"{".value":5,".priority":null}"#, 5), (#"{".value":null,".priority":1}"#, .null), (#"{".priority":1}"#, .null),
+        (#"{".value":5,"a":null,"b":{}}"#, 5),
+        (#"{"a":1,".priority":2.5}"#, (["a": 1] as Node).with(priority: 2.5)), (#"{"a":null,".priority":2.5}"#, .null),
+        (#"{".priority":1.0,"a":1}"#, (["a": 1] as Node).with(priority: 1)),
         (#"{"a":{".value":1,".priority":0},"b":{".priority":3}}"#, ["a": Node.int(1).with(priority: 0)]),
     ] as [(String, Node)])
     func exportForm_valueAndPriority_isRead(json: String, expected: Node) throws {
         #expect(try Node(json: json) == expected)
     }
 
-    @Test(arguments: [#"{"a":1,".priority":true}"#, #"{"a":1,".priority":{}}"#, #"{"a":1,".priority":[]}"#, #"{"a":1,".priority":{"b":1}}"#, #"{".value":1,".priority":false}"#])
+    @Test(arguments: [
+        #"{"a":1,".priority":true}"#, #"{"a":1,".priority":{}}"#, #"{"a":1,".priority":[]}"#, #"{"a":1,".priority":{"b":1}}"#,
+        #"{".value":1,".priority":false}"#,
+    ])
     func priority_neitherNullNumberNorString_isRejected(json: String) {
         #expect { try Node(json: json) } throws: { if case JSONError.invalidPriority = $0 { true } else { false } }
     }
 
-    @Test(arguments: [#"{".value":1,"a":2}"#, #"{"a":2,".value":1}"#, #"{".value":{"a":1}}"#, #"{".value":[1]}"#, #"{".value":{}}"#, #"{".value":{".value":1}}"#, #"{".value":null,"a":2}"#])
+    @Test(arguments: [
+        #"{".value":1,"a":2}"#, #"{"a":2,".value":1}"#, #"{".value":{"a":1}}"#, #"{".value":[1]}"#, #"{".value":{}}"#,
+        #"{".value":{".value":1}}"#, #"{".value":null,"a":2}"#,
+    ])
     func value_besideChildrenOrNotALeaf_isRejected(json: String) {
         #expect { try Node(json: json) } throws: { if case JSONError.invalidValue = $0 { true } else { false } }
     }
@@ -64,7 +74,9 @@ import TestSupport
     }
 
     @Test func depth_ofPlaceAndValue_isAtMost32() throws {
-        func nested(_ levels: Int, _ inner: String = "1") -> String { String(repeating: "{\"a\":", count: levels) + inner + String(repeating: "}", count: levels) }
+        func nested(_ levels: Int, _ inner: String = "1") -> String {
+            String(repeating: "{\"a\":", count: levels) + inner + String(repeating: "}", count: levels)
+        }
         func arrays(_ levels: Int) -> String { String(repeating: "[", count: levels) + "1" + String(repeating: "]", count: levels) }
         for place in [0, 1, 10, 31, 32] {
             #expect(try Parsed.write(nested(32 - place), depth: place).node.exists)
@@ -88,7 +100,9 @@ import TestSupport
     @Test func string_tenMegabytes_isTheDefaultLimit() throws {
         let fits = [0x22] + [UInt8](repeating: 0x61, count: 10_485_760) + [0x22]
         #expect(try Parsed.write(fits).node.exists)
-        #expect { try Parsed.write([0x22, 0x61] + fits.dropFirst()) } throws: { if case JSONError.stringTooLong = $0 { true } else { false } }
+        #expect { try Parsed.write([0x22, 0x61] + fits.dropFirst()) } throws: {
+            if case JSONError.stringTooLong = $0 { true } else { false }
+        }
     }
 
     @Test func members_duplicate_theLastWins() throws {

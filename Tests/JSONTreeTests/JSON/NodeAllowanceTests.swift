@@ -52,7 +52,9 @@ import Testing
     static let shapes: [(name: String, text: @Sendable () -> [UInt8])] = [
         ("ones", { repeated(600_000, "[", "]") { _ in "1" } }),
         ("small arrays", { repeated(150_000, "[", "]") { _ in "[1]" } }),
-        ("records", { repeated(60_000, "{", "}") { #""k\#(100_000 + $0)":{"lat":37.9,"lng":23.7,"name":"a","time":1718000000000,"user":"u1"}"# } }),
+        (
+            "records",
+            { repeated(60_000, "{", "}") { #""k\#(100_000 + $0)":{"lat":37.9,"lng":23.7,"name":"a","time":1718000000000,"user":"u1"}"# } }),
         ("long strings", { repeated(60_000, "[", "]") { "\"\(String(repeating: "x", count: 100 + $0 % 100))\"" } }),
         ("long names", { repeated(100_000, "{", "}") { "\"a-name-that-is-not-short-\(100_000 + $0)\":true" } }),
         ("names without order", { repeated(150_000, "{", "}") { "\"k\(($0 * 7_919) % 1_000_003)\":1" } }),

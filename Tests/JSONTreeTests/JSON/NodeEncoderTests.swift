@@ -11,7 +11,8 @@ import TestSupport
             // Lists, nearly and not quite; large ones are pages.
             if random.chance(30) {
                 let count = random.chance(20) ? 200 : 1 + random.below(6)
-                node = .object((0..<count).map { (Key(random.chance(95) ? "\($0 * (random.chance(85) ? 1 : 2))" : "0\($0)"), random.node(depth: 1)) })
+                node = .object(
+                    (0..<count).map { (Key(random.chance(95) ? "\($0 * (random.chance(85) ? 1 : 2))" : "0\($0)"), random.node(depth: 1)) })
             }
             for (priorities, arrays) in [(false, true), (true, false), (true, true)] {
                 let form = NodeEncoder.Form(showsPriorities: priorities, showsArrays: arrays)
@@ -117,7 +118,10 @@ import TestSupport
             writer.double(value)
             #expect(String(decoding: writer.bytes, as: UTF8.self) == value.description)
         }
-        for value in [0.001, 0.00099, 0.1, 0.3, 1.5, -2.25, 37.9553, -0.0000001, 99999999.9999999, 100000000.5, 1e15 + 0.5, 5, 1e22, .leastNonzeroMagnitude, 0.0012345, 123456.7890123] { check(value) }
+        for value in [
+            0.001, 0.00099, 0.1, 0.3, 1.5, -2.25, 37.9553, -0.0000001, 99999999.9999999, 100000000.5, 1e15 + 0.5, 5, 1e22,
+            .leastNonzeroMagnitude, 0.0012345, 123456.7890123,
+        ] { check(value) }
         for _ in 0..<20_000 {
             check(Double(Int64(random.below(2_000_000_000)) - 1_000_000_000) / [10, 100, 1e3, 1e5, 1e6, 1e7, 1e8][random.below(7)])
             let value = Double(bitPattern: random.next())

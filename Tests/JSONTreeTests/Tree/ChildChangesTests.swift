@@ -17,7 +17,8 @@ import TestSupport
             let old = Self.map(Int.random(in: 0..<400, using: &random))
             var new = old
             for _ in 0..<Int.random(in: 0..<[3, 60, 400][Int.random(in: 0..<3, using: &random)], using: &random) {
-                let key = Key(Bool.random(using: &random) ? "k\(Int.random(in: 0..<450, using: &random))" : "x\(Int.random(in: 0..<90, using: &random))")
+                let isOld = Bool.random(using: &random)
+                let key = Key(isOld ? "k\(Int.random(in: 0..<450, using: &random))" : "x\(Int.random(in: 0..<90, using: &random))")
                 new.set(key, Int.random(in: 0..<3, using: &random) == 0 ? .null : .int(Int64.random(in: 0..<500, using: &random)))
             }
             let changes = try #require(new.changes(since: old, atMost: .max))

@@ -84,6 +84,7 @@ import Testing
         let sent = sha1Base64(text)
         #expect((["a": a, "b": b] as Node).hash != sent)
         #expect((["a": a, "b": b] as Node).hasHash(sent))
-        #expect(!(["a": a, "b": b, "c": 3] as Node).hasHash(sha1Base64("\(text):c:\(Node.int(3).hash)")), "one without: the contract's order")
+        #expect(
+            !(["a": a, "b": b, "c": 3] as Node).hasHash(sha1Base64("\(text):c:\(Node.int(3).hash)")), "one without: the contract's order")
     }
 }

@@ -10,11 +10,15 @@ import Testing
 
     /// Flat objects, paged ones, and those between.
     @Test(arguments: [1, 2, 8, 12, 13, 32, 33, 200, 5000]) func child_isFound_inObjectsOfEverySize(_ count: Int) {
-        let names = (0..<count).map { i in [Key("k\(i)"), Key(index: i), Key("a name of more than fifteen bytes \(i)"), Key("é\(i)")][i % 4] }
+        let names = (0..<count).map { i in
+            [Key("k\(i)"), Key(index: i), Key("a name of more than fifteen bytes \(i)"), Key("é\(i)")][i % 4]
+        }
         let node = Node.object(names.enumerated().map { ($1, Node.int(Int64($0))) })
         withCursor(node) { cursor in
             for (i, name) in names.enumerated() { #expect(child(cursor, name) == .int(Int64(i))) }
-            for missing: Key in ["", "k", "zz", "a name of more than fifteen bytes", "-1", "\u{1F600}"] { #expect(child(cursor, missing) == nil) }
+            for missing: Key in ["", "k", "zz", "a name of more than fifteen bytes", "-1", "\u{1F600}"] {
+                #expect(child(cursor, missing) == nil)
+            }
             var seen: [Key] = []
             #expect(cursor.allChildren { key, child in
                 seen.append(key.pointee)

@@ -141,7 +141,8 @@ import TestSupport
         root.merge(["k": 8], at: "new/place")
         root.merge(9, at: "a")
         #expect(root == [
-            "a": (["x": 1, "y": 5, "w": 6] as Node).with(priority: 3), "leaf": (["k": 7] as Node).with(priority: 4), "new": ["place": ["k": 8]],
+            "a": (["x": 1, "y": 5, "w": 6] as Node).with(priority: 3), "leaf": (["k": 7] as Node).with(priority: 4),
+            "new": ["place": ["k": 8]],
         ])
         #expect(root.hash == (try? Node(json: root.json))?.hash)
         #expect(old == ["a": (["x": 1, "y": ["z": 2]] as Node).with(priority: 3), "leaf": Node.int(1).with(priority: 4)])

@@ -65,7 +65,9 @@ import TestSupport
         #expect(Set([Key("é"), Key("e\u{301}")]).count == 2)
     }
 
-    @Test(arguments: [("0", 0), ("-0", 0), ("2147483647", 2_147_483_647), ("-2147483648", -2_147_483_648), ("00000000001", 1)] as [(String, Int32)])
+    @Test(arguments: [
+        ("0", 0), ("-0", 0), ("2147483647", 2_147_483_647), ("-2147483648", -2_147_483_648), ("00000000001", 1),
+    ] as [(String, Int32)])
     func keyInteger_thirtyTwoBits_isRead(text: String, value: Int32) { #expect(Key(text).integer == value) }
 
     @Test(arguments: ["", "-", "2147483648", "-2147483649", "99999999999", "000000000001", "1a", "+1", " 1", "١", "--1", "1-"])

@@ -52,7 +52,8 @@ import Testing
     @Test func serverValue_inOverwrittenDuplicate_hasNoEffect() throws {
         #expect(try resolve(#"{"a":{".sv":"timestamp"},"a":1}"#) == ["a": 1])
         #expect(try resolve(#"{"a":{".sv":"timestamp"},"a":null}"#) == .null)
-        #expect(try resolve(#"{"b":1,"a":{"x":{".sv":"timestamp"}},"a":{"y":2},"c":{".sv":"timestamp"}}"#, now: 9) == ["a": ["y": 2], "b": 1, "c": 9])
+        #expect(try resolve(
+            #"{"b":1,"a":{"x":{".sv":"timestamp"}},"a":{"y":2},"c":{".sv":"timestamp"}}"#, now: 9) == ["a": ["y": 2], "b": 1, "c": 9])
         #expect(try resolve(#"{"a":1,"a":{".sv":"timestamp"}}"#, now: 9) == ["a": 9])
     }
 
@@ -64,12 +65,16 @@ import Testing
         #expect { try write(json) } throws: { if case JSONError.unknownServerValue = $0 { true } else { false } }
     }
 
-    @Test(arguments: [#"{".sv":"timestamp","a":1}"#, #"{"a":1,".sv":"timestamp"}"#, #"{".sv":"timestamp",".value":1}"#, #"{".value":1,".sv":"timestamp"}"#])
+    @Test(arguments: [
+        #"{".sv":"timestamp","a":1}"#, #"{"a":1,".sv":"timestamp"}"#, #"{".sv":"timestamp",".value":1}"#, #"{".value":1,".sv":"timestamp"}"#
+    ])
     func serverValue_besideOtherMembers_isRejected(json: String) {
         #expect { try write(json) } throws: { if case JSONError.invalidValue = $0 { true } else { false } }
     }
 
     @Test func node_fromJSONWithServerValue_isRefused() {
-        #expect { try Node(json: #"{"a":{".sv":"timestamp"}}"#) } throws: { if case JSONError.unknownServerValue = $0 { true } else { false } }
+        #expect { try Node(json: #"{"a":{".sv":"timestamp"}}"#) } throws: {
+            if case JSONError.unknownServerValue = $0 { true } else { false }
+        }
     }
 }
