@@ -102,14 +102,16 @@ import Testing
 
     /// A captured key of a location is seen as long as it is shared, although the location before is gone.
     @Test func locations_seeTheirOwnKeys_whenEarlierOnesAreGone() throws {
-        let rules = try RuleSet(parsing: #"{"rules":{"$room":{"m":{"$i":{".write":"$room == 'a room with a long name' && newData.exists()"}}}}}"#)
+        let rules = try RuleSet(
+            parsing: #"{"rules":{"$room":{"m":{"$i":{".write":"$room == 'a room with a long name' && newData.exists()"}}}}}"#)
         let paths = (0..<1000).lazy.map { Path([Key("a room with a \("long") name"), "m", Key("another long key number \($0)")]) }
         #expect(rules.mayAllowWrite(paths, auth: .null, now: 0))
     }
 
     /// A chain of many alternatives does not nest.
     @Test func longChain_isFollowedInALoop() throws {
-        let rules = try RuleSet(parsing: "{\"rules\":{\".write\":\"\(String(repeating: "data.exists() && auth != null || ", count: 10_000))auth.uid == 'x'\"}}")
+        let rules = try RuleSet(
+            parsing: "{\"rules\":{\".write\":\"\(String(repeating: "data.exists() && auth != null || ", count: 10_000))auth.uid == 'x'\"}}")
         #expect(!rules.mayAllowWrite(["/"], auth: .null, now: 0))
         #expect(rules.mayAllowWrite(["/"], auth: Self.ada, now: 0))
     }

@@ -20,7 +20,8 @@ import TestSupport
             switch depth == 0 ? random.below(5) : random.below(10) {
             case 0, 1: return .unit(random.pick(["a", "b", "c", "1", "é"]))
             case 2: return random.chance(50) ? .any : .digit
-            case 3, 4: return .set((0..<random.below(3) + 1).map { _ in random.pick(["a", "b", "c", "1", "é"]) }, isNegated: random.chance(30))
+            case 3, 4: return .set(
+                (0..<random.below(3) + 1).map { _ in random.pick(["a", "b", "c", "1", "é"]) }, isNegated: random.chance(30))
             case 5, 6: return .sequence((0..<random.below(3) + 1).map { _ in .random(&random, depth: depth - 1) })
             case 7: return .alternatives((0..<random.below(2) + 2).map { _ in .random(&random, depth: depth - 1) })
             default:
@@ -102,7 +103,8 @@ import TestSupport
 
     @Test(arguments: [
         ("a{", "integer expected at position 2"), ("a{2", "expected '}' at position 3"), ("[ab", "expected ']' at position 3"),
-        ("(up|down|)", "expected ')' at position 10"), ("^(a|)$", "expected ')' at position 4"), ("a)", "end-of-string expected at position 1"),
+        ("(up|down|)", "expected ')' at position 10"), ("^(a|)$", "expected ')' at position 4"),
+        ("a)", "end-of-string expected at position 1"),
         ("(^a$|b)", "unexpected '^' at position 1"), ("a$b", "unexpected '$' at position 1"), ("\\bx", "unsupported escape at position 1"),
         ("[b-a]", "invalid range at position 4"), ("a{3,2}", "counts out of order at position 6"), ("\\", "unexpected end-of-string"),
         ("a{5000}b{5000}", "too large"), ("((((a{99}){99}){99}){99}){99}", "too large"), ("(a|b)*a(a|b){300}", "too large"),
@@ -114,7 +116,8 @@ import TestSupport
     }
 
     @Test(arguments: [
-        ("(?:x)", "?:x", true), ("(?:x)", "x", false), ("a++", "aaa", true), ("^a*?$", "", true), ("\\{a}", "{a}", true), ("^()$", "", true),
+        ("(?:x)", "?:x", true), ("(?:x)", "x", false), ("a++", "aaa", true), ("^a*?$", "", true), ("\\{a}", "{a}", true),
+        ("^()$", "", true),
         ("^$", "", true), ("^$", "a", false), ("^a|b$", "xb", false), ("^a|b$", "b", true), ("\\$", "a$", true), ("^[$^]+$", "$^", true),
         ("^.$", "\n", true), ("^..$", "😀", true), ("^.$", "😀", false), ("^\\s\\S\\w\\W\\d\\D$", " xx-1x", true), ("[-a]", "-", true),
         ("[a-]", "-", true), ("^[\\w-.]+$", "a-.", true), ("x@y#\"<&~", "x@y#\"<&~", true),
@@ -157,7 +160,8 @@ import TestSupport
             var work = RulesLimits.textWork
             _ = try regex.matches(text, work: &work)
             let charged = RulesLimits.textWork - work
-            #expect(charged <= length * regex.unitWork && regex.steps(text) <= charged / RulesLimits.regexStateWork * 3 + 3 * regex.unitWork)
+            #expect(
+                charged <= length * regex.unitWork && regex.steps(text) <= charged / RulesLimits.regexStateWork * 3 + 3 * regex.unitWork)
         }
         var work = RulesLimits.textWork
         let long = Text("b" + String(repeating: "x", count: 1000))

@@ -5,17 +5,22 @@ import Testing
 
 /// Cases files, and the example's.
 @Suite(.timeLimit(.minutes(30))) struct RuleCasesTests {
-    private static let rules = #"{"rules":{"n":{"$k":{".read":"auth.uid == $k",".write":"auth.uid == $k",".validate":"newData.isString()",".expire":"now + 5"}}}}"#
+    private static let rules =
+        #"{"rules":{"n":{"$k":{".read":"auth.uid == $k",".write":"auth.uid == $k",".validate":"newData.isString()",".expire":"now + 5"}}}}"#
 
     private func run(_ cases: String, users: String = #"{"ada":{"uid":"ada"}}"#) throws -> RuleCasesResult {
-        try RuleSet(parsing: Self.rules).run(RuleCases(parsing: "{\"now\":10,\"users\":\(users),\"data\":{\"n\":{\"ada\":\"x\"}},\"cases\":[\(cases)]}"))
+        try RuleSet(parsing: Self.rules).run(
+            RuleCases(parsing: "{\"now\":10,\"users\":\(users),\"data\":{\"n\":{\"ada\":\"x\"}},\"cases\":[\(cases)]}"))
     }
 
     @Test(arguments: [
         #"{"as":"ada","read":"/n/ada","expect":"allow"}"#, #"{"read":"/n/ada","expect":"deny","refusedBy":".read"}"#,
-        #"{"as":{"uid":"bob"},"write":"/n/bob","value":"b","expect":"allow"}"#, #"{"as":null,"write":"/n/bob","value":"b","expect":"deny","refusedBy":".write"}"#,
-        #"{"as":"ada","write":"/n/ada","value":1,"expect":"deny","refusedBy":"/n/$k.validate"}"#, #"{"as":"ada","write":"/n/ada","value":null,"expect":"allow"}"#,
-        #"{"as":"ada","update":"/","values":{"n/ada":"y","n/bob":"z"},"expect":"deny"}"#, #"{"as":"ada","update":"/n","values":{"ada":null},"expect":"allow"}"#,
+        #"{"as":{"uid":"bob"},"write":"/n/bob","value":"b","expect":"allow"}"#,
+        #"{"as":null,"write":"/n/bob","value":"b","expect":"deny","refusedBy":".write"}"#,
+        #"{"as":"ada","write":"/n/ada","value":1,"expect":"deny","refusedBy":"/n/$k.validate"}"#,
+        #"{"as":"ada","write":"/n/ada","value":null,"expect":"allow"}"#,
+        #"{"as":"ada","update":"/","values":{"n/ada":"y","n/bob":"z"},"expect":"deny"}"#,
+        #"{"as":"ada","update":"/n","values":{"ada":null},"expect":"allow"}"#,
         #"{"expire":"/n/ada","expect":15}"#, #"{"expire":"/n","expect":null}"#, #"{"expire":"/n/ada","now":20,"expect":25}"#,
         #"{"as":"ada","query":"/n/ada","orderByChild":"a","startAt":1,"limitToFirst":5,"expect":"allow"}"#,
     ]) func case_passes_whenTheVerdictIsTheExpected(_ text: String) throws {
@@ -26,7 +31,9 @@ import Testing
     @Test(arguments: [
         (#"{"as":"ada","read":"/n/ada","expect":"deny"}"#, "expected to be denied, was allowed"),
         (#"{"read":"/n/ada","expect":"allow"}"#, "expected to be allowed, was denied"),
-        (#"{"as":"ada","write":"/n/ada","value":1,"expect":"deny","refusedBy":".write"}"#, "expected to be refused by .write, was refused by /n/$k.validate"),
+        (
+            #"{"as":"ada","write":"/n/ada","value":1,"expect":"deny","refusedBy":".write"}"#,
+            "expected to be refused by .write, was refused by /n/$k.validate"),
         (#"{"expire":"/n/ada","expect":null}"#, "expected never expires, but it expires at 15"),
     ]) func case_fails_withWhatHappened(_ text: String, _ message: String) throws {
         let result = try run("\n  " + text)
@@ -35,13 +42,20 @@ import Testing
     }
 
     @Test(arguments: [
-        ("{}", #"1:1: Expected 'cases', a list."#), (#"{"cases":[{}]}"#, "1:11: A case has one of 'read', 'query', 'write', 'update' and 'expire', with a path."),
-        (#"{"cases":[{"read":"/a","write":"/b","expect":"deny"}]}"#, "1:11: A case has one of"), (#"{"cases":[{"raed":"/a","expect":"deny"}]}"#, "1:12: Unknown key 'raed'. Did you mean 'read'?"),
-        (#"{"cases":[{"read":"/a.b","expect":"deny"}]}"#, "1:19: '/a.b' is no path."), (#"{"cases":[{"read":"/a","expect":"maybe"}]}"#, "1:33: Expected \"allow\" or"),
-        (#"{"cases":[{"read":"/a","as":"eve","expect":"deny"}]}"#, "1:29: There is no 'eve' in 'users'."), (#"{"cases":[{"write":"/a","expect":"deny"}]}"#, "1:11: A 'write' has a 'value'"),
-        (#"{"data":"none.json","cases":[]}"#, "1:9: There is no file 'none.json'."), (#"{"cases":[{"read":"/a","limitToFirst":1,"expect":"deny"}]}"#, "1:24: 'limitToFirst' belongs to a 'query'."),
-        (#"{"cases":[{"read":"/a"}]}"#, "1:11: A case has 'expect'."), (#"{"cases":[{"write":"/a","value":{"a.b":1},"expect":"deny"}]}"#, "1:34: 'a.b' cannot be a key."),
-        (#"{"cases":[{"read":"/a","expect":"allow","refusedBy":".read"}]}"#, "1:33: Expected"), (#"{"cases":[5]}"#, "1:11: A case is an object."), ("{", "1:2: Expected"),
+        ("{}", #"1:1: Expected 'cases', a list."#),
+        (#"{"cases":[{}]}"#, "1:11: A case has one of 'read', 'query', 'write', 'update' and 'expire', with a path."),
+        (#"{"cases":[{"read":"/a","write":"/b","expect":"deny"}]}"#, "1:11: A case has one of"),
+        (#"{"cases":[{"raed":"/a","expect":"deny"}]}"#, "1:12: Unknown key 'raed'. Did you mean 'read'?"),
+        (#"{"cases":[{"read":"/a.b","expect":"deny"}]}"#, "1:19: '/a.b' is no path."),
+        (#"{"cases":[{"read":"/a","expect":"maybe"}]}"#, "1:33: Expected \"allow\" or"),
+        (#"{"cases":[{"read":"/a","as":"eve","expect":"deny"}]}"#, "1:29: There is no 'eve' in 'users'."),
+        (#"{"cases":[{"write":"/a","expect":"deny"}]}"#, "1:11: A 'write' has a 'value'"),
+        (#"{"data":"none.json","cases":[]}"#, "1:9: There is no file 'none.json'."),
+        (#"{"cases":[{"read":"/a","limitToFirst":1,"expect":"deny"}]}"#, "1:24: 'limitToFirst' belongs to a 'query'."),
+        (#"{"cases":[{"read":"/a"}]}"#, "1:11: A case has 'expect'."),
+        (#"{"cases":[{"write":"/a","value":{"a.b":1},"expect":"deny"}]}"#, "1:34: 'a.b' cannot be a key."),
+        (#"{"cases":[{"read":"/a","expect":"allow","refusedBy":".read"}]}"#, "1:33: Expected"),
+        (#"{"cases":[5]}"#, "1:11: A case is an object."), ("{", "1:2: Expected"),
     ]) func file_isRefused_withTheFaultsPlace(_ text: String, _ message: String) {
         do throws(RulesErrors) {
             _ = try RuleCases(parsing: text)
@@ -51,23 +65,28 @@ import Testing
 
     @Test func faultsOfSeveralCases_areReportedTogether() {
         do throws(RulesErrors) {
-            _ = try RuleCases(parsing: "{\"cases\":[{\"read\":5,\"expect\":\"deny\"},\n{\"read\":\"/a\",\"expect\":\"allow\"},\n{\"write\":\"/a\",\"expect\":\"deny\"}]}")
+            _ = try RuleCases(parsing: "{\"cases\":[{\"read\":5,\"expect\":\"deny\"},\n{\"read\":\"/a\",\"expect\":\"allow\"},\n"
+                + "{\"write\":\"/a\",\"expect\":\"deny\"}]}")
             Issue.record("accepted")
         } catch { #expect(error.errors.map(\.line) == [1, 3]) }
     }
 
     @Test func data_comesFromAFile_thatIsNamed() throws {
-        let cases = try RuleCases(parsing: #"{"data":"seed.json","cases":[{"read":"/n/ada","expect":"deny"}]}"#) { $0 == "seed.json" ? "{\"n\":{\"ada\":\"s\"}}" : nil }
+        let cases = try RuleCases(parsing: #"{"data":"seed.json","cases":[{"read":"/n/ada","expect":"deny"}]}"#) {
+            $0 == "seed.json" ? "{\"n\":{\"ada\":\"s\"}}" : nil
+        }
         #expect(cases.cases[0].data == ["n": ["ada": "s"]])
     }
 
     @Test func given_changesTheDataOfItsCaseOnly() throws {
-        let cases = try RuleCases(parsing: #"{"now":7,"data":{"a":1,"b":2},"cases":[{"read":"/","given":{"/a":null,"c/d":{".sv":"timestamp"}},"expect":"deny"},{"read":"/","expect":"deny"}]}"#)
+        let cases = try RuleCases(parsing: #"{"now":7,"data":{"a":1,"b":2},"cases":[{"read":"/","given":{"/a":null,"#
+            + #""c/d":{".sv":"timestamp"}},"expect":"deny"},{"read":"/","expect":"deny"}]}"#)
         #expect(cases.cases.map(\.data) == [["b": 2, "c": ["d": 7]], ["a": 1, "b": 2]])
     }
 
     @Test func coverage_saysWhichRulesWereNeverTrueOrFalse() throws {
-        let coverage = try run(#"{"as":"ada","read":"/n/ada","expect":"allow"},{"read":"/n/ada","expect":"deny"},{"as":"ada","write":"/n/ada","value":"y","expect":"allow"}"#).coverage
+        let coverage = try run(#"{"as":"ada","read":"/n/ada","expect":"allow"},{"read":"/n/ada","expect":"deny"},{"as":"ada","#
+            + #""write":"/n/ada","value":"y","expect":"allow"}"#).coverage
         #expect(coverage.rules.map(\.name) == ["/n/$k.read", "/n/$k.write", "/n/$k.validate", "/n/$k.expire"])
         #expect(coverage.rules.map(\.gap) == [nil, "never false", "never false", "never asked"])
         #expect(coverage.coveredCount == 1 && !coverage.isComplete)
@@ -78,7 +97,8 @@ import Testing
     @Test func neverFalse_needsToBeSeenTrueOnly_andMustBeSo() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"a":{".read":"auth != null",".write":"true"}}}"#)
         func coverage(_ names: String, _ cases: String) throws -> RuleCoverage {
-            rules.run(try RuleCases(parsing: #"{"users":{"ada":{"uid":"ada"}},"neverFalse":\#(names),"cases":[{"write":"/a","value":1,"expect":"allow"},\#(cases)]}"#)).coverage
+            rules.run(try RuleCases(parsing: #"{"users":{"ada":{"uid":"ada"}},"neverFalse":\#(names),"cases":[{"write":"/a","value":1,"#
+                + #""expect":"allow"},\#(cases)]}"#)).coverage
         }
         let (seen, refused) = (#"{"as":"ada","read":"/a","expect":"allow"}"#, #"{"read":"/a","expect":"deny"}"#)
         #expect(try coverage("[]", seen).rules[0].gap == "never false")
@@ -95,7 +115,9 @@ import Testing
         let city = try City()
         let text = try String(contentsOf: City.exampleFolder().appending(path: "cases.json"), encoding: .utf8)
         let result = city.rules.run(try RuleCases(parsing: text))
-        #expect(result.failures.isEmpty, "\(result.failures.map { "\($0.failed.line): \($0.failed.name): \($0.message)\n\($0.trace.map(\.description) ?? "")" })")
+        #expect(
+            result.failures.isEmpty,
+            "\(result.failures.map { "\($0.failed.line): \($0.failed.name): \($0.message)\n\($0.trace.map(\.description) ?? "")" })")
         #expect(result.coverage.isComplete, "\(result.coverage.rules.compactMap { rule in rule.gap.map { "\(rule.name): \($0)" } })")
         #expect(result.count > 100)
         #expect(city.rules.warnings.isEmpty, "\(city.rules.warnings)")

@@ -56,10 +56,12 @@ import Testing
     }
 
     @Test(arguments: [
-        ("data.child('o').val() != null", "data.child('o').val() = (object) (1:20)"), ("root.child('t').exists()", "root.child('t').exists() = true (1:20)"),
+        ("data.child('o').val() != null", "data.child('o').val() = (object) (1:20)"),
+        ("root.child('t').exists()", "root.child('t').exists() = true (1:20)"),
         ("now + 1 == 2", "now = 1 (1:20)"), ("query.limitToFirst == null", "query.limitToFirst = null (1:20)"),
         ("data.child('s').val().replace('a', 'b') == 'b'", "data.child('s').val().replace('a', 'b') = \"b\" (1:20)"),
-        ("(auth == null ? data.child('n').val() : 2) == 1.5", "data.child('n').val() = 1.5 (1:36)"), ("!data.hasChild('x')", "data.hasChild('x') = false (1:21)"),
+        ("(auth == null ? data.child('n').val() : 2) == 1.5", "data.child('n').val() = 1.5 (1:36)"),
+        ("!data.hasChild('x')", "data.hasChild('x') = false (1:21)"),
     ]) func part_isShown_asItIsWritten(_ expression: String, _ part: String) throws {
         let rules = try RuleSet(parsing: "{\"rules\":{\".read\":\(quoted(expression))}}")
         let trace = rules.explainRead("/", root: ["o": ["p": 1], "t": 1, "s": "a", "n": 1.5], auth: .null, now: 1)

@@ -26,7 +26,9 @@ import Testing
         Row(#"{"$a":{}}"#),
         Row(#"{"a":{"read":{}}}"#, "1:23: 'read' is a child of this name: did you mean '.read'?"),
         Row(#"{"a":{".read":"auth.ui == 'x'"}}"#, "1:25: auth has uid, provider and token; auth.ui is null. Did you mean 'uid'?"),
-        Row(#"{"a":{".read":"auth.email == 'x'"}}"#, "1:25: auth has uid, provider and token; auth.email is null. Claims are in auth.token."),
+        Row(
+            #"{"a":{".read":"auth.email == 'x'"}}"#,
+            "1:25: auth has uid, provider and token; auth.email is null. Claims are in auth.token."),
         Row(#"{"a":{".validate":"newData.exists()"}}"#, "1:28: .validate never runs"),
         Row(#"{"a":{".validate":"newData.exists()","b":{".write":"auth != null"}}}"#),
         Row(#"{"a":{".write":"auth != null","b":{".validate":"newData.exists()"}}}"#),
@@ -46,7 +48,8 @@ import Testing
     @Test(arguments: [
         (#"{"a":{"read":"auth != null"}}"#, "did you mean '.read'?"), (#"{".raed":true}"#, "did you mean '.read'?"),
         (#"{".indexon":["a"]}"#, "did you mean '.indexOn'?"), (#"{".read":"dta.exists()"}"#, "did you mean 'data'?"),
-        (#"{".write":"newdata.exists()"}"#, "did you mean 'newData'?"), (#"{"$user":{".read":"auth.uid == $usr"}}"#, "did you mean '$user'?"),
+        (#"{".write":"newdata.exists()"}"#, "did you mean 'newData'?"),
+        (#"{"$user":{".read":"auth.uid == $usr"}}"#, "did you mean '$user'?"),
         (#"{".read":"data.exist()"}"#, "did you mean 'exists'?"), (#"{".read":"data.val().beginWith('a')"}"#, "did you mean 'beginsWith'?"),
         (#"{".read":"query.orderByChlid == 'a'"}"#, "did you mean 'orderByChild'?"),
     ]) func slip_isRefused_withASuggestion(_ rules: String, _ hint: String) {

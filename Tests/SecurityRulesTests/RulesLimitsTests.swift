@@ -10,7 +10,9 @@ import Testing
         return faults("{\"rules\":{\".read\":\"\(expression)\"}}")
     }
 
-    @Test(arguments: [("(", ")"), ("!", ""), ("true ? true : ", "")]) func expression_isRefused_whenItNestsTooDeeply(_ open: String, _ close: String) {
+    @Test(
+        arguments: [("(", ")"), ("!", ""), ("true ? true : ", "")]
+    ) func expression_isRefused_whenItNestsTooDeeply(_ open: String, _ close: String) {
         #expect(nested(open, RulesLimits.expressionHeight - 1, close) == [])
         #expect(nested(open, RulesLimits.expressionHeight, close).map(\.message) == ["Expression is nested deeper than 256 levels."])
     }
@@ -35,7 +37,9 @@ import Testing
         let longest = String(repeating: "a", count: RulesLimits.textWork / (states * RulesLimits.regexStateWork))
         #expect(rules.allowsRead("/", root: .string(longest), auth: .null, now: 0))
         #expect(!rules.allowsRead("/", root: .string(longest + "a"), auth: .null, now: 0))
-        guard case .failed(.textTooLong, _) = rules.explainRead("/", root: .string(longest + "a"), auth: .null, now: 0).steps[0].outcome else {
+        guard case .failed(.textTooLong, _) = rules.explainRead(
+            "/", root: .string(longest + "a"), auth: .null, now: 0
+        ).steps[0].outcome else {
             return #expect(Bool(false), "explained otherwise")
         }
     }
@@ -46,7 +50,8 @@ import Testing
 
     /// What many texts of one write cost is bounded together: the first that would be too much fails its rule, and with it the write.
     @Test(arguments: [
-        ("newData.val().matches(/^((a|b)*a(a|b){13}c|a*)$/)", 320), ("newData.val().matches(/^a*$/)", 1), ("newData.val().contains('b') == false", 1),
+        ("newData.val().matches(/^((a|b)*a(a|b){13}c|a*)$/)", 320), ("newData.val().matches(/^a*$/)", 1),
+        ("newData.val().contains('b') == false", 1),
         ("newData.val().replace('a', '') == ''", 1), ("newData.val().toLowerCase() != 'b'", 1), ("newData.val() + '' != 'b'", 1),
     ]) func write_isRefused_whenItsTextsAreTooMuchWorkTogether(_ rule: String, _ costOfByte: Int) throws {
         let length = 1_000
@@ -54,7 +59,8 @@ import Testing
         let fits = 20
         // Some more than a text costs: names and parts are looked at as well.
         let rules = try RuleSet(
-            parsing: #"{"rules":{".write":true,"$c":{".validate":"\#(rule)"}}}"#, textWork: try cost(of: rule, length, atLeast: costOfByte) * fits)
+            parsing: #"{"rules":{".write":true,"$c":{".validate":"\#(rule)"}}}"#, textWork: try cost(
+                of: rule, length, atLeast: costOfByte) * fits)
         func isAllowed(_ count: Int) -> Bool { rules.allowsWrite(["/"], old: .null, new: children(count, text), auth: .null, now: 0) }
         #expect(isAllowed(fits) && !isAllowed(fits + 1))
         let refused = rules.explainWrite(["/"], old: .null, new: children(fits + 1, text), auth: .null, now: 0)
@@ -81,7 +87,8 @@ import Testing
 
     /// A write of 13 MB whose texts are all short enough alone: two of them are looked at.
     @Test func manyTextsForASimulatedPattern_areRefused_atTheFirstThatIsTooMuch() throws {
-        let rules = try RuleSet(parsing: #"{"rules":{".write":true,"$c":{".validate":"newData.val().matches(/^((a|b)*a(a|b){13}c|a*)$/)"}}}"#)
+        let rules = try RuleSet(
+            parsing: #"{"rules":{".write":true,"$c":{".validate":"newData.val().matches(/^((a|b)*a(a|b){13}c|a*)$/)"}}}"#)
         let new = children(200, String(repeating: "a", count: 65_536))
         let trace = rules.explainWrite(["/"], old: .null, new: new, auth: .null, now: 0)
         #expect(!trace.isAllowed && trace.steps.count <= 4 && trace.refusal?.outcome.isTooMuchWork == true, "\(trace)")
@@ -105,7 +112,8 @@ import Testing
     /// A rule that fails for too much work grants nothing, and others that ask for none go on.
     @Test func ruleWithoutTexts_stillGrants_whenAnotherWasTooMuchWork() throws {
         let rules = try RuleSet(
-            parsing: #"{"rules":{".write":"newData.child('t').val().contains('x') == false || auth.token.t.contains('x') == false","open":{".write":true}}}"#,
+            parsing: #"{"rules":{".write":"newData.child('t').val().contains('x') == false || auth.token.t.contains('x') == false","#
+                + #""open":{".write":true}}}"#,
             textWork: 1_000)
         let new: Node = ["t": .string(String(repeating: "a", count: 1_000)), "open": 1]
         #expect(rules.allowsWrite(["/open"], old: .null, new: new, auth: .null, now: 0))
@@ -116,7 +124,9 @@ import Testing
     }
 
     @Test func work_hasTheDocumentedBound() throws {
-        #expect(RulesLimits.textWork == 67_108_864 && RulesLimits.textWork / RulesLimits.regexStateWork / RulesLimits.regexSimulatedStates == 32_768)
+        #expect(
+            RulesLimits.textWork == 67_108_864
+            && RulesLimits.textWork / RulesLimits.regexStateWork / RulesLimits.regexSimulatedStates == 32_768)
         let rules = try RuleSet(parsing: #"{"rules":{".read":"data.val() + '' != 'b'"}}"#)
         #expect(rules.program.textWork == RulesLimits.textWork)
     }

@@ -62,7 +62,8 @@ import TestSupport
             for _ in 0..<20 {
                 let paths = (0..<random.below(4)).map { _ in Self.randomPath(&random) }
                 let locations = paths.map { Path($0.map { Key($0) }) }
-                let auth: Node = random.chance(60) ? .null : random.pick([["uid": "a"], ["uid": "a", "token": ["n": 2, "b": true, "x": ["y": "b"]]]])
+                let auth: Node = random.chance(60) ? .null : random.pick(
+                    [["uid": "a"], ["uid": "a", "token": ["n": 2, "b": true, "x": ["y": "b"]]]])
                 // Made as they are asked for, so that none outlives its turn.
                 let made = paths.lazy.map { Path($0.map { Key($0) }) }
                 let mayWrite = rules.mayAllowWrite(made, auth: auth, now: 1000)

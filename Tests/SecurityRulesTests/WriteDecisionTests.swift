@@ -4,14 +4,17 @@ import Testing
 
 /// What a decision about a write rests on.
 @Suite(.timeLimit(.minutes(30))) struct WriteDecisionTests {
-    private func decide(_ rules: String, _ path: Path, _ value: Node, on root: Node = .null, keeping limit: Int = 10) throws -> WriteDecision {
+    private func decide(
+        _ rules: String, _ path: Path, _ value: Node, on root: Node = .null, keeping limit: Int = 10
+    ) throws -> WriteDecision {
         var new = root
         new.set(value, at: path)
         return try RuleSet(parsing: rules).decideWrite([path], old: root, new: new, auth: .null, now: 1, keeping: limit)
     }
 
     @Test func placesElsewhere_areDependencies_inBothTrees() throws {
-        let rules = #"{"rules":{"a":{"$k":{".write":"root.child('open').val() == true",".validate":"newData.parent().parent().child('b').exists() && newData.parent().hasChild('z')"}}}}"#
+        let rules = #"{"rules":{"a":{"$k":{".write":"root.child('open').val() == true","#
+            + #"".validate":"newData.parent().parent().child('b').exists() && newData.parent().hasChild('z')"}}}}"#
         let decision = try decide(rules, "a/x", 1, on: ["open": true, "b": 1, "a": ["z": 1]])
         #expect(decision.isAllowed && !decision.looksAtOverwritten && !decision.looksAtAnything)
         #expect(decision.dependencies.isSuperset(of: ["open", "b", "a/z"]))

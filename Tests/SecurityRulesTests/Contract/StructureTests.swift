@@ -74,7 +74,9 @@ import Testing
         Row("expire is a boolean", #"{"rules":{"a":{".expire":"data.exists()"}}}"#, "1:27: Expression must evaluate to a number or null."),
         Row("expire is no string", #"{"rules":{"a":{".expire":5}}}"#, "1:26: Invalid expire expression. Expected an expression string."),
         Row("geoIndex", #"{"rules":{".geoIndex":{"lat":"latitude","lng":"current/longitude"}}}"#),
-        Row("geoIndex lacks one", #"{"rules":{".geoIndex":{"lat":"latitude"}}}"#, #"1:23: Invalid geoIndex. Expected {"lat": "path", "lng": "path"}."#),
+        Row(
+            "geoIndex lacks one", #"{"rules":{".geoIndex":{"lat":"latitude"}}}"#,
+            #"1:23: Invalid geoIndex. Expected {"lat": "path", "lng": "path"}."#),
     ]
 
     @Test func position_pointsAtTheSubExpression_inTheJSONText() {
@@ -104,14 +106,18 @@ import Testing
     }
 
     @Test func nesting_isRefused_beyondItsLimit() {
-        func parens(_ n: Int) -> String { #"{"rules":{".read":""# + String(repeating: "(", count: n) + "true" + String(repeating: ")", count: n) + "\"}}" }
+        func parens(_ n: Int) -> String {
+            #"{"rules":{".read":""# + String(repeating: "(", count: n) + "true" + String(repeating: ")", count: n) + "\"}}"
+        }
         #expect(faults(parens(200)) == [])
         #expect(faults(parens(300)).count == 1)
         #expect(faults(parens(100_000)).count == 1)
         #expect(faults(#"{"rules":{".read":""# + String(repeating: "!", count: 100_000) + "true\"}}").count == 1)
         #expect(faults(#"{"rules":{".read":"data"# + String(repeating: ".parent()", count: 10_000) + ".exists()\"}}").count == 1)
         #expect(faults(#"{"rules":{".read":"true"# + String(repeating: " && true", count: 10_000) + "\"}}") == [])
-        func levels(_ n: Int) -> String { #"{"rules":"# + String(repeating: #"{"a":"#, count: n) + "{}" + String(repeating: "}", count: n) + "}" }
+        func levels(_ n: Int) -> String {
+            #"{"rules":"# + String(repeating: #"{"a":"#, count: n) + "{}" + String(repeating: "}", count: n) + "}"
+        }
         #expect(faults(levels(32)) == [])
         #expect(faults(levels(33)).count == 1)
         #expect(faults(levels(10_000)).count == 1)
@@ -125,7 +131,8 @@ import Testing
 
     @Test func indexes_areFound_throughLiteralsAndWildcards() throws {
         let rules = try RuleSet(
-            parsing: #"{"rules":{"a":{".indexOn":"k","$x":{".indexOn":["m",".value"]},"y":{}},"g":{"$p":{".geoIndex":{"lat":"c/lat","lng":"c/lng"}}}}}"#)
+            parsing: #"{"rules":{"a":{".indexOn":"k","$x":{".indexOn":["m",".value"]},"y":{}},"g":{"$p":{".geoIndex":{"lat":"c/lat","#
+                + #""lng":"c/lng"}}}}}"#)
         #expect(rules.indexes(at: "/a") == ["k"])
         #expect(rules.indexes(at: "/a/z") == ["m", ".value"])
         #expect(rules.indexes(at: "/a/y") == [])

@@ -19,7 +19,9 @@ import Testing
         let caller: Caller
         let isAllowed: Bool
 
-        init(_ id: String, _ rules: String, _ operation: Operation, _ isAllowed: Bool, db database: String = "null", _ caller: Caller = .u1) {
+        init(
+            _ id: String, _ rules: String, _ operation: Operation, _ isAllowed: Bool, db database: String = "null", _ caller: Caller = .u1
+        ) {
             (self.id, self.rules, self.operation, self.isAllowed) = (id, rules, operation, isAllowed)
             (self.database, self.caller) = (database, caller)
         }

@@ -9,7 +9,8 @@ import TestSupport
 /// that lie inside the text, and every decision ends the same way however it is asked for. See `RulesFuzzing` for long runs.
 @Suite(.timeLimit(.fuzzing)) struct RulesFuzzTests {
     private static let fragments = [
-        "\"", "'", "\\", "\\u12", "\\ud800", "{", "}", "[", "]", "(", ")", ",", ":", "/", "/*", "*/", "//", "\n", ".read", ".validate", "$a",
+        "\"", "'", "\\", "\\u12", "\\ud800", "{", "}", "[", "]", "(", ")", ",", ":", "/", "/*", "*/", "//", "\n", ".read", ".validate",
+        "$a",
         "$post", "auth", "newData", "data.val()", ".child('a')", ".parent()", "&&", "||", "!", "?", "===", "+", "-1e400", "9", ".matches(/",
         "^(a|b)*$/", "{2,900}", "é", "😀", "\u{0}", "\u{7f}", "true", "null", "query.", "hasChildren([", "=", "==", ".expire", ".indexOn",
     ]
@@ -30,7 +31,8 @@ import TestSupport
             return "faults out of order: \(fault), \(next)"
         }
         for fault in errors.errors {
-            guard fault.line >= 1, fault.line <= lines.count, fault.column >= 1, fault.column <= lines[fault.line - 1] + 1, !fault.message.isEmpty
+            guard fault.line >= 1, fault.line <= lines.count, fault.column >= 1, fault.column <= lines[fault.line - 1]
+                + 1, !fault.message.isEmpty
             else { return "fault outside the text: \(fault)" }
         }
         return nil
@@ -47,7 +49,9 @@ import TestSupport
             tally.accepted += 1
             if let fault = Self.misplacedWarnings(rules, bytes) { return "\(fault)\n\(rules.text)" }
             // The plain form is the same rules again.
-            guard let plain = try? Self.parse(Array(rules.plainJSON.utf8), &tally) else { return "plain JSON is refused: \(rules.plainJSON)\n\(rules.text)" }
+            guard let plain = try? Self.parse(Array(rules.plainJSON.utf8), &tally) else {
+                return "plain JSON is refused: \(rules.plainJSON)\n\(rules.text)"
+            }
             guard plain.rules.map(\.name) == rules.rules.map(\.name), plain.rules.map(\.source.text) == rules.rules.map(\.source.text)
             else { return "plain JSON is other rules: \(rules.text)" }
             return Self.disagreement(rules, &random, &tally).map { "\($0)\n\(rules.text)" }
@@ -78,21 +82,34 @@ import TestSupport
         }
         func node(_ depth: Int, _ random: inout SeededRandom) -> String {
             var members: [String] = []
-            for kind in [".read", ".write", ".validate", ".expire"] where random.chance(40) { members.append("\"\(kind)\":\(rule(&random))") }
-            if random.chance(15) { members.append("\".indexOn\":" + random.pick(["\"a\"", "[\"a\",\".value\"]", "5", "[5]", "\"\"", "\"a/b\""])) }
-            if random.chance(10) { members.append("\".geoIndex\":" + random.pick(["{\"lat\":\"a\",\"lng\":\"b/c\"}", "{\"lat\":\"a\"}", "true", "{}"])) }
-            if depth > 0 {
-                for name in ["a", "b", "$a", "$b", "a.b", "é"] where random.chance(30) { members.append("\(quoted(name)):\(node(depth - 1, &random))") }
+            for kind in [".read", ".write", ".validate", ".expire"] where random.chance(40) {
+                members.append("\"\(kind)\":\(rule(&random))")
             }
-            return "{" + members.joined(separator: random.pick([",", ", ", ",\n", ",/* c */", ",,"])) + random.pick(["}", "}", "}", ",}", ""])
+            if random.chance(15) {
+                members.append("\".indexOn\":" + random.pick(["\"a\"", "[\"a\",\".value\"]", "5", "[5]", "\"\"", "\"a/b\""]))
+            }
+            if random.chance(10) {
+                members.append("\".geoIndex\":" + random.pick(["{\"lat\":\"a\",\"lng\":\"b/c\"}", "{\"lat\":\"a\"}", "true", "{}"]))
+            }
+            if depth > 0 {
+                for name in ["a", "b", "$a", "$b", "a.b", "é"] where random.chance(30) {
+                    members.append("\(quoted(name)):\(node(depth - 1, &random))")
+                }
+            }
+            return "{" + members.joined(
+                separator: random.pick([",", ", ", ",\n", ",/* c */", ",,"])) + random.pick(["}", "}", "}", ",}", ""])
         }
         return "{\"rules\":" + node(3, &random) + "}"
     }
 
     @Test func cases() throws {
         let corpus = try RulesFuzzing.corpus("cases").map(\.bytes)
-        let tokens = Self.fragments + ["\"as\"", "\"given\"", "\"now\"", "\"expect\"", "\"deny\"", "{\".sv\":\"timestamp\"}", "\"/a/b\"", "\"query\"", "\"limitToFirst\""]
-        let rules = try RuleSet(parsing: #"{"rules":{"users":{"$u":{".read":"auth.uid == $u",".write":"auth.uid == $u",".expire":"data.val()"}}}}"#)
+        let tokens = Self.fragments + [
+            "\"as\"", "\"given\"", "\"now\"", "\"expect\"", "\"deny\"", "{\".sv\":\"timestamp\"}", "\"/a/b\"", "\"query\"",
+            "\"limitToFirst\"",
+        ]
+        let rules = try RuleSet(
+            parsing: #"{"rules":{"users":{"$u":{".read":"auth.uid == $u",".write":"auth.uid == $u",".expire":"data.val()"}}}}"#)
         try RulesFuzzing(name: "cases").run { random, tally in
             let bytes = RulesFuzzing.mutated(corpus, tokens, &random)
             let text = String(decoding: bytes, as: UTF8.self)
@@ -121,7 +138,11 @@ import TestSupport
         try RulesFuzzing(name: "regexes").run { random, tally in
             var wild = WildRegex(random: SeededRandom(random.next()))
             var pattern = wild.pattern(random.below(5))
-            if random.chance(20) { pattern = String(decoding: RulesFuzzing.mutated(corpus.map { Array($0.utf8) }, ["{9}", "|", "(", ")*", "[^a]", "\\d"], &random), as: UTF8.self) }
+            if random.chance(20) {
+                pattern = String(
+                    decoding: RulesFuzzing.mutated(corpus.map { Array($0.utf8) }, ["{9}", "|", "(", ")*", "[^a]", "\\d"], &random),
+                    as: UTF8.self)
+            }
             let ignoresCase = random.chance(30)
             let regex: Regex
             switch tally.timed({ Self.compile(pattern, ignoresCase) }) {
@@ -134,7 +155,9 @@ import TestSupport
                 let text = Text(Self.strangeText(&random, most: 2_000))
                 tally.decisions += 1
                 guard let found = tally.timed({ regex.matches(text) }) else { continue }
-                if let other = tally.timed({ simulated?.matches(text) }), other != found { return "table and simulation differ: \(pattern) on \(text.string.debugDescription)" }
+                if let other = tally.timed({ simulated?.matches(text) }), other != found {
+                    return "table and simulation differ: \(pattern) on \(text.string.debugDescription)"
+                }
             }
             return nil
         }
@@ -156,9 +179,13 @@ import TestSupport
                 rules = made
             default:
                 var wild = WildExpression(random: SeededRandom(random.next()), captures: ["$a", "$b"])
-                let (write, validate, leaf) = (wild.plausible(random.below(4)), wild.plausible(random.below(4)), wild.plausible(random.below(4)))
-                let text = "{\"rules\":{\".write\":true,\"$a\":{\"$b\":{\".read\":\(quoted(leaf.replacing("newData", with: "data"))),\".write\":\(quoted(write)),\".validate\":\(quoted(validate)),\"$c\":{\".validate\":\(quoted(leaf))}}}}}"
-                do throws(RulesErrors) { rules = try Self.parse(Array(text.utf8), &tally) } catch { return Self.misplaced(error, Array(text.utf8)) }
+                let (write, validate, leaf) = (
+                    wild.plausible(random.below(4)), wild.plausible(random.below(4)), wild.plausible(random.below(4)))
+                let text = "{\"rules\":{\".write\":true,\"$a\":{\"$b\":{\".read\":\(quoted(leaf.replacing("newData", with: "data"))),"
+                    + "\".write\":\(quoted(write)),\".validate\":\(quoted(validate)),\"$c\":{\".validate\":\(quoted(leaf))}}}}}"
+                do throws(RulesErrors) { rules = try Self.parse(Array(text.utf8), &tally) } catch {
+                    return Self.misplaced(error, Array(text.utf8))
+                }
             }
             tally.accepted += 1
             return Self.disagreement(rules, &random, &tally, values).map { "\($0)\n\(rules.text)" }
@@ -166,11 +193,16 @@ import TestSupport
     }
 
     /// Takes a few decisions in every form there is, and tells where two forms differ.
-    private static func disagreement(_ rules: RuleSet, _ random: inout SeededRandom, _ tally: inout RulesFuzzing.Tally, _ values: [Node] = []) -> String? {
+    private static func disagreement(
+        _ rules: RuleSet, _ random: inout SeededRandom, _ tally: inout RulesFuzzing.Tally, _ values: [Node] = []
+    ) -> String? {
         func value(_ depth: Int, _ random: inout SeededRandom) -> Node {
             !values.isEmpty && random.chance(15) ? random.pick(values) : strangeNode(&random, depth: depth)
         }
-        let places: [Path] = ["/", "/a", "/a/b", "/0/a", "/b/0/a/b", "/a/\u{1F600}", "/posts/p", "/users/u1/name", "/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a"]
+        let places: [Path] = [
+            "/", "/a", "/a/b", "/0/a", "/b/0/a/b", "/a/\u{1F600}", "/posts/p", "/users/u1/name",
+            "/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a",
+        ]
         for _ in 0..<3 {
             let old = value(3, &random)
             var new = old
@@ -188,14 +220,18 @@ import TestSupport
             let writes = tally.timed { rules.allowsWrite(locations, old: old, new: new, auth: auth, now: now) }
             let told = tally.timed { rules.explainWrite(locations, old: old, new: new, auth: auth, now: now) }
             if told.isAllowed != writes { return "write \(locations): \(writes), explained \(told.isAllowed)\n\(old.json)\n\(new.json)" }
-            if told.steps.count > RuleTrace.maxSteps || told.steps.contains(where: { $0.parts.count > RulesLimits.traceParts }) { return "a trace without end" }
+            if told.steps.count > RuleTrace.maxSteps || told.steps.contains(where: { $0.parts.count > RulesLimits.traceParts }) {
+                return "a trace without end"
+            }
             let reads = tally.timed { rules.allowsRead(locations[0], root: old, auth: auth, now: now, query: query) }
             guard rules.explainRead(locations[0], root: old, auth: auth, now: now, query: query).isAllowed == reads,
                 rules.decideRead(locations[0], root: old, auth: auth, now: now, query: query).isAllowed == reads
             else { return "read \(locations[0]) differs\n\(old.json)" }
             _ = rules.expireTime(at: locations[0], root: old, now: now)
             // An update of one place is a write of it; the order of places is nobody's business.
-            if rules.allowsWrite(locations.reversed(), old: old, new: new, auth: auth, now: now) != writes { return "order of places counts: \(locations)" }
+            if rules.allowsWrite(locations.reversed(), old: old, new: new, auth: auth, now: now) != writes {
+                return "order of places counts: \(locations)"
+            }
         }
         return nil
     }
@@ -203,9 +239,11 @@ import TestSupport
     /// What the tree may hold at worst, built and not stored: kept below the size that makes a debug build slow.
     @Test(arguments: [
         ("newData.val().contains(newData.val() + 'a') || true", 1_000_000), ("newData.val().replace('a', 'b').length > 0", 1_000_000),
-        ("newData.val().toUpperCase().toLowerCase() == newData.val()", 1_000_000), ("newData.val().matches(/^(a|b|ab)*(c|d)?$/)", 1_000_000),
+        ("newData.val().toUpperCase().toLowerCase() == newData.val()", 1_000_000),
+        ("newData.val().matches(/^(a|b|ab)*(c|d)?$/)", 1_000_000),
         ("root.child(newData.val()).exists() == false", 1_000_000), ("newData.val() + newData.val() != newData.val()", 1_000_000),
-        ("newData.val() == newData.val() && newData.val() <= newData.val()", 1_000_000), ("newData.val().length > 0 && newData.hasChild(newData.val()) == false", 1_000_000),
+        ("newData.val() == newData.val() && newData.val() <= newData.val()", 1_000_000),
+        ("newData.val().length > 0 && newData.hasChild(newData.val()) == false", 1_000_000),
     ]) func longString_isDecidedInOnePass(_ expression: String, _ length: Int) throws {
         let rules = try RuleSet(parsing: "{\"rules\":{\".write\":true,\".validate\":\(quoted(expression))}}")
         #expect(rules.allowsWrite([.root], old: .null, new: .string(String(repeating: "a", count: length)), auth: .null, now: 0))
@@ -216,7 +254,8 @@ import TestSupport
     private static func strangeText(_ random: inout SeededRandom, most: Int) -> String {
         let piece = random.pick(["a", "b", "ab", "0", "/", "a/", "é", "😀", "A", "\n", " ", "\u{301}", "xyz-1_"])
         let length = random.chance(70) ? random.below(12) : random.below(most)
-        return String(repeating: piece, count: length / 2) + random.pick(["", "a", "c", "0", "/"]) + String(repeating: random.pick(["a", "b", "1"]), count: length / 2)
+        return String(repeating: piece, count: length / 2) + random.pick(["", "a", "c", "0", "/"]) + String(
+            repeating: random.pick(["a", "b", "1"]), count: length / 2)
     }
 
     private static func strangeNode(_ random: inout SeededRandom, depth: Int) -> Node {
@@ -233,7 +272,8 @@ import TestSupport
     }
 
     private static let leaves: [Node] = [
-        .null, true, false, 0, -1, .int(.max), .int(.min), 1e308, -0.0, 1e-300, "", "a", "/", "//a/", "a/b", "..", "\u{0}", "\u{1F600}", "e\u{301}",
+        .null, true, false, 0, -1, .int(.max), .int(.min), 1e308, -0.0, 1e-300, "", "a", "/", "//a/", "a/b", "..", "\u{0}", "\u{1F600}",
+        "e\u{301}",
         .string(String(repeating: "x", count: 5000)), .string(String(repeating: "/", count: 900)), "0", "1e400",
     ]
 

@@ -35,7 +35,8 @@ struct WildExpression {
             case 3: return "\(place).val().matches(\(WildRegex(random: SeededRandom(random.next())).literal()))"
             case 4: return "(\(textual()) + \(textual())).length \(random.pick(["<", ">"])) \(random.below(100))"
             case 5: return "\(place).hasChild(\(textual()))"
-            default: return "\(textual()).replace(\(textual()), \(textual())).\(random.pick(["toLowerCase", "toUpperCase"]))() != \(textual())"
+            default: return "\(textual()).replace(\(textual()), \(textual())).\(random.pick(["toLowerCase", "toUpperCase"]))() != "
+                + "\(textual())"
             }
         }
         switch random.below(5) {
@@ -62,11 +63,13 @@ struct WildExpression {
 
     private mutating func string() -> String {
         let quote = random.pick(["'", "\""])
-        return quote + (0..<random.below(6)).map { _ in random.pick(["a", "b", "/", "//", "..", "\\n", "\\u00e9", "\\\\", "é", "😀", " ", "0", "."]) }.joined() + quote
+        return quote + (0..<random.below(6)).map { _ in random.pick(
+            ["a", "b", "/", "//", "..", "\\n", "\\u00e9", "\\\\", "é", "😀", " ", "0", "."]) }.joined() + quote
     }
 
     private mutating func literal() -> String {
-        random.pick(["0", "1", "-1", "1e308", "1e999", ".5", "9007199254740993", "null", "true", "now", "auth", "auth.token.n", string(), string()])
+        random.pick(
+            ["0", "1", "-1", "1e308", "1e999", ".5", "9007199254740993", "null", "true", "now", "auth", "auth.token.n", string(), string()])
     }
 
     private mutating func leaf() -> String {
@@ -85,8 +88,10 @@ struct WildExpression {
     private static let logical = ["&&", "||", "&", "|", "and"]
     private static let operators = ["==", "===", "!=", "!==", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "=", "**", "in", ",", ";"]
     private static let members = [
-        "val", "exists", "child", "parent", "hasChild", "hasChildren", "getPriority", "isString", "isNumber", "isBoolean", "length", "contains",
-        "beginsWith", "endsWith", "replace", "toLowerCase", "toUpperCase", "matches", "uid", "token", "provider", "orderByChild", "limitToFirst", "foo", "__proto__",
+        "val", "exists", "child", "parent", "hasChild", "hasChildren", "getPriority", "isString", "isNumber", "isBoolean", "length",
+        "contains",
+        "beginsWith", "endsWith", "replace", "toLowerCase", "toUpperCase", "matches", "uid", "token", "provider", "orderByChild",
+        "limitToFirst", "foo", "__proto__",
     ]
 }
 
@@ -109,15 +114,18 @@ struct WildRegex {
         case 0, 1: return (0..<random.below(4) + 1).map { _ in body(depth - 1) }.joined()
         case 2: return "(" + body(depth - 1) + ")"
         case 3: return "(" + (0..<random.below(3) + 1).map { _ in body(depth - 1) }.joined(separator: "|") + ")"
-        case 4, 5: return body(depth - 1) + random.pick(["*", "+", "?", "{2}", "{0,3}", "{1,}", "{40}", "{200,300}", "*?", "{", "{a}", "{3,1}"])
+        case 4, 5: return body(depth - 1) + random.pick(
+            ["*", "+", "?", "{2}", "{0,3}", "{1,}", "{40}", "{200,300}", "*?", "{", "{a}", "{3,1}"])
         default: return atom()
         }
     }
 
     private mutating func atom() -> String {
         random.pick([
-            "a", "b", "c", "0", ".", "\\d", "\\w", "\\s", "\\S", "\\W", "\\D", "\\/", "\\.", "\\\\", "[abc]", "[^abc]", "[a-z0-9_-]", "[\\d.]", "[b-a]", "[", "]", "(", ")", "é",
-            "😀", "[α-ω]", "\\b", "\\1", "(?:a)", "()", "|", "$", "^", "-", " ", "\\n", "[]", "[^]", "\\u0041", "#", "&", "~", "\"", "@", "<a>",
+            "a", "b", "c", "0", ".", "\\d", "\\w", "\\s", "\\S", "\\W", "\\D", "\\/", "\\.", "\\\\", "[abc]", "[^abc]", "[a-z0-9_-]",
+            "[\\d.]", "[b-a]", "[", "]", "(", ")", "é",
+            "😀", "[α-ω]", "\\b", "\\1", "(?:a)", "()", "|", "$", "^", "-", " ", "\\n", "[]", "[^]", "\\u0041", "#", "&", "~", "\"", "@",
+            "<a>",
         ])
     }
 }

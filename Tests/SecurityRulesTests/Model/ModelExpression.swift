@@ -63,7 +63,9 @@ struct ExpressionMaker {
 
     mutating func boolean(_ depth: Int) -> ModelExpression {
         guard depth > 0 else {
-            return random.chance(60) ? .snapshot(snapshot(1), random.pick(["exists", "isString", "isNumber", "isBoolean", "hasChildren"])) : .literal(.bool(random.chance(50)))
+            return random.chance(60) ? .snapshot(
+                snapshot(1),
+                random.pick(["exists", "isString", "isNumber", "isBoolean", "hasChildren"])) : .literal(.bool(random.chance(50)))
         }
         switch random.below(12) {
         case 0: return .not(boolean(depth - 1))
@@ -106,11 +108,15 @@ struct ExpressionMaker {
     }
 
     private mutating func string(_ depth: Int) -> ModelExpression {
-        guard depth > 0 else { return random.chance(40) && !captures.isEmpty ? .variable(random.pick(captures)) : .literal(.string(random.pick(["", "a", "b", "ab", "a/b", "0", "é"]))) }
+        guard depth > 0 else {
+            return random.chance(40) && !captures.isEmpty ? .variable(random.pick(captures)) : .literal(
+                .string(random.pick(["", "a", "b", "ab", "a/b", "0", "é"])))
+        }
         switch random.below(3) {
         case 0: return .method(textual(depth - 1), "replace", [string(0), string(0)])
         case 1: return .method(textual(depth - 1), random.pick(["toUpperCase", "toLowerCase"]), [])
-        default: return random.chance(50) ? .binary("+", string(depth - 1), ordered(depth - 1)) : .binary("+", ordered(depth - 1), string(depth - 1))
+        default: return random.chance(50) ? .binary(
+            "+", string(depth - 1), ordered(depth - 1)) : .binary("+", ordered(depth - 1), string(depth - 1))
         }
     }
 

@@ -113,7 +113,8 @@ import Testing
 
     // Row 17.
     @Test(arguments: [
-        [("user", "ada")], [("timestamp", "today")], [("timestamp", .int(City.start))], [("timestamp", .int(City.start / 1000 - 2 * 86_400))],
+        [("user", "ada")], [("timestamp", "today")], [("timestamp", .int(City.start))],
+        [("timestamp", .int(City.start / 1000 - 2 * 86_400))],
         [("timestamp", .int(City.start / 1000 + 700))], [("timestamp", .double(Double(City.start / 1000) + 0.5))], [("latitude", 999)],
         [("longitude", -181)], [("latitude", .null)], [("x", 1)], [("policeArrived", true)], [("falseAlarm", true)],
         [("description", .string(String(repeating: "d", count: 501)))], [("description", 5)],
