@@ -84,7 +84,10 @@ import TestSupport
             }
         }
         let failures = completions.results.map { result -> JournalError? in if case .failure(let error) = result { error } else { nil } }
-        #expect(failures == [nil, .conflict(expected: 2, last: 1), .conflict(expected: 3, last: 1), .conflict(expected: 1, last: 1), .conflict(expected: 1, last: 1), nil])
+        #expect(failures == [
+            nil, .conflict(expected: 2, last: 1), .conflict(expected: 3, last: 1), .conflict(expected: 1, last: 1),
+            .conflict(expected: 1, last: 1), nil,
+        ])
         #expect(try store.recover("main").sequence == 2)
         try store.close()
     }

@@ -100,7 +100,9 @@ import TestSupport
         let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())
         let store = try JournalStore.open(folder: folder.path)
         let journal = store.journal(for: "main")
-        for i in UInt64(1)...30 { try await journal.store(JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i)))])) }
+        for i in UInt64(1)...30 {
+            try await journal.store(JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i)))]))
+        }
         for name in ["vigla.sqlite", "vigla.sqlite-wal"] { try FileCopy.copy("\(folder.path)/\(name)", "\(copy.path)/\(name)") }
         try store.close()
         var random = SeededRandom(UInt64(seed))
@@ -123,7 +125,9 @@ import TestSupport
         do { try expectRight(folder, allowing: roots) } catch { fault = error }
         guard let fault else { return }
         let text = "\(fault)"
-        #expect(text.contains("vigla.sqlite") && (text.contains("restore a backup") || text.contains("--data") || text.contains("version")), "\(text)")
+        #expect(
+            text.contains("vigla.sqlite") && (text.contains("restore a backup") || text.contains("--data") || text.contains("version")),
+            "\(text)")
     }
 
     private func expectRight(_ folder: TemporaryFolder, allowing roots: [Node]) throws {
@@ -137,9 +141,11 @@ import TestSupport
     }
 
     @Test func entries_thatAreNone_areRefused() {
-        for text in ["", "{}", "[1]", "[[]]", "[[\"s\"]]", "[[\"s\",\"a\"]]", "[[\"x\",\"a\",1]]", "[[\"s\",\"a.b\",1]]", "[[\"s\",\"a\",1,2]]", "[[\"s\",1,1]]",
-            "[[\"s\",\"a\",{\".sv\":\"timestamp\"}]]", "[[\"s\",\"a\",1]", "[[\"s\",\"a\",1]]x", "[[\"o\",\"s\"]]", "[[\"o\",\"s\",\"n\",\"a\",1]]", "[[\"i\",\"s\",null]]", "[[\"f\"]]", "[[\"c\",\"s\"]]"]
-        {
+        for text in [
+            "", "{}", "[1]", "[[]]", "[[\"s\"]]", "[[\"s\",\"a\"]]", "[[\"x\",\"a\",1]]", "[[\"s\",\"a.b\",1]]", "[[\"s\",\"a\",1,2]]",
+            "[[\"s\",1,1]]", "[[\"s\",\"a\",{\".sv\":\"timestamp\"}]]", "[[\"s\",\"a\",1]", "[[\"s\",\"a\",1]]x", "[[\"o\",\"s\"]]",
+            "[[\"o\",\"s\",\"n\",\"a\",1]]", "[[\"i\",\"s\",null]]", "[[\"f\"]]", "[[\"c\",\"s\"]]",
+        ] {
             #expect(throws: EntryFault.self) {
                 try Array(text.utf8).withUnsafeBytes { _ = try [JournalOperation](entries: $0) }
             }

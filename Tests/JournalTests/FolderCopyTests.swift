@@ -32,7 +32,8 @@ import TestSupport
             }
             guard step <= 100 else { return }
             let stored = DispatchSemaphore(value: 0)
-            journal.append(JournalBatch(sequence: UInt64(40 + step), after: UInt64(39 + step), operations: [.set(Path([Key("late")]), .int(Int64(step)))])) { _ in
+            journal.append(JournalBatch(
+                sequence: UInt64(40 + step), after: UInt64(39 + step), operations: [.set(Path([Key("late")]), .int(Int64(step)))])) { _ in
                 stored.signal()
             }
             stored.wait()
@@ -66,7 +67,8 @@ import TestSupport
         let store = try JournalStore.open(folder: source.path)
         let beside = try DatabaseQueue(path: source.path + "/beside.sqlite")
         try beside.writeWithoutTransaction { db in
-            try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; CREATE TABLE counter (value INTEGER); INSERT INTO counter VALUES (0)")
+            try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; CREATE TABLE counter (value INTEGER); INSERT INTO "
+                + "counter VALUES (0)")
         }
         let journal = store.journal(for: "main")
         let isDone = Atomic<Bool>(false)
@@ -78,7 +80,9 @@ import TestSupport
                 count += 1
                 try? beside.write { try $0.execute(sql: "UPDATE counter SET value = ?", arguments: [Int(count)]) }
                 let stored = DispatchSemaphore(value: 0)
-                journal.append(JournalBatch(sequence: count, after: count - 1, operations: [.set(.root, .int(Int64(count)))])) { _ in stored.signal() }
+                journal.append(JournalBatch(sequence: count, after: count - 1, operations: [.set(.root, .int(Int64(count)))])) { _ in
+                    stored.signal()
+                }
                 stored.wait()
                 counted.store(Int(count), ordering: .relaxed)
             }
@@ -102,10 +106,14 @@ import TestSupport
         let (source, target) = (try TemporaryFolder(), try TemporaryFolder())
         try JournalStore.open(folder: source.path).close()
         for (folder, name) in [(source, "one.sqlite"), (target, "one.sqlite"), (target, "two.sqlite")] {
-            try DatabaseQueue(path: folder.path + "/" + name).write { try $0.execute(sql: "CREATE TABLE \(folder === source ? "new" : "old") (x)") }
+            try DatabaseQueue(path: folder.path + "/" + name).write {
+                try $0.execute(sql: "CREATE TABLE \(folder === source ? "new" : "old") (x)")
+            }
         }
         let names = ["one.sqlite", "two.sqlite"]
-        #expect(throws: JournalError.self, "without a journal there are data in the target, too") { try FolderCopy.make(from: source.path, to: target.path, companions: names) }
+        #expect(throws: JournalError.self, "without a journal there are data in the target, too") {
+            try FolderCopy.make(from: source.path, to: target.path, companions: names)
+        }
         _ = try FolderCopy.make(from: source.path, to: target.path, replacing: true, companions: names)
         #expect(try DatabaseQueue(path: target.path + "/one.sqlite").read { try $0.tableExists("new") && !$0.tableExists("old") })
         #expect(access(target.path + "/two.sqlite", F_OK) != 0)

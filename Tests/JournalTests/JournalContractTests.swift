@@ -62,7 +62,8 @@ import TestSupport
                 case .batch(let batch): state.batches.append(batch)
                 case .end(let error): state.end = error
                 }
-                guard let waiting = state.waiting, state.end != nil || waiting.until.map({ $0 == state.batches.last?.sequence }) ?? false else { return nil }
+                guard let waiting = state.waiting, state.end != nil || waiting.until.map(
+                    { $0 == state.batches.last?.sequence }) ?? false else { return nil }
                 state.waiting = nil
                 return waiting.continuation
             }
@@ -128,7 +129,10 @@ import TestSupport
             }
         }
         let failures = completions.results.map { result -> JournalError? in if case .failure(let error) = result { error } else { nil } }
-        #expect(failures == [nil, .conflict(expected: 2, last: 1), .conflict(expected: 3, last: 1), .conflict(expected: 1, last: 1), .conflict(expected: 1, last: 1), nil])
+        #expect(failures == [
+            nil, .conflict(expected: 2, last: 1), .conflict(expected: 3, last: 1), .conflict(expected: 1, last: 1),
+            .conflict(expected: 1, last: 1), nil,
+        ])
         let heard = Heard()
         bench.journal.tail(from: 0) { heard.hear($0) }
         await heard.wait(until: 7)
@@ -194,7 +198,9 @@ import TestSupport
         let bench = try Bench(kind)
         try await bench.journal.store(batch(5, after: 0))
         try await bench.journal.store(batch(9, after: 5))
-        for position in [2, 7, 10] as [UInt64] { #expect(await ended(bench.journal, from: position) == .conflict(expected: position, last: 9)) }
+        for position in [2, 7, 10] as [UInt64] {
+            #expect(await ended(bench.journal, from: position) == .conflict(expected: position, last: 9))
+        }
         try bench.end()
     }
 

@@ -10,7 +10,9 @@ import TestSupport
 /// SQLite's log with something changed in it: everything that was acknowledged is there, or the start is refused and says so.
 @Suite(.timeLimit(.minutes(30))) struct LogCheckTests {
     private static let names = ["vigla.sqlite", "vigla.sqlite-wal", "vigla.mark"]
-    private static func batch(_ i: UInt64) -> JournalBatch { JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i))), .set(Path([Key("k\(i)")]), "text")]) }
+    private static func batch(_ i: UInt64) -> JournalBatch {
+        JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i))), .set(Path([Key("k\(i)")]), "text")])
+    }
 
     private static func content(_ last: UInt64) -> Node {
         var root = Node.null
@@ -65,7 +67,9 @@ import TestSupport
         return copy
     }
 
-    private func bytes(_ folder: TemporaryFolder, _ name: String) throws -> Data { try Data(contentsOf: URL(fileURLWithPath: "\(folder.path)/\(name)")) }
+    private func bytes(_ folder: TemporaryFolder, _ name: String) throws -> Data {
+        try Data(contentsOf: URL(fileURLWithPath: "\(folder.path)/\(name)"))
+    }
 
     /// - Returns: the last commit; nil when the start was refused.
     private func open(_ folder: TemporaryFolder, acceptingLoss: Bool = false) throws -> UInt64? {
@@ -139,7 +143,8 @@ import TestSupport
             let commit = sound.split(separator: " ").compactMap { Int($0) }.first ?? 0
             // The transaction whose frame it is, if that is not its last one, and all later ones.
             let later = missing.split(separator: " ").compactMap { Int($0) }.first ?? 0
-            return path.hasSuffix("-wal") && sound.hasPrefix("up to commit ") && sound.hasSuffix("of namespace main") && (20...30).contains(commit)
+            return path.hasSuffix("-wal") && sound.hasPrefix("up to commit ") && sound.hasSuffix("of namespace main")
+                && (20...30).contains(commit)
                 && (50 - commit - 1...50 - commit).contains(later)
         }
     }
@@ -251,7 +256,9 @@ import TestSupport
         for seed in 0..<30 {
             let copy = try twin(folder)
             var random = SeededRandom(UInt64(seed))
-            try FileCopy.change(copy.path + "/vigla.mark") { $0[Int.random(in: 0..<$0.count, using: &random)] ^= 1 << UInt8.random(in: 0..<8, using: &random) }
+            try FileCopy.change(copy.path + "/vigla.mark") {
+                $0[Int.random(in: 0..<$0.count, using: &random)] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+            }
             #expect(try open(copy) == 50)
         }
     }
@@ -261,7 +268,9 @@ import TestSupport
         let target = try TemporaryFolder()
         try FileCopy.change(folder.path + "/vigla.sqlite-wal") { $0[32 + 60 * 4120] ^= 1 }
         let damaged = try bytes(folder, "vigla.sqlite-wal")
-        #expect { try FolderCopy.make(from: folder.path, to: target.path) } throws: { if case JournalError.loss = $0 { true } else { false } }
+        #expect { try FolderCopy.make(from: folder.path, to: target.path) } throws: {
+            if case JournalError.loss = $0 { true } else { false }
+        }
         #expect(try bytes(folder, "vigla.sqlite-wal") == damaged)
         let summary = try FolderCopy.make(from: folder.path, to: target.path, acceptingLoss: true)
         #expect(summary.finding?.contains("going on without them") == true && (summary.commits["main"] ?? 50) < 50)

@@ -30,7 +30,9 @@ import TestSupport
         try JournalStore.open(folder: folder.path).close()
     }
 
-    @Test(arguments: [(Durability.full, 2), (.normal, 1)]) func durability_setting_isThePragma(durability: Durability, synchronous: Int) throws {
+    @Test(
+        arguments: [(Durability.full, 2), (.normal, 1)]
+    ) func durability_setting_isThePragma(durability: Durability, synchronous: Int) throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path, settings: .init(durability: durability))
         let pragmas = try store.database.writeWithoutTransaction { db in
@@ -44,12 +46,16 @@ import TestSupport
         let folder = try TemporaryFolder()
         try FileCopy.write("x", folder.path + "/file")
         for path in [folder.path + "/file", folder.path + "/file/data"] {
-            #expect { try JournalStore.open(folder: path) } throws: { isCannotOpen($0) && "\($0)".contains(path) && "\($0)".contains("Not a directory") }
+            #expect { try JournalStore.open(folder: path) } throws: {
+                isCannotOpen($0) && "\($0)".contains(path) && "\($0)".contains("Not a directory")
+            }
         }
     }
 
     @Test func folder_whereNothingCanBeMade_saysSo() {
-        #expect { try JournalStore.open(folder: "/proc/vigla") } throws: { isCannotOpen($0) && "\($0)".contains("/proc/vigla") && "\($0)".contains("writable") }
+        #expect { try JournalStore.open(folder: "/proc/vigla") } throws: {
+            isCannotOpen($0) && "\($0)".contains("/proc/vigla") && "\($0)".contains("writable")
+        }
         #expect { try JournalStore.open(folder: "/proc/self") } throws: { isCannotOpen($0) && "\($0)".contains("/proc/self/vigla.lock") }
     }
 

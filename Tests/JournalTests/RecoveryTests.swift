@@ -112,7 +112,9 @@ import TestSupport
         }
         let store = try JournalStore.open(folder: folder.path)
         let journal = store.journal(for: "main")
-        await #expect(throws: JournalError.conflict(expected: 0, last: 7)) { try await journal.store(JournalBatch(sequence: 8, after: 0, operations: [])) }
+        await #expect(throws: JournalError.conflict(expected: 0, last: 7)) {
+            try await journal.store(JournalBatch(sequence: 8, after: 0, operations: []))
+        }
         try await journal.store(JournalBatch(sequence: 8, after: 7, operations: [.set("a", .null)]))
         let recovered = try store.recover("main")
         #expect(recovered.root.isNull && recovered.sequence == 8)

@@ -8,7 +8,8 @@ import TestSupport
 extension SettingStore {
     /// Stores and waits for the completion.
     func put(_ value: [UInt8]?, _ name: String, of namespace: String? = nil) async throws {
-        try await withCheckedContinuation { continuation in put(value, setting: name, of: namespace) { continuation.resume(returning: $0) } }.get()
+        try await withCheckedContinuation { continuation in put(
+            value, setting: name, of: namespace) { continuation.resume(returning: $0) } }.get()
     }
 }
 
@@ -60,7 +61,8 @@ extension SettingStore {
         let completions = Completions()
         await withCheckedContinuation { continuation in
             for i in 1...50 {
-                journal.append(JournalBatch(sequence: UInt64(i), after: UInt64(i - 1), operations: []), completion: completions.record(2 * i))
+                journal.append(
+                    JournalBatch(sequence: UInt64(i), after: UInt64(i - 1), operations: []), completion: completions.record(2 * i))
                 let record = completions.record(2 * i + 1)
                 store.put([UInt8(i)], setting: "n", of: i % 2 == 0 ? nil : "main") { result in
                     record(result)
@@ -74,14 +76,17 @@ extension SettingStore {
     }
 
     @Test(arguments: [
-        "UPDATE setting SET value = x'02' WHERE name = 'rules'", "UPDATE setting SET checksum = checksum + 1", "UPDATE setting SET value = 'text'",
+        "UPDATE setting SET value = x'02' WHERE name = 'rules'", "UPDATE setting SET checksum = checksum + 1",
+        "UPDATE setting SET value = 'text'",
         "UPDATE setting SET name = 'roles'", "UPDATE setting SET namespace = 'main' WHERE namespace = 'other'",
     ]) func settings_changedBehindTheStore_areRefusedByName(change: String) async throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path)
         try await store.put([1], "rules", of: change.contains("other") ? "other" : "main")
         try await store.database.writeWithoutTransaction { try $0.execute(sql: change) }
-        #expect { try store.settings(of: "main") } throws: { isCorrupt($0) && "\($0)".contains("setting r") && "\($0)".contains("namespace main") }
+        #expect { try store.settings(of: "main") } throws: {
+            isCorrupt($0) && "\($0)".contains("setting r") && "\($0)".contains("namespace main")
+        }
         try store.close()
     }
 }

@@ -18,11 +18,14 @@ import TestSupport
 
     /// About `kilobytes` KB of JSON.
     private static func wide(_ kilobytes: Int) -> Node {
-        .object((0..<kilobytes).map { (Key("k\($0)"), ["n": .int(Int64($0)), "text": .string(Text(String(repeating: "x", count: 980)))] as Node) }, priority: "wide")
+        .object((0..<kilobytes).map { (
+            Key("k\($0)"), ["n": .int(Int64($0)), "text": .string(Text(String(repeating: "x", count: 980)))] as Node) }, priority: "wide")
     }
 
     private static func large(_ sequence: UInt64, after last: UInt64, kilobytes: Int = 300) -> JournalBatch {
-        JournalBatch(sequence: sequence, after: last, operations: [.set("small", 1), .set("wide", wide(kilobytes)), .set("end", .int(Int64(sequence)))])
+        JournalBatch(
+            sequence: sequence, after: last,
+            operations: [.set("small", 1), .set("wide", wide(kilobytes)), .set("end", .int(Int64(sequence)))])
     }
 
     private static func small(_ sequence: UInt64) -> JournalBatch {
@@ -143,7 +146,9 @@ import TestSupport
         let journal = store.journal(for: "main")
         let completions = Completions()
         var root = Node.null
-        for batch in [Self.large(1, after: 0), Self.large(2, after: 1), Self.small(3)] { for operation in batch.operations { root.apply(operation) } }
+        for batch in [Self.large(1, after: 0), Self.large(2, after: 1), Self.small(3)] {
+            for operation in batch.operations { root.apply(operation) }
+        }
         let content = root
         await withCheckedContinuation { continuation in
             store.holding {
@@ -193,7 +198,9 @@ import TestSupport
         try await journal.store(Self.small(1))
         // Room for some slices, not for all.
         try execute("PRAGMA max_page_count = 60", store.database)
-        await #expect { try await journal.store(Self.large(2, after: 1)) } throws: { if case JournalError.diskFull = $0 { true } else { false } }
+        await #expect { try await journal.store(Self.large(2, after: 1)) } throws: {
+            if case JournalError.diskFull = $0 { true } else { false }
+        }
         await #expect(throws: JournalError.conflict(expected: 2, last: 1)) { try await journal.store(Self.small(3)) }
         #expect(try store.recover("main").root == ["n": 1])
         try execute("PRAGMA max_page_count = 1073741823", store.database)
@@ -213,7 +220,8 @@ import TestSupport
         "UPDATE part SET checksum = checksum + 1 WHERE number = 5",
         "UPDATE part SET number = -1 WHERE number = 0",
         "UPDATE part SET number = 999 WHERE number = (SELECT max(number) FROM part)",
-        "INSERT INTO part (stage, number, checksum, operations) SELECT stage, number + 1, checksum, operations FROM part ORDER BY number DESC LIMIT 1",
+        "INSERT INTO part (stage, number, checksum, operations) SELECT stage, number + 1, checksum, operations FROM part ORDER BY number "
+            + "DESC LIMIT 1",
         "UPDATE batch SET stage = stage + 1 WHERE stage > 0",
         "UPDATE batch SET stage = 0 WHERE stage > 0",
         "UPDATE batch SET part = part - 1 WHERE stage > 0",
@@ -242,7 +250,8 @@ import TestSupport
         try store.close()
         // As a kill leaves them.
         let other = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
-        try execute("INSERT INTO part (stage, number, checksum, operations) SELECT stage + 1, number, checksum, operations FROM part", other)
+        try execute(
+            "INSERT INTO part (stage, number, checksum, operations) SELECT stage + 1, number, checksum, operations FROM part", other)
         try other.close()
         store = try JournalStore.open(folder: folder.path, settings: Self.settings())
         #expect(try store.recover("main").sequence == 1 && count("part", store) == 2 * kept)

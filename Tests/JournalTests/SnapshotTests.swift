@@ -23,12 +23,16 @@ import TestSupport
     private func joined(_ layout: ChunkLayout, _ stored: [Int64: [UInt8]]) throws -> Node {
         var state = DurableState()
         for part in layout.parts {
-            for operation in try (stored[part.chunk.id] ?? []).withUnsafeBytes({ try [JournalOperation](entries: $0) }) { state.apply(operation) }
+            for operation in try (stored[part.chunk.id] ?? []).withUnsafeBytes({ try [JournalOperation](entries: $0) }) {
+                state.apply(operation)
+            }
         }
         return state.root
     }
 
-    @Test(arguments: [.null, 1, "x", true, Node.int(1).with(priority: "p"), ["a": 1], (["a": ["b": 2]] as Node).with(priority: 1.5)] as [Node])
+    @Test(
+        arguments: [.null, 1, "x", true, Node.int(1).with(priority: "p"), ["a": 1], (["a": ["b": 2]] as Node).with(priority: 1.5)] as [Node]
+    )
     func chunks_ofASmallTree_areOneAndReadBack(root: Node) throws {
         var stored: [Int64: [UInt8]] = [:]
         let layout = snapshot(root, ChunkLayout(), &stored, ChunkSizes())
@@ -144,7 +148,8 @@ import TestSupport
     private func settle(_ store: JournalStore, _ journal: SQLiteJournal) async throws {
         while true {
             let left = try await store.database.writeWithoutTransaction { db in
-                let stored = try store.registry["main"].flatMap { try JournalStore.storedManifest(of: $0.id, db)?.manifest.chunks.count } ?? 0
+                let stored = try store.registry["main"].flatMap { try JournalStore.storedManifest(of: $0.id, db)?.manifest.chunks.count }
+                    ?? 0
                 let old = try Int.fetchOne(db, sql: "SELECT count(*) FROM batch WHERE sequence <= (SELECT sequence FROM snapshot)") ?? 0
                 return try (Int.fetchOne(db, sql: "SELECT count(*) FROM chunk") ?? 0) - stored + old
             }
@@ -223,7 +228,9 @@ import TestSupport
         try await settle(store, journal)
         try await writer.write(batches: 20)
         // As a kill would leave it: chunks of a snapshot that never became one.
-        try await store.database.writeWithoutTransaction { try $0.execute(sql: "INSERT INTO chunk (namespace, entries) VALUES (1, x'5b5d'), (1, x'5b5d')") }
+        try await store.database.writeWithoutTransaction {
+            try $0.execute(sql: "INSERT INTO chunk (namespace, entries) VALUES (1, x'5b5d'), (1, x'5b5d')")
+        }
         for name in ["vigla.sqlite", "vigla.sqlite-wal"] { try FileCopy.copy("\(folder.path)/\(name)", "\(copy.path)/\(name)") }
         try store.close()
         let again = try JournalStore.open(folder: copy.path, settings: smallChunks())
@@ -248,7 +255,9 @@ import TestSupport
             let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
             try db.execute(sql: "PRAGMA max_page_count = \(pages + 3)")
         }
-        await #expect { try await journal.store(JournalSnapshot(root: root, sequence: 2)) } throws: { if case JournalError.diskFull = $0 { true } else { false } }
+        await #expect { try await journal.store(JournalSnapshot(root: root, sequence: 2)) } throws: {
+            if case JournalError.diskFull = $0 { true } else { false }
+        }
         #expect(try store.recover("main").replayed == 1)
         try await store.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1073741823") }
         try await journal.store(JournalSnapshot(root: root, sequence: 2))
@@ -307,7 +316,9 @@ import TestSupport
         journal.whenSnapshotDue { asked.withLock { $0 += 1 } }
         // 100 stored bytes each.
         func batch(_ i: UInt64) -> JournalBatch {
-            JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .string(String(repeating: "x", count: 100 - #"[["s","n",""]]"#.utf8.count)))])
+            JournalBatch(
+                sequence: i, after: i - 1,
+                operations: [.set("n", .string(String(repeating: "x", count: 100 - #"[["s","n",""]]"#.utf8.count)))])
         }
         for i in UInt64(1)...9 { try await journal.store(batch(i)) }
         #expect(asked.withLock { $0 } == 0)
@@ -319,7 +330,9 @@ import TestSupport
         try await journal.store(batch(25))
         #expect(asked.withLock { $0 } == 2)
         // A tree of another moment is none: it is asked for again.
-        await #expect(throws: JournalError.conflict(expected: 24, last: 25)) { try await journal.store(JournalSnapshot(root: 1, sequence: 24)) }
+        await #expect(throws: JournalError.conflict(expected: 24, last: 25)) {
+            try await journal.store(JournalSnapshot(root: 1, sequence: 24))
+        }
         try await journal.store(batch(26))
         #expect(asked.withLock { $0 } == 3)
         try store.close()

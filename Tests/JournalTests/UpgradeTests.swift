@@ -25,7 +25,8 @@ import TestSupport
         INSERT INTO namespace VALUES (1, 'main', 2, 1);
         """
 
-    private static let chunk = #"[["a","",{"n":2,"people":{"ana":{"age":30}}}],["i","s1",{"uid":"ana"},false],["o","s1","n","gone",{"x":1},[]]]"#
+    private static let chunk =
+        #"[["a","",{"n":2,"people":{"ana":{"age":30}}}],["i","s1",{"uid":"ana"},false],["o","s1","n","gone",{"x":1},[]]]"#
     private static let batches = [#"[["s","n",3]]"#, #"[["s","people/ana/age",null],["f","s1"],["p","n",1.5]]"#]
 
     private func crc(_ numbers: [UInt64], _ text: String) -> Int64 {
@@ -46,14 +47,17 @@ import TestSupport
             PRAGMA user_version = 3;
             """)
         let bytes = [4, 0, 0, 0, 0, 0, 0, 0] + Array("main".utf8) + [5, 0, 0, 0, 0, 0, 0, 0] + Array("rules".utf8) + [0x7B, 0x7D]
-        try db.execute(sql: "INSERT INTO setting VALUES ('main', 'rules', ?, x'7b7d')", arguments: [crc([], String(decoding: bytes, as: UTF8.self))])
+        try db.execute(
+            sql: "INSERT INTO setting VALUES ('main', 'rules', ?, x'7b7d')", arguments: [crc([], String(decoding: bytes, as: UTF8.self))])
     }
 
     private func makeFormat2(_ folder: TemporaryFolder, then change: (Database) throws -> Void = { _ in }) throws {
         let database = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
         try database.writeWithoutTransaction { db in
             try db.execute(sql: Self.format2)
-            try db.execute(sql: "INSERT INTO chunk (namespace, number, checksum, entries) VALUES (1, 0, ?, cast(? AS BLOB))", arguments: [crc([0, 2], Self.chunk), Self.chunk])
+            try db.execute(
+                sql: "INSERT INTO chunk (namespace, number, checksum, entries) VALUES (1, 0, ?, cast(? AS BLOB))",
+                arguments: [crc([0, 2], Self.chunk), Self.chunk])
             for (i, text) in Self.batches.enumerated() {
                 let (previous, sequence) = (UInt64(i + 2), UInt64(i + 3))
                 try db.execute(
@@ -79,10 +83,13 @@ import TestSupport
     @Test func file_ofFormat2_damaged_isRefusedAndStaysWhatItWas() throws {
         let folder = try TemporaryFolder()
         try makeFormat2(folder) { try $0.execute(sql: "UPDATE chunk SET checksum = checksum + 1") }
-        #expect { try JournalStore.open(folder: folder.path) } throws: { isCorrupt($0) && "\($0)".contains("snapshot part 0 of namespace main") }
+        #expect { try JournalStore.open(folder: folder.path) } throws: {
+            isCorrupt($0) && "\($0)".contains("snapshot part 0 of namespace main")
+        }
         let again = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
         #expect(try again.read { try Int.fetchOne($0, sql: "PRAGMA user_version") } == 2)
-        #expect(try again.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM sqlite_master WHERE name IN ('setting', 'snapshot', 'chunk_of_3')") } == 0)
+        #expect(try again.read { try Int.fetchOne(
+            $0, sql: "SELECT count(*) FROM sqlite_master WHERE name IN ('setting', 'snapshot', 'chunk_of_3')") } == 0)
         try again.close()
     }
 
@@ -97,7 +104,8 @@ import TestSupport
             #expect(recovered.sequence == UInt64(4 + round) && recovered.replayed == 2 + round && recovered.pending.isEmpty)
             #expect(try store.settings(of: "main") == (round == 0 ? [:] : ["rules": [1]]))
             try await store.put([1], "rules", of: "main")
-            try await store.journal(for: "main").store(JournalBatch(sequence: UInt64(5 + round), after: UInt64(4 + round), operations: [.set("n", 4)]))
+            try await store.journal(for: "main").store(
+                JournalBatch(sequence: UInt64(5 + round), after: UInt64(4 + round), operations: [.set("n", 4)]))
             try store.close()
         }
     }
@@ -111,7 +119,8 @@ import TestSupport
         try database.close()
         #expect { try JournalStore.open(folder: folder.path) } throws: {
             let text = "\($0)"
-            return text.contains("format \(Schema.format + 1)") && text.contains("up to \(Schema.format)") && text.contains("Use the version that wrote it")
+            return text.contains("format \(Schema.format + 1)") && text.contains("up to \(Schema.format)") && text.contains(
+                "Use the version that wrote it")
         }
         let again = try DatabaseQueue(path: path)
         #expect(try again.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM sqlite_master WHERE name = 'setting'") } == 0)
