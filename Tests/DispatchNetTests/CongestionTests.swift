@@ -38,7 +38,9 @@ import Testing
     @Test func slowButSteadyReader_getsEverything() throws {
         // The intervals end when the test says so: in each of them it takes more than the soft limit.
         let drained = Log<Bool>()
-        let server = try TestServer(settings: settings { $0.outboundSoftBytes = 1 << 20; $0.outboundHardBytes = 64 << 20; $0.outboundSoftMs = 3_600_000 }) { handler in
+        let server = try TestServer(
+            settings: settings { $0.outboundSoftBytes = 1 << 20; $0.outboundHardBytes = 64 << 20; $0.outboundSoftMs = 3_600_000 }
+        ) { handler in
             handler.onDrained = { _ in drained.append(true) }
         }
         let peer = TestPeer(port: server.port, receiveBuffer: 4096)
@@ -56,7 +58,8 @@ import Testing
     }
 
     @Test func backlogAtTheSoftLimit_isNotCongestion() throws {
-        let server = try TestServer(settings: settings { $0.outboundSoftBytes = 64 << 20; $0.outboundHardBytes = 65 << 20; $0.outboundSoftMs = 1 })
+        let server = try TestServer(
+            settings: settings { $0.outboundSoftBytes = 64 << 20; $0.outboundHardBytes = 65 << 20; $0.outboundSoftMs = 1 })
         let peer = TestPeer(port: server.port, receiveBuffer: 4096)
         let connection = try #require(server.connections.next())
         let bytes = pattern(Self.much)

@@ -138,7 +138,8 @@ final class TestServer {
     var loop: EventLoop { group.loops[0] }
 
     init(
-        loops: Int = 1, settings: NetSettings = NetSettings(), tls: TLSServer? = nil, admission: Admission? = nil, group: EventLoopGroup? = nil,
+        loops: Int = 1, settings: NetSettings = NetSettings(), tls: TLSServer? = nil, admission: Admission? = nil,
+        group: EventLoopGroup? = nil,
         _ configure: @escaping @Sendable (Scripted) -> Void = { _ in }
     ) throws {
         self.group = try group ?? EventLoopGroup(count: loops, settings: settings)

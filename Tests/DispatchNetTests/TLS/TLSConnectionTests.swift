@@ -457,7 +457,9 @@ import TestSupport
     @Test func connect_toAServerWithoutTLS_fails() throws {
         let server = try TestServer { $0.onBytes = { connection, _ in connection.send(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)) } }
         let outcome = Log<String>()
-        connect(to: "127.0.0.1", port: server.port, on: server.loop, tls: try TLSClient()) { Scripted($0) } failed: { outcome.append("\($0)") }
+        connect(to: "127.0.0.1", port: server.port, on: server.loop, tls: try TLSClient()) { Scripted($0) } failed: {
+            outcome.append("\($0)")
+        }
         #expect(outcome.next() == "no secure connection to 127.0.0.1:\(server.port): it does not speak TLS")
     }
 
@@ -468,7 +470,9 @@ import TestSupport
         defer { group.shutdownAndWait(graceMs: 0) }
         let silent = try TestServer { $0.onBytes = { _, _ in } }
         let outcome = Log<String>()
-        connect(to: "127.0.0.1", port: silent.port, on: group.next(), tls: try TLSClient()) { Scripted($0) } failed: { outcome.append("\($0)") }
+        connect(to: "127.0.0.1", port: silent.port, on: group.next(), tls: try TLSClient()) { Scripted($0) } failed: {
+            outcome.append("\($0)")
+        }
         #expect(outcome.next() == "no secure connection to 127.0.0.1:\(silent.port): no answer in time")
     }
 

@@ -95,7 +95,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("server", "other.example", "hostname mismatch"), ("server", "127.0.0.2", "IP address mismatch"), ("elsewhere", "localhost", "hostname mismatch"),
+        ("server", "other.example", "hostname mismatch"), ("server", "127.0.0.2", "IP address mismatch"),
+        ("elsewhere", "localhost", "hostname mismatch"),
         ("expired", "localhost", "certificate has expired"),
     ]) func client_refuses(_ certificate: String, _ host: String, _ reason: String) throws {
         let pair = try Pair(certificate: certificate, host: host)
@@ -150,7 +151,9 @@ import Testing
     }
 
     @Test func http_isRecognised() throws {
-        for text in ["GET / HTTP/1.1\r\n\r\n", "POST /a HTTP/1.1\r\n", "HEAD / HTTP/1.1\r\n", "PUT /x HTTP/1.1\r\n", "CONNECT a:1 HTTP/1.1\r\n"] {
+        for text in [
+            "GET / HTTP/1.1\r\n\r\n", "POST /a HTTP/1.1\r\n", "HEAD / HTTP/1.1\r\n", "PUT /x HTTP/1.1\r\n", "CONNECT a:1 HTTP/1.1\r\n",
+        ] {
             let server = try Side(server: "server")
             server.receive(Array(text.utf8))
             #expect(server.end == .plainHTTP)
@@ -234,8 +237,12 @@ private final class Pair {
     func run() {
         while !client.outbox.isEmpty || !server.outbox.isEmpty {
             let (up, down) = (client.takeOutbox(), server.takeOutbox())
-            for at in stride(from: 0, to: up.count, by: min(chunk, max(1, up.count))) { server.receive(Array(up[at..<min(up.count, at + min(chunk, up.count))])) }
-            for at in stride(from: 0, to: down.count, by: min(chunk, max(1, down.count))) { client.receive(Array(down[at..<min(down.count, at + min(chunk, down.count))])) }
+            for at in stride(from: 0, to: up.count, by: min(chunk, max(1, up.count))) {
+                server.receive(Array(up[at..<min(up.count, at + min(chunk, up.count))]))
+            }
+            for at in stride(from: 0, to: down.count, by: min(chunk, max(1, down.count))) {
+                client.receive(Array(down[at..<min(down.count, at + min(chunk, down.count))]))
+            }
         }
     }
 }
