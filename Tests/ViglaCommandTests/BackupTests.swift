@@ -69,9 +69,12 @@ import TestSupport
         while let place = bytes.range(of: text) { bytes[place.lowerBound] ^= 1 }
         try bytes.write(to: file)
         let refused = try Command.run("backup", "--data", "data", "--to", "kept", "--replace", in: folder.url)
-        #expect(refused.code == 1 && refused.error.contains("damaged (snapshot part") && refused.error.contains("backup --restore"), "\(refused.error)")
+        #expect(
+            refused.code == 1 && refused.error.contains("damaged (snapshot part") && refused.error.contains("backup --restore"),
+            "\(refused.error)")
         #expect(try Data(contentsOf: folder.url.appendingPathComponent("kept/vigla.sqlite")) == kept)
-        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.appendingPathComponent("kept").path).sorted() == ["accounts.sqlite", "vigla.lock", "vigla.sqlite"])
+        #expect(try FileManager.default.contentsOfDirectory(
+            atPath: folder.url.appendingPathComponent("kept").path).sorted() == ["accounts.sqlite", "vigla.lock", "vigla.sqlite"])
     }
 
     @Test func backup_ofWhatIsNoData_saysSo() throws {
@@ -84,7 +87,9 @@ import TestSupport
         #expect(other.code == 1 && other.error.contains("is not a Vigla data file"))
         let onto = try Command.run("backup", "--data", "other", "--to", "other", "--replace", in: folder.url)
         #expect(onto.code == 1 && onto.error.contains("was not touched"))
-        for arguments in [["backup"], ["backup", "--restore"], ["backup", "--to", "a", "--from", "b"], ["backup", "--restore", "--from", "a", "--to", "b"]] {
+        for arguments in [
+            ["backup"], ["backup", "--restore"], ["backup", "--to", "a", "--from", "b"], ["backup", "--restore", "--from", "a", "--to", "b"]
+        ] {
             #expect(try Command.run(arguments, in: folder.url).code == 64)
         }
     }

@@ -48,7 +48,8 @@ import WireProtocols
             connection = try hub.connection()
             let offer = DeflateSettings()
             let key = "dGhlIHNhbXBsZSBub25jZQ=="
-            try connection.write(contentsOf: Data(WebSocketHandshake.request(host: "localhost", target: "/.observe", key: key, deflate: offer)))
+            try connection.write(
+                contentsOf: Data(WebSocketHandshake.request(host: "localhost", target: "/.observe", key: key, deflate: offer)))
             var parser = HTTPResponseParser()
             var answer: HTTPInboundResponse?
             while answer == nil, let byte = try connection.read(upToCount: 1), !byte.isEmpty {

@@ -24,7 +24,9 @@ import TestSupport
         let value = try Command.run("watch", hub.url + "/t", "--count", "1")
         #expect(value.output == "{\"seq\":1,\"event\":\"value\",\"value\":{\"a\":1,\"b\":2}}\n")
         let children = try Command.run("watch", hub.url + "/t", "--events", "added,changed,removed", "--count", "2")
-        let lines = try children.output.split(separator: "\n").map { try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any] }
+        let lines = try children.output.split(separator: "\n").map {
+            try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]
+        }
         #expect(lines.map { $0?["key"] as? String } == ["a", "b"])
         #expect(lines.map { $0?["event"] as? String } == ["added", "added"])
         #expect(value.code == 0 && children.code == 0)
@@ -55,7 +57,8 @@ import TestSupport
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{"$uid":{".write":"auth.uid == $uid && auth.token.email_verified == true"}}}"#)
         let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--rules", rules], folder: folder)
-        let ana = try Command.run("token", "mint", "--uid", "ana", "--claims", #"{"email_verified":true}"#).output.trimmingCharacters(in: .newlines)
+        let ana = try Command.run(
+            "token", "mint", "--uid", "ana", "--claims", #"{"email_verified":true}"#).output.trimmingCharacters(in: .newlines)
         let eve = try Command.run("token", "mint", "--uid", "ana").output.trimmingCharacters(in: .newlines)
         #expect(try Command.run("set", hub.url + "/ana", "1", "--auth", ana).code == 0)
         #expect(try Command.run("set", hub.url + "/eve", "1", "--auth", ana).error.contains("permission_denied"))
@@ -106,7 +109,8 @@ import TestSupport
 
     @Test func rulesCheck_countsRules_orNamesLineAndColumn() throws {
         let folder = try TemporaryFolder()
-        let good = try folder.file("good.json", "{ // rules\n \"rules\": { \".read\": true, \"a\": { \".write\": \"auth != null\", \".indexOn\": \"b\" } } }")
+        let good = try folder.file(
+            "good.json", "{ // rules\n \"rules\": { \".read\": true, \"a\": { \".write\": \"auth != null\", \".indexOn\": \"b\" } } }")
         let fine = try Command.run("rules", "check", good)
         #expect(fine.code == 0)
         #expect(fine.output == "\(good): ok (2 rules)\n")
@@ -123,7 +127,9 @@ import TestSupport
 
     @Test func help_namesEveryCommand() throws {
         let help = try Command.run("--help").output
-        for name in ["serve", "get", "watch", "set", "update", "push", "remove", "export", "import", "rules", "token", "health"] { #expect(help.contains("  \(name) ")) }
+        for name in ["serve", "get", "watch", "set", "update", "push", "remove", "export", "import", "rules", "token", "health"] {
+            #expect(help.contains("  \(name) "))
+        }
         #expect(try Command.run("token", "mint", "--help").output.contains("--dev"))
     }
 }

@@ -41,7 +41,8 @@ import TestSupport
         try files(#"{"rules":{".read":"auth.uid == 'ada'"}}"#, "{\"cases\":[\n {\"read\":\"/\",\"expect\":\"allow\"}]}") { rules, cases in
             let result = try Command.run("rules", "test", rules, cases)
             #expect(result.code == 1)
-            #expect(result.output.contains("\(cases):2:2: FAILED: read /: expected to be allowed, was denied\n    \(rules):1:19: /.read => false\n"))
+            #expect(result.output.contains(
+                "\(cases):2:2: FAILED: read /: expected to be allowed, was denied\n    \(rules):1:19: /.read => false\n"))
             #expect(result.output.contains("        auth.uid = null (1:20)\n"))
         }
     }

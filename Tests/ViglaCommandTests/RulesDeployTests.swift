@@ -35,7 +35,8 @@ import TestSupport
         let file = try folder.file("next.json", "{\"rules\":{\n\t\"a\": { \".read\": \"dta.exists()\" },\n  \".write\": 5\n}}")
         let result = try Command.run("rules", "deploy", hub.url, file, environment: ["VIGLA_AUTH": "owner"])
         #expect(result.code == 1 && result.output == "")
-        #expect(result.error.contains("\(file):2:19: Unknown variable 'dta'. (did you mean 'data'?)\n    \t\"a\": { \".read\": \"dta.exists()\" },\n    \t                 ^\n"), "\(result.error)")
+        #expect(result.error.contains("\(file):2:19: Unknown variable 'dta'. (did you mean 'data'?)\n    \t\"a\": { \".read\": "
+            + "\"dta.exists()\" },\n    \t                 ^\n"), "\(result.error)")
         #expect(result.error.contains("\(file):3:13: Invalid rule expression."))
         #expect(result.error.contains("not deployed"))
         #expect(try Command.run("get", hub.url + "/b").code == 0)
@@ -47,7 +48,8 @@ import TestSupport
         let file = try folder.file("next.json", #"{"rules":{".read":true,"$x":{".write":"auth.uid != null"}}}"#)
         let result = try Command.run("rules", "deploy", hub.url, file, "--dry-run", environment: ["VIGLA_AUTH": "owner"])
         #expect(result.code == 0)
-        #expect(result.output.contains("could be deployed to") && result.output.contains("+ /$x.write") && result.output.contains("- /.write"))
+        #expect(
+            result.output.contains("could be deployed to") && result.output.contains("+ /$x.write") && result.output.contains("- /.write"))
         #expect(result.error.contains("warning: .read at the root hands out everything"))
         #expect(try Command.run("set", hub.url + "/anything", "1").code == 0)
     }
@@ -78,11 +80,14 @@ import TestSupport
         let hub = try hub(folder)
         let (file, secret) = (try folder.file("next.json", Self.readable), try folder.file("secret.txt", "owner\n"))
         let without = try Command.run("rules", "deploy", hub.url, file)
-        #expect(without.code == 1 && without.error.contains("only from an administrator") && without.error.contains("VIGLA_AUTH"), "\(without.error)")
+        #expect(
+            without.code == 1 && without.error.contains("only from an administrator") && without.error.contains("VIGLA_AUTH"),
+            "\(without.error)")
         #expect(try Command.run("rules", "deploy", hub.url, file, environment: ["VIGLA_AUTH": "wrong"]).code == 1)
         #expect(try Command.run("get", hub.url + "/b").code == 0)
         for (arguments, environment, input) in [
-            (["--auth-file", secret], [:], nil), (["--auth-file", "-"], [:], "owner\n"), ([], ["VIGLA_AUTH_FILE": secret], nil), (["--auth", "owner"], ["VIGLA_AUTH": "wrong"], nil),
+            (["--auth-file", secret], [:], nil), (["--auth-file", "-"], [:], "owner\n"), ([], ["VIGLA_AUTH_FILE": secret], nil),
+            (["--auth", "owner"], ["VIGLA_AUTH": "wrong"], nil),
         ] as [([String], [String: String], String?)] {
             let result = try Command.run(["rules", "deploy", hub.url, file] + arguments, environment: environment, input: input)
             #expect(result.code == 0, "\(arguments): \(result.error)")

@@ -38,7 +38,8 @@ import TestSupport
     @Test(arguments: [false, true]) func refusals_areLogged_whenAskedFor(_ isAskedFor: Bool) throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{"a":{".read":"auth.uid == 'ada'"}}}"#)
-        let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--rules", rules] + (isAskedFor ? ["--log-refusals", "10"] : []), folder: folder)
+        let hub = try RunningHub(
+            ["--port", "0", "--memory", "--dev", "--rules", rules] + (isAskedFor ? ["--log-refusals", "10"] : []), folder: folder)
         let token = try Command.run("token", "mint", "--uid", "eve").output.filter { $0 != "\n" }
         let refused = try Command.run("get", hub.url + "/a", "--auth", token)
         #expect(refused.code == 1 && !refused.error.contains("ada"))
@@ -64,7 +65,11 @@ import TestSupport
         #expect(result.code == 1 && result.error.contains("\(file):\(words)"), "\(result.error)")
     }
 
-    @Test(arguments: [([0x89, 0x50, 0x4E, 0x47], "1:1: Parse error. (this is no text file"), (Array("{\"rules\":{},\"a".utf8) + [0xFF, 0x7D], "1:15: Parse error. (this byte is no UTF-8"), ([0x7B, 0, 0x22, 0], "1:2: Parse error. (this byte is no UTF-8")])
+    @Test(arguments: [
+        ([0x89, 0x50, 0x4E, 0x47], "1:1: Parse error. (this is no text file"),
+        (Array("{\"rules\":{},\"a".utf8) + [0xFF, 0x7D], "1:15: Parse error. (this byte is no UTF-8"),
+        ([0x7B, 0, 0x22, 0], "1:2: Parse error. (this byte is no UTF-8"),
+    ])
     func fileThatIsNoText_isRefused_withWhatWasFound(_ bytes: [UInt8], _ words: String) throws {
         let folder = try TemporaryFolder()
         let file = try folder.file("rules.json", "")

@@ -19,14 +19,17 @@ import TestSupport
 
         let rules = try folder.file("rules.json", #"{"rules":{}}"#)
         let hub = try RunningHub(["--port", "0", "--data", data, "--rules", rules], folder: folder)
-        #expect(try status(hub, "/.json") == "401" && status(hub, "/.json?auth=\(first)") == "200" && status(hub, "/.json?access_token=\(first)") == "200")
+        #expect(
+            try status(hub, "/.json") == "401" && status(hub, "/.json?auth=\(first)") == "200"
+            && status(hub, "/.json?access_token=\(first)") == "200")
         let wrong = String(first.reversed())
         #expect(try status(hub, "/.json?auth=\(wrong)") == "401" && status(hub, "/.json?auth=owner") == "401")
         #expect(try Command.run("get", hub.url, "--auth", first).output == "null\n", "on a socket")
         #expect(try Command.run("get", hub.url, "--auth", wrong).code == 1)
         #expect(try Command.run("secret", "list", "--data", data).error.contains("give its address instead"), "the folder is the hub's now")
 
-        let second = try Command.run("secret", "add", hub.url, "--name", "second", environment: ["VIGLA_AUTH": first]).output.trimmingCharacters(in: .newlines)
+        let second = try Command.run(
+            "secret", "add", hub.url, "--name", "second", environment: ["VIGLA_AUTH": first]).output.trimmingCharacters(in: .newlines)
         #expect(try status(hub, "/.json?auth=\(second)") == "200")
         let refused = try Command.run("secret", "add", hub.url, environment: ["VIGLA_AUTH": wrong])
         #expect(refused.code == 1 && refused.output.isEmpty)
@@ -35,10 +38,13 @@ import TestSupport
         let id = try #require(lines.first { $0.hasSuffix("first") }?.prefix(8))
         #expect(try Command.run("secret", "remove", hub.url, "--id", String(id), environment: ["VIGLA_AUTH": second]).code == 0)
         #expect(try status(hub, "/.json?auth=\(first)") == "401" && status(hub, "/.json?auth=\(second)") == "200")
-        #expect(try Command.run("secret", "remove", hub.url, "--id", String(id), environment: ["VIGLA_AUTH": second]).error.contains("no secret with this id"))
+        #expect(try Command.run(
+            "secret", "remove", hub.url, "--id", String(id), environment: ["VIGLA_AUTH": second]).error.contains("no secret with this id"))
         #expect(hub.stop() == 0)
         for secret in [first, second] { #expect(!hub.error.contains(secret), "no secret in the log") }
-        let files = try FileManager.default.contentsOfDirectory(atPath: data).map { try Data(contentsOf: URL(fileURLWithPath: data + "/" + $0)) }
+        let files = try FileManager.default.contentsOfDirectory(atPath: data).map {
+            try Data(contentsOf: URL(fileURLWithPath: data + "/" + $0))
+        }
         for file in files { #expect(file.range(of: Data(second.utf8)) == nil, "no secret on disk") }
 
         let again = try RunningHub(["--port", "0", "--data", data, "--rules", rules], folder: folder)

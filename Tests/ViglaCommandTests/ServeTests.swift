@@ -47,8 +47,10 @@ import TestSupport
         let hub = try RunningHub(
             [],
             environment: [
-                "VIGLA_HOST": "localhost", "VIGLA_PORT": "0", "VIGLA_MEMORY": "yes", "VIGLA_RULES": rules, "VIGLA_NAMESPACE": "city", "VIGLA_WEB": "page",
-                "VIGLA_DURABILITY": "normal", "VIGLA_LOOPS": "1", "VIGLA_LOG_LEVEL": "debug", "VIGLA_LOG_FORMAT": "json", "VIGLA_DEV": "1", "VIGLA_LOG_REFUSALS": "5", "VIGLA_ACCEPT_LOSS": "true",
+                "VIGLA_HOST": "localhost", "VIGLA_PORT": "0", "VIGLA_MEMORY": "yes", "VIGLA_RULES": rules, "VIGLA_NAMESPACE": "city",
+                "VIGLA_WEB": "page",
+                "VIGLA_DURABILITY": "normal", "VIGLA_LOOPS": "1", "VIGLA_LOG_LEVEL": "debug", "VIGLA_LOG_FORMAT": "json", "VIGLA_DEV": "1",
+                "VIGLA_LOG_REFUSALS": "5", "VIGLA_ACCEPT_LOSS": "true",
                 "VIGLA_MEMORY_BUDGET": "300", "VIGLA_CONFIG": "",
             ], folder: folder)
         #expect(hub.readyLine.hasPrefix("vigla ready on http://localhost:"))
@@ -60,13 +62,17 @@ import TestSupport
         let folder = try TemporaryFolder()
         let config = try folder.file(
             "hub.json",
-            #"{"host":"127.0.0.1","port":1,"memory":true,"namespace":"file","durability":"full","loops":1,"log-level":"error","log-format":"json","dev":true,"metrics":"off","allow-origin":"https://app.example","log-refusals":5,"accept-loss":false,"memory-budget":300}"#)
+            #"{"host":"127.0.0.1","port":1,"memory":true,"namespace":"file","durability":"full","loops":1,"log-level":"error","#
+                + #""log-format":"json","dev":true,"metrics":"off","allow-origin":"https://app.example","log-refusals":5,"#
+                + #""accept-loss":false,"memory-budget":300}"#)
         let fromFile = try RunningHub(["--config", config, "--port", "0"], folder: folder)
         #expect(fromFile.readyLine.hasSuffix("(namespace file, data memory, rules none (dev: everything open))"))
-        let fromEnvironment = try RunningHub(["--port", "0"], environment: ["VIGLA_CONFIG": config, "VIGLA_NAMESPACE": "environment"], folder: folder)
+        let fromEnvironment = try RunningHub(
+            ["--port", "0"], environment: ["VIGLA_CONFIG": config, "VIGLA_NAMESPACE": "environment"], folder: folder)
         #expect(fromEnvironment.readyLine.contains("namespace environment"))
         let fromArguments = try RunningHub(
-            ["--namespace", "arguments", "--data", "kept"], environment: ["VIGLA_CONFIG": config, "VIGLA_NAMESPACE": "environment", "VIGLA_PORT": "0"],
+            ["--namespace", "arguments", "--data", "kept"],
+            environment: ["VIGLA_CONFIG": config, "VIGLA_NAMESPACE": "environment", "VIGLA_PORT": "0"],
             folder: folder)
         // A folder on the command line is stronger than memory in the file.
         #expect(fromArguments.readyLine.contains("namespace arguments, data kept"))
@@ -77,13 +83,16 @@ import TestSupport
         let rules = try folder.file("rules.json", "{\"rules\":{\n  \".read\": \"auth.nobody(\",\n  \".write\": \"1 +\"\n}}")
         let config = try folder.file("hub.json", #"{"colour":"blue","loops":"many"}"#)
         let result = try Command.run(
-            "serve", "--port", "abc", "--data", "x", "--memory", "--rules", rules, "--web", "nowhere", "--config", config, "--log-level", "loud", "--metrics", "some", "--allow-origin", "app.example/x", "--log-refusals", "all", "--memory-budget", "15",
+            "serve", "--port", "abc", "--data", "x", "--memory", "--rules", rules, "--web", "nowhere", "--config", config, "--log-level",
+            "loud", "--metrics", "some", "--allow-origin", "app.example/x", "--log-refusals", "all", "--memory-budget", "15",
             environment: ["VIGLA_DURABILITY": "never", "VIGLA_NAMESPACE": "a.b"], in: folder.url)
         #expect(result.code == 78)
         #expect(result.output == "")
         for part in [
-            "--port: \"abc\"", "--memory and --data contradict", "--rules: \(rules):2:", "--rules: \(rules):3:", "--web: ", "there is no option \"colour\"",
-            "hub.json: \"loops\"", "--log-level: \"loud\"", "--metrics: \"some\"", "--allow-origin: \"app.example/x\"", "--log-refusals: \"all\"", "--memory-budget: \"15\"", "VIGLA_DURABILITY: \"never\"", "VIGLA_NAMESPACE: \"a.b\"",
+            "--port: \"abc\"", "--memory and --data contradict", "--rules: \(rules):2:", "--rules: \(rules):3:", "--web: ",
+            "there is no option \"colour\"",
+            "hub.json: \"loops\"", "--log-level: \"loud\"", "--metrics: \"some\"", "--allow-origin: \"app.example/x\"",
+            "--log-refusals: \"all\"", "--memory-budget: \"15\"", "VIGLA_DURABILITY: \"never\"", "VIGLA_NAMESPACE: \"a.b\"",
         ] { #expect(result.error.contains(part), "\(part) is missing in \(result.error)") }
     }
 

@@ -13,11 +13,14 @@ import TestSupport
         let url = hub.url.replacingOccurrences(of: "127.0.0.1", with: "localhost")
         #expect(try Command.run("set", url + "/a", #"{"x":1}"#, "--tls-ca", files.authority).code == 0)
         #expect(try Command.run("get", url + "/a", environment: ["VIGLA_TLS_CA": files.authority]).output == "{\"x\":1}\n")
-        #expect(try Command.run("watch", hub.url.replacingOccurrences(of: "https", with: "wss") + "/a", "--count", "1", "--tls-ca", files.authority).code == 0)
+        #expect(try Command.run(
+            "watch", hub.url.replacingOccurrences(of: "https", with: "wss") + "/a", "--count", "1", "--tls-ca", files.authority).code == 0)
         #expect(try Command.run("health", url, "--tls-ca", files.authority).code == 0)
         let port = hub.url.split(separator: ":").last.map(String.init) ?? ""
         // What the image's health check does.
-        #expect(try Command.run("health", environment: ["VIGLA_PORT": port, "VIGLA_TLS_CERT": "set", "VIGLA_TLS_CA": files.authority]).code == 0)
+        #expect(
+            try Command.run("health", environment: ["VIGLA_PORT": port, "VIGLA_TLS_CERT": "set", "VIGLA_TLS_CA": files.authority]).code == 0
+        )
         // The certificate itself may be what is trusted.
         #expect(try Command.run("health", url, "--tls-ca", files.certificate("server")).code == 0)
     }
@@ -53,12 +56,15 @@ import TestSupport
         let hub = try RunningHub(["--port", "0", "--memory", "--dev"] + Self.options("elsewhere"))
         #expect(try Command.run("health", hub.url, "--tls-ca", files.authority).error.contains("--tls-name HOST"))
         #expect(try Command.run("health", hub.url, "--tls-ca", files.authority, "--tls-name", "hub.example").code == 0)
-        #expect(try Command.run("health", hub.url, environment: ["VIGLA_TLS_CA": files.authority, "VIGLA_TLS_NAME": "hub.example"]).code == 0)
+        #expect(
+            try Command.run("health", hub.url, environment: ["VIGLA_TLS_CA": files.authority, "VIGLA_TLS_NAME": "hub.example"]).code == 0)
     }
 
     @Test func expiredCertificate_isRefused_andTheHubWarns() throws {
         let hub = try RunningHub(["--port", "0", "--memory", "--dev"] + Self.options("expired"))
-        #expect(try Command.run("health", hub.url, "--tls-ca", TestCertificates.get().authority, "--tls-name", "localhost").error.contains("certificate has expired"))
+        #expect(try Command.run(
+            "health", hub.url, "--tls-ca", TestCertificates.get().authority, "--tls-name",
+            "localhost").error.contains("certificate has expired"))
         #expect(hub.error.contains("the certificate has expired"))
     }
 
@@ -66,7 +72,8 @@ import TestSupport
         let files = try TestCertificates.get()
         let folder = try TemporaryFolder()
         let config = try folder.file(
-            "hub.json", #"{"tls-cert":"\#(files.certificate("server"))","tls-key":"\#(files.key("server"))","tls-port":0,"port":0,"memory":true,"dev":true}"#)
+            "hub.json", #"{"tls-cert":"\#(files.certificate("server"))","tls-key":"\#(files.key("server"))","tls-port":0,"port":0,"#
+                + #""memory":true,"dev":true}"#)
         let hub = try RunningHub(["--config", config], folder: folder)
         #expect(hub.readyLine.hasPrefix("vigla ready on \(hub.url) and \(hub.secureURL) (namespace"))
         #expect(hub.url.hasPrefix("http://"))
@@ -95,17 +102,21 @@ import TestSupport
         #expect(try faults("--tls-cert", certificate).contains("--tls-cert: TLS needs the private key too (--tls-key)"))
         #expect(try faults("--tls-key", key).contains("--tls-key: TLS needs the certificate too (--tls-cert)"))
         #expect(try faults("--tls-port", "1").contains("--tls-port: TLS needs a certificate and its key"))
-        #expect(try faults("--tls-port", "many", "--tls-cert", certificate, "--tls-key", key).contains("--tls-port: \"many\" is not a port"))
+        #expect(
+            try faults("--tls-port", "many", "--tls-cert", certificate, "--tls-key", key).contains("--tls-port: \"many\" is not a port"))
         let missing = try faults("--tls-cert", "none.pem", "--tls-key", "none.key")
         #expect(missing.contains("--tls-cert: cannot read none.pem: no such file or directory"))
         #expect(missing.contains("--tls-key: cannot read none.key: no such file or directory"))
         #expect(try faults(environment: ["VIGLA_TLS_CERT": certificate, "VIGLA_TLS_KEY": files.key("renewed")])
             .contains("VIGLA_TLS_KEY: the private key in \(files.key("renewed")) does not belong to the certificate in \(certificate)"))
-        #expect(try faults("--tls-cert", certificate, "--tls-key", files.key("encrypted")).contains("encrypted.key is encrypted; write it without passphrase"))
+        #expect(try faults(
+            "--tls-cert", certificate, "--tls-key",
+            files.key("encrypted")).contains("encrypted.key is encrypted; write it without passphrase"))
         let swapped = try faults("--tls-cert", key, "--tls-key", certificate)
         #expect(swapped.contains("server.key holds no certificate"))
         #expect(swapped.contains("server.pem holds no private key"))
-        let damaged = try folder.file("damaged.pem", String(contentsOfFile: certificate, encoding: .utf8).replacingOccurrences(of: "MII", with: "MIJ"))
+        let damaged = try folder.file(
+            "damaged.pem", String(contentsOfFile: certificate, encoding: .utf8).replacingOccurrences(of: "MII", with: "MIJ"))
         #expect(try faults("--tls-cert", damaged, "--tls-key", key).contains("damaged.pem"))
     }
 

@@ -6,14 +6,16 @@ import TestSupport
 
 /// The WatchMe example: the evening as a whole against a real hub, and that its check would notice a loss.
 @Suite(.timeLimit(.minutes(30))) struct WatchMeTests {
-    private static let example = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../Examples/watchme").standardizedFileURL
+    private static let example =
+        URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../Examples/watchme").standardizedFileURL
 
     @Test func simulation_seesEveryPositionInOrder_underTheRules() throws {
         let hub = try RunningHub(["--dev", "--memory", "--port", "0", "--rules", Self.example.appendingPathComponent("rules.json").path])
         let seed = try String(contentsOf: Self.example.appendingPathComponent("seed.json"), encoding: .utf8)
         #expect(try Command.run("set", hub.url + "/", "-", "--auth", "owner", input: seed).code == 0)
         let result = try Command.run(
-            "--url", hub.url, "--walkers", "8", "--followers", "12", "--seconds", "3", "--tick-ms", "100", "--danger-every", "1", "--announce-every", "1",
+            "--url", hub.url, "--walkers", "8", "--followers", "12", "--seconds", "3", "--tick-ms", "100", "--danger-every", "1",
+            "--announce-every", "1",
             program: "watchme-simulation")
         #expect(result.code == 0, "\(result.output)\(result.error)")
         #expect(result.output.contains("Every follower saw every position, in order and once."))

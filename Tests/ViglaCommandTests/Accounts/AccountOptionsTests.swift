@@ -13,7 +13,8 @@ import TestSupport
     @Test func accountsAreThere_unlessTheyAreOff() throws {
         let hub = try RunningHub(["--port", "0", "--memory", "--project", "my-app", "--public-url", "https://hub.example/"])
         let found = try hub.page("/.well-known/openid-configuration")
-        #expect(found.contains("securetoken.google.com") && found.contains("my-app") && found.contains("https://hub.example/.well-known/jwks.json"), "\(found)")
+        #expect(found.contains("securetoken.google.com") && found.contains("my-app") && found.contains(
+            "https://hub.example/.well-known/jwks.json"), "\(found)")
         #expect(try hub.page("/").contains(#"{"authEmulator":{"ready":true}}"#))
         let plain = try RunningHub(["--port", "0", "--memory"])
         #expect(try plain.page("/.well-known/openid-configuration").contains("\(plain.url)/.oauth/token"))
@@ -27,10 +28,12 @@ import TestSupport
         let password = try folder.file("password.txt", "geheim\n")
         let accounts = try folder.file("accounts.json", #"{"signing":"ES256"}"#)
         let values = [
-            "accounts": accounts, "project": "app", "public-url": "https://hub.example", "on-account-deletion": "/users/$uid,/presence/$uid",
+            "accounts": accounts, "project": "app", "public-url": "https://hub.example",
+            "on-account-deletion": "/users/$uid,/presence/$uid",
             "smtp-url": "smtps://mail.example", "smtp-user": "hub", "smtp-password-file": password, "mail-from": "App <app@example.org>",
         ]
-        let environment = Dictionary(uniqueKeysWithValues: values.map { ("VIGLA_" + $0.key.uppercased().replacing("-", with: "_"), $0.value) })
+        let environment = Dictionary(
+            uniqueKeysWithValues: values.map { ("VIGLA_" + $0.key.uppercased().replacing("-", with: "_"), $0.value) })
         let one = try RunningHub(["--port", "0", "--memory"], environment: environment, folder: folder)
         #expect(try one.page("/.well-known/openid-configuration").contains("ES256"))
         let config = try folder.file("hub.json", String(decoding: try JSONSerialization.data(withJSONObject: values), as: UTF8.self))
@@ -44,9 +47,12 @@ import TestSupport
         let key = "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----\n"
         _ = try folder.file("broken.pem", key)
         let file = try folder.file("accounts.json", """
-            {"sign-up":"admin","anonymous":false,"min-password":12,"signing":"ES256","recent-login-seconds":0,"idle-days":90,"continue-hosts":["app.example"],
-             "throttle":{"free-failures":9,"longest-wait-seconds":60,"failures-until-locked":50,"lock-seconds":3600,"failures-per-account-and-network":"9/min",
-             "failures-per-network":"1000/2h","passwords-per-network":"9000/15min","passwords-at-once-per-network":200,"sign-ups-per-network":"50/d",
+            {"sign-up":"admin","anonymous":false,"min-password":12,"signing":"ES256","recent-login-seconds":0,"idle-days":90,\
+            "continue-hosts":["app.example"],
+             "throttle":{"free-failures":9,"longest-wait-seconds":60,"failures-until-locked":50,"lock-seconds":3600,\
+             "failures-per-account-and-network":"9/min",
+             "failures-per-network":"1000/2h","passwords-per-network":"9000/15min","passwords-at-once-per-network":200,\
+             "sign-ups-per-network":"50/d",
              "mails-per-address":"3/h","mails-per-network":"9/h","codes-per-network":"100/30s","requests-at-once-per-network":500},
              "sessions-per-account":5,"trusted-proxies":["127.0.0.1","10.0.0.0/8"],
              "enumeration-protection":false,"email-links":false,"passwords":true,"refuse-common-passwords":false,"mail":{"app":"City"},
@@ -57,7 +63,8 @@ import TestSupport
         let hub = try RunningHub(["--port", "0", "--memory", "--accounts", file], folder: folder)
         func signUp(_ body: String) throws -> String {
             let connection = try hub.connection()
-            try connection.write(contentsOf: Data("POST /identitytoolkit.googleapis.com/v1/accounts:signUp?key=k HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)".utf8))
+            try connection.write(contentsOf: Data(("POST /identitytoolkit.googleapis.com/v1/accounts:signUp?key=k HTTP/1.1\r\nHost: "
+                + "localhost\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)").utf8))
             return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
         }
         #expect(try signUp("{}").contains("ADMIN_ONLY_OPERATION") || signUp("{}").contains("OPERATION_NOT_ALLOWED"))
@@ -67,37 +74,50 @@ import TestSupport
 
     @Test func throttleOfTheFile_isInForce_andProxiesAreBelieved() throws {
         let folder = try TemporaryFolder()
-        let file = try folder.file("accounts.json", #"{"signing":"ES256","throttle":{"sign-ups-per-network":"2/h"},"trusted-proxies":["127.0.0.1","::1"]}"#)
+        let file = try folder.file(
+            "accounts.json", #"{"signing":"ES256","throttle":{"sign-ups-per-network":"2/h"},"trusted-proxies":["127.0.0.1","::1"]}"#)
         let hub = try RunningHub(["--port", "0", "--memory", "--accounts", file], folder: folder)
         func signUp(_ client: String) throws -> Bool {
             let connection = try hub.connection()
-            try connection.write(contentsOf: Data("POST /identitytoolkit.googleapis.com/v1/accounts:signUp?key=k HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: \(client)\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}".utf8))
+            try connection.write(contentsOf: Data(("POST /identitytoolkit.googleapis.com/v1/accounts:signUp?key=k HTTP/1.1\r\nHost: "
+                + "localhost\r\nX-Forwarded-For: \(client)\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}").utf8))
             let answer = String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
             #expect(answer.contains("\"idToken\"") != answer.contains("TOO_MANY_ATTEMPTS_TRY_LATER : Try again in 30 min"), "\(answer)")
             return answer.contains("\"idToken\"")
         }
-        #expect(try [signUp("198.51.100.7"), signUp("203.0.113.9, 198.51.100.7"), signUp("198.51.100.7"), signUp("198.51.100.8")] == [true, true, false, true])
+        #expect(try [
+            signUp("198.51.100.7"), signUp("203.0.113.9, 198.51.100.7"), signUp("198.51.100.7"), signUp("198.51.100.8"),
+        ] == [true, true, false, true])
     }
 
     @Test func allFaults_areReportedTogether() throws {
         let folder = try TemporaryFolder()
         _ = try folder.file("none.pem", "no key")
         let file = try folder.file("accounts.json", """
-            {"throttle":{"codes-per-network":"9","mails-per-network":"0/h","sign-ups-per-network":"1/y","free-failures":0,"more":1},"trusted-proxies":["10.0.0.0/40"],"sign-up":"maybe","anonymous":"no","min-password":3,"unknown":1,"google":{"client-ids":[]},"oidc":{"school":{"issuer":"http://x","client-ids":["c"]}},
-             "issuers":[{"issuer":"https://x","audience":["a"]}],"custom-token-keys":{"svc":"none.pem","other":"absent.pem"},"anonymous":true}
+            {"throttle":{"codes-per-network":"9","mails-per-network":"0/h","sign-ups-per-network":"1/y","free-failures":0,"more":1},\
+            "trusted-proxies":["10.0.0.0/40"],"sign-up":"maybe","anonymous":"no","min-password":3,"unknown":1,"google":{"client-ids":[]},\
+            "oidc":{"school":{"issuer":"http://x","client-ids":["c"]}},
+             "issuers":[{"issuer":"https://x","audience":["a"]}],"custom-token-keys":{"svc":"none.pem","other":"absent.pem"},\
+             "anonymous":true}
             """)
         let text = try faults([
-            "--accounts", file, "--project", "a b", "--public-url", "hub.example/x", "--on-account-deletion", "/users,/a/$uid,/a/$uid/b,/x/$uid/a.b", "--smtp-url", "http://mail",
+            "--accounts", file, "--project", "a b", "--public-url", "hub.example/x", "--on-account-deletion",
+            "/users,/a/$uid,/a/$uid/b,/x/$uid/a.b", "--smtp-url", "http://mail",
             "--smtp-user", "u", "--mail-from", "nobody",
         ], in: folder)
         for fault in [
             #""throttle": "codes-per-network": expected a rate such as "100/h""#, #""throttle": "mails-per-network": expected a rate"#,
-            #""throttle": "sign-ups-per-network": expected a rate"#, #""throttle": "free-failures": expected a whole number (1…1000)"#, #""throttle": there is no "more" here"#,
+            #""throttle": "sign-ups-per-network": expected a rate"#, #""throttle": "free-failures": expected a whole number (1…1000)"#,
+            #""throttle": there is no "more" here"#,
             #""trusted-proxies": "10.0.0.0/40" is neither"#,
-            #""sign-up": expected "open" or "admin""#, #""anonymous": given more than once"#, #""min-password": expected a whole number (6…128)"#, #"there is no "unknown" here"#,
-            #""google": "client-ids": name the app's own ids"#, #""oidc": "school": "issuer": expected an address that begins with https://"#, #""issuers"[0]: there is no "audience" here"#,
-            #""issuers"[0]: "audiences": name the values"#, #""svc": none.pem holds no public RSA key"#, #""other": absent.pem: no such file"#, "--project: \"a b\" is not",
-            "--public-url: \"hub.example/x\" is not", "--on-account-deletion: /users: there is no $uid", "/a/$uid and /a/$uid/b lie within one another", "\"a.b\" cannot be a key",
+            #""sign-up": expected "open" or "admin""#, #""anonymous": given more than once"#,
+            #""min-password": expected a whole number (6…128)"#, #"there is no "unknown" here"#,
+            #""google": "client-ids": name the app's own ids"#,
+            #""oidc": "school": "issuer": expected an address that begins with https://"#, #""issuers"[0]: there is no "audience" here"#,
+            #""issuers"[0]: "audiences": name the values"#, #""svc": none.pem holds no public RSA key"#,
+            #""other": absent.pem: no such file"#, "--project: \"a b\" is not",
+            "--public-url: \"hub.example/x\" is not", "--on-account-deletion: /users: there is no $uid",
+            "/a/$uid and /a/$uid/b lie within one another", "\"a.b\" cannot be a key",
             "--smtp-user: its password is missing", "--mail-from: \"nobody\" is not an address",
         ] { #expect(text.contains(fault), "\(fault)\n\(text)") }
         #expect(try faults(["--accounts", "absent.json"], in: folder).contains("cannot read absent.json"))

@@ -18,7 +18,9 @@ import TestSupport
     private static let rules = #"{"rules":{".read":true,"w":{".write":true,"$writer":{"bad":{".validate":false}}}}}"#
     /// While it serves, and while it stops: then it makes a snapshot.
     private static let points = [nil, "commit.before", "commit.after", nil, "checkpoint"]
-    private static let pointsAtStop = [nil, "snapshot.chunk", "snapshot.switch.before", "snapshot.switch.after", "truncate", "commit.before", "commit.after"]
+    private static let pointsAtStop = [
+        nil, "snapshot.chunk", "snapshot.switch.before", "snapshot.switch.after", "truncate", "commit.before", "commit.after",
+    ]
 
     @Test func kill9_losesNothingAcknowledged_andLeavesNothingHalf() throws {
         let environment = ProcessInfo.processInfo.environment
@@ -32,7 +34,8 @@ import TestSupport
         var (atPoint, atStart, atStop) = (0, 0, 0)
         func start(_ fault: String?) throws -> RunningHub {
             try RunningHub(
-                ["--port", "0", "--data", "data", "--rules", rules, "--log-level", "error"], environment: fault.map { ["VIGLA_FAULT": $0] } ?? [:],
+                ["--port", "0", "--data", "data", "--rules", rules, "--log-level", "error"],
+                environment: fault.map { ["VIGLA_FAULT": $0] } ?? [:],
                 folder: folder, program: program)
         }
         /// A start may meet its fault point already, writing what lost clients had left: the one after it must find all the same.
@@ -66,7 +69,8 @@ import TestSupport
                 let place: Path = Path([Key("w"), Key("\(writer.number)")])
                 let open = writer.underWay.count
                 guard let kept = writer.settle(on: found.node(at: place)) else {
-                    Issue.record("round \(round), \(point ?? "random"), writer \(writer.number): found \(found.node(at: place).json), \(writer.expectation)")
+                    let both = "found \(found.node(at: place).json), \(writer.expectation)"
+                    Issue.record("round \(round), \(point ?? "random"), writer \(writer.number): \(both)")
                     return
                 }
                 stored += kept
@@ -80,7 +84,9 @@ import TestSupport
             if code == SIGKILL, pointAtStop != nil { atStop += 1 }
         }
         let (answered, refused) = (writers.reduce(0) { $0 + $1.acknowledged }, writers.reduce(0) { $0 + $1.refused })
-        print("crash test: \(rounds) rounds, \(atPoint) of them ended by a fault point, \(atStart) starts and \(atStop) stops, too; \(answered) answers, of them \(refused) refusals, in \(writers.reduce(0) { $0 + $1.sessions }) sessions; of those under way \(stored) stored, \(lost) not")
+        print("crash test: \(rounds) rounds, \(atPoint) of them ended by a fault point, \(atStart) starts and \(atStop) stops, too; "
+            + "\(answered) answers, of them \(refused) refusals, in \(writers.reduce(0) { $0 + $1.sessions }) sessions; of those under way "
+            + "\(stored) stored, \(lost) not")
         #expect(answered > rounds && refused > 0)
     }
 

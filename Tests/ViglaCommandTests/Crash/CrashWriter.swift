@@ -106,7 +106,9 @@ final class CrashWriter: @unchecked Sendable {
 
     private func hear(_ socket: RealtimeSocket, _ acknowledgement: () -> Void) throws {
         let answer = try socket.answer()
-        guard let first = underWay.first, first.number == answer.number else { throw Fault(text: "answer \(answer.number) is not the next one") }
+        guard let first = underWay.first, first.number == answer.number else {
+            throw Fault(text: "answer \(answer.number) is not the next one")
+        }
         if case .refused = first.operation {
             guard answer.status == "permission_denied" else { throw Fault(text: "\(first.operation) was answered \(answer.status)") }
             refused += 1

@@ -27,7 +27,8 @@ final class RealtimeSocket {
         let isConnected: Bool
         (descriptor, isConnected) = Loopback.connect(port: url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0, patienceSeconds: 60)
         guard isConnected else { throw Lost() }
-        try write(Array("GET /.ws?v=5 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".utf8))
+        try write(Array(("GET /.ws?v=5 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: "
+            + "13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n").utf8))
         let end = Array("\r\n\r\n".utf8)
         while true {
             if let at = buffer.indices.dropLast(3).first(where: { buffer[$0...].starts(with: end) }) {

@@ -7,9 +7,12 @@ import TestSupport
 /// acknowledged meanwhile.
 @Suite(.timeLimit(.minutes(30))) struct SliceCrashTests {
     /// Some 5 MB: five slices.
-    private static let large = "{" + (0..<500).map { "\"k\($0)\":{\"n\":\($0),\"text\":\"\(String(repeating: "x", count: 10_000))\"}" }.joined(separator: ",") + "}"
+    private static let large = "{"
+        + (0..<500).map { "\"k\($0)\":{\"n\":\($0),\"text\":\"\(String(repeating: "x", count: 10_000))\"}" }.joined(separator: ",") + "}"
 
-    @Test(arguments: ["batch.slice:1", "batch.slice:3", "batch.seal.before", nil]) func kill9_betweenSlices_leavesAllOrNothing(point: String?) throws {
+    @Test(
+        arguments: ["batch.slice:1", "batch.slice:3", "batch.seal.before", nil]
+    ) func kill9_betweenSlices_leavesAllOrNothing(point: String?) throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{".read":true,".write":true}}"#)
         let arguments = ["--port", "0", "--data", "data", "--rules", rules, "--log-level", "error"]

@@ -33,9 +33,12 @@ import TestSupport
         } else {
             let program = Command.folder.appendingPathComponent("vigla").path
             let command = "mount -t tmpfs -o ro none data && exec \(program) serve --port 0 --data data"
-            let result = try Command.run(["-c", "exec unshare -m --propagation private /bin/sh -c '\(command)'"], in: folder.url, program: "/bin/sh")
+            let result = try Command.run(
+                ["-c", "exec unshare -m --propagation private /bin/sh -c '\(command)'"], in: folder.url, program: "/bin/sh")
             #expect(result.code == 78)
-            #expect(result.error.contains("data is on a file system that is mounted read-only") && result.error.contains("choose another folder"))
+            #expect(
+                result.error.contains("data is on a file system that is mounted read-only")
+                && result.error.contains("choose another folder"))
         }
     }
 
@@ -44,7 +47,8 @@ import TestSupport
         _ = try folder.file("data/vigla.sqlite", String(repeating: "not a database\n", count: 1000))
         try fails(folder, "not a Vigla data file", "Choose another folder")
         let other = try TemporaryFolder()
-        try FileManager.default.createDirectory(at: other.url.appendingPathComponent("data/vigla.sqlite"), withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(
+            at: other.url.appendingPathComponent("data/vigla.sqlite"), withIntermediateDirectories: true)
         try fails(other, "data/vigla.sqlite", "Check that")
     }
 
@@ -57,7 +61,10 @@ import TestSupport
         // A snapshot and rows after it.
         let first = try RunningHub(arguments, folder: folder)
         var socket = try RealtimeSocket(url: first.url)
-        for i in 0..<40 { #expect(try socket.ask("p", "/a/k\(i)", ",\"d\":{\"text\":\"\(String(repeating: "abc\(i)", count: 60))\",\"n\":\(i)}").status == "ok") }
+        for i in 0..<40 {
+            #expect(try socket.ask(
+                "p", "/a/k\(i)", ",\"d\":{\"text\":\"\(String(repeating: "abc\(i)", count: 60))\",\"n\":\(i)}").status == "ok")
+        }
         #expect(first.stop() == 0)
         let second = try RunningHub(arguments, folder: folder)
         socket = try RealtimeSocket(url: second.url)
@@ -69,7 +76,9 @@ import TestSupport
         let files = try names.map { (name: $0, bytes: try Data(contentsOf: data.appendingPathComponent($0))) }.filter { !$0.bytes.isEmpty }
         var (refused, harmless) = (0, 0)
         for i in 0..<24 {
-            for file in try FileManager.default.contentsOfDirectory(atPath: data.path) { try FileManager.default.removeItem(at: data.appendingPathComponent(file)) }
+            for file in try FileManager.default.contentsOfDirectory(atPath: data.path) {
+                try FileManager.default.removeItem(at: data.appendingPathComponent(file))
+            }
             for file in files { try file.bytes.write(to: data.appendingPathComponent(file.name)) }
             // The first is never harmless: what the snapshot holds, wherever in the file it stands.
             let database = try #require(files.first { $0.name == "vigla.sqlite" })
@@ -93,7 +102,9 @@ import TestSupport
                 harmless += 1
                 #expect(hub.stop(SIGKILL) == SIGKILL)
             } catch let error as RunningHub.NotReady {
-                #expect(error.error.contains("data could not be opened") && (error.error.contains("damaged") || error.error.contains("not a Vigla data file") || error.error.contains("Use the version that wrote it")), "\(error.error)")
+                #expect(error.error.contains("data could not be opened") && (
+                    error.error.contains("damaged") || error.error.contains("not a Vigla data file")
+                    || error.error.contains("Use the version that wrote it")), "\(error.error)")
                 refused += 1
             }
         }
@@ -131,7 +142,9 @@ import TestSupport
                 #expect(hub.stop(SIGKILL) == SIGKILL)
             } catch let error as RunningHub.NotReady {
                 refused += 1
-                #expect(error.error.contains("vigla.sqlite-wal is damaged: it is sound") && error.error.contains("vigla serve --accept-loss"), "\(error.error)")
+                #expect(
+                    error.error.contains("vigla.sqlite-wal is damaged: it is sound") && error.error.contains("vigla serve --accept-loss"),
+                    "\(error.error)")
                 #expect(try Command.run(["export", "data", "out.json"], in: folder.url).code == 1)
                 #expect(try Command.run(["backup", "--data", "data", "--to", "copy"], in: folder.url).code == 1)
                 let hub: RunningHub
@@ -142,7 +155,9 @@ import TestSupport
                 }
                 let left = try count(hub)
                 #expect(left < 50 && hub.error.contains("the data was damaged"), "\(hub.error)")
-                if let named = error.error.firstMatch(of: /sound up to commit ([0-9]+) of namespace default/)?.output.1 { #expect(Int(named).map { $0 == left } == true) }
+                if let named = error.error.firstMatch(of: /sound up to commit ([0-9]+) of namespace default/)?.output.1 {
+                    #expect(Int(named).map { $0 == left } == true)
+                }
                 #expect(hub.stop(SIGKILL) == SIGKILL)
                 let next = try RunningHub(arguments, folder: folder)
                 #expect(try count(next) == left)

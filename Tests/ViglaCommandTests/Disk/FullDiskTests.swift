@@ -9,13 +9,16 @@ import TestSupport
     private static var isRoot: Bool { getuid() == 0 }
 
     /// A file system of 2 MiB that only the hub sees; the test reaches it through the hub's process.
-    @Test(.enabled(if: isRoot && canMount, "needs root, and the right to mount")) func fullFileSystem_refusesWrites_untilThereIsSpace() throws {
+    @Test(
+        .enabled(if: isRoot && canMount, "needs root, and the right to mount")
+    ) func fullFileSystem_refusesWrites_untilThereIsSpace() throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", Self.rules)
         try FileManager.default.createDirectory(at: folder.url.appendingPathComponent("data"), withIntermediateDirectories: true)
         let hub = try RunningHub(
             ["--port", "0", "--data", "data", "--rules", rules, "--metrics", "all"], folder: folder,
-            shell: "[ -n \"$VIGLA_MOUNTED\" ] || VIGLA_MOUNTED=1 exec unshare -m --propagation private /bin/sh -c 'mount -t tmpfs -o size=2m none data && exec \"$0\" \"$@\"' \"$0\" \"$@\";")
+            shell: "[ -n \"$VIGLA_MOUNTED\" ] || VIGLA_MOUNTED=1 exec unshare -m --propagation private /bin/sh -c 'mount -t tmpfs -o "
+                + "size=2m none data && exec \"$0\" \"$@\"' \"$0\" \"$@\";")
         let filler = "/proc/\(hub.process.processIdentifier)/root\(folder.url.path)/data/filler"
         func fill() throws {
             let descriptor = open(filler, O_WRONLY | O_CREAT | O_APPEND, 0o600)
@@ -40,7 +43,9 @@ import TestSupport
             let result = try Command.run(["--pid", "\(hub.process.processIdentifier)", "--fsize=\(bytes)"], program: "/usr/bin/prlimit")
             #expect(result.code == 0, "\(result.error)")
         }
-        let kept = try refusesAndRecovers(hub, reason: "disk_failed", fill: { try limit("4096:unlimited") }) { try limit("unlimited:unlimited") }
+        let kept = try refusesAndRecovers(hub, reason: "disk_failed", fill: { try limit("4096:unlimited") }) {
+            try limit("unlimited:unlimited")
+        }
         // Refused when it ends, too: the next start finds what was acknowledged, and nothing else.
         try limit("4096:unlimited")
         let socket = try RealtimeSocket(url: hub.url)
@@ -53,7 +58,8 @@ import TestSupport
     /// - Returns: what is stored in the end.
     @discardableResult
     private func refusesAndRecovers(_ hub: RunningHub, reason: String, fill: () throws -> Void, free: () throws -> Void) throws -> Node {
-        let (writer, watcher, leaver) = (try RealtimeSocket(url: hub.url), try RealtimeSocket(url: hub.url), try RealtimeSocket(url: hub.url))
+        let (writer, watcher, leaver) = (
+            try RealtimeSocket(url: hub.url), try RealtimeSocket(url: hub.url), try RealtimeSocket(url: hub.url))
         var truth: Node = ["a": ["kept": 1]]
         #expect(try writer.ask("p", "/a/kept", ",\"d\":1").status == "ok")
         #expect(try leaver.ask("o", "/a/left", ",\"d\":true").status == "ok")
@@ -74,7 +80,8 @@ import TestSupport
             }
         }
         let refused = try #require(refusal, "the disk never refuses")
-        #expect(refused.status == "unavailable" && refused.text.contains("disk") && refused.text.contains("Nothing of this write was stored"))
+        #expect(
+            refused.status == "unavailable" && refused.text.contains("disk") && refused.text.contains("Nothing of this write was stored"))
 
         // The socket stays; reads and observers go on with what is stored.
         #expect(try writer.ask("g", "/").value == truth)

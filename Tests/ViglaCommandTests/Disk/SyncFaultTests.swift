@@ -30,7 +30,9 @@ import TestSupport
         let folder: TemporaryFolder
         let hub: RunningHub
         let arguments: [String]
-        func fail(_ name: String) { _ = FileManager.default.createFile(atPath: folder.url.appendingPathComponent(name).path, contents: nil) }
+        func fail(_ name: String) {
+            _ = FileManager.default.createFile(atPath: folder.url.appendingPathComponent(name).path, contents: nil)
+        }
         func mend() throws { try FileManager.default.removeItem(at: folder.url.appendingPathComponent("always")) }
         /// After a kill, with a disk that works.
         func found() throws -> Node {
@@ -45,10 +47,15 @@ import TestSupport
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", Self.rules)
         let library = folder.url.appendingPathComponent("shim.so").path
-        let built = try Command.run(["-shared", "-fPIC", "-o", library, try folder.file("shim.c", Self.shim)], environment: ["PATH": "/usr/bin:/bin"], program: Self.compiler)
+        let built = try Command.run(
+            ["-shared", "-fPIC", "-o", library, try folder.file("shim.c", Self.shim)], environment: ["PATH": "/usr/bin:/bin"],
+            program: Self.compiler)
         try #require(built.code == 0, "\(built.error)")
         let arguments = ["--port", "0", "--data", "data", "--rules", rules, "--log-level", "error"]
-        let environment = ["LD_PRELOAD": library, "FAIL_SYNC_ONCE": folder.url.appendingPathComponent("once").path, "FAIL_SYNC": folder.url.appendingPathComponent("always").path]
+        let environment = [
+            "LD_PRELOAD": library, "FAIL_SYNC_ONCE": folder.url.appendingPathComponent("once").path,
+            "FAIL_SYNC": folder.url.appendingPathComponent("always").path,
+        ]
         return Bench(folder: folder, hub: try RunningHub(arguments, environment: environment, folder: folder), arguments: arguments)
     }
 
@@ -65,7 +72,9 @@ import TestSupport
         }
     }
 
-    @Test(.enabled(if: hasCompiler, "needs a C compiler")) func write_thatCannotBeTakenBackForCertain_isAnsweredSo_andGoneAfterAKill() throws {
+    @Test(
+        .enabled(if: hasCompiler, "needs a C compiler")
+    ) func write_thatCannotBeTakenBackForCertain_isAnsweredSo_andGoneAfterAKill() throws {
         for size in [1, 100_000] {
             let bench = try bench()
             let socket = try RealtimeSocket(url: bench.hub.url)
@@ -89,7 +98,8 @@ import TestSupport
         #expect(try socket.ask("p", "/kept", ",\"d\":1").status == "ok")
         for round in 0..<3 {
             bench.fail("always")
-            #expect(try socket.ask("p", "/lost", ",\"d\":\"\(String(repeating: "x", count: 50_000 >> (4 * round)))\"").status == "unavailable")
+            #expect(
+                try socket.ask("p", "/lost", ",\"d\":\"\(String(repeating: "x", count: 50_000 >> (4 * round)))\"").status == "unavailable")
             try bench.mend()
             #expect(try becomes { try socket.ask("p", "/again", ",\"d\":\(round)").status == "ok" })
             truth.set(.int(Int64(round)), at: "again")

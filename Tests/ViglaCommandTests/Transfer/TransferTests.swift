@@ -6,7 +6,10 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct TransferTests {
     /// Every kind of value, in the order and form of an export.
     private static let everything = #"""
-        {"-1":"negative key","0":true,"1":false,"10":9223372036854775807,"a":-9223372036854775808,"b":0.1,"c":-1.5e-07,"deep":{"1":{"2":{"3":{"4":{"5":{"6":{"7":{"8":{"9":{"10":{"11":"far"}}}}}}}}}}},"leaf":{".value":5,".priority":1},"leaf2":{".value":"text",".priority":"p"},"leaf3":{".value":false,".priority":-2.5},"object":{"x":1,".priority":"after"},"text":"line\nquote\" back\\ tab\t nul\u0000 é 日本 🦉","ключ":{"日本":{"🦉":"owl"}},".priority":3}
+        {"-1":"negative key","0":true,"1":false,"10":9223372036854775807,"a":-9223372036854775808,"b":0.1,"c":-1.5e-07,\#
+        "deep":{"1":{"2":{"3":{"4":{"5":{"6":{"7":{"8":{"9":{"10":{"11":"far"}}}}}}}}}}},"leaf":{".value":5,".priority":1},\#
+        "leaf2":{".value":"text",".priority":"p"},"leaf3":{".value":false,".priority":-2.5},"object":{"x":1,".priority":"after"},\#
+        "text":"line\nquote\" back\\ tab\t nul\u0000 é 日本 🦉","ключ":{"日本":{"🦉":"owl"}},".priority":3}
         """#
 
     private func importing(_ text: String, into folder: TemporaryFolder, _ more: String...) throws -> Command.Result {
@@ -14,7 +17,9 @@ import TestSupport
         return try Command.run(["import", "data", "in.json"] + more, in: folder.url)
     }
 
-    private func text(_ name: String, _ folder: TemporaryFolder) throws -> String { try String(contentsOf: folder.url.appendingPathComponent(name), encoding: .utf8) }
+    private func text(_ name: String, _ folder: TemporaryFolder) throws -> String {
+        try String(contentsOf: folder.url.appendingPathComponent(name), encoding: .utf8)
+    }
 
     @Test func folder_isExportedAsItWasImported_byteForByte() throws {
         let folder = try TemporaryFolder()
@@ -70,7 +75,8 @@ import TestSupport
     @Test(arguments: [
         ("{\"a\":1,\n \"b\":}", "in.json:2:6 (byte 14)", "couldn't parse"), ("{\"a\":1} x", "in.json:1:9 (byte 9)", "couldn't parse"),
         ("{\"a\":{\"b\":{\"c\":{\"d\":[1,\n2,\n{\"x.y\":1}]}}}}", "in.json:3:", "x.y"), ("{\"a$\":1}", "in.json:1:", "a$"),
-        ("{\"a\":{\".sv\":\"timestamp\"}}", "in.json:1:6 (byte 6)", "server value"), ("{\"a\":1,\".priority\":true}", "in.json:1:", "priority"),
+        ("{\"a\":{\".sv\":\"timestamp\"}}", "in.json:1:6 (byte 6)", "server value"),
+        ("{\"a\":1,\".priority\":true}", "in.json:1:", "priority"),
         ("{\"a\":", "in.json:1:6 (byte 6)", "couldn't parse"), ("", "in.json is empty", "null"),
         (String(repeating: "{\"a\":", count: 33) + "1" + String(repeating: "}", count: 33), "in.json:1:", "32 levels"),
     ])
@@ -125,7 +131,9 @@ import TestSupport
         var text = "{"
         for i in 100..<200 {
             text += (i == 100 ? "" : ",") + "\"k\(i)x\":{"
-            for j in 100..<200 { text += (j == 100 ? "" : ",") + "\"r\(j)y\":{\"a\":\"\(String(repeating: "n\(j)", count: 60))\",\"n\":\(j)}" }
+            for j in 100..<200 {
+                text += (j == 100 ? "" : ",") + "\"r\(j)y\":{\"a\":\"\(String(repeating: "n\(j)", count: 60))\",\"n\":\(j)}"
+            }
             text += "}"
         }
         text += "}"
