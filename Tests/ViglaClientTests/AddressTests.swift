@@ -20,7 +20,9 @@ import Testing
         #expect(try HubURL(url.description) == url)
     }
 
-    @Test(arguments: [("https://hub.example/a", 443), ("wss://hub.example/a", 443), ("HTTPS://hub.example:9443/a", 9443)] as [(String, UInt16)])
+    @Test(arguments: [
+        ("https://hub.example/a", 443), ("wss://hub.example/a", 443), ("HTTPS://hub.example:9443/a", 9443),
+    ] as [(String, UInt16)])
     func secureURL_isReadAsWritten(_ text: String, _ port: UInt16) throws {
         let url = try HubURL(text)
         #expect(url.address == HubAddress(host: "hub.example", port: port, isSecure: true))
@@ -68,7 +70,8 @@ import Testing
 
 @Suite(.timeLimit(.minutes(30))) struct DevelopmentTokenTests {
     @Test func token_hasThreePartsAndNoSignature() throws {
-        let parts = try DevelopmentToken.mint(uid: "ana", claims: #"{"email_verified":true}"#).split(separator: ".", omittingEmptySubsequences: false)
+        let parts = try DevelopmentToken.mint(uid: "ana", claims: #"{"email_verified":true}"#).split(
+            separator: ".", omittingEmptySubsequences: false)
         #expect(parts.count == 3)
         #expect(parts[0] == "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0")
         #expect(parts[2] == "")

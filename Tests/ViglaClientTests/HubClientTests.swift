@@ -22,7 +22,9 @@ import WireProtocols
         var got: [String] = []
         while got.count < expected.count { got.append(try log.next()) }
         // Within one commit the children come in the hub's order.
-        #expect(got.filter { !$0.hasPrefix("added b") && !$0.hasPrefix("changed") } == ["added a 1 -", "set", "update", "removed a 5", "remove"])
+        #expect(
+            got.filter { !$0.hasPrefix("added b") && !$0.hasPrefix("changed") } == ["added a 1 -", "set", "update", "removed a 5", "remove"]
+        )
         #expect(Set(got) == Set(expected))
     }
 
