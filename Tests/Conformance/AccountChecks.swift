@@ -10,7 +10,8 @@ import Testing
     private static let revoked = #"ac {"s":"expired_token","d":"Auth token is expired."}"#
 
     private func server() throws -> TestServer {
-        let rules = try RuleSet(parsing: #"{"rules":{"users":{"$u":{".read":"auth.uid == $u",".write":"auth.uid == $u"}},"news":{".read":true,".write":"auth.token.role == 'staff'"}}}"#)
+        let rules = try RuleSet(parsing: #"{"rules":{"users":{"$u":{".read":"auth.uid == $u",".write":"auth.uid == $u"}},"#
+            + #""news":{".read":true,".write":"auth.token.role == 'staff'"}}}"#)
         return try TestServer {
             $0.accounts = .quick
             $0.accounts?.passwords.minLength = 6
@@ -19,10 +20,13 @@ import Testing
         }
     }
 
-    private func ask(_ server: TestServer, _ target: String, _ body: String, admin: Bool = false, type: String = "application/json") throws -> (status: Int, body: RawObject) {
+    private func ask(
+        _ server: TestServer, _ target: String, _ body: String, admin: Bool = false, type: String = "application/json"
+    ) throws -> (status: Int, body: RawObject) {
         let socket = try TestSocket(port: server.port)
         let field = admin ? "Authorization: Bearer owner\r\n" : ""
-        try socket.send("POST \(target)?key=k HTTP/1.1\r\nHost: localhost\r\nContent-Type: \(type)\r\n\(field)Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        try socket.send("POST \(target)?key=k HTTP/1.1\r\nHost: localhost\r\nContent-Type: \(type)\r\n\(field)Content-Length: "
+            + "\(body.utf8.count)\r\n\r\n\(body)")
         let answer = try socket.response()
         return (answer.status, try RawObject(answer.body))
     }
@@ -36,11 +40,15 @@ import Testing
     private func guest(_ server: TestServer) throws -> Device {
         let (status, body) = try ask(server, "/identitytoolkit.googleapis.com/v1/accounts:signUp", "{}")
         #expect(status == 200)
-        return Device(uid: try #require(body["localId"]).string, idToken: try #require(body["idToken"]).string, refreshToken: try #require(body["refreshToken"]).string)
+        return Device(
+            uid: try #require(body["localId"]).string, idToken: try #require(body["idToken"]).string,
+            refreshToken: try #require(body["refreshToken"]).string)
     }
 
     private func refresh(_ server: TestServer, _ device: Device) throws -> (status: Int, body: RawObject) {
-        try ask(server, "/securetoken.googleapis.com/v1/token", "grant_type=refresh_token&refresh_token=\(device.refreshToken)", type: "application/x-www-form-urlencoded")
+        try ask(
+            server, "/securetoken.googleapis.com/v1/token", "grant_type=refresh_token&refresh_token=\(device.refreshToken)",
+            type: "application/x-www-form-urlencoded")
     }
 
     private func error(_ answer: (status: Int, body: RawObject)) throws -> String {
@@ -49,11 +57,14 @@ import Testing
     }
 
     private func update(_ server: TestServer, _ members: String) throws {
-        let (status, _) = try ask(server, "/identitytoolkit.googleapis.com/v1/projects/default/accounts:update", "{\(members)}", admin: true)
+        let (status, _) = try ask(
+            server, "/identitytoolkit.googleapis.com/v1/projects/default/accounts:update", "{\(members)}", admin: true)
         #expect(status == 200)
     }
 
-    private func signIn(_ peer: Peer, _ token: String) throws -> String { try #require(try peer.ask("auth", #"{"cred":"\#(token)"}"#).last) }
+    private func signIn(_ peer: Peer, _ token: String) throws -> String {
+        try #require(try peer.ask("auth", #"{"cred":"\#(token)"}"#).last)
+    }
 
     @Test func rulesSeeTheAccount_onSocketsAndOverREST() throws {
         let server = try server()
@@ -77,7 +88,9 @@ import Testing
         let ana = try guest(server)
         let parts = ana.idToken.split(separator: ".")
         let peer = try Peer(server)
-        for bad in [Token.signed("ana"), "\(parts[0]).\(parts[1]).AAAA", "\(parts[0]).\(Token.signed("x").split(separator: ".")[1]).\(parts[2])"] {
+        for bad in [
+            Token.signed("ana"), "\(parts[0]).\(parts[1]).AAAA", "\(parts[0]).\(Token.signed("x").split(separator: ".")[1]).\(parts[2])",
+        ] {
             #expect(try signIn(peer, bad) == "invalid_token Could not parse auth token.")
             #expect(try RESTPeer(server).get("/users/\(ana.uid).json?auth=\(bad)").hasPrefix("401"))
         }

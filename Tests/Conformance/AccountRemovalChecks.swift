@@ -23,7 +23,9 @@ import TestSupport
         }
     }
 
-    private func accounts<Result: Sendable>(_ server: TestServer, _ work: @escaping @Sendable (isolated AccountService) throws -> Result) throws -> Result {
+    private func accounts<Result: Sendable>(
+        _ server: TestServer, _ work: @escaping @Sendable (isolated AccountService) throws -> Result
+    ) throws -> Result {
         let service = try #require(server.server.accounts)
         let result = Mutex<Swift.Result<Result, any Error>?>(nil)
         let done = DispatchSemaphore(value: 0)
@@ -57,7 +59,8 @@ import TestSupport
         try add("ana", to: server)
         let owner = try Peer(server)
         try owner.signInAsOwner()
-        try owner.put("/", #"{"users":{"ana":{"name":"Ana"},"bo":1},"presence":{"ana":true,"bo":true},"rooms":{"one":{"members":{"ana":1,"bo":1}}},"x":"ana"}"#)
+        try owner.put("/", #"{"users":{"ana":{"name":"Ana"},"bo":1},"presence":{"ana":true,"bo":true},"rooms":{"one":{"members":{"ana":1,"#
+            + #""bo":1}}},"x":"ana"}"#)
         let ana = try Peer(server)
         try ana.signIn("ana")
         try ana.ask("o", #"{"p":"/presence/ana","d":"left"}"#)
@@ -173,7 +176,9 @@ import TestSupport
             name: "refusing", rules: .allowAll, start: (["users": ["ana": 1]], 1), log: log, lanes: lanes.count, format: HubFormat(),
             outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, clock: { Clock.nowMs() })
         let removal = AccountRemoval(
-            [try AccountPlace(parsing: "/users/$uid")], database: database, lane: lanes[0], accounts: try #require(server.server.accounts), logger: Logger(label: "test"))
+            [
+                try AccountPlace(parsing: "/users/$uid")
+            ], database: database, lane: lanes[0], accounts: try #require(server.server.accounts), logger: Logger(label: "test"))
         try add("ana", to: server)
         try delete("ana", from: server, announcing: false)
         removal.resume()

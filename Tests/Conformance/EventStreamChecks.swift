@@ -12,7 +12,9 @@ import Testing
         let (writer, peer) = (try RESTPeer(server), try RESTPeer(server))
         try writer.put("/room.json", #"{"a":{"x":1},"l":[1,2]}"#)
         let head = try peer.stream("/room.json")
-        #expect(head.status == 200 && head.field("Content-Type") == "text/event-stream; charset=utf-8" && head.field("Cache-Control") == "no-cache")
+        #expect(
+            head.status == 200 && head.field("Content-Type") == "text/event-stream; charset=utf-8"
+            && head.field("Cache-Control") == "no-cache")
         #expect(try peer.event() == #"put {"path":"/","data":{"a":{"x":1},"l":[1,2]}}"#)
         try writer.put("/room/a/x.json", #""two\nlines""#)
         try writer.patch("/room.json", #"{"a/y":2,"a/z":{"q":1}}"#)
@@ -41,7 +43,9 @@ import Testing
         #expect(try peer.event() == #"put {"path":"/c/n","data":4}"#)
         #expect(try export.stream("/p.json?format=export").status == 200)
         try writer.put("/p.json", #"{".value":1,".priority":2}"#)
-        #expect(try [export.event(), export.event()] == [#"put {"path":"/","data":null}"#, #"put {"path":"/","data":{".value":1,".priority":2}}"#])
+        #expect(try [export.event(), export.event()] == [
+            #"put {"path":"/","data":null}"#, #"put {"path":"/","data":{".value":1,".priority":2}}"#,
+        ])
         #expect(try RESTPeer(server).stream(#"/none.json?orderBy="n""#).status == 200, "a query that selects nothing is the place")
         let refused = try RESTPeer(server).refusal("GET", #"/none.json?orderBy="n"&limitToFirst=1"#, "", ["Accept: text/event-stream"])
         #expect(refused == #"400 Index not defined, add ".indexOn": "n", for path "/none", to the rules"#)

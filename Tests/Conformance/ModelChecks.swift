@@ -18,7 +18,9 @@ import Testing
 
     @Test func checklist_083_keysAndDepthAreChecked() throws {
         let peer = try peer()
-        for key in ["a.b", "a$", "#", "[", "]", #"a\u0007"#, #"\u007f"#, ""] { #expect(try peer.put("/x", #"{"\#(key)":1}"#)[0].hasPrefix("failure "), "\(key)") }
+        for key in ["a.b", "a$", "#", "[", "]", #"a\u0007"#, #"\u007f"#, ""] {
+            #expect(try peer.put("/x", #"{"\#(key)":1}"#)[0].hasPrefix("failure "), "\(key)")
+        }
         #expect(try peer.put("/x", #"{"\#(String(repeating: "é", count: 384))":1}"#) == ["ok \"\""])
         #expect(try peer.put("/x", #"{"\#(String(repeating: "é", count: 384))a":1}"#)[0].hasPrefix("failure "))
         #expect(try peer.put("/x/y z/😀%\\\"", "1") == ["ok \"\""])
@@ -88,7 +90,8 @@ import Testing
             ("true", "E5z61QM0lN/U2WsOnusszCTkR8M="), ("false", "aSSNoqcS4oQwJ2xxH20rvpp3zP0="), ("500", "Ajg9bohDwTVmqR14o1bVJnneryM="),
             (#""Hello World""#, "B8HWXc7zXMjrsnJxPRj7wrNGqt4="), (#"{"foo":"bar"}"#, "XnLeTeWQmzTHImTbSMDLg/qMrKY="),
             (#"{"z":1,"a":"2","b":"true","c":false}"#, "8qk5vmuZGXWJx+77SGwjYRM0yPA="),
-            (#"{".value":"primitive",".priority":200}"#, "R9u8hs9fhRzuQ2M/3BQ0uhxz5ys="), (#"{".value":42,".priority":"high"}"#, "d/2FMFWchvDsa06RLXZhzvM9aQc="),
+            (#"{".value":"primitive",".priority":200}"#, "R9u8hs9fhRzuQ2M/3BQ0uhxz5ys="),
+            (#"{".value":42,".priority":"high"}"#, "d/2FMFWchvDsa06RLXZhzvM9aQc="),
             (#"{"someKey":"value",".priority":128.256}"#, "WYR8kBGna+a7E5x75zvhPhzACOQ="),
             (#"{"someKey":"value",".priority":"high"}"#, "/KquMIGoCuKO/ipoLoQzqnU0BcI="),
         ] {

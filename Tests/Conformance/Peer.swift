@@ -80,7 +80,9 @@ final class Peer {
         try ask("p", #"{"p":"\#(path)","d":\#(json),"h":"\#(hash)"}"#)
     }
     @discardableResult func merge(_ path: String, _ json: String) throws -> [String] { try ask("m", #"{"p":"\#(path)","d":\#(json)}"#) }
-    @discardableResult func listen(_ path: String, hash: String = "") throws -> [String] { try ask("q", #"{"p":"\#(path)","h":"\#(hash)"}"#) }
+    @discardableResult func listen(_ path: String, hash: String = "") throws -> [String] {
+        try ask("q", #"{"p":"\#(path)","h":"\#(hash)"}"#)
+    }
     @discardableResult func listen(_ path: String, _ query: String, tag: Int, hash: String = "") throws -> [String] {
         try ask("q", #"{"p":"\#(path)","q":\#(query),"t":\#(tag),"h":"\#(hash)"}"#)
     }

@@ -100,7 +100,9 @@ import Testing
         let lines = try peer.merge("/k", #"{"b":null,"c":"a","cc":"new","cd":"new2","d":"gone"}"#)
         #expect(lines.count == 2 && lines[0].hasPrefix("m#1 k "))
         let sent = try RawObject(String(lines[0].dropFirst("m#1 k ".count)))
-        for (key, value) in [("b", "null"), ("c", #""a""#), ("cc", #""new""#), ("cd", #""new2""#), ("d", "null")] { #expect(sent[key]?.text == value) }
+        for (key, value) in [("b", "null"), ("c", #""a""#), ("cc", #""new""#), ("cd", #""new2""#), ("d", "null")] {
+            #expect(sent[key]?.text == value)
+        }
     }
 
     @Test func checklist_076_077_deepChangeInsideIsDeep_outsideIsSilent() throws {
@@ -114,7 +116,9 @@ import Testing
         let peer = try peer(#"{"a":{"age":1,"size":2}}"#)
         #expect(try peer.listen("/k", #"{"i":"size","l":1}"#, tag: 1) == [#"d#1 k {"a":{"age":1,"size":2}}"#, #"ok {"w":["no_index"]}"#])
         #expect(try peer.listen("/k", #"{"i":"age","l":1}"#, tag: 2).last == "ok {}")
-        #expect(try peer.get("/k", #"{"i":"size","l":1}"#) == #"failure Index not defined, add ".indexOn": "size", for path "/k", to the rules"#)
+        #expect(
+            try peer.get("/k", #"{"i":"size","l":1}"#) == #"failure Index not defined, add ".indexOn": "size", for path "/k", to the rules"#
+        )
         try peer.put("/k", #"{"a":{"deep":{"at":2}},"b":{"deep":{"at":1}}}"#)
         #expect(try peer.keys("/k", #"{"i":"deep/at","l":1,"vf":"l"}"#) == ["b"])
     }

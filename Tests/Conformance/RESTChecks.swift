@@ -98,7 +98,9 @@ import WireProtocols
         ("GET", "/k.json?orderBy=%22$key%22&limitToLast=1.5", "", "limitToLast must be an integer"),
         ("GET", "/k.json?orderBy=%22$key%22&limitToFirst=0", "", "limitToFirst must be positive"),
         ("GET", "/k.json?orderBy=%22$key%22&limitToLast=-3", "", "limitToLast must be positive"),
-        ("GET", "/k.json?orderBy=%22$priority%22&equalTo=1&endAt=2", "", "equalTo cannot be specified in addition to startAfter, startAt, endAt, or endBefore"),
+        (
+            "GET", "/k.json?orderBy=%22$priority%22&equalTo=1&endAt=2", "",
+            "equalTo cannot be specified in addition to startAfter, startAt, endAt, or endBefore"),
         ("GET", "/k.json?orderBy=%22$key%22&startAt=1", "", "Provided key index type is invalid, must be string"),
         ("GET", "/k.json?orderBy=%22age%22", "", #"Index not defined, add ".indexOn": "age", for path "/k", to the rules"#),
         ("GET", "/k.json?orderBy=%22$value%22", "", #"Index not defined, add ".indexOn": ".value", for path "/k", to the rules"#),
@@ -108,9 +110,15 @@ import WireProtocols
         ("PUT", "/k.json", "1 2", "Invalid data; couldn't parse JSON object, array, or value."),
         ("POST", "/k.json", "nope", "Invalid data; couldn't parse JSON object, array, or value."),
         ("PATCH", "/k.json", "[1]", "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"),
-        ("PATCH", "/k.json", #"{"a.b":1}"#, "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"),
-        ("PUT", "/k.json", #"{"a.b":1}"#, "Invalid data; couldn't parse key beginning at 1:2. Key value can't be empty or contain $ # [ ] / or ."),
-        ("PUT", "/k.json", "{\"a\":\n  {\"\":1}}", "Invalid data; couldn't parse key beginning at 2:4. Key value can't be empty or contain $ # [ ] / or ."),
+        (
+            "PATCH", "/k.json", #"{"a.b":1}"#,
+            "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"),
+        (
+            "PUT", "/k.json", #"{"a.b":1}"#,
+            "Invalid data; couldn't parse key beginning at 1:2. Key value can't be empty or contain $ # [ ] / or ."),
+        (
+            "PUT", "/k.json", "{\"a\":\n  {\"\":1}}",
+            "Invalid data; couldn't parse key beginning at 2:4. Key value can't be empty or contain $ # [ ] / or ."),
         ("PUT", "/k.json", "", "Error: No data supplied."),
         ("PATCH", "/k.json", "  \n", "Error: No data supplied."),
         ("PUT", "/k$.json", "1", "Invalid path: Invalid token in path"),
@@ -144,12 +152,15 @@ import WireProtocols
         let rules = try RuleSet(parsing: #"{"rules":{".read":true,".write":true,"k":{".indexOn":["age",".value"]}}}"#)
         let peer = try RESTPeer(TestServer { $0.rules = rules })
         try peer.put("/k.json", #"{"a":{"age":1},"b":{"age":2},"c":{"age":2},"d":{"age":3},"e":{".value":7,".priority":2}}"#)
-        func keys(_ query: String) throws -> String { try peer.get("/k.json?" + query).split(separator: "\"").filter { $0.count == 1 && $0.first!.isLetter }.joined() }
+        func keys(_ query: String) throws -> String {
+            try peer.get("/k.json?" + query).split(separator: "\"").filter { $0.count == 1 && $0.first!.isLetter }.joined()
+        }
         for (query, expected) in [
             (#"orderBy="age"&startAt=2"#, "bcd"), (#"orderBy="age"&startAfter=2"#, "d"), (#"orderBy="age"&endAt=1"#, "ae"),
             (#"orderBy="age"&endBefore=2"#, "ae"), (#"orderBy="age"&equalTo=2"#, "bc"), (#"orderBy="age"&equalTo=2,"c""#, "c"),
             (#"orderBy="age"&startAfter=2,"b""#, "cd"), (#"orderBy="age"&endBefore=2,"c""#, "abe"), (#"orderBy="age"&limitToLast=2"#, "cd"),
-            (#"orderBy="age"&limitToFirst=2"#, "ae"), (#"orderBy="$key"&startAfter="b"&limitToFirst=2"#, "cd"), (#"orderBy="$key"&endBefore="b""#, "a"),
+            (#"orderBy="age"&limitToFirst=2"#, "ae"), (#"orderBy="$key"&startAfter="b"&limitToFirst=2"#, "cd"),
+            (#"orderBy="$key"&endBefore="b""#, "a"),
             (#"orderBy="$priority"&startAt=1"#, "e"), (#"orderBy="$value"&equalTo=7"#, "e"), (#"orderBy="age"&startAt=5&endAt=1"#, ""),
             (#"orderBy="age"&limitToFirst=99999999999999999999"#, "abcde"),
         ] { #expect(try keys(query) == expected, "\(query)") }
@@ -187,7 +198,9 @@ import WireProtocols
         let rules = try RuleSet(parsing: #"{"rules":{".write":true}}"#)
         let peer = try RESTPeer(TestServer { $0.rules = rules })
         #expect(try peer.put("/n.json", "1") == "200 1")
-        for field in ["if-match: guess", "X-Firebase-ETag: true"] { #expect(try peer.refusal("PUT", "/n.json", "2", [field]) == "401 Permission denied") }
+        for field in ["if-match: guess", "X-Firebase-ETag: true"] {
+            #expect(try peer.refusal("PUT", "/n.json", "2", [field]) == "401 Permission denied")
+        }
     }
 
     @Test func checklist_119_ifNoneMatch() throws {
@@ -203,7 +216,9 @@ import WireProtocols
         let peer = try RESTPeer(TestServer())
         let mixed = "400 Mixing 'shallow', querying parameters or 'print=silent' and if-match or if-none-match requests is not supported"
         for (method, target, field, text) in [
-            ("PATCH", "/n.json", "X-Firebase-ETag: true", "400 X-Firebase-ETag, if-match and if-none-match are not supported for PATCH requests"),
+            (
+                "PATCH", "/n.json", "X-Firebase-ETag: true",
+                "400 X-Firebase-ETag, if-match and if-none-match are not supported for PATCH requests"),
             ("PATCH", "/n.json", "if-match: x", "400 X-Firebase-ETag, if-match and if-none-match are not supported for PATCH requests"),
             ("GET", "/n.json", "if-match: x", "400 if-match is supported for PUT and DELETE requests only"),
             ("POST", "/n.json", "if-match: x", "400 if-match is supported for PUT and DELETE requests only"),
@@ -238,7 +253,8 @@ import WireProtocols
         let peer = try RESTPeer(TestServer())
         try peer.put("/a.json", #"{"b":[1,"x"],"c":true}"#)
         let script = try peer.ask("GET", "/a.json?callback=app.got")
-        #expect(script.body == #"app.got({"b":[1,"x"],"c":true})"# && script.field("Content-Type") == "application/javascript; charset=utf-8")
+        #expect(
+            script.body == #"app.got({"b":[1,"x"],"c":true})"# && script.field("Content-Type") == "application/javascript; charset=utf-8")
         let file = try peer.ask("GET", "/a.json?download=my%20%22file%22.json")
         #expect(file.field("Content-Disposition") == #"attachment; filename="my file.json""#)
         let pretty = "{\n  \"b\" : [\n    1,\n    \"x\"\n  ],\n  \"c\" : true\n}\n"
@@ -260,13 +276,18 @@ import WireProtocols
 
     @Test func checklist_125_preflightAllowsAConditionalPut() throws {
         let peer = try RESTPeer(TestServer())
-        let asked = ["Origin: http://localhost:3000", "Access-Control-Request-Method: PUT", "Access-Control-Request-Headers: if-match,authorization"]
+        let asked = [
+            "Origin: http://localhost:3000", "Access-Control-Request-Method: PUT", "Access-Control-Request-Headers: if-match,authorization",
+        ]
         let answer = try peer.ask("OPTIONS", "/a.json", "", asked)
         #expect(answer.status == 200 && answer.field("Access-Control-Allow-Origin") == "*")
-        #expect(answer.field("Access-Control-Allow-Methods")?.contains("PUT") == true && answer.field("Access-Control-Allow-Headers") == "if-match,authorization")
+        #expect(
+            answer.field("Access-Control-Allow-Methods")?.contains("PUT") == true
+            && answer.field("Access-Control-Allow-Headers") == "if-match,authorization")
         #expect(answer.field("Access-Control-Max-Age") != nil)
         let put = try peer.ask("PUT", "/a.json", "1", ["Origin: http://localhost:3000", "if-match: null_etag"])
-        #expect(put.status == 200 && put.field("Access-Control-Allow-Origin") == "*" && put.field("Access-Control-Expose-Headers") == "ETag")
+        #expect(
+            put.status == 200 && put.field("Access-Control-Allow-Origin") == "*" && put.field("Access-Control-Expose-Headers") == "ETag")
     }
 
     @Test func pagesFromElsewhere_reachNoDevelopmentServer() throws {
@@ -292,7 +313,10 @@ import WireProtocols
         #expect(try stranger.get("/a.json") == "200 null" && stranger.refusal("GET", "/b.json") == "401 Permission denied")
         #expect(try peer.refusal("PUT", "/.settings/rules.json", #"{"rules":{".read":"dta.exists()"}}"#).hasPrefix("400 1:"))
         #expect(try peer.get("/.settings/rules.json") == "200 \(rules)", "a faulty file changes nothing")
-        for (method, target) in [("GET", "/.settings/rules.json"), ("PUT", "/.settings/rules.json"), ("POST", "/.settings/explain"), ("GET", "/.inspect/databases.json")] {
+        for (method, target) in [
+            ("GET", "/.settings/rules.json"), ("PUT", "/.settings/rules.json"), ("POST", "/.settings/explain"),
+            ("GET", "/.inspect/databases.json"),
+        ] {
             #expect(try stranger.refusal(method, target, method == "GET" ? "" : "{}") == "401 Permission denied", "\(method) \(target)")
         }
         #expect(try peer.refusal("GET", "/.settings/rules.json?auth=wrong") == "401 Could not parse auth token.")
@@ -313,7 +337,8 @@ import WireProtocols
     }
 
     @Test func checklist_130_ownerBypasses_overrideApplies_nullIsAnonymous() throws {
-        let rules = try RuleSet(parsing: #"{"rules":{"u":{"$u":{".read":"auth.uid==$u",".write":"auth.uid==$u"}},"any":{".read":"auth==null"}}}"#)
+        let rules = try RuleSet(
+            parsing: #"{"rules":{"u":{"$u":{".read":"auth.uid==$u",".write":"auth.uid==$u"}},"any":{".read":"auth==null"}}}"#)
         let server = try TestServer { $0.rules = rules }
         let peer = try RESTPeer.owner(server)
         #expect(try peer.put("/u/ana.json", "1") == "200 1")
@@ -321,7 +346,9 @@ import WireProtocols
         #expect(try peer.refusal("GET", "/u/ana.json?auth_variable_override=%7B%22uid%22:%22bo%22%7D") == "401 Permission denied")
         #expect(try peer.get("/any.json?auth_variable_override=null") == "200 null")
         #expect(try peer.refusal("GET", "/u/ana.json?auth_variable_override=null") == "401 Permission denied")
-        #expect(try RESTPeer(server).get("/u/ana.json?auth=\(Token.mock("ana"))&auth_variable_override=%7B%22uid%22:%22bo%22%7D") == "200 1", "of others the wish is ignored")
+        #expect(
+            try RESTPeer(server).get("/u/ana.json?auth=\(Token.mock("ana"))&auth_variable_override=%7B%22uid%22:%22bo%22%7D") == "200 1",
+            "of others the wish is ignored")
         let production = try RESTPeer.owner(TestServer { $0.isDev = false; $0.namespace = "test" })
         #expect(try production.refusal("GET", "/u.json") == "401 Could not parse auth token.")
     }

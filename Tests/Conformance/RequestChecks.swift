@@ -18,8 +18,10 @@ import WireProtocols
         let peer = try Peer(TestServer())
         let requests = [
             ("s", #"{"c":{"sdk.js.1":1}}"#, "ok"), ("never heard of", "{}", "failure"), ("n", #"{"p":"/x"}"#, "ok"), ("unauth", "{}", "ok"),
-            ("unappeck", "{}", "ok"), ("appcheck", #"{"token":"t"}"#, "ok"), ("q", #"{"p":"/x","h":""}"#, "ok"), ("g", #"{"p":"x//y/","q":{}}"#, "ok"),
-            ("oc", #"{"p":"/x","d":null}"#, "ok"), ("p", #"{"p":"/bad.key","d":1}"#, "failure"), ("p", #"{"p":"/x","d":{"a$b":1}}"#, "failure"),
+            ("unappeck", "{}", "ok"), ("appcheck", #"{"token":"t"}"#, "ok"), ("q", #"{"p":"/x","h":""}"#, "ok"),
+            ("g", #"{"p":"x//y/","q":{}}"#, "ok"),
+            ("oc", #"{"p":"/x","d":null}"#, "ok"), ("p", #"{"p":"/bad.key","d":1}"#, "failure"),
+            ("p", #"{"p":"/x","d":{"a$b":1}}"#, "failure"),
             ("m", #"{"p":"/x","d":{}}"#, "ok"), ("m", #"{"p":"/x","d":7}"#, "failure"), ("auth", #"{"cred":"nonsense"}"#, "invalid_token"),
             ("p", "{}", "failure"), ("p", "[]", "failure"), ("q", #"{"p":"/x","q":{"l":0},"t":1,"h":""}"#, "failure"), ("", "5", "failure"),
             ("l", #"{"p":"/x","h":""}"#, "ok"), ("u", #"{"p":"/x"}"#, "ok"), ("p", #"{"p":"/.info/connected","d":1}"#, "failure"),
@@ -28,7 +30,9 @@ import WireProtocols
         for (i, request) in requests.enumerated() {
             let answer = try Node(json: peer.message())
             #expect(answer.node(at: "d/r") == .int(Int64(i + 1)) && answer.node(at: "d/b/s") == .string(request.2), "\(request)")
-            if request.2 != "ok" { guard case .string = answer.node(at: "d/b/d") else { Issue.record("d of \(request) is no text"); continue } }
+            if request.2 != "ok" {
+                guard case .string = answer.node(at: "d/b/d") else { Issue.record("d of \(request) is no text"); continue }
+            }
         }
         #expect(try peer.pushes() == [])
     }
@@ -71,7 +75,8 @@ import WireProtocols
 
     @Test func checklist_037_040_statsUnlistenUnauthAndAppCheck_areOk() throws {
         let peer = try Peer(TestServer())
-        for (action, body) in [("s", #"{"c":{"sdk.js.9-5-0":1}}"#), ("n", #"{"p":"/never"}"#), ("n", #"{"p":"/never","q":{"l":1},"t":4}"#), ("unauth", "{}"),
+        for (action, body) in [("s", #"{"c":{"sdk.js.9-5-0":1}}"#), ("n", #"{"p":"/never"}"#), (
+            "n", #"{"p":"/never","q":{"l":1},"t":4}"#), ("unauth", "{}"),
             ("unappcheck", "{}"), ("unappeck", "{}"), ("appcheck", #"{"token":"t"}"#)]
         { #expect(try peer.ask(action, body) == ["ok \"\""]) }
     }

@@ -168,7 +168,9 @@ import WireProtocols
     @Test func frameOverTheLimit_closesOnlyThatConnectionWith1009() throws {
         let server = try TestServer { $0.limits.frameBytes = 1000 }
         let envelope = #"{"t":"d","d":{"r":1,"a":"p","b":{"p":"/a","d":""}}}"#
-        func put(_ bytes: Int) -> String { envelope.replacing(#""d":"""#, with: "\"d\":\"\(String(repeating: "x", count: bytes - envelope.utf8.count))\"") }
+        func put(_ bytes: Int) -> String {
+            envelope.replacing(#""d":"""#, with: "\"d\":\"\(String(repeating: "x", count: bytes - envelope.utf8.count))\"")
+        }
         let (at, over) = (try Peer(server), try Peer(server))
         try at.socket.sendText(put(1000))
         #expect(try at.line() == "ok \"\"")

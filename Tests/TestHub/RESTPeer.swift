@@ -66,7 +66,8 @@ package final class RESTPeer {
         guard let text = try socket.chunk() else { return nil }
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         #expect(
-            lines.count == 4 && lines[2].isEmpty && lines[3].isEmpty && lines[0].hasPrefix("event: ") && lines[1].hasPrefix("data: "), "\(text)")
+            lines.count == 4 && lines[2].isEmpty && lines[3].isEmpty
+                && lines[0].hasPrefix("event: ") && lines[1].hasPrefix("data: "), "\(text)")
         return "\(lines[0].dropFirst(7)) \(lines[1].dropFirst(6))"
     }
 }

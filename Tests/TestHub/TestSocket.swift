@@ -152,7 +152,9 @@ package final class TestSocket {
                 + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\(offer)\r\n")
         let answer = try response()
         guard answer.status == 101 else { throw Closed() }
-        extensions = answer.head.split(separator: "\r\n").first { $0.hasPrefix("Sec-WebSocket-Extensions:") }.map { String($0.dropFirst(26)) }
+        extensions = answer.head.split(separator: "\r\n").first { $0.hasPrefix("Sec-WebSocket-Extensions:") }.map {
+            String($0.dropFirst(26))
+        }
         guard extensions != nil else { return }
         let alone = DeflateAgreement.Direction(takesOverContext: false)
         decoder = WebSocketDecoder(role: .client, maxMessageBytes: 1 << 30, deflate: DeflateAgreement(server: alone, client: alone))
