@@ -11,7 +11,7 @@ struct Fuzzing {
     /// Pieces of text with a meaning for the parser.
     var tokens: [String] = []
     /// Inputs in the suite, beside the corpus.
-    var count = 1_000
+    var count = 4_000
     /// Makes an input from scratch, every second time; without it all inputs come from the corpus.
     var make: ((inout SeededRandom) -> [UInt8])?
 

@@ -7,7 +7,7 @@ import TestSupport
     private static let limit = 2_000
 
     @Test func frames() throws {
-        try Fuzzing(name: "frames", make: { Self.conversation(&$0, compressing: nil) }).run { bytes, generator in
+        try Fuzzing(name: "frames", count: 500, make: { Self.conversation(&$0, compressing: nil) }).run { bytes, generator in
             for role in [WebSocketDecoder.Role.server, .client] {
                 if let fault = Self.fault(bytes, role, nil, &generator) { return fault }
             }
@@ -16,7 +16,8 @@ import TestSupport
     }
 
     @Test func deflate() throws {
-        try Fuzzing(name: "deflate", make: { Self.conversation(&$0, compressing: Self.compressed(&$0)) }).run { bytes, generator in
+        let fuzzing = Fuzzing(name: "deflate", count: 500, make: { Self.conversation(&$0, compressing: Self.compressed(&$0)) })
+        try fuzzing.run { bytes, generator in
             let direction = DeflateAgreement.Direction(windowBits: 8 + generator.below(8), takesOverContext: generator.below(2) == 0)
             let agreement = DeflateAgreement(server: direction, client: direction)
             if let fault = Self.fault(bytes, .server, agreement, &generator) { return fault }
