@@ -5,7 +5,7 @@ import Testing
 @testable import HubEngine
 
 /// What runs beside the database queue, and what waits for what.
-@Suite struct BackgroundWorkTests {
+@Suite(.timeLimit(.minutes(30))) struct BackgroundWorkTests {
     private static let wait = DispatchTimeInterval.seconds(20)
 
     @Test func preparations_leaveAThread_andDoNotTouchEncoding() {

@@ -3,7 +3,7 @@ import Testing
 @testable import HubEngine
 
 /// Which of what is large is encoded when.
-@Suite struct EncodingLineTests {
+@Suite(.timeLimit(.minutes(30))) struct EncodingLineTests {
     private let gate = GatedWork()
 
     /// Something that needs three times its bytes while it is made.

@@ -2,7 +2,7 @@ import Testing
 @testable import HubEngine
 
 /// What waits for its turn to be prepared, and what is left of it.
-@Suite struct PreparationTurnsTests {
+@Suite(.timeLimit(.minutes(30))) struct PreparationTurnsTests {
     private final class Held: Sendable {}
 
     @Test func turns_keepNothing_ofWhatHasBegun() {

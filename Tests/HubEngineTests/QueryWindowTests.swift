@@ -1,22 +1,13 @@
 @testable import HubEngine
 import JSONTree
+import TestSupport
 import Testing
 
 /// Windows that are moved along with commits of one, few and very many changes, beside a selection made anew.
-@Suite(.timeLimit(.minutes(2))) struct QueryWindowTests {
-    private struct Random: RandomNumberGenerator {
-        var state: UInt64
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var mixed = (state ^ (state >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-            return mixed ^ (mixed >> 31)
-        }
-    }
-
+@Suite(.timeLimit(.minutes(30))) struct QueryWindowTests {
     @Test(arguments: Array(1...40) as [UInt64])
     func window_showsWhatASelectionShows_afterManyChangesAtOnce(seed: UInt64) throws {
-        var random = Random(state: seed)
+        var random = SeededRandom(seed)
         let ordering: TreeQuery.Index = seed.isMultiple(of: 2) ? .value : .key
         let query = TreeQuery(
             index: ordering, start: seed.isMultiple(of: 3) ? TreeQuery.Bound(value: ordering == .key ? .string("k2") : .int(20)) : nil,

@@ -3,7 +3,7 @@ import JSONTree
 import Testing
 
 /// What many requests of some clients cost the others: how many commits come before theirs, never a time.
-@Suite struct RequestTurnTests {
+@Suite(.timeLimit(.minutes(30))) struct RequestTurnTests {
     private func limits(_ change: (inout EngineLimits) -> Void = { _ in }) -> EngineLimits {
         var limits = EngineLimits.patient
         limits.turnWork = 200

@@ -1,11 +1,12 @@
 import DispatchNet
 import HubEngine
 import JSONTree
+import TestHub
 import Testing
 @testable import HubServer
 
 /// Large answers to polls: made as they are taken, and counted until they are.
-@Suite struct LongPollAnswerTests {
+@Suite(.timeLimit(.minutes(30))) struct LongPollAnswerTests {
     private static let held = #"vigla_memory_held_bytes{purpose="answers"}"#
 
     private func put(_ server: TestServer, _ text: String) throws {

@@ -4,11 +4,12 @@ import Glibc
 import HubEngine
 import JSONTree
 import Synchronization
+import TestHub
 import Testing
 @testable import HubServer
 
 /// The end of a long-polling session while a large message of it is read off the loop.
-@Suite struct LongPollEndTests {
+@Suite(.timeLimit(.minutes(30))) struct LongPollEndTests {
     private static let text = String(repeating: "x", count: 3_000)
     private static func request(_ number: Int, _ action: String, _ place: String, _ value: String) -> String {
         #"{"t":"d","d":{"r":\#(number),"a":"\#(action)","b":{"p":"/\#(place)","d":\#(value)}}}"#

@@ -1,7 +1,8 @@
+import TestHub
 import Testing
 
 /// What `/.metrics` says that nothing else shows.
-@Suite struct MetricsTests {
+@Suite(.timeLimit(.minutes(30))) struct MetricsTests {
     @Test func observers_areCounted_andWhatTheyCountAs() throws {
         let server = try TestServer()
         let socket = try TestSocket(port: server.port)

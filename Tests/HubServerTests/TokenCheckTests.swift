@@ -4,11 +4,12 @@ import Glibc
 import HubEngine
 import JSONTree
 import Synchronization
+import TestHub
 import Testing
 @testable import HubServer
 
 /// Signed tokens are checked beside the net loops, in turns, and not without end.
-@Suite struct TokenCheckTests {
+@Suite(.timeLimit(.minutes(30))) struct TokenCheckTests {
     /// Refuses everything that does not begin with "good", and counts. A gate holds each check.
     private final class Verifier: TokenVerifier {
         private struct State {

@@ -2,12 +2,13 @@ import Dispatch
 import DispatchNet
 import Glibc
 import Synchronization
+import TestHub
 import Testing
 import WireProtocols
 @testable import HubServer
 
 /// What one connection may make its loop do before the others have their turn.
-@Suite struct TurnTests {
+@Suite(.timeLimit(.minutes(30))) struct TurnTests {
     private func observe(_ server: TestServer, offer: String? = nil) throws -> TestSocket {
         let socket = try TestSocket(port: server.port)
         socket.server = server

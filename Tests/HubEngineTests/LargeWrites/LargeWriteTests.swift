@@ -2,6 +2,7 @@ import HubEngine
 import JSONTree
 import SecurityRules
 import Synchronization
+import TestSupport
 import Testing
 
 /// Writes that are prepared off the queue, and what happens between their preparation and their installation.
@@ -69,7 +70,7 @@ import Testing
         stamp.deferred = [.init(path: .root, target: .value, value: .timestamp)]
         _ = it.ask(second, .write([TreeWrite("a/x", stamp), TreeWrite("a/y", stamp), TreeWrite("a/z", stamp)]))
         #expect(it.gate.count == 1)
-        it.hub.time.now += 5_000
+        it.hub.time.ms += 5_000
         it.gate.runOne()
         it.hub.settle()
         it.finish()
@@ -81,7 +82,7 @@ import Testing
         let patient = try GatedHarness(limits: limits)
         _ = patient.ask(.user("ada"), Self.three)
         _ = patient.ask(.user("ada"), .write([TreeWrite("c/x", stamp), TreeWrite("c/y", stamp), TreeWrite("c/z", stamp)]))
-        patient.hub.time.now += 5_000
+        patient.hub.time.ms += 5_000
         patient.finish()
         #expect(patient.content.node(at: "c/x") == .int(1_700_000_005_000))
         #expect(patient.hub.database.counters.followedPlaces == 0, "it has begun behind them")

@@ -2,6 +2,7 @@ import Dispatch
 import Glibc
 import HubEngine
 import Synchronization
+import TestHub
 import Testing
 import TestSupport
 @testable import DispatchNet

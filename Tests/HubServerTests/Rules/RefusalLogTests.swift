@@ -54,12 +54,12 @@ import TestSupport
     }
 
     @Test func writeThatIsRefusedUnread_isTold_andOneThatMayBeAllowedIsNot() throws {
-        let lines = Lines()
+        let lines = Self.log()
         var settings = ServerSettings()
         (settings.port, settings.loops) = (0, 1)
         settings.rules = try RuleSet(parsing: #"{"rules":{"open":{".write":"newData.exists()"}}}"#)
         settings.limits.loggedRefusals = 5
-        let server = try Server(settings, logger: Logger(label: "test") { _ in Recorder(lines: lines) })
+        let server = try Server(settings, logger: lines.logger)
         defer { server.stop {} }
         let database = try #require(server.hub.database("default"))
         #expect(server.mayAllowWrite("/open/a", in: database, by: .anonymous))

@@ -3,7 +3,7 @@ import Testing
 @testable import JSONTree
 
 /// What a tree takes in memory, and what of it another version does not share.
-@Suite(.serialized) struct NodeMemoryTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct NodeMemoryTests {
     private static func records(_ count: Int, _ version: Int64 = 0) -> Node {
         .object((0..<count).map { i in
             (Key("k\(100_000 + i)"), ["n": .int(version), "text": .string(String(repeating: "x", count: i % 40)), "p": ["q": true]] as Node)

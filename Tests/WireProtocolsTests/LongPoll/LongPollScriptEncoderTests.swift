@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 @testable import WireProtocols
 
 /// Scripts that are written in pieces are those that are written in one go.
-@Suite struct LongPollScriptEncoderTests {
+@Suite(.timeLimit(.minutes(30))) struct LongPollScriptEncoderTests {
     /// The rule of the escapes, without a thought of pieces.
     private static func naive(_ json: String) -> String {
         var script = ""
@@ -23,7 +24,7 @@ import Testing
         return script
     }
 
-    private static func message(_ generator: inout SeededGenerator) -> String {
+    private static func message(_ generator: inout SeededRandom) -> String {
         let parts = [
             "</", "<", "/", "\u{2028}", "\u{2029}", "\u{2027}", "â", "\u{1F600}", "\"__proto__\":", "\\\"__proto__\":", "\"__proto__\"", "__proto__",
             "\\", "abc", "\"",
@@ -32,7 +33,7 @@ import Testing
     }
 
     @Test func pieces_areTheWhole_ofTextsAndOfFrames() {
-        var generator = SeededGenerator(seed: 3)
+        var generator = SeededRandom(3)
         for _ in 0..<fuzzRounds(300) {
             var (messages, expected): ([LongPollMessage], [String]) = ([], [])
             for _ in 0..<generator.below(4) {
