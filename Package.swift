@@ -86,23 +86,28 @@ let package = Package(
 
         // the system's libcurl, which speaks SMTP and fetches the keys of identity providers
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        // what one client may cause: lines of the log
+        .target(name: "Limits", dependencies: [.product(name: "Logging", package: "swift-log")], swiftSettings: shared),
+        // messages to users: templates, encoding, SMTP, tries
+        .target(name: "Mail", dependencies: [
+            "CCurl", "JSONTree", "Limits", .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
         // users, sessions, tokens, identity REST, OAuth 2
         .target(name: "Accounts", dependencies: [
-            "CCurl", "Cryptography", "JSONTree", "WireProtocols",
+            "CCurl", "Cryptography", "JSONTree", "Limits", "Mail", "WireProtocols",
             .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "AccountsTests", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "TestCertificates", "TestSupport", "WireProtocols",
+            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "TestCertificates", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "SecurityRules", "WireProtocols",
-            .product(name: "DequeModule", package: "swift-collections"),
+            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "Limits", "SecurityRules", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
@@ -131,7 +136,7 @@ let package = Package(
         ], swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "SecurityRules", "ViglaClient", "WireProtocols",
+            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "Mail", "SecurityRules", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -1,6 +1,8 @@
 import Dispatch
 import GRDB
+import Limits
 public import Logging
+public import Mail
 import Synchronization
 
 /// Users, their sessions and their tokens: everything between sign-up and sign-out, for the stock Auth SDKs, OAuth 2 clients
@@ -23,11 +25,7 @@ public actor AccountService {
     nonisolated let federated: FederatedIdentities
     /// Off this queue, on threads of its own.
     nonisolated let passwords: PasswordHasher
-    /// Nil: no mail server is configured.
-    nonisolated let post: Post?
-    nonisolated let letters: Letters
-    /// Where they are written, in their order.
-    nonisolated let desk = DispatchQueue(label: "vigla.accounts.letters")
+    nonisolated let mail: AccountMail
     var throttle: Throttle
     /// Whether changed counts are going to be written.
     var keepsThrottleSoon = false
@@ -55,12 +53,12 @@ public actor AccountService {
     ///   - fetcher: brings the keys of other services; nil fetches them over the network.
     ///   - now: the wall clock in ms since the epoch.
     ///   - steady: a clock in ms that never steps; nil for the system's.
-    ///   - carrier: takes letters instead of the configured mail server.
-    /// - Throws: what SQLite says of a store that cannot be opened; `Letters.Faults` of mail templates.
+    ///   - transport: takes mails instead of the configured mail server.
+    /// - Throws: what SQLite says of a store that cannot be opened; `MessageTemplates.Faults` of mail templates.
     public init(
         _ settings: AccountSettings, folder: String?, isAdministrator: @escaping @Sendable (String) -> Bool = { _ in false },
         fetcher: (any KeyFetching)? = nil, logger: Logger, now: @escaping @Sendable () -> Int64,
-        steady: (@Sendable () -> Int64)? = nil, carrier: (any LetterCarrier)? = nil
+        steady: (@Sendable () -> Int64)? = nil, transport: (any MailTransport)? = nil
     ) throws {
         self.settings = settings
         hidesAccounts = settings.hidesAccounts
@@ -72,8 +70,7 @@ public actor AccountService {
         self.isAdministrator = isAdministrator
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStoreFault.around(folder) { try AccountStore(folder: folder) }
-        post = Self.post(settings, carrier: carrier, logger: logger, clock)
-        letters = try Letters(app: settings.mail.app, folder: settings.mail.templates)
+        mail = try AccountMail(settings, transport: transport, logger: logger, clock)
         let fetcher = fetcher ?? CurlFetcher(settings.keyFetching, isDev: settings.isDev)
         tokens = try AccountStoreFault.around(folder) { [store] in
             try IdentityTokens(store, settings, fetcher: fetcher, logger: logger, clock)

@@ -1,3 +1,5 @@
+public import Mail
+
 /// How accounts are kept. Every field is an option of `vigla serve` or a member of its accounts file.
 public struct AccountSettings: Sendable {
     /// `aud` of ID tokens and part of their `iss`: the apps' `projectId`.

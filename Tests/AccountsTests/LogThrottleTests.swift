@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 import TestSupport
 
-@testable import Accounts
+@testable import Limits
 
 /// Lines that strangers cause are few, however many requests there are.
 @Suite(.timeLimit(.minutes(30))) struct LogThrottleTests {

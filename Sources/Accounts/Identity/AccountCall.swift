@@ -1,5 +1,6 @@
 import HTTPTypes
 import JSONTree
+import Mail
 import WireProtocols
 
 /// On whose behalf a request comes (accounts contract §2.6).

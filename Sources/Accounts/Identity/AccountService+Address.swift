@@ -56,7 +56,7 @@ extension AccountService {
         // Test suites of the stock SDKs prove nothing and expect the letter.
         guard former.isEmailVerified || settings.isDev else { return }
         let code = try makeCode(.recoverEmail, account: account, email: address, call, in: transaction)
-        aftermath.letters.append(.init(code, to: address, account, call))
+        aftermath.mails.append(.init(code, to: address, account, call))
     }
 
     // MARK: Owners
@@ -76,7 +76,7 @@ extension AccountService {
         try transaction.removeCodes(of: account.id, .recoverEmail, since: SecretHash.of(secret))
         guard settings.allowsPasswords else { return }
         let code = try makeCode(.resetPassword, account: account, email: email.text, call, in: transaction)
-        aftermath.letters.append(.init(code, to: email.text, account, call))
+        aftermath.mails.append(.init(code, to: email.text, account, call))
     }
 
     /// Somebody proves to own the address of an account that never proved it, or that was another's: whoever had the account may have been

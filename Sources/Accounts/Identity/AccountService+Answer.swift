@@ -1,5 +1,6 @@
 import HTTPTypes
 import JSONTree
+import Limits
 import Logging
 public import WireProtocols
 

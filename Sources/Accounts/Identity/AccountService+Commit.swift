@@ -2,38 +2,11 @@
 struct Aftermath {
     var changes: [AccountChange] = []
     /// Mails that are to be sent.
-    var letters: [MailOrder] = []
+    var mails: [MailOrder] = []
     /// Codes that are used up.
     var usedCodes: [String] = []
 
     mutating func add(_ change: AccountChange) { changes.append(change) }
-}
-
-/// A mail that is to be written.
-struct MailOrder: Sendable {
-    let kind: LetterKind
-    let to: String
-    /// Whose, if anybody's yet.
-    let account: Account?
-    /// The code in it, if there is one.
-    let code: KnownCode?
-    let language: Language
-
-    init(_ code: KnownCode, to: String, _ account: Account?, _ call: AccountCall) {
-        language = call.language
-        kind = code.code.kind.letter
-        self.to = to
-        self.account = account
-        self.code = code
-    }
-
-    init(_ kind: LetterKind, to: String, _ account: Account, _ call: AccountCall) {
-        language = call.language
-        self.kind = kind
-        self.to = to
-        self.account = account
-        code = nil
-    }
 }
 
 extension AccountService {
@@ -44,10 +17,10 @@ extension AccountService {
         defer { endedForRoom = [] }
         let result = try store.transaction { try work($0, &aftermath) }
         for change in aftermath.changes + endedForRoom { announce(change) }
-        for order in aftermath.letters { send(order) }
+        for order in aftermath.mails { mail.send(order) }
         if settings.isDev {
             knownCodes.removeAll { aftermath.usedCodes.contains($0.secret) }
-            remember(aftermath.letters.compactMap(\.code))
+            remember(aftermath.mails.compactMap(\.code))
         }
         return result
     }

@@ -1,5 +1,7 @@
 import HTTPTypes
+import Limits
 import Logging
+import Mail
 import WireProtocols
 
 extension AccountRoutes {
@@ -56,8 +58,8 @@ extension AccountService {
 
     private func act(_ link: ActionPage.Link, newPassword: String?, _ call: AccountCall) async throws -> ActionPage {
         switch link.mode {
-        case LetterKind.signIn.rawValue: return try show(link, call)
-        case LetterKind.resetPassword.rawValue:
+        case MessageKind.signIn.rawValue: return try show(link, call)
+        case MessageKind.resetPassword.rawValue:
             guard let newPassword else { return try show(link, call) }
             if let weakness = PasswordWeakness(newPassword, settings.passwords) { return Self.question(try peek(link.code, call), weakness) }
             let code = try await resetPassword(by: link.code, to: newPassword, call)

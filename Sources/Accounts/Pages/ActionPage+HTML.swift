@@ -1,5 +1,6 @@
 import Cryptography
 import JSONTree
+import Mail
 
 extension ActionPage {
     /// The page: one file without scripts, fonts or anything else to fetch.

@@ -1,3 +1,5 @@
+import Mail
+
 /// Everything that a page says.
 struct ActionWords: Equatable {
     var title: String

@@ -1,3 +1,5 @@
+import Mail
+
 /// What a page behind a mailed link shows (accounts contract §8). Values only: `html` writes it, `AccountService+ActionPage`
 /// chooses it.
 enum ActionPage: Equatable {

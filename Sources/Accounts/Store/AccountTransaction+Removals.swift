@@ -1,4 +1,5 @@
 import GRDB
+import Limits
 import Logging
 
 /// Accounts that are gone while their data may not be: a trigger of the schema notes each in the transaction that deletes it.

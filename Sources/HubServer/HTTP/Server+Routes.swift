@@ -3,6 +3,7 @@ import DispatchNet
 import HTTPTypes
 import HubEngine
 import JSONTree
+import Limits
 import Logging
 import WireProtocols
 

@@ -5,6 +5,7 @@ import HTTPTypes
 import HubEngine
 import Journal
 import JSONTree
+import Limits
 public import Logging
 import Synchronization
 import WireProtocols

@@ -1,6 +1,7 @@
 import Accounts
 import HubServer
 import JSONTree
+import Mail
 
 /// The file of `--accounts` (docs/accounts.md).
 struct AccountsFile {

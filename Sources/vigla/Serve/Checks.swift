@@ -1,6 +1,5 @@
-import Accounts
-import DispatchNet
 import Glibc
+import Mail
 
 /// What can be known about a value before it is used.
 enum Checks {

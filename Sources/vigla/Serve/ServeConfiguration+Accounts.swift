@@ -1,5 +1,6 @@
 import Accounts
 import HubServer
+import Mail
 
 /// Options about accounts, and their file.
 extension ServeConfiguration.Resolver {

@@ -7,6 +7,7 @@ import TestSupport
 import WireProtocols
 
 @testable import Accounts
+@testable import Mail
 
 /// A service with a clock of its own, asked as its clients ask it.
 struct AccountBench: Sendable {
@@ -14,7 +15,7 @@ struct AccountBench: Sendable {
     let clock: FakeClock
     let changes = Collected<AccountChange>()
     /// Where mails go.
-    let letters = Letterbox()
+    let mailbox = Mailbox()
 
     static let administrator = "secret-of-an-administrator"
 
@@ -32,7 +33,7 @@ struct AccountBench: Sendable {
         self.clock = clock
         service = try AccountService(
             settings, folder: folder, isAdministrator: { $0 == Self.administrator }, fetcher: fetcher,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: { clock.ms }, steady: { clock.steadyMs }, carrier: letters)
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: { clock.ms }, steady: { clock.steadyMs }, transport: mailbox)
         service.whenChanged { [changes] in changes.add($0) }
     }
 

@@ -2,6 +2,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Mail
 
 @Suite(.timeLimit(.minutes(30))) struct CodeTests {
     @Test func check50_address_is_verified_once() async throws {
@@ -96,9 +97,9 @@ import TestSupport
         #expect(unknown.status == 200 && unknown["email"] == "bob@x.org")
         let known = try await hidden.call("sendOobCode", ["requestType": "PASSWORD_RESET", "email": "ana@x.org"])
         #expect(known.text == unknown.text.replacing("bob", with: "ana"))
-        // Letters come in their order: the only one is hers.
-        #expect(await hidden.letters.next().to.text == "ana@x.org")
-        #expect(hidden.letters.count == 0)
+        // Messages come in their order: the only one is hers.
+        #expect(await hidden.mailbox.next().to.text == "ana@x.org")
+        #expect(hidden.mailbox.count == 0)
         #expect(try await AccountBench().call("sendOobCode", body).error == "EMAIL_NOT_FOUND")
     }
 
@@ -124,7 +125,7 @@ import TestSupport
         let uid = try #require(made["localId"]?.string)
         let codes = try await bench.service.stored { try $0.codes(of: uid) }.filter { $0.kind == .recoverEmail }
         #expect(codes.map(\.email) == ["ana@x.org"])
-        let code = try #require(await bench.letters.next().code)
+        let code = try #require(await bench.mailbox.next().code)
         #expect(try await bench.call("update", ["oobCode": .string(code)])["email"] == "ana@x.org")
         #expect(try await bench.service.stored { try $0.codes(of: uid) }.map(\.kind) == [.resetPassword])
     }

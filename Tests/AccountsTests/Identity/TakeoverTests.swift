@@ -3,6 +3,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Mail
 
 /// Attempts to have somebody else's account, told from beginning to end. `ana` owns `ana@gmail.com`, whoever else does something is after her.
 @Suite(.timeLimit(.minutes(30))) struct TakeoverTests {
@@ -102,11 +103,11 @@ import TestSupport
         }
         let squatting = byLink ? try await link(bench, made, ana, "evil horse") : try await update(bench, made, "email", .string(ana))
         #expect(squatting.status == 200)
-        let letter = await bench.letters.next()
-        #expect(letter.kind == .recoverEmail && letter.to.text == evil)
+        let message = await bench.mailbox.next()
+        #expect(message.kind == .recoverEmail && message.to.text == evil)
 
         let owner = try await prove(bench, ana, proof)
-        #expect(try await apply(bench, try #require(letter.code)).error == "INVALID_OOB_CODE")
+        #expect(try await apply(bench, try #require(message.code)).error == "INVALID_OOB_CODE")
         #expect(try await bench.signIn(ana, "evil horse").error == "INVALID_PASSWORD")
         #expect(try await bench.refresh(squatting["refreshToken"]?.string).error == "TOKEN_EXPIRED")
         let account = try await account(bench, owner)
@@ -182,14 +183,14 @@ import TestSupport
         let owner = try await signUpProven(bench, ana)
         let cleared = try await update(bench, owner, how, [how == "deleteProvider" ? "password" : "EMAIL"])
         #expect(cleared.status == 200 && cleared["email"] == nil, "\(cleared.text)")
-        let letter = await bench.letters.next()
-        #expect(letter.kind == .recoverEmail && letter.to.text == ana && letter.text.contains("from \(ana) to none"))
+        let message = await bench.mailbox.next()
+        #expect(message.kind == .recoverEmail && message.to.text == ana && message.text.contains("from \(ana) to none"))
         // What nobody has proven does not go in: by reclaiming it the thief would end the way back.
         #expect(try await link(bench, cleared, "thief@x.org", "evil horse").error == "OPERATION_NOT_ALLOWED")
         let code = try await bench.code("EMAIL_SIGNIN", "thief@x.org")
         let body: JSONValue = ["idToken": cleared["idToken"] ?? .null, "email": "thief@x.org", "oobCode": .string(code)]
         #expect(try await bench.call("signInWithEmailLink", body).status == 200)
-        let back = try await apply(bench, try #require(letter.code))
+        let back = try await apply(bench, try #require(message.code))
         #expect(back["localId"] == owner["localId"] && back["email"] == .string(ana))
     }
 
@@ -197,7 +198,7 @@ import TestSupport
         let bench = try bench()
         let owner = try await signUpProven(bench, ana)
         try await move(bench, from: ana, to: "thief@x.org")
-        let letter = await bench.letters.next()
+        let message = await bench.mailbox.next()
         let thief = try await bench.signIn("thief@x.org")
         let set = try await update(bench, thief, "password", "evil horse")
         let linked = try await google(bench, set) {
@@ -207,7 +208,7 @@ import TestSupport
         #expect(linked.status == 200)
         try await bench.change(owner) { $0.phoneNumber = "+3069" }
 
-        #expect(try await apply(bench, try #require(letter.code))["email"] == .string(ana))
+        #expect(try await apply(bench, try #require(message.code))["email"] == .string(ana))
         #expect(try await bench.signIn(ana, "evil horse").error == "INVALID_LOGIN_CREDENTIALS")
         #expect(try await bench.refresh(linked["refreshToken"]?.string).error == "TOKEN_EXPIRED")
         let account = try await account(bench, owner)
@@ -219,7 +220,7 @@ import TestSupport
         }
         #expect(later["isNewUser"] == true && later["localId"] != owner["localId"])
         // A password of her own is one mail away.
-        let reset = await bench.letters.next()
+        let reset = await bench.mailbox.next()
         #expect(reset.kind == .resetPassword && reset.to.text == ana)
         #expect(try await bench.call("resetPassword", ["oobCode": .string(try #require(reset.code)), "newPassword": "hers alone"]).status == 200)
         #expect(try await bench.signIn(ana, "hers alone")["localId"] == owner["localId"])
@@ -229,17 +230,17 @@ import TestSupport
         let bench = try bench()
         let owner = try await signUpProven(bench, ana)
         try await move(bench, from: ana, to: "thief@x.org")
-        let letter = await bench.letters.next()
+        let message = await bench.mailbox.next()
         bench.clock.advance(seconds: 60)
         try await move(bench, from: "thief@x.org", to: "thief2@x.org")
-        let thiefs = await bench.letters.next()
+        let thiefs = await bench.mailbox.next()
         #expect(thiefs.to.text == "thief@x.org")
         #expect(try await apply(bench, try #require(thiefs.code))["email"] == "thief@x.org")
         #expect(try await waysBack(bench, owner) == [ana])
         // And hers ends all that came after it.
         bench.clock.advance(seconds: 60)
         try await move(bench, from: "thief@x.org", to: "thief3@x.org")
-        #expect(try await apply(bench, try #require(letter.code))["email"] == .string(ana))
+        #expect(try await apply(bench, try #require(message.code))["email"] == .string(ana))
         #expect(try await waysBack(bench, owner).isEmpty)
         #expect(try await account(bench, owner).email == ana)
     }
@@ -254,8 +255,8 @@ import TestSupport
         #expect(try await waysBack(bench, owner).isEmpty)
         try await move(bench, from: ana, to: "ana@new.org")
         #expect(try await waysBack(bench, owner) == [ana])
-        let letter = await bench.letters.next()
-        #expect(letter.kind == .recoverEmail && letter.to.text == ana)
+        let message = await bench.mailbox.next()
+        #expect(message.kind == .recoverEmail && message.to.text == ana)
     }
 
     @Test func nobody_is_mailed_because_somebody_typed_their_address() async throws {
@@ -267,11 +268,11 @@ import TestSupport
         }
         signedIn = try await update(bench, signedIn, "deleteAttribute", ["EMAIL"])
         #expect(signedIn.status == 200)
-        // Letters come in their order: this one is the first.
+        // Messages come in their order: this one is the first.
         _ = try await bench.signUp(ana)
         _ = try await bench.call("sendOobCode", ["requestType": "PASSWORD_RESET", "email": .string(ana)])
-        #expect(await bench.letters.next().to.text == ana)
-        #expect(bench.letters.count == 0)
+        #expect(await bench.mailbox.next().to.text == ana)
+        #expect(bench.mailbox.count == 0)
     }
 
     /// Where nothing is proven, as in the stock SDKs' own test suites.

@@ -6,8 +6,8 @@ final class SMTPTestServer: Sendable {
     /// What one client said and sent.
     struct Call: Sendable {
         var commands: [String] = []
-        /// Letters, as they came, dots unstuffed.
-        var letters: [String] = []
+        /// Messages, as they came, dots unstuffed.
+        var messages: [String] = []
     }
 
     private let group: EventLoopGroup
@@ -15,7 +15,7 @@ final class SMTPTestServer: Sendable {
     private let record = Record()
     var port: Int { Int(listener.port) }
     var all: [Call] { record.calls.withLock { $0 } }
-    var letters: [String] { all.flatMap(\.letters) }
+    var messages: [String] { all.flatMap(\.messages) }
     var commands: [String] { all.flatMap(\.commands) }
 
     /// - Parameters:
@@ -43,7 +43,7 @@ final class SMTPTestServer: Sendable {
     }
 
     private final class Dialogue: ConnectionHandler {
-        private enum State { case command, password, letter }
+        private enum State { case command, password, message }
 
         private let connection: Connection
         private let offers: [String]
@@ -51,7 +51,7 @@ final class SMTPTestServer: Sendable {
         private let note: ((inout Call) -> Void) -> Void
         private var state = State.command
         private var buffer: [UInt8] = []
-        private var letter: [String] = []
+        private var message: [String] = []
 
         init(_ connection: Connection, _ offers: [String], _ answer: @escaping (String) -> String?, _ note: @escaping ((inout Call) -> Void) -> Void) {
             self.connection = connection
@@ -73,13 +73,13 @@ final class SMTPTestServer: Sendable {
 
         private func take(_ line: String) {
             switch state {
-            case .letter where line == ".":
-                let text = letter.joined(separator: "\n")
-                (state, letter) = (.command, [])
+            case .message where line == ".":
+                let text = message.joined(separator: "\n")
+                (state, message) = (.command, [])
                 let refusal = answer("END")
-                if refusal == nil { note { $0.letters.append(text) } }
+                if refusal == nil { note { $0.messages.append(text) } }
                 say(refusal ?? "250 taken")
-            case .letter: letter.append(line.hasPrefix(".") ? String(line.dropFirst()) : line)
+            case .message: message.append(line.hasPrefix(".") ? String(line.dropFirst()) : line)
             case .password:
                 note { $0.commands.append(line) }
                 state = .command
@@ -92,7 +92,7 @@ final class SMTPTestServer: Sendable {
                 case "EHLO": say((["test"] + offers).enumerated().map { "250\($0 == offers.count ? " " : "-")\($1)" }.joined(separator: "\r\n"))
                 case "AUTH" where line.split(separator: " ").count == 2: state = .password; say("334 ")
                 case "AUTH": say(answer("PASSWORD") ?? "235 welcome")
-                case "DATA": state = .letter; say("354 go on")
+                case "DATA": state = .message; say("354 go on")
                 case "QUIT": say("221 bye"); connection.close(.finished)
                 default: say("250 ok")
                 }

@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Mail
 
 /// The pages behind mailed links, asked for as a browser does.
 @Suite(.timeLimit(.minutes(30))) struct ActionPageTests {
@@ -28,20 +29,20 @@ import TestSupport
         return try await bench.ask(action, key: false, fields: [.contentType: "application/x-www-form-urlencoded"], raw: fields.joined(separator: "&"))
     }
 
-    private func mail(_ bench: AccountBench, _ type: String, _ body: [String: String]) async throws -> Letter {
+    private func mail(_ bench: AccountBench, _ type: String, _ body: [String: String]) async throws -> Message {
         var members: [JSONValue.Member] = [.init("requestType", .string(type))]
         for (name, value) in body { members.append(.init(name, .string(value))) }
         let reply = try await bench.call("sendOobCode", .object(members))
         #expect(reply.status == 200, "\(reply.text)")
-        return await bench.letters.next()
+        return await bench.mailbox.next()
     }
 
     @Test func check56_GET_changesNothing_POST_does() async throws {
         let bench = try AccountBench()
         let ana = try await bench.signUp("o'neil+x@example.org")
-        let letter = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
-        var shown = try await open(bench, letter.link)
-        for _ in 0..<3 { shown = try await open(bench, letter.link) }
+        let message = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
+        var shown = try await open(bench, message.link)
+        for _ in 0..<3 { shown = try await open(bench, message.link) }
         #expect(shown.status == 200 && shown.text.contains("Is o&#39;neil+x@example.org your address?"))
         #expect(shown.text.contains("If you did not make this account, do not confirm"))
         #expect(try await bench.user(ana)["emailVerified"]?.bool == false)
@@ -50,7 +51,7 @@ import TestSupport
         #expect(try await bench.user(ana)["emailVerified"]?.bool == true)
         let again = try await submit(bench, shown)
         #expect(again.status == 400 && again.text.contains("no longer valid"))
-        #expect(try await open(bench, letter.link).text.contains("no longer valid"))
+        #expect(try await open(bench, message.link).text.contains("no longer valid"))
     }
 
     @Test func page_lets_nothing_in_and_nothing_out() async throws {
@@ -67,8 +68,8 @@ import TestSupport
     @Test func password_isReset_throughTheForm() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@example.org")
-        let letter = try await mail(bench, "PASSWORD_RESET", ["email": "ana@example.org"])
-        let shown = try await open(bench, letter.link)
+        let message = try await mail(bench, "PASSWORD_RESET", ["email": "ana@example.org"])
+        let shown = try await open(bench, message.link)
         #expect(shown.text.contains("value=\"ana@example.org\"") && shown.text.contains("autocomplete=\"new-password\"") && shown.text.contains("minlength=\"6\""))
         let weak = try await submit(bench, shown, ["newPassword": "short"])
         #expect(weak.status == 400 && weak.text.contains("at least 6 characters") && !weak.text.contains("\"short\""))
@@ -84,8 +85,8 @@ import TestSupport
     @Test func code_ofAnotherKind_isRefused() async throws {
         let bench = try AccountBench()
         let ana = try await bench.signUp("ana@example.org")
-        let letter = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
-        let code = try #require(letter.code)
+        let message = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
+        let code = try #require(message.code)
         let form: HTTPFields = [.contentType: "application/x-www-form-urlencoded"]
         let wrong = try await bench.ask(page, key: false, fields: form, raw: "mode=resetPassword&oobCode=\(code)&apiKey=k&newPassword=battery+staple")
         #expect(wrong.status == 400 && wrong.text.contains("no longer valid"))
@@ -99,9 +100,9 @@ import TestSupport
     @Test func check55_page_leadsOn_toAllowedHostsOnly() async throws {
         let bench = try AccountBench { $0.continueHosts = ["app.example.org"] }
         _ = try await bench.signUp("ana@example.org")
-        let letter = try await mail(bench, "EMAIL_SIGNIN", ["email": "ana@example.org", "continueUrl": "https://app.example.org/in?a=1#top"])
-        let shown = try await open(bench, letter.link)
-        let code = try #require(letter.code)
+        let message = try await mail(bench, "EMAIL_SIGNIN", ["email": "ana@example.org", "continueUrl": "https://app.example.org/in?a=1#top"])
+        let shown = try await open(bench, message.link)
+        let code = try #require(message.code)
         #expect(shown.text.contains("href=\"https://app.example.org/in?a=1&amp;mode=signIn&amp;oobCode=\(code)&amp;apiKey=any&amp;lang=en#top\""))
         #expect(!shown.text.contains("ana@example.org"))
         for evil in ["https://evil.example/", "//evil.example", "javascript:alert(1)", "https://app.example.org@evil.example/", "https://app.example.org\\@evil.example",
@@ -115,17 +116,17 @@ import TestSupport
     @Test func page_isEscaped_whateverTheLinkSays() async throws {
         let bench = try AccountBench { $0.mail.app = "<b>A&B</b>" }
         let ana = try await bench.signUp("ana@example.org")
-        let letter = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
+        let message = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
         let evil = QueryText.encode("\"><script>alert(1)</script>")
-        let reply = try await bench.ask(page + "?mode=\(evil)&oobCode=\(try #require(letter.code))&apiKey=\(evil)&lang=\(evil)", method: .get, key: false)
+        let reply = try await bench.ask(page + "?mode=\(evil)&oobCode=\(try #require(message.code))&apiKey=\(evil)&lang=\(evil)", method: .get, key: false)
         #expect(reply.status == 200 && !reply.text.contains("<script") && reply.text.contains("&lt;b&gt;A&amp;B&lt;/b&gt;"))
     }
 
     @Test func page_speaksGreek_andSaysWhatIsWrong() async throws {
         let bench = try AccountBench()
         let ana = try await bench.signUp("ana@example.org")
-        let letter = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
-        let greek = try await bench.ask(page + "?mode=verifyEmail&apiKey=k&lang=el&oobCode=\(try #require(letter.code))", method: .get, key: false)
+        let message = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
+        let greek = try await bench.ask(page + "?mode=verifyEmail&apiKey=k&lang=el&oobCode=\(try #require(message.code))", method: .get, key: false)
         #expect(greek.text.contains("lang=\"el\"") && greek.text.contains("Είναι η ana@example.org δική σας διεύθυνση;"))
         bench.clock.advance(seconds: 4 * 86_400)
         let late = try await submit(bench, greek)
@@ -150,8 +151,8 @@ import TestSupport
     @Test func emulatorsPage_appliesOnGET_underDevOnly() async throws {
         let bench = try AccountBench { $0.isDev = true }
         let ana = try await bench.signUp("ana@example.org")
-        let letter = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
-        let query = "?mode=verifyEmail&apiKey=k&oobCode=\(try #require(letter.code))"
+        let message = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
+        let query = "?mode=verifyEmail&apiKey=k&oobCode=\(try #require(message.code))"
         #expect(try await AccountBench().ask("emulator/action" + query, method: .get, key: false).status == 404)
         #expect(try await bench.user(ana)["emailVerified"]?.bool == false)
         #expect(try await bench.ask("emulator/action" + query, method: .get, key: false).status == 200)

@@ -1,3 +1,5 @@
+import Mail
+
 extension AccountService {
     /// ms that a new code of a kind lives.
     private func lifetime(_ kind: CodeKind) -> Int64 {

@@ -1,3 +1,5 @@
+import Mail
+
 extension AccountService {
     /// `accounts:resetPassword`: looks at a code of any kind, or sets a password by one of its own (accounts contract §6.7).
     func resetPassword(_ call: AccountCall) async throws -> AccountAnswer {
@@ -37,7 +39,7 @@ extension AccountService {
             try transaction.save(account)
             try use(secret, in: transaction, &aftermath)
             try transaction.audit(.passwordChanged, account.id, peer: call.peer, at: now(), "by mail")
-            aftermath.letters.append(.init(.passwordChanged, to: code.email, account, call))
+            aftermath.mails.append(.init(.passwordChanged, to: code.email, account, call))
             return (code, account)
         }
         liftThrottle(of: account.id)

@@ -1,3 +1,5 @@
+import Mail
+
 extension AccountService {
     /// `accounts:sendOobCode`: mails a code (accounts contract §6.6). An administrator may have it instead of a mail.
     func sendCode(_ call: AccountCall) async throws -> AccountAnswer {
@@ -25,7 +27,7 @@ extension AccountService {
         guard let text = try call.filled("email") else { throw AccountError("MISSING_EMAIL") }
         guard let email = EmailAddress(text) else { throw AccountError("INVALID_EMAIL") }
         if !wantsLink {
-            _ = try mailAddress(email.text)
+            _ = try mail.address(email.text)
             try admitMail(to: email.text, from: call.peer)
         }
         let code = try commit { transaction, aftermath -> KnownCode? in
@@ -35,7 +37,7 @@ extension AccountService {
                 return try noCode(kind, call, in: transaction)
             }
             let code = try makeCode(kind, account: account, email: email.text, continueURL: continueURL, call, in: transaction)
-            if !wantsLink { aftermath.letters.append(.init(code, to: email.text, account, call)) }
+            if !wantsLink { aftermath.mails.append(.init(code, to: email.text, account, call)) }
             return code
         }
         if wantsLink, let code { remember([code]) }
@@ -59,7 +61,7 @@ extension AccountService {
         }
         let known = try store.read { try addressee(token, kind, call, in: $0) }
         if !wantsLink {
-            let address = try mailAddress(newEmail?.text ?? known.email ?? "")
+            let address = try mail.address(newEmail?.text ?? known.email ?? "")
             try admitMail(to: address.text, from: call.peer)
         }
         let code = try commit { transaction, aftermath -> KnownCode? in
@@ -70,7 +72,7 @@ extension AccountService {
             }
             let code = try makeCode(
                 kind, account: account, email: account.email ?? "", newEmail: newEmail?.text, continueURL: continueURL, call, in: transaction)
-            if !wantsLink { aftermath.letters.append(.init(code, to: newEmail?.text ?? account.email ?? "", account, call)) }
+            if !wantsLink { aftermath.mails.append(.init(code, to: newEmail?.text ?? account.email ?? "", account, call)) }
             return code
         }
         if wantsLink, let code { remember([code]) }

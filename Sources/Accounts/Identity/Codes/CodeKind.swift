@@ -1,3 +1,5 @@
+import Mail
+
 /// What a mailed code is for (accounts contract §6.6, §8). The raw value is the `requestType` of the wire and of the store.
 enum CodeKind: String, Sendable, CaseIterable {
     case resetPassword = "PASSWORD_RESET"
@@ -8,9 +10,9 @@ enum CodeKind: String, Sendable, CaseIterable {
     case verifyAndChangeEmail = "VERIFY_AND_CHANGE_EMAIL"
 
     /// `mode` of the link.
-    var mode: String { letter.rawValue }
+    var mode: String { message.rawValue }
 
-    var letter: LetterKind {
+    var message: MessageKind {
         switch self {
         case .resetPassword: .resetPassword
         case .verifyEmail: .verifyEmail

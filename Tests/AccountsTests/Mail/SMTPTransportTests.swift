@@ -3,35 +3,35 @@ import Foundation
 import TestCertificates
 import Testing
 
-@testable import Accounts
+@testable import Mail
 
 /// Over real sockets, with the system's libcurl.
-@Suite(.timeLimit(.minutes(30))) struct SMTPCarrierTests {
+struct SMTPTransportTests {
     static let sender = MailSender(MailAddress("hub@mail.example.org")!, name: "Βίγλα: \"the\" <hub>")
 
-    static func letter(_ subject: String = "Your link", text: String = "Hello\n.\nΓεια σας\n") -> Letter {
-        Letter(
+    static func message(_ subject: String = "Your link", text: String = "Hello\n.\nΓεια σας\n") -> Message {
+        Message(
             kind: .resetPassword, language: .greek, to: MailAddress("ana+test@example.org")!, subject: subject, text: text, html: "<p>Γεια σας</p>",
             link: "http://localhost/?oobCode=c0de")
     }
 
-    private func carry(_ settings: SMTPSettings, _ letter: Letter = letter()) async -> LetterFault? {
-        do throws(LetterFault) { try await SMTPCarrier(settings, now: { 1_795_314_525_000 }).carry(letter); return nil } catch { return error }
+    private func deliver(_ settings: SMTPSettings, _ message: Message = message()) async -> MailFault? {
+        do throws(MailFault) { try await SMTPTransport(settings, now: { 1_795_314_525_000 }).deliver(message); return nil } catch { return error }
     }
 
     private func plain(_ server: SMTPTestServer, user: String? = nil, password: String? = nil) throws -> SMTPSettings {
         try SMTPSettings(url: "smtp://127.0.0.1:\(server.port)", sender: Self.sender, user: user, password: password, allowsPlaintext: true)
     }
 
-    @Test func letter_arrives_asItWasWritten() async throws {
+    @Test func message_arrives_asItWasWritten() async throws {
         let server = try SMTPTestServer()
-        #expect(await carry(try plain(server)) == nil)
+        #expect(await deliver(try plain(server)) == nil)
         let commands = server.commands
         #expect(commands.first == "EHLO mail.example.org")
         #expect(commands.contains { $0.hasPrefix("MAIL FROM:<hub@mail.example.org>") })
         #expect(commands.contains("RCPT TO:<ana+test@example.org>"))
         #expect(!commands.contains { $0.hasPrefix("AUTH") })
-        let message = try ParsedMessage(try #require(server.letters.first))
+        let message = try ParsedMessage(try #require(server.messages.first))
         #expect(message["To"] == "<ana+test@example.org>")
         #expect(message["Date"] == "Sun, 22 Nov 2026 02:28:45 +0000")
         #expect(message["Subject"] == "Your link")
@@ -44,59 +44,59 @@ import Testing
 
     @Test func password_isSaid_whereItIsAskedFor() async throws {
         let server = try SMTPTestServer()
-        #expect(await carry(try plain(server, user: "hub", password: "s3cret")) == nil)
+        #expect(await deliver(try plain(server, user: "hub", password: "s3cret")) == nil)
         let said = Data("\0hub\0s3cret".utf8).base64EncodedString()
         #expect(server.commands.contains { $0.hasSuffix(said) })
-        #expect(server.letters.count == 1)
+        #expect(server.messages.count == 1)
     }
 
     @Test func check80_faults_nameNoSecret() async throws {
         let server = try SMTPTestServer { verb, _ in verb == "PASSWORD" ? "535 5.7.8 wrong: hub s3cret" : nil }
-        let fault = try #require(await carry(try plain(server, user: "hub", password: "s3cret")))
+        let fault = try #require(await deliver(try plain(server, user: "hub", password: "s3cret")))
         #expect(!fault.text.contains("s3cret") && !fault.text.contains("ana"))
         guard case .later = fault else { return #expect(Bool(false), "a wrong password is for the operator to mend: \(fault)") }
-        #expect(server.letters.isEmpty)
+        #expect(server.messages.isEmpty)
     }
 
     /// Also what happens when somebody on the way takes STARTTLS out of the answer.
     @Test func nothing_isSaid_withoutTLS() async throws {
         let server = try SMTPTestServer()
         let settings = try SMTPSettings(url: "smtp://127.0.0.1:\(server.port)", sender: Self.sender, user: "hub", password: "s3cret")
-        let fault = try #require(await carry(settings))
+        let fault = try #require(await deliver(settings))
         guard case .later = fault else { return #expect(Bool(false), "\(fault)") }
         #expect(!server.commands.contains { $0.hasPrefix("AUTH") || $0.hasPrefix("MAIL") })
     }
 
-    @Test func letter_arrives_overTLS_fromATrustedServerOnly() async throws {
+    @Test func message_arrives_overTLS_fromATrustedServerOnly() async throws {
         let files = try TestCertificates.get()
         let server = try SMTPTestServer(tls: try TLSServer(certificate: files.certificate("server"), key: files.key("server")))
         let url = "smtps://localhost:\(server.port)"
-        #expect(await carry(try SMTPSettings(url: url, sender: Self.sender, user: "hub", password: "s3cret", certificates: files.authority)) == nil)
-        #expect(server.letters.count == 1)
-        guard case .later = await carry(try SMTPSettings(url: url, sender: Self.sender, user: "hub", password: "s3cret")) else {
+        #expect(await deliver(try SMTPSettings(url: url, sender: Self.sender, user: "hub", password: "s3cret", certificates: files.authority)) == nil)
+        #expect(server.messages.count == 1)
+        guard case .later = await deliver(try SMTPSettings(url: url, sender: Self.sender, user: "hub", password: "s3cret")) else {
             return #expect(Bool(false), "a server that nobody vouches for was trusted")
         }
-        #expect(server.letters.count == 1)
+        #expect(server.messages.count == 1)
     }
 
     @Test func refusedRecipient_isFinal_busyServerIsNot() async throws {
         let strict = try SMTPTestServer { verb, _ in verb == "RCPT" ? "550 5.1.1 no such user" : nil }
-        guard case .never = await carry(try plain(strict)) else { return #expect(Bool(false)) }
+        guard case .never = await deliver(try plain(strict)) else { return #expect(Bool(false)) }
         let busy = try SMTPTestServer { verb, _ in verb == "RCPT" ? "451 4.3.0 later" : nil }
-        guard case .later = await carry(try plain(busy)) else { return #expect(Bool(false)) }
+        guard case .later = await deliver(try plain(busy)) else { return #expect(Bool(false)) }
         let full = try SMTPTestServer { verb, _ in verb == "END" ? "452 4.2.2 full" : nil }
-        guard case .later = await carry(try plain(full)) else { return #expect(Bool(false)) }
+        guard case .later = await deliver(try plain(full)) else { return #expect(Bool(false)) }
         let gone = try SMTPSettings(url: "smtp://127.0.0.1:1", sender: Self.sender, allowsPlaintext: true)
-        guard case .later = await carry(gone) else { return #expect(Bool(false)) }
+        guard case .later = await deliver(gone) else { return #expect(Bool(false)) }
     }
 
-    @Test func letter_cannotAddHeadersOrRecipients() async throws {
+    @Test func message_cannotAddHeadersOrRecipients() async throws {
         let server = try SMTPTestServer()
         let evil = "x\r\nBcc: all@example.org\r\n\r\nbody\r\n.\r\nRCPT TO:<all@example.org>"
-        #expect(await carry(try plain(server), Self.letter(evil, text: evil)) == nil)
-        #expect(server.letters.count == 1)
+        #expect(await deliver(try plain(server), Self.message(evil, text: evil)) == nil)
+        #expect(server.messages.count == 1)
         #expect(server.commands.filter { $0.hasPrefix("RCPT") }.count == 1)
-        let message = try ParsedMessage(try #require(server.letters.first))
+        let message = try ParsedMessage(try #require(server.messages.first))
         #expect(message["Bcc"] == nil)
         #expect(message["Subject"].map { ParsedMessage.decodeWords($0) } == evil)
         for address in ["a@x.org\r\nBcc: b@x.org", "a@x.org>\r\nRCPT TO:<b@x.org", "<a@x.org>", "a b@x.org", "\"a\"@x.org", "a@x.org,b@x.org", "α@x.org", "a@χ.org",

@@ -2,8 +2,8 @@ import Dispatch
 package import Logging
 import Synchronization
 
-/// Lines of the log that strangers can cause as often as they like: the first ones of a minute in full, then one with the number of the
-/// others.
+/// Lines of the log that clients can cause as often as they like: the first ones of a minute in full, then one with the
+/// number of the others.
 ///
 ///     unknown namespace  namespace=x peer=…        ten of these
 ///     unknown namespace  more=12345                once a minute, as long as there are any

@@ -4,8 +4,9 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Mail
 
-@Suite(.timeLimit(.minutes(30))) struct LettersTests {
+struct MessageTemplatesTests {
     private let to = MailAddress("ana@example.org")!
     private let link = "https://hub.example.org/.account/action?mode=x&oobCode=c0de&apiKey=k"
 
@@ -17,22 +18,22 @@ import TestSupport
     }
 
     @Test func builtIn_areComplete_inBothLanguages() throws {
-        let letters = try Letters(app: "Σήμα & <Co>")
-        for kind in LetterKind.allCases {
+        let templates = try MessageTemplates(app: "Σήμα & <Co>")
+        for kind in MessageKind.allCases {
             for language in Language.allCases {
                 let link = kind == .passwordChanged ? nil : link
-                let letter = try #require(
-                    letters.letter(kind, language, to: to, email: "ana@example.org", newEmail: "new@example.org", link: link, lifeSeconds: 3600, now: 1_795_314_525_000))
-                for part in [letter.subject, letter.text, letter.html] { #expect(!part.contains("{{") && !part.contains("}}")) }
-                #expect(letter.subject.contains("Σήμα & <Co>") && letter.subject.contains("02:28 UTC"))
-                #expect(letter.html.contains("lang=\"\(language.rawValue)\"") && letter.html.contains("Σήμα &amp; &lt;Co&gt;"))
+                let message = try #require(
+                    templates.message(kind, language, to: to, email: "ana@example.org", newEmail: "new@example.org", link: link, lifeSeconds: 3600, now: 1_795_314_525_000))
+                for part in [message.subject, message.text, message.html] { #expect(!part.contains("{{") && !part.contains("}}")) }
+                #expect(message.subject.contains("Σήμα & <Co>") && message.subject.contains("02:28 UTC"))
+                #expect(message.html.contains("lang=\"\(language.rawValue)\"") && message.html.contains("Σήμα &amp; &lt;Co&gt;"))
                 if let link {
-                    #expect(letter.text.contains("\n\n\(link)\n"))
-                    #expect(letter.html.contains("href=\"\(HTMLText.escape(link))\""))
-                    #expect(letter.text.contains(language == .greek ? "1 ώρα" : "1 hour"))
+                    #expect(message.text.contains("\n\n\(link)\n"))
+                    #expect(message.html.contains("href=\"\(HTMLText.escape(link))\""))
+                    #expect(message.text.contains(language == .greek ? "1 ώρα" : "1 hour"))
                 }
                 // Nothing is fetched when it is opened.
-                #expect(!letter.html.contains("src=") && !letter.html.contains("url("))
+                #expect(!message.html.contains("src=") && !message.html.contains("url("))
             }
         }
     }
@@ -43,20 +44,20 @@ import TestSupport
             "signIn.el.txt": "Subject: {{app}}\r\n\r\n{{link}} {{life}}\r\n", "signIn.el.html": "<b>{{email}}</b> <a href=\"{{link}}\">{{app}}</a>",
         ])
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        let letters = try Letters(app: "Hub", folder: folder)
-        let reset = try #require(letters.letter(.resetPassword, .english, to: to, email: "<ana>@x", link: link, now: 0))
+        let templates = try MessageTemplates(app: "Hub", folder: folder)
+        let reset = try #require(templates.message(.resetPassword, .english, to: to, email: "<ana>@x", link: link, now: 0))
         #expect(reset.subject == "New Hub word" && reset.text == "For <ana>@x:\n\n\(link)\n")
         #expect(reset.html.contains("For &lt;ana&gt;@x:") && reset.html.contains(">Go</a>"))
-        let signIn = try #require(letters.letter(.signIn, .greek, to: to, email: "<ana>@x", link: link, lifeSeconds: 172_800, now: 0))
+        let signIn = try #require(templates.message(.signIn, .greek, to: to, email: "<ana>@x", link: link, lifeSeconds: 172_800, now: 0))
         #expect(signIn.text == "\(link) 2 ημέρες\n")
         #expect(signIn.html == "<b>&lt;ana&gt;@x</b> <a href=\"\(HTMLText.escape(link))\">Hub</a>")
-        #expect(letters.letter(.signIn, .english, to: to, email: "a", link: link, now: 0)?.subject.hasPrefix("Sign in to Hub (") == true)
+        #expect(templates.message(.signIn, .english, to: to, email: "a", link: link, now: 0)?.subject.hasPrefix("Sign in to Hub (") == true)
     }
 
     /// What is filled in is not a template again.
     @Test func values_areFilledIn_once() throws {
-        let letter = try #require(try Letters(app: "{{link}}").letter(.verifyEmail, .english, to: to, email: "{{app}}@x.org", link: link, now: 0))
-        #expect(letter.text.contains("{{app}}@x.org") && letter.subject.contains("{{link}}"))
+        let message = try #require(try MessageTemplates(app: "{{link}}").message(.verifyEmail, .english, to: to, email: "{{app}}@x.org", link: link, now: 0))
+        #expect(message.text.contains("{{app}}@x.org") && message.subject.contains("{{link}}"))
     }
 
     @Test func ownTemplates_areChecked_allAtOnce() throws {
@@ -65,13 +66,13 @@ import TestSupport
             "verifyEmail.el.txt": "Subject: x\n\n{{link}} {{app", "recoverEmail.en.html": "nothing to press", "welcome.en.txt": "Subject: x\n\nx", "notes.md": "fine",
         ])
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        let faults = #expect(throws: Letters.Faults.self) { try Letters(app: "Hub", folder: folder) }
+        let faults = #expect(throws: MessageTemplates.Faults.self) { try MessageTemplates(app: "Hub", folder: folder) }
         let text = faults?.description ?? ""
         #expect(faults?.lines.count == 6, "\(text)")
         for name in ["resetPassword.en.txt does not say {{link}}", "signIn.en.txt begins with", "verifyEmail.en.txt says {{user}}", "verifyEmail.el.txt has {{", "recoverEmail.en.html", "welcome.en.txt: templates"] {
             #expect(text.contains(name), "\(name)")
         }
-        #expect(throws: Letters.Faults.self) { try Letters(app: "Hub", folder: folder + "/none") }
+        #expect(throws: MessageTemplates.Faults.self) { try MessageTemplates(app: "Hub", folder: folder + "/none") }
     }
 
     @Test(arguments: [
@@ -87,15 +88,15 @@ import TestSupport
         #expect([60, 3600, 7200, 259_200].map { Language.greek.span(seconds: $0) } == ["1 λεπτό", "1 ώρα", "2 ώρες", "3 ημέρες"])
     }
 
-    @Test func service_saysClearly_thatThereIsNoMail() async throws {
+    @Test func service_saysClearly_thatThereIsNoMail() throws {
         var settings = AccountSettings()
         settings.passwords = .quick
         let lines = LineLog()
         var service = try AccountService(settings, folder: nil, logger: lines.logger, now: { 0 })
-        await #expect(throws: AccountError.self) { try await service.mailAddress("ana@example.org") }
+        #expect(throws: AccountError.self) { try service.mail.address("ana@example.org") }
         settings.isDev = true
         service = try AccountService(settings, folder: nil, logger: lines.logger, now: { 0 })
-        #expect(try await service.mailAddress("ana@example.org").text == "ana@example.org")
-        await #expect(throws: AccountError("INVALID_EMAIL", "No mail can be sent to this address")) { try await service.mailAddress("άνα@example.org") }
+        #expect(try service.mail.address("ana@example.org").text == "ana@example.org")
+        #expect(throws: AccountError("INVALID_EMAIL", "No mail can be sent to this address")) { try service.mail.address("άνα@example.org") }
     }
 }

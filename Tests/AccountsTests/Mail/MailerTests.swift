@@ -2,32 +2,36 @@ import Synchronization
 import Testing
 import TestSupport
 
-@testable import Accounts
+@testable import Mail
 
-@Suite(.timeLimit(.minutes(30))) struct PostTests {
-    private static func letter(_ text: String = "") -> Letter { SMTPCarrierTests.letter(text: text) }
+struct MailerTests {
+    private static func message(_ text: String = "") -> Message { SMTPTransportTests.message(text: text) }
 
     /// Does as it is told, and keeps what it was given.
-    private final class Carrier: LetterCarrier {
+    private final class Transport: MailTransport {
         let carried = Mutex<[String]>([])
-        let fault: @Sendable (Int) -> LetterFault?
+        let fault: @Sendable (Int) -> MailFault?
 
-        init(_ fault: @escaping @Sendable (Int) -> LetterFault? = { _ in nil }) { self.fault = fault }
+        init(_ fault: @escaping @Sendable (Int) -> MailFault? = { _ in nil }) { self.fault = fault }
 
-        func carry(_ letter: Letter) async throws(LetterFault) {
-            let count = carried.withLock { $0.append(letter.text); return $0.count }
+        func deliver(_ message: Message) async throws(MailFault) {
+            let count = carried.withLock { $0.append(message.text); return $0.count }
             if let fault = fault(count) { throw fault }
         }
     }
 
-    private func ids(_ queue: inout PostQueue, _ now: Int64) -> [Int] { queue.take(now: now).map(\.id) }
-    private func texts(_ queue: inout PostQueue, _ now: Int64) -> [String] { queue.take(now: now).map(\.letter.text) }
+    private final class Clock: Sendable {
+        let now = Mutex<Int64>(0)
+    }
 
-    @Test func letter_isSentAgain_withLongerWaits_thenGivenUp() {
-        var settings = PostSettings()
+    private func ids(_ queue: inout MailQueue, _ now: Int64) -> [Int] { queue.startDue(now: now).map(\.id) }
+    private func texts(_ queue: inout MailQueue, _ now: Int64) -> [String] { queue.startDue(now: now).map(\.message.text) }
+
+    @Test func message_isSentAgain_withLongerWaits_thenGivenUp() {
+        var settings = MailerSettings()
         settings.waitsMs = [10, 100]
-        var queue = PostQueue(settings)
-        #expect(queue.add(Self.letter(), until: 400, now: 0) == true)
+        var queue = MailQueue(settings)
+        #expect(queue.add(Self.message(), until: 400, now: 0) == true)
         #expect(ids(&queue, 0) == [0])
         #expect(ids(&queue, 0) == [])
         #expect(queue.finished(0, .later("busy"), now: 1) == .waits(10))
@@ -42,35 +46,35 @@ import TestSupport
         #expect(queue.count == 0 && queue.nextDue == nil)
     }
 
-    @Test func letters_areSent_fewAtATime_oldestFirst() {
-        var settings = PostSettings()
+    @Test func messages_areSent_fewAtATime_oldestFirst() {
+        var settings = MailerSettings()
         (settings.atOnce, settings.waiting) = (2, 5)
-        var queue = PostQueue(settings)
-        for i in 0..<5 { #expect(queue.add(Self.letter("\(i)"), until: 1_000, now: 0) == true) }
-        #expect(queue.add(Self.letter("5"), until: 1_000, now: 0) == false)
+        var queue = MailQueue(settings)
+        for i in 0..<5 { #expect(queue.add(Self.message("\(i)"), until: 1_000, now: 0) == true) }
+        #expect(queue.add(Self.message("5"), until: 1_000, now: 0) == false)
         #expect(texts(&queue, 0) == ["0", "1"])
         #expect(queue.nextDue == nil)
         #expect(queue.finished(1, nil, now: 1) == .gone)
         #expect(texts(&queue, 1) == ["2"])
         #expect(queue.finished(0, .never("no such user"), now: 1) == .gone)
         #expect(texts(&queue, 1) == ["3"])
-        #expect(queue.add(Self.letter("5"), until: 1_000, now: 1) == true)
+        #expect(queue.add(Self.message("5"), until: 1_000, now: 1) == true)
         #expect(queue.count == 4)
     }
 
-    @Test(arguments: [1, 3]) func post_retries_untilItIsTaken(_ failures: Int) async {
-        let carrier = Carrier { $0 <= failures ? .later("busy") : nil }
+    @Test(arguments: [1, 3]) func mailer_retries_untilItIsTaken(_ failures: Int) async {
+        let transport = Transport { $0 <= failures ? .later("busy") : nil }
         let times = Mutex<[Int64]>([])
         let end = AsyncStream<Void>.makeStream()
         let lines = LineLog()
-        let clock = FakeClock(ms: 0)
-        let post = Post(carrier, logger: lines.logger, now: clock.now) { ms, work in
+        let clock = Clock()
+        let mailer = Mailer(transport, logger: lines.logger, now: { clock.now.withLock { $0 } }) { ms, work in
             times.withLock { $0.append(ms) }
             clock.ms += ms
             work()
             end.continuation.yield()
         }
-        #expect(post.send(Self.letter("secret c0de"), until: 3_600_000))
+        #expect(mailer.send(Self.message("secret c0de"), until: 3_600_000))
         var iterator = end.stream.makeAsyncIterator()
         for _ in 0..<failures { await iterator.next() }
         #expect(times.withLock { $0 } == Array([5_000, 15_000, 60_000].prefix(failures)))
@@ -80,7 +84,7 @@ import TestSupport
 
     @Test func check80_printedLetter_isOneLineWithItsLink() async throws {
         let lines = Mutex<[String]>([])
-        try await PrintedLetters { line in lines.withLock { $0.append(line) } }.carry(Self.letter())
+        try await PrintedMail { line in lines.withLock { $0.append(line) } }.deliver(Self.message())
         #expect(lines.withLock { $0 } == ["mail to ana+test@example.org, resetPassword: http://localhost/?oobCode=c0de"])
     }
 }

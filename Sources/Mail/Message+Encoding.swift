@@ -1,25 +1,13 @@
-import Foundation
 import Glibc
+import JSONTree
 
-/// Who mails come from.
-public struct MailSender: Sendable, Equatable {
-    public var address: MailAddress
-    /// Shown beside it; any text.
-    public var name: String
-
-    public init(_ address: MailAddress, name: String) {
-        self.address = address
-        self.name = name
-    }
-}
-
-extension Letter {
-    /// The letter as it goes over SMTP (RFC 5322, RFC 2045–2047): plain text and HTML, both UTF-8 in base64. Nothing of the
-    /// letter can begin a header of its own: addresses are restricted, all other text is encoded, lines are ours.
+extension Message {
+    /// The message as it goes over SMTP (RFC 5322, RFC 2045–2047): plain text and HTML, both UTF-8 in base64. Nothing of the
+    /// message can begin a header of its own: addresses are restricted, all other text is encoded, lines are ours.
     /// - Parameters:
     ///   - date: ms since the epoch.
     ///   - id: unique letters and digits, for Message-ID and the boundary.
-    func message(from sender: MailSender, date: Int64, id: String) -> [UInt8] {
+    func encoded(from sender: MailSender, date: Int64, id: String) -> [UInt8] {
         let boundary = "=_\(id)"
         let lines = [
             "From: \(HeaderText.encode(sender.name)) <\(sender.address.text)>",
@@ -39,9 +27,12 @@ extension Letter {
         return Array(lines.joined(separator: "\r\n").utf8)
     }
 
+    /// Lines of 76 letters (RFC 2045 §6.8), the text's own line ends as CR LF.
     private static func base64(_ text: String) -> String {
-        let crlf = text.replacingOccurrences(of: "\r\n", with: "\n").replacingOccurrences(of: "\n", with: "\r\n")
-        return Data(crlf.utf8).base64EncodedString(options: [.lineLength76Characters, .endLineWithCarriageReturn, .endLineWithLineFeed])
+        let crlf = text.replacing("\r\n", with: "\n").replacing("\n", with: "\r\n")
+        let letters = Array(Base64.encode(crlf.utf8).utf8)
+        let lines = stride(from: 0, to: letters.count, by: 76).map { letters[$0..<min($0 + 76, letters.count)] }
+        return String(decoding: Array(lines.joined(separator: "\r\n".utf8)), as: UTF8.self)
     }
 }
 
@@ -72,7 +63,7 @@ enum HeaderText {
         0x30...0x39 ~= byte || 0x41...0x5A ~= byte || 0x61...0x7A ~= byte || byte == 0x20 || byte == UInt8(ascii: "-")
     }
 
-    private static func word(_ bytes: [UInt8]) -> String { "=?UTF-8?B?\(Data(bytes).base64EncodedString())?=" }
+    private static func word(_ bytes: [UInt8]) -> String { "=?UTF-8?B?\(Base64.encode(bytes))?=" }
 }
 
 /// Dates of mails.

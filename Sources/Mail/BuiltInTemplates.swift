@@ -1,6 +1,6 @@
-/// Letters for who has no templates of their own; also an example for those.
-enum BuiltInLetters {
-    static func source(_ kind: LetterKind, _ language: Language) -> String {
+/// The texts of a hub without templates of its own; also examples for such templates.
+enum BuiltInTemplates {
+    static func source(_ kind: MessageKind, _ language: Language) -> String {
         switch language {
         case .english: english(kind)
         case .greek: greek(kind)
@@ -8,13 +8,15 @@ enum BuiltInLetters {
     }
 
     /// One column, the words of the text, a button for the link and the link itself below it. Nothing is fetched from anywhere.
-    static func html(_ template: LetterTemplate, _ language: Language, hasLink: Bool) -> String {
+    static func html(_ template: MessageTemplate, _ language: Language, hasLink: Bool) -> String {
+        let button = "display:inline-block;padding:12px 22px;border-radius:6px;background:#0f6286;color:#ffffff;"
+            + "text-decoration:none;font-weight:600"
         var body = ""
         for paragraph in template.text.split(separator: "\n\n").map(String.init) {
             if hasLink, paragraph == "{{link}}" {
                 let label = HTMLText.escape(template.button ?? "{{app}}")
                 body += """
-                    <p style="margin:28px 0 12px"><a href="{{link}}" style="display:inline-block;padding:12px 22px;border-radius:6px;background:#0f6286;color:#ffffff;text-decoration:none;font-weight:600">\(label)</a></p>
+                    <p style="margin:28px 0 12px"><a href="{{link}}" style="\(button)">\(label)</a></p>
                     <p style="margin:0 0 28px;font-size:12px;line-height:18px;color:#666b72;word-break:break-all">{{link}}</p>
 
                     """
@@ -26,8 +28,10 @@ enum BuiltInLetters {
         return """
             <!doctype html>
             <html lang="\(language.rawValue)">
-            <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"></head>
-            <body style="margin:0;padding:32px 16px;font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:16px;line-height:24px">
+            <head><meta charset="utf-8"><meta name="viewport" content="width=device-width">\
+            <meta name="color-scheme" content="light dark"></head>
+            <body style="margin:0;padding:32px 16px;font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;\
+            font-size:16px;line-height:24px">
             <div style="max-width:520px;margin:0 auto">
             <p style="margin:0 0 24px;font-size:18px;font-weight:600">{{app}}</p>
             \(body)</div>
@@ -37,7 +41,7 @@ enum BuiltInLetters {
             """
     }
 
-    private static func english(_ kind: LetterKind) -> String {
+    private static func english(_ kind: MessageKind) -> String {
         switch kind {
         case .verifyEmail: """
             Subject: Confirm your e-mail address for {{app}} ({{time}})
@@ -113,7 +117,7 @@ enum BuiltInLetters {
         }
     }
 
-    private static func greek(_ kind: LetterKind) -> String {
+    private static func greek(_ kind: MessageKind) -> String {
         switch kind {
         case .verifyEmail: """
             Subject: Επιβεβαιώστε τη διεύθυνσή σας για το {{app}} ({{time}})
@@ -125,7 +129,8 @@ enum BuiltInLetters {
 
             {{link}}
 
-            Ο σύνδεσμος ισχύει για μία χρήση και για {{life}}. Αν δεν δημιουργήσατε λογαριασμό, μην επιβεβαιώσετε: αγνοήστε αυτό το μήνυμα και δεν θα αλλάξει τίποτα.
+            Ο σύνδεσμος ισχύει για μία χρήση και για {{life}}. Αν δεν δημιουργήσατε λογαριασμό, μην επιβεβαιώσετε: \
+            αγνοήστε αυτό το μήνυμα και δεν θα αλλάξει τίποτα.
             """
         case .resetPassword: """
             Subject: Νέος κωδικός για το {{app}} ({{time}})
@@ -137,7 +142,8 @@ enum BuiltInLetters {
 
             {{link}}
 
-            Ο σύνδεσμος ισχύει για μία χρήση και για {{life}}. Αν δεν τον ζητήσατε εσείς, αγνοήστε αυτό το μήνυμα: ο κωδικός σας μένει όπως είναι.
+            Ο σύνδεσμος ισχύει για μία χρήση και για {{life}}. Αν δεν τον ζητήσατε εσείς, αγνοήστε αυτό το μήνυμα: \
+            ο κωδικός σας μένει όπως είναι.
             """
         case .signIn: """
             Subject: Σύνδεση στο {{app}} ({{time}})
@@ -187,5 +193,24 @@ enum BuiltInLetters {
             Αν το κάνατε εσείς, δεν χρειάζεται καμία ενέργεια. Αν όχι, ζητήστε αμέσως σύνδεσμο για νέο κωδικό από τη σελίδα σύνδεσης.
             """
         }
+    }
+}
+
+/// Any text as text or quoted attribute of HTML.
+package enum HTMLText {
+    package static func escape(_ text: String) -> String {
+        var out = ""
+        out.reserveCapacity(text.utf8.count)
+        for character in text.unicodeScalars {
+            switch character {
+            case "&": out += "&amp;"
+            case "<": out += "&lt;"
+            case ">": out += "&gt;"
+            case "\"": out += "&quot;"
+            case "'": out += "&#39;"
+            default: out.unicodeScalars.append(character)
+            }
+        }
+        return out
     }
 }

@@ -1,0 +1,209 @@
+import CCurl
+import Dispatch
+
+/// A way for messages to leave the process: a mail server, or the log of a development hub.
+public protocol MailTransport: Sendable {
+    /// Returns when the other side has accepted the message and is responsible for it.
+    func deliver(_ message: Message) async throws(MailFault)
+}
+
+/// Why a message was not accepted. The text names no secret and nothing of the message.
+public enum MailFault: Error, Sendable, Equatable {
+    /// Worth another try.
+    case later(String)
+    /// This message will never be accepted: the recipient is refused.
+    case never(String)
+
+    public var text: String {
+        switch self {
+        case .later(let text), .never(let text): text
+        }
+    }
+}
+
+/// Prints what it should send: for development without a mail server. Never outside `--dev`: the printed link signs its reader in.
+public struct PrintedMail: MailTransport {
+    private let print: @Sendable (String) -> Void
+
+    /// - Parameter print: is given one line for each message.
+    public init(_ print: @escaping @Sendable (String) -> Void) { self.print = print }
+
+    public func deliver(_ message: Message) async throws(MailFault) {
+        print("mail to \(message.to.text), \(message.kind.rawValue): \(message.link ?? message.subject)")
+    }
+}
+
+/// Hands messages to a mail server through the system's libcurl: one connection for each message. The server's answers are not
+/// repeated in faults, only their numbers: they may quote what they were told.
+public final class SMTPTransport: MailTransport {
+    private let settings: SMTPSettings
+    private let now: @Sendable () -> Int64
+    /// libcurl blocks: not the threads of async functions. `Mailer` bounds how many there are.
+    private let queue = DispatchQueue(label: "vigla.mail", attributes: .concurrent)
+
+    /// - Parameter now: the wall clock in ms since the epoch.
+    public init(_ settings: SMTPSettings, now: @escaping @Sendable () -> Int64) {
+        self.settings = settings
+        self.now = now
+    }
+
+    public func deliver(_ message: Message) async throws(MailFault) {
+        let (settings, to) = (settings, message.to)
+        let text = message.encoded(from: settings.sender, date: now(), id: Self.randomID())
+        let fault: MailFault? = await withCheckedContinuation { continuation in
+            queue.async { continuation.resume(returning: Self.transfer(text, to: to, settings)) }
+        }
+        if let fault { throw fault }
+    }
+
+    private static func transfer(_ text: [UInt8], to: MailAddress, _ settings: SMTPSettings) -> MailFault? {
+        guard globalInit == CURLE_OK, let handle = curl_easy_init() else { return .later("libcurl cannot be set up") }
+        defer { curl_easy_cleanup(handle) }
+        let recipients = curl_slist_append(nil, "<\(to.text)>")
+        defer { curl_slist_free_all(recipients) }
+        let source = Source(text)
+        let scheme = settings.security == .tls ? "smtps" : "smtp"
+
+        var status = CURLE_OK
+        func set(_ code: CURLcode) { if status == CURLE_OK { status = code } }
+        // Behind the slash: the name that the hub greets with.
+        set(vigla_curl_set_string(handle, CURLOPT_URL, "\(scheme)://\(settings.host):\(settings.port)/\(settings.sender.address.domain)"))
+        set(vigla_curl_set_string(handle, CURLOPT_PROTOCOLS_STR, "smtp,smtps"))
+        set(vigla_curl_set_long(handle, CURLOPT_NOSIGNAL, 1))
+        set(vigla_curl_set_long(handle, CURLOPT_CONNECTTIMEOUT, settings.connectSeconds))
+        set(vigla_curl_set_long(handle, CURLOPT_TIMEOUT, settings.messageSeconds))
+        if settings.security == .startTLS { set(vigla_curl_set_long(handle, CURLOPT_USE_SSL, Int(CURLUSESSL_ALL.rawValue))) }
+        set(vigla_curl_set_long(handle, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2)))
+        if let file = settings.certificates { set(vigla_curl_set_string(handle, CURLOPT_CAINFO, file)) }
+        if let user = settings.user, let password = settings.password {
+            set(vigla_curl_set_string(handle, CURLOPT_USERNAME, user))
+            set(vigla_curl_set_string(handle, CURLOPT_PASSWORD, password))
+        }
+        set(vigla_curl_set_string(handle, CURLOPT_MAIL_FROM, "<\(settings.sender.address.text)>"))
+        set(vigla_curl_set_list(handle, CURLOPT_MAIL_RCPT, recipients))
+        set(vigla_curl_set_long(handle, CURLOPT_UPLOAD, 1))
+        set(vigla_curl_set_callback(handle, CURLOPT_READFUNCTION) { buffer, size, count, context in
+            guard let buffer, let context else { return 0 }
+            return Unmanaged<Source>.fromOpaque(context).takeUnretainedValue().read(into: buffer, size * count)
+        })
+        set(vigla_curl_set_context(handle, CURLOPT_READDATA, Unmanaged.passUnretained(source).toOpaque()))
+        if status == CURLE_OK { status = withExtendedLifetime(source) { curl_easy_perform(handle) } }
+        guard status != CURLE_OK else { return nil }
+
+        var answer = 0
+        _ = vigla_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &answer)
+        let what = String(cString: curl_easy_strerror(status))
+        let text = answer == 0 ? "mail server: \(what)" : "mail server: \(what) (it answered \(answer))"
+        // 5xx is final, but only where it is about the recipient or the message: a wrong password is for the operator to mend.
+        let isFinal = 500..<600 ~= answer && (status == CURLE_SEND_ERROR || status == CURLE_WEIRD_SERVER_REPLY)
+        return isFinal ? .never(text) : .later(text)
+    }
+
+    /// Once for the process; libcurl counts further calls of others.
+    private static let globalInit = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
+
+    /// 128 random bits in hexadecimal.
+    private static func randomID() -> String {
+        var generator = SystemRandomNumberGenerator()
+        return [generator.next(), generator.next()].map { (number: UInt64) in String(number, radix: 16) }.joined(separator: "g")
+    }
+
+    /// What libcurl reads the message from.
+    private final class Source {
+        private let bytes: [UInt8]
+        private var offset = 0
+
+        init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+        func read(into buffer: UnsafeMutablePointer<CChar>, _ most: Int) -> Int {
+            let count = min(most, bytes.count - offset)
+            bytes.withUnsafeBytes { source in
+                guard count > 0, let base = source.baseAddress else { return }
+                UnsafeMutableRawPointer(buffer).copyMemory(from: base + offset, byteCount: count)
+            }
+            offset += count
+            return count
+        }
+    }
+}
+
+/// The mail server that messages are handed to.
+public struct SMTPSettings: Sendable {
+    /// How the connection is protected.
+    public enum Security: Sendable, Equatable {
+        /// `smtps://`: TLS from the first byte, port 465.
+        case tls
+        /// `smtp://`: STARTTLS, and no message without it; port 587.
+        case startTLS
+        /// Nothing at all: for a server on this machine, without a password.
+        case none
+    }
+
+    public let host: String
+    public let port: Int
+    public let security: Security
+    public let sender: MailSender
+    /// Nil: the server asks for none.
+    public let user: String?
+    let password: String?
+    /// File with the certificates (PEM) that the server's is checked with; nil: the system's.
+    public let certificates: String?
+    /// Seconds to connect, and for a whole message.
+    public var connectSeconds = 10, messageSeconds = 60
+
+    /// - Parameters:
+    ///   - url: `smtp://host[:port]` or `smtps://host[:port]`; nothing else in it.
+    ///   - allowsPlaintext: `smtp://` without TLS. With a password only to this machine itself.
+    /// - Throws: what is wrong with which of them, in words for the operator.
+    public init(
+        url: String, sender: MailSender, user: String? = nil, password: String? = nil, certificates: String? = nil,
+        allowsPlaintext: Bool = false
+    ) throws(SMTPFault) {
+        let isImplicit = url.hasPrefix("smtps://")
+        guard isImplicit || url.hasPrefix("smtp://") else { throw .url("it must begin with smtp:// or smtps://") }
+        var rest = url.dropFirst(isImplicit ? 8 : 7)
+        guard !rest.contains("@") else { throw .url("user and password do not belong in the URL; give them as options of their own") }
+        if rest.last == "/" { rest.removeLast() }
+        var port = isImplicit ? 465 : 587
+        // The colon of a port stands behind the bracket of an IPv6 address.
+        if let colon = rest.lastIndex(of: ":"), rest.lastIndex(of: "]").map({ $0 < colon }) ?? true {
+            guard let number = Int(rest[rest.index(after: colon)...]), 1...65_535 ~= number else { throw .url("the port must be 1…65535") }
+            port = number
+            rest = rest[..<colon]
+        }
+        let bare = rest.hasPrefix("[") && rest.hasSuffix("]") ? rest.dropFirst().dropLast() : rest
+        guard !bare.isEmpty, bare.utf8.allSatisfy(Self.isHostByte) else {
+            throw .url("it must be smtp://host:port without anything behind it")
+        }
+        guard (user == nil) == (password == nil) else { throw .credentials }
+        for text in [user, password].compactMap({ $0 }) where text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) { throw .credentials }
+        let isLocal = ["localhost", "127.0.0.1", "::1"].contains(String(bare))
+        if allowsPlaintext, !isImplicit, user != nil, !isLocal { throw .plaintextPassword }
+        host = String(rest)
+        self.port = port
+        security = isImplicit ? .tls : allowsPlaintext ? .none : .startTLS
+        self.sender = sender
+        self.user = user
+        self.password = password
+        self.certificates = certificates
+    }
+
+    private static func isHostByte(_ byte: UInt8) -> Bool {
+        0x30...0x39 ~= byte || 0x41...0x5A ~= byte || 0x61...0x7A ~= byte || byte == 0x2D || byte == 0x2E || byte == 0x3A
+    }
+}
+
+/// A fault of the mail configuration.
+public enum SMTPFault: Error, Sendable, Equatable, CustomStringConvertible {
+    case url(String)
+    case credentials
+    case plaintextPassword
+
+    public var description: String {
+        switch self {
+        case .url(let why): "mail server: \(why)"
+        case .credentials: "mail server: user and password go together, without control characters"
+        case .plaintextPassword: "mail server: a password is not sent without TLS to another machine"
+        }
+    }
+}

@@ -1,0 +1,174 @@
+import Dispatch
+import Limits
+public import Logging
+import Synchronization
+
+/// Sends messages after the answer that announced them, and again when the mail server has no time. In memory only: messages
+/// hold codes in clear, which are kept nowhere else, so a restart loses those that wait and their users ask again.
+///
+/// From any thread; no caller waits for it. Logs kinds of messages and domains, never an address, a link or a text.
+public final class Mailer: Sendable {
+    private let transport: any MailTransport
+    private let clock: @Sendable () -> Int64
+    private let after: @Sendable (Int64, @escaping @Sendable () -> Void) -> Void
+    /// Clients cause these lines, and other servers decide what becomes of a message: both are throttled.
+    private let refused: LogThrottle
+    private let delayed: LogThrottle
+    private let queue: Mutex<MailQueue>
+
+    /// - Parameters:
+    ///   - now: a clock in ms that never steps.
+    ///   - after: runs work so many ms later.
+    public init(
+        _ transport: any MailTransport, _ settings: MailerSettings = MailerSettings(), logger: Logger, now: @escaping @Sendable () -> Int64,
+        after: @escaping @Sendable (Int64, @escaping @Sendable () -> Void) -> Void
+    ) {
+        self.transport = transport
+        clock = now
+        self.after = after
+        refused = LogThrottle(logger, .error)
+        delayed = LogThrottle(logger, .warning)
+        queue = Mutex(MailQueue(settings))
+    }
+
+    /// With Dispatch's timers.
+    public convenience init(
+        _ transport: any MailTransport, _ settings: MailerSettings = MailerSettings(), logger: Logger, now: @escaping @Sendable () -> Int64
+    ) {
+        self.init(transport, settings, logger: logger, now: now) { ms, work in
+            DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(Int(ms)), execute: work)
+        }
+    }
+
+    /// Accepts a message for sending.
+    /// - Parameter until: when it is of no use any more: the end of its link, by that clock.
+    /// - Returns: false when too many are waiting.
+    @discardableResult
+    public func send(_ message: Message, until: Int64) -> Bool {
+        let isAccepted = queue.withLock { $0.add(message, until: until, now: clock()) }
+        if isAccepted { sendDue() } else {
+            refused.tell("a letter was not taken: too many wait for the mail server", Self.about(message))
+        }
+        return isAccepted
+    }
+
+    /// Messages that wait or are under way.
+    public var count: Int { queue.withLock { $0.count } }
+
+    private func sendDue() {
+        for (id, message) in queue.withLock({ $0.startDue(now: clock()) }) {
+            Task {
+                var fault: MailFault?
+                do throws(MailFault) { try await transport.deliver(message) } catch { fault = error }
+                finished(id, message, fault)
+            }
+        }
+    }
+
+    private func finished(_ id: Int, _ message: Message, _ fault: MailFault?) {
+        let (outcome, next) = queue.withLock { ($0.finished(id, fault, now: clock()), $0.nextDue) }
+        var about = Self.about(message)
+        if let fault {
+            about["why"] = "\(fault.text)"
+            switch outcome {
+            case .gone: delayed.tell("a letter was refused", about)
+            case .late: refused.tell("a letter could not be sent in time", about)
+            case .waits(let ms): delayed.tell("a letter could not be sent; next try in \(ms / 1000) s", about)
+            }
+        }
+        if let next { after(max(0, next - clock())) { [weak self] in self?.sendDue() } }
+    }
+
+    private static func about(_ message: Message) -> Logger.Metadata {
+        ["letter": "\(message.kind.rawValue)", "domain": "\(message.to.domain)"]
+    }
+}
+
+/// Messages that are to be sent, as a value with the clock handed in.
+///
+///     added ─► due ─► under way ─┬─► sent                      gone
+///               ▲                ├─► refused for good          gone
+///               └── after a wait ┴─► failed, time is left      (its time is over: gone)
+struct MailQueue {
+    /// What happened to one try.
+    enum Outcome: Equatable {
+        case gone
+        /// Tried again after so many ms.
+        case waits(Int64)
+        /// Not tried again: its link will have ended by then.
+        case late
+    }
+
+    private struct Item {
+        var message: Message
+        var dueAt: Int64
+        /// After this its link has ended.
+        var until: Int64
+        var tries = 0
+        var isUnderWay = false
+    }
+
+    private let settings: MailerSettings
+    private var items: [Int: Item] = [:]
+    private var nextID = 0
+
+    init(_ settings: MailerSettings) { self.settings = settings }
+
+    var count: Int { items.count }
+    private var underWay: Int { items.values.reduce(0) { $0 + ($1.isUnderWay ? 1 : 0) } }
+
+    /// False: there are too many.
+    mutating func add(_ message: Message, until: Int64, now: Int64) -> Bool {
+        guard items.count < settings.waiting else { return false }
+        items[nextID] = Item(message: message, dueAt: now, until: until)
+        nextID += 1
+        return true
+    }
+
+    /// Messages to send now, oldest first; they count as under way.
+    mutating func startDue(now: Int64) -> [(id: Int, message: Message)] {
+        let due = items.filter { !$0.value.isUnderWay && $0.value.dueAt <= now }.keys.sorted().prefix(max(0, settings.atOnce - underWay))
+        return due.compactMap { id in
+            items[id]?.isUnderWay = true
+            return items[id].map { (id, $0.message) }
+        }
+    }
+
+    /// When the next message is due that is not under way; nil: none waits, or one that is under way must end first.
+    var nextDue: Int64? { underWay < settings.atOnce ? items.values.filter { !$0.isUnderWay }.map(\.dueAt).min() : nil }
+
+    mutating func finished(_ id: Int, _ fault: MailFault?, now: Int64) -> Outcome {
+        guard var item = items.removeValue(forKey: id), case .later = fault else { return .gone }
+        let wait = settings.waitsMs[min(item.tries, settings.waitsMs.count - 1)]
+        guard now + wait < item.until else { return .late }
+        item.tries += 1
+        item.dueAt = now + wait
+        item.isUnderWay = false
+        items[id] = item
+        return .waits(wait)
+    }
+}
+
+public struct MailerSettings: Sendable, Equatable {
+    /// Messages that are kept at most.
+    public var waiting = 1_000
+    /// Messages sent at the same time.
+    public var atOnce = 4
+    /// ms between tries; the last one again and again. Not empty.
+    public var waitsMs: [Int64] = [5_000, 15_000, 60_000, 120_000, 300_000, 600_000, 1_800_000]
+
+    public init() {}
+}
+
+/// How users get mail.
+public struct MailSettings: Sendable {
+    /// The mail server; nil: none, and on a development hub messages are printed.
+    public var smtp: SMTPSettings?
+    /// What users call what they sign in to.
+    public var app = "Vigla"
+    /// Folder with templates of the operator's own.
+    public var templates: String?
+    public var mailer = MailerSettings()
+
+    public init() {}
+}

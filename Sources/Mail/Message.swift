@@ -1,0 +1,130 @@
+/// A mail to one user.
+public struct Message: Sendable, Equatable {
+    public var kind: MessageKind
+    public var language: Language
+    public var to: MailAddress
+    public var subject: String
+    public var text: String
+    public var html: String
+    /// What it is about: the link in it, if there is one. Shown only by `PrintedMail`.
+    public var link: String?
+
+    public init(kind: MessageKind, language: Language, to: MailAddress, subject: String, text: String, html: String, link: String?) {
+        self.kind = kind
+        self.language = language
+        self.to = to
+        self.subject = subject
+        self.text = text
+        self.html = html
+        self.link = link
+    }
+}
+
+/// What mails are sent for. The raw value is the `mode` of the link in it, where there is one, and names its templates.
+public enum MessageKind: String, Sendable, CaseIterable {
+    case verifyEmail, resetPassword, signIn
+    /// To the new address.
+    case verifyAndChangeEmail
+    /// To the old address, after the change.
+    case recoverEmail
+    /// No link: the password was changed.
+    case passwordChanged
+}
+
+/// A mail address that can be put into an SMTP command and a header as it is (RFC 5321 §4.1.2, dot-string form).
+public struct MailAddress: Sendable, Equatable {
+    public let text: String
+
+    /// Nil: more than 254 bytes, anything but printable ASCII without the characters that quote or separate, or no
+    /// `local@domain`. Addresses with other letters need SMTPUTF8, which few servers take; they get no mail.
+    public init?(_ text: String) {
+        let bytes = Array(text.utf8)
+        guard bytes.count <= 254, let at = bytes.firstIndex(of: UInt8(ascii: "@")) else { return nil }
+        let (local, domain) = (bytes[..<at], bytes[(at + 1)...])
+        guard 1...64 ~= local.count, !domain.isEmpty else { return nil }
+        guard Self.isDotted(local, Self.isAtom), Self.isDotted(domain, Self.isHost) else { return nil }
+        self.text = text
+    }
+
+    public var domain: String { String(text.drop { $0 != "@" }.dropFirst()) }
+
+    private static func isDotted(_ bytes: ArraySlice<UInt8>, _ isAllowed: (UInt8) -> Bool) -> Bool {
+        bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).allSatisfy { !$0.isEmpty && $0.allSatisfy(isAllowed) }
+    }
+
+    /// RFC 5322 `atext`.
+    private static func isAtom(_ byte: UInt8) -> Bool { isHost(byte) || "!#$%&'*+/=?^_`{|}~".utf8.contains(byte) }
+
+    private static func isHost(_ byte: UInt8) -> Bool {
+        0x30...0x39 ~= byte || 0x41...0x5A ~= byte || 0x61...0x7A ~= byte || byte == UInt8(ascii: "-")
+    }
+}
+
+/// The sender of all mails.
+public struct MailSender: Sendable, Equatable {
+    public var address: MailAddress
+    /// Shown beside the address; any text.
+    public var name: String
+
+    public init(_ address: MailAddress, name: String) {
+        self.address = address
+        self.name = name
+    }
+}
+
+/// The languages of mails and pages.
+public enum Language: String, Sendable, CaseIterable {
+    case english = "en"
+    case greek = "el"
+
+    /// The first language a client asks for that there is: its `X-Firebase-Locale`, then `Accept-Language` by weight
+    /// (accounts contract §2.4); English if none.
+    public init(locale: String?, acceptLanguage: String?) {
+        self = locale.flatMap { Language(tag: $0) } ?? Self.accepted(acceptLanguage ?? "") ?? .english
+    }
+
+    /// `el`, `el-GR`, `el_GR`
+    public init?(tag: some StringProtocol) {
+        let primary = tag.prefix { $0 != "-" && $0 != "_" }.lowercased()
+        self.init(rawValue: primary)
+    }
+
+    private static func accepted(_ header: String) -> Language? {
+        var best: (language: Language, weight: Double)?
+        for item in header.prefix(1000).split(separator: ",").prefix(20) {
+            let parts = item.split(separator: ";").map { $0.trimmed }
+            guard let tag = parts.first, let language = Language(tag: tag) else { continue }
+            let weight = parts.dropFirst().first { $0.hasPrefix("q=") }.flatMap { Double($0.dropFirst(2)) } ?? 1
+            if weight > best?.weight ?? 0 { best = (language, weight) }
+        }
+        return best?.language
+    }
+
+    /// In the place of an address, for an account that has none any more.
+    package var noAddress: String {
+        switch self {
+        case .english: "none"
+        case .greek: "καμία"
+        }
+    }
+
+    /// A span of time in words, rounded down to its unit: `1 hour`, `3 days`.
+    func span(seconds: Int) -> String {
+        let (count, unit) =
+            if seconds >= 2 * 86_400 { (seconds / 86_400, 2) } else if seconds >= 3600 { (seconds / 3600, 1) } else {
+                (max(1, seconds / 60), 0)
+            }
+        let names: [(one: String, many: String)] = switch self {
+        case .english: [("minute", "minutes"), ("hour", "hours"), ("day", "days")]
+        case .greek: [("λεπτό", "λεπτά"), ("ώρα", "ώρες"), ("ημέρα", "ημέρες")]
+        }
+        return "\(count) \(count == 1 ? names[unit].one : names[unit].many)"
+    }
+}
+
+extension Substring {
+    fileprivate var trimmed: Substring {
+        let start = drop { $0 == " " || $0 == "\t" }
+        return start.lastIndex { $0 != " " && $0 != "\t" }.map { start[...$0] } ?? ""
+    }
+}
