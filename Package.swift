@@ -94,7 +94,7 @@ let package = Package(
         ], swiftSettings: shared),
         // users, sessions, tokens, identity REST, OAuth 2
         .target(name: "Accounts", dependencies: [
-            "CCurl", "Cryptography", "JSONTree", "Limits", "Mail", "WireProtocols",
+            "CCurl", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "WireProtocols",
             .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),

@@ -19,7 +19,7 @@ extension AccountService {
     /// - Parameters:
     ///   - who: the account's id if there is one, else what was typed: so an account has one count, by whatever name it is called.
     ///   - stored: its hash; nil costs the same and is `.wrong`.
-    ///   - peer: the network address of who asks.
+    ///   - peer: the client's network address.
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER.
     func checkPassword(_ password: String, of who: String, stored: String?, peer: String) async throws(AccountError) -> PasswordVerdict {
         if let wait = throttle.admitPassword(of: who, from: peer, now: clock.steady()) { throw .tooManyAttempts(wait: wait) }
@@ -37,7 +37,7 @@ extension AccountService {
         return verdict
     }
 
-    /// The hash of a password that somebody sets; it costs as much as a guess, and is counted.
+    /// The hash of a new password; it costs as much as a guess, and is counted.
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER.
     func hashPassword(_ password: String, peer: String) async throws(AccountError) -> String {
         try admit(throttle.admitNewPassword(from: peer, now: clock.steady()))
@@ -48,10 +48,12 @@ extension AccountService {
 
     /// One network's share of the queue for passwords, so that the others find room in it.
     private func enter(_ peer: String) throws(AccountError) {
-        guard throttle.enter(from: peer) else { throw .tooManyAttempts("Many people of your network are signing in. Try again in a few seconds.") }
+        guard throttle.enter(from: peer) else {
+            throw .tooManyAttempts("Many people of your network are signing in. Try again in a few seconds.")
+        }
     }
 
-    /// The password was reset by who owns the address: the account may be signed in to at once.
+    /// The password was reset by the owner of the address: the account may be signed in to at once.
     func liftThrottle(of uid: String) {
         throttle.lift(uid)
         keepThrottleSoon()
@@ -62,7 +64,7 @@ extension AccountService {
         try admit(throttle.admitSignUp(from: peer, now: clock.steady()))
     }
 
-    /// A letter to an address is asked for; ask before looking whether there is such an account.
+    /// A mail to an address is asked for; ask before looking whether there is such an account.
     func admitMail(to mailAddress: String, from peer: String) throws(AccountError) {
         try admit(throttle.admitMail(to: mailAddress, from: peer, now: clock.steady()))
     }
@@ -89,7 +91,7 @@ extension AccountService {
     func keepThrottle() {
         keepsThrottleSoon = false
         if isClosed { return }
-        let rows = throttle.takeChanges(now: clock.steady(), wall: now())
+        let rows = throttle.drainChanges(now: clock.steady(), wall: now())
         guard !rows.isEmpty else { return }
         do {
             try store.transaction { try $0.save(rows) }

@@ -43,7 +43,7 @@ struct Failures: Equatable {
     }
 
     /// Takes back one that turned out to be none, as it was added just before.
-    mutating func takeBack() {
+    mutating func withdraw() {
         recent = max(0, recent - 1)
         consecutive = max(0, consecutive - 1)
         blockedUntil = min(blockedUntil, last)

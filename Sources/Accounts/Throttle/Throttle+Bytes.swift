@@ -1,12 +1,15 @@
+import DispatchNet
+
 // States as the store keeps them: big-endian 64-bit numbers, one after the other.
 
-extension Bucket {
+extension TokenBucket {
     var bytes: [UInt8] { bigEndian([max(0, fullAt)]) }
 
     init?(_ bytes: [UInt8]) {
         guard bytes.count == 8 else { return nil }
-        fullAt = Int64(bitPattern: bigEndian(bytes[...]))
+        let fullAt = Int64(bitPattern: bigEndian(bytes[...]))
         guard plausible ~= fullAt else { return nil }
+        self.init(fullAt: fullAt)
     }
 }
 

@@ -1,13 +1,14 @@
 import Cryptography
+import DispatchNet
 
-/// How often what may be tried, by whom: a value with the clock handed in, one that never steps (accounts contract §13). Never asked for `lookup`
-/// and `token`: an error there would sign people out.
+/// How often what may be tried, by whom: a value with the clock handed in, one that never steps (accounts contract
+/// §13). Never asked for `lookup` and `token`: an error there would sign people out.
 ///
 ///     admit…  before the work: nil, and it is counted as if it failed │ ms to wait, nothing is counted
 ///     after it: `passed` (right: forgotten), `withdrawn` (never looked at: taken back); of a wrong one nothing is said, it stays
 ///
-/// Counting before the work is what stops many guesses at the same time. Mail addresses that nobody has are counted like
-/// those of accounts. Subjects are kept as hashes: what was tried is nobody's business.
+/// Counting before the work is what stops many guesses at the same time. Mail addresses without an account are counted like
+/// those of accounts. Subjects are kept as hashes, which do not tell what was tried.
 struct Throttle {
     /// What is counted; the raw value begins the subject's name in the store.
     enum Kind: String, CaseIterable {
@@ -16,7 +17,7 @@ struct Throttle {
 
     private let settings: ThrottleSettings
     private var failures = Table<Failures>()
-    private var buckets: [Kind: Table<Bucket>] = [:]
+    private var buckets: [Kind: Table<TokenBucket>] = [:]
     /// Subjects whose state is not what the store has.
     private var changed: Set<Subject> = []
     /// Passwords that are being stretched, by network.
@@ -40,9 +41,9 @@ struct Throttle {
         guard wait == 0 else { return wait }
         let settings = self.settings
         change(who, now) { $0.add(settings, now: now) }
-        take(pair, settings.failuresOfPair, now)
-        take(address, settings.failuresOfAddress, now)
-        take(password, settings.passwordsOfAddress, now)
+        record(pair, settings.failuresOfPair, now)
+        record(address, settings.failuresOfAddress, now)
+        record(password, settings.passwordsOfAddress, now)
         return nil
     }
 
@@ -59,7 +60,7 @@ struct Throttle {
     mutating func passwordWithdrawn(of account: String, from peer: String, now: Int64) {
         guard settings.isOn else { return }
         let (who, pair, address, password) = subjects(account, peer)
-        change(who, now) { $0.takeBack() }
+        change(who, now) { $0.withdraw() }
         giveBack(pair, settings.failuresOfPair)
         giveBack(address, settings.failuresOfAddress)
         giveBack(password, settings.passwordsOfAddress)
@@ -70,7 +71,7 @@ struct Throttle {
         admit(Subject(.password, NetworkAddress.network(of: peer)), settings.passwordsOfAddress, now)
     }
 
-    /// A password that was admitted is about to be queued; whoever is let in must `leave`.
+    /// A password that was admitted is about to be queued; what is let in must `leave`.
     mutating func enter(from peer: String) -> Bool {
         guard settings.isOn else { return true }
         let network = NetworkAddress.network(of: peer)
@@ -86,7 +87,7 @@ struct Throttle {
         stretching[network] = left > 0 ? left : nil
     }
 
-    /// The password was set anew by who owns the mail address: nothing stands against the account any more.
+    /// The password was set anew by the owner of the mail address: nothing stands against the account any more.
     mutating func lift(_ account: String) {
         guard settings.isOn else { return }
         forget(Subject(.account, account))
@@ -99,14 +100,14 @@ struct Throttle {
         admit(Subject(.signUp, NetworkAddress.network(of: peer)), settings.signUps, now)
     }
 
-    /// A letter is asked for; also for an address to which none will be sent.
+    /// A mail is asked for; also for an address to which none will be sent.
     mutating func admitMail(to mailAddress: String, from peer: String, now: Int64) -> Int64? {
         guard settings.isOn else { return nil }
         let (to, from) = (Subject(.mailTo, mailAddress), Subject(.mailFrom, NetworkAddress.network(of: peer)))
         let wait = max(waiting(to, settings.mailsTo, now), waiting(from, settings.mailsFrom, now))
         guard wait == 0 else { return wait }
-        take(to, settings.mailsTo, now)
-        take(from, settings.mailsFrom, now)
+        record(to, settings.mailsTo, now)
+        record(from, settings.mailsFrom, now)
         return nil
     }
 
@@ -127,7 +128,7 @@ struct Throttle {
 
     /// What changed since the last call.
     /// - Parameter wall: ms since the epoch.
-    mutating func takeChanges(now: Int64, wall: Int64) -> [Row] {
+    mutating func drainChanges(now: Int64, wall: Int64) -> [Row] {
         defer { changed = [] }
         return changed.map { subject in
             let state = subject.kind == .account
@@ -150,7 +151,7 @@ struct Throttle {
                 guard let state = Failures(state)?.shifted(by: shift) else { continue }
                 if state.forgottenAt(settings) > now { failures[subject] = state } else { changed.insert(subject) }
             } else {
-                guard let state = Bucket(state)?.shifted(by: shift) else { continue }
+                guard let state = TokenBucket(state)?.shifted(by: shift) else { continue }
                 if state.fullAt > now { buckets[subject.kind, default: Table()][subject] = state } else { changed.insert(subject) }
             }
         }
@@ -170,17 +171,17 @@ struct Throttle {
         guard settings.isOn else { return nil }
         let wait = waiting(subject, rate, now)
         guard wait == 0 else { return wait }
-        take(subject, rate, now)
+        record(subject, rate, now)
         return nil
     }
 
     private func waiting(_ subject: Subject, _ rate: ThrottleSettings.Rate, _ now: Int64) -> Int64 {
-        buckets[subject.kind]?[subject]?.wait(rate, now: now) ?? 0
+        buckets[subject.kind]?[subject]?.wait(rate.bucket, now: now) ?? 0
     }
 
-    private mutating func take(_ subject: Subject, _ rate: ThrottleSettings.Rate, _ now: Int64) {
+    private mutating func record(_ subject: Subject, _ rate: ThrottleSettings.Rate, _ now: Int64) {
         var table = buckets.removeValue(forKey: subject.kind) ?? Table()
-        table[subject, default: Bucket(fullAt: now)].take(rate, now: now)
+        table[subject, default: TokenBucket(fullAt: now)].record(rate.bucket, now: now)
         changed.insert(subject)
         changed.formUnion(table.shrink(to: settings.mostSubjects, now: now) { $0.fullAt })
         buckets[subject.kind] = table
@@ -188,7 +189,7 @@ struct Throttle {
 
     private mutating func giveBack(_ subject: Subject, _ rate: ThrottleSettings.Rate) {
         guard buckets[subject.kind]?[subject] != nil else { return }
-        buckets[subject.kind]?[subject]?.giveBack(rate)
+        buckets[subject.kind]?[subject]?.giveBack(rate.bucket)
         changed.insert(subject)
     }
 

@@ -1,3 +1,5 @@
+import DispatchNet
+
 /// How often what may be tried (accounts contract §13). Figures are named after what they count; times are milliseconds.
 public struct ThrottleSettings: Sendable, Equatable {
     /// So many in so much time: all at once, or spread.
@@ -10,8 +12,10 @@ public struct ThrottleSettings: Sendable, Equatable {
             self.periodMs = max(1, periodMs)
         }
 
-        /// When a bucket that was emptied has one more.
+        /// Until a bucket that was emptied has one more.
         var intervalMs: Int64 { max(1, periodMs / count) }
+
+        var bucket: TokenBucket.Rate { TokenBucket.Rate(burst: count, interval: intervalMs) }
     }
 
     /// Off: nothing is counted, nothing refused (development).
@@ -32,7 +36,7 @@ public struct ThrottleSettings: Sendable, Equatable {
 
     /// Wrong passwords of one account from one network address.
     public var failuresOfPair = Rate(20, perMs: 15 * 60_000)
-    /// Wrong passwords of whatever account from one network address; many people may share it.
+    /// Wrong passwords of any account from one network address; many people may share it.
     public var failuresOfAddress = Rate(100, perMs: 15 * 60_000)
     /// Passwords that are stretched for one network address, right, wrong and newly set ones: each takes a tenth of a second of a core.
     public var passwordsOfAddress = Rate(600, perMs: 15 * 60_000)

@@ -68,14 +68,16 @@ public struct AdmissionLimits: Sendable {
 
 /// The state of an ``Admission``: a value that is told the time.
 struct AdmissionBook {
-    /// One address: its open connections, and its allowance of new ones.
+    /// One address: its open connections, and the bucket of its new ones.
     private struct Guest {
         var connections = 0
-        var allowance: Allowance
+        var bucket: TokenBucket
     }
 
     private let limits: AdmissionLimits
-    private var allowance: Allowance
+    /// How many may come, in all and of one address; in ns.
+    private let rate, rateOfAddress: TokenBucket.Rate
+    private var bucket = TokenBucket(fullAt: 0)
     private var guests: [SocketAddress: Guest] = [:]
     /// Guests without a connection are forgotten when there are this many.
     private var sweepAt = 1024
@@ -84,19 +86,20 @@ struct AdmissionBook {
 
     init(_ limits: AdmissionLimits) {
         self.limits = limits
-        allowance = Allowance(perSecond: limits.acceptsPerSecond, burst: limits.acceptBurst)
+        rate = TokenBucket.Rate(perSecond: limits.acceptsPerSecond, burst: limits.acceptBurst)
+        rateOfAddress = TokenBucket.Rate(perSecond: limits.acceptsPerSecondPerAddress, burst: limits.acceptBurstPerAddress)
     }
 
     /// Addresses that are remembered.
     var known: Int { guests.count }
 
     mutating func waitMs(nowNs: UInt64) -> Int? {
-        let wait = allowance.waitNs(nowNs)
+        let wait = bucket.wait(rate, now: Int64(nowNs))
         return wait == 0 ? nil : Int((wait + 999_999) / 1_000_000)
     }
 
     mutating func admit(_ address: SocketAddress, nowNs: UInt64) -> Refusal? {
-        _ = allowance.take(nowNs)
+        _ = bucket.admit(rate, now: Int64(nowNs))
         let refusal = judge(address, nowNs)
         if let refusal { refusals[refusal, default: 0] += 1 } else { connections += 1 }
         return refusal
@@ -106,11 +109,10 @@ struct AdmissionBook {
         guard connections < limits.connections else { return .total }
         guard limits.countsLoopback || !address.isLoopback else { return nil }
         let network = address.network
-        let fresh = Allowance(perSecond: limits.acceptsPerSecondPerAddress, burst: limits.acceptBurstPerAddress)
-        var guest = guests[network] ?? Guest(allowance: fresh)
+        var guest = guests[network] ?? Guest(bucket: TokenBucket(fullAt: 0))
         defer { guests[network] = guest }
         guard guest.connections < limits.connectionsPerAddress else { return .address }
-        guard guest.allowance.take(nowNs) else { return .addressRate }
+        guard guest.bucket.admit(rateOfAddress, now: Int64(nowNs)) else { return .addressRate }
         guest.connections += 1
         return nil
     }
@@ -120,38 +122,14 @@ struct AdmissionBook {
         guard limits.countsLoopback || !address.isLoopback else { return }
         guests[address.network]?.connections -= 1
         guard guests.count >= sweepAt else { return }
-        guests = guests.filter { $0.value.connections > 0 || !$0.value.allowance.isFull(nowNs) }
+        guests = guests.filter { $0.value.connections > 0 || !$0.value.bucket.isFull(now: Int64(nowNs)) }
         sweepAt = max(1024, guests.count * 2)
     }
 }
 
-/// A token bucket: `burst` at once, then `perSecond`.
-struct Allowance {
-    private let intervalNs: UInt64
-    private let burst: UInt64
-    /// When the bucket was, or will be, empty, counted back from now: the earlier, the more it holds.
-    private var emptyNs: UInt64 = 0
-
-    init(perSecond: Int, burst: Int) {
-        intervalNs = 1_000_000_000 / UInt64(max(1, perSecond))
-        self.burst = UInt64(max(1, burst))
+extension TokenBucket.Rate {
+    /// In nanoseconds.
+    fileprivate init(perSecond: Int, burst: Int) {
+        self.init(burst: Int64(burst), interval: 1_000_000_000 / Int64(max(1, perSecond)))
     }
-
-    /// Takes one; false when there is none.
-    mutating func take(_ nowNs: UInt64) -> Bool {
-        guard waitNs(nowNs) == 0 else { return false }
-        emptyNs = max(emptyNs, full(nowNs)) + intervalNs
-        return true
-    }
-
-    /// How long until there is one.
-    func waitNs(_ nowNs: UInt64) -> UInt64 {
-        let next = max(emptyNs, full(nowNs)) + intervalNs
-        return next > nowNs ? next - nowNs : 0
-    }
-
-    func isFull(_ nowNs: UInt64) -> Bool { emptyNs <= full(nowNs) }
-
-    /// The empty time of a full bucket.
-    private func full(_ nowNs: UInt64) -> UInt64 { nowNs - min(nowNs, burst &* intervalNs) }
 }

@@ -1,3 +1,4 @@
+import DispatchNet
 import Testing
 import TestSupport
 
@@ -155,7 +156,7 @@ import TestSupport
         for _ in 0..<200 {
             let rate = ThrottleSettings.Rate(Int64.random(in: 1...10, using: &random), perMs: 1_000 * Int64.random(in: 1...5, using: &random))
             let interval = rate.intervalMs
-            var bucket = Bucket(fullAt: 0)
+            var bucket = TokenBucket(fullAt: 0)
             // The model: tokens in units of 1/interval, filled by one a millisecond.
             var (tokens, now) = (rate.count * interval, Int64(0))
             for _ in 0..<300 {
@@ -163,8 +164,8 @@ import TestSupport
                 now += step
                 tokens = min(tokens + step, rate.count * interval)
                 let isAllowed = tokens >= interval
-                #expect((bucket.wait(rate, now: now) == 0) == isAllowed)
-                if isAllowed { bucket.take(rate, now: now); tokens -= interval } else { #expect(bucket.wait(rate, now: now) == interval - tokens) }
+                #expect((bucket.wait(rate.bucket, now: now) == 0) == isAllowed)
+                if isAllowed { bucket.record(rate.bucket, now: now); tokens -= interval } else { #expect(bucket.wait(rate.bucket, now: now) == interval - tokens) }
             }
         }
     }
@@ -185,8 +186,8 @@ import TestSupport
         var throttle = throttle()
         for _ in 0..<6 { _ = fail(&throttle, at: 1_000) }
         for _ in 0..<10 { _ = throttle.admitCode(from: "192.0.2.1", now: 1_000) }
-        let rows = throttle.takeChanges(now: 1_000, wall: 5_000_000)
-        #expect(throttle.takeChanges(now: 1_000, wall: 5_000_000).isEmpty)
+        let rows = throttle.drainChanges(now: 1_000, wall: 5_000_000)
+        #expect(throttle.drainChanges(now: 1_000, wall: 5_000_000).isEmpty)
         #expect(!rows.contains { $0.subject.contains("ana") || $0.subject.contains("192") })
         var restarted = self.throttle()
         restarted.restore(rows, now: 1_001, wall: 5_000_001)
@@ -194,13 +195,13 @@ import TestSupport
         #expect(restarted.admitCode(from: "192.0.2.1", now: 1_001) == 5_999)
         // A success deletes the rows of the account; those of the network go on.
         restarted.passwordPassed(of: "ana", from: "192.0.2.1")
-        let changes = restarted.takeChanges(now: 1_001, wall: 5_000_001)
+        let changes = restarted.drainChanges(now: 1_001, wall: 5_000_001)
         #expect(changes.filter { $0.state == nil }.map { $0.subject.prefix(1) }.sorted() == ["a", "p"])
         #expect(changes.filter { $0.state != nil }.map { $0.subject.prefix(1) } == ["n"])
         // What is past is neither restored nor kept.
         var late = self.throttle()
         late.restore(rows, now: 0, wall: 1 << 45)
-        #expect(late.count == 0 && late.takeChanges(now: 0, wall: 1 << 45).count == rows.count)
+        #expect(late.count == 0 && late.drainChanges(now: 0, wall: 1 << 45).count == rows.count)
     }
 
     /// What a clock that was a day ahead has written counts as written now.
@@ -209,13 +210,13 @@ import TestSupport
         for _ in 0..<6 { _ = fail(&throttle, at: 1_000) }
         for _ in 0..<10 { _ = throttle.admitCode(from: "192.0.2.1", now: 1_000) }
         let ahead: Int64 = 1_790_000_000_000 + 86_400_000
-        let rows = throttle.takeChanges(now: 1_000, wall: ahead)
+        let rows = throttle.drainChanges(now: 1_000, wall: ahead)
         var restarted = self.throttle()
         restarted.restore(rows, now: 50, wall: ahead - 86_400_000)
         #expect(restarted.admitPassword(of: "ana", from: "192.0.2.1", now: 50) == 1_000)
         #expect(restarted.admitCode(from: "192.0.2.1", now: 50) == 6_000)
         // With the right time from now on, so that the next process takes it for what it is.
-        let again = restarted.takeChanges(now: 50, wall: ahead - 86_400_000)
+        let again = restarted.drainChanges(now: 50, wall: ahead - 86_400_000)
         #expect(again.count == rows.count && again.allSatisfy { $0.writtenAt == ahead - 86_400_000 })
         var third = self.throttle()
         third.restore(again, now: 7_000, wall: ahead - 86_400_000 + 1_000)
