@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Something that those who are connected as an account's user must feel at once (accounts contract §15).
+/// A change that an account's connections must feel at once (accounts contract §15).
 public struct AccountChange: Sendable, Hashable {
     public enum Kind: Sendable, Hashable {
         case disabled, deleted
@@ -25,11 +25,11 @@ public struct AccountChange: Sendable, Hashable {
 }
 
 extension AccountService {
-    /// Has somebody told of every change, on the service's queue, in the order in which they were stored.
+    /// Sets what is told of every change, on the service's queue, in the order in which they were stored.
     public nonisolated func whenChanged(_ listener: (@Sendable (AccountChange) -> Void)?) { self.listener.withLock { $0 = listener } }
 
-    /// To be called behind the transaction that has stored the change, without waiting for anything in between: whoever is checked
-    /// before the listener hears of it is still found by the listener. Tokens of the account are looked at again from here on.
+    /// To be called behind the transaction that has stored the change, without waiting for anything in between: a token that is
+    /// checked before the listener hears of it is still found by the listener. Tokens of the account are looked at again from here on.
     func announce(_ change: AccountChange) {
         tokens.forget(uid: change.uid)
         listener.withLock { $0 }?(change)

@@ -22,8 +22,8 @@ struct AccountClock: Sendable {
     /// start. A wall clock that jumps ahead, right or wrong, ends nothing sooner.
     var cautious: Int64 { min(wall(), start.wall + (steady() - start.steady)) }
 
-    /// For when somebody was last seen, ms since the epoch: the wall's time, but no earlier than the steady clock has it since the
-    /// start. What is noted while the wall clock is behind is not long ago when it is corrected.
+    /// For when a user was last seen, ms since the epoch: the wall's time, but no earlier than the steady clock has it since the
+    /// start. What is written while the wall clock is behind is not long ago when it is corrected.
     var seen: Int64 { max(wall(), start.wall + (steady() - start.steady)) }
 
     /// ms since the machine's start, with the time that it slept.

@@ -29,10 +29,7 @@ public actor AccountService {
     var throttle: Throttle
     /// Whether changed counts are going to be written.
     var keepsThrottleSoon = false
-    /// Sessions that the transaction under way has ended to make room for another; see `commit`.
-    var endedForRoom: [AccountChange] = []
-    /// Of a development hub; see `remember`.
-    var knownCodes: [KnownCode] = []
+    var knownCodes: KnownCodes
     /// See `AccountSettings.hidesAccounts`: a development hub's may be changed.
     var hidesAccounts: Bool
     var isClosed = false
@@ -62,6 +59,7 @@ public actor AccountService {
     ) throws {
         self.settings = settings
         hidesAccounts = settings.hidesAccounts
+        knownCodes = KnownCodes(isKept: settings.isDev)
         self.logger = logger
         faults = LogThrottle(logger, .error)
         let steady = steady ?? AccountClock.sinceBoot
@@ -76,7 +74,8 @@ public actor AccountService {
             try IdentityTokens(store, settings, fetcher: fetcher, logger: logger, clock)
         }
         federated = FederatedIdentities(
-            settings.identityProviders, isDev: settings.isDev, replayLimit: settings.rememberedNonces, fetcher: fetcher, settings: settings.keyFetching,
+            settings.identityProviders, isDev: settings.isDev, replayLimit: settings.rememberedNonces, fetcher: fetcher,
+            settings: settings.keyFetching,
             logger: logger, now: now, steady: steady)
         passwords = PasswordHasher(settings.passwords)
         var limits = settings.throttle

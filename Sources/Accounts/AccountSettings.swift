@@ -40,7 +40,7 @@ public struct AccountSettings: Sendable {
     public var externalIssuers: [ExternalIssuer] = []
     /// Services that users may sign in with; one of each id.
     public var identityProviders: [IdentityProvider] = []
-    /// Servers of the app that may sign anybody in.
+    /// Servers of the app that may sign any user in.
     public var customTokenIssuers: [CustomTokenIssuer] = []
     /// How keys of other services are fetched and kept.
     public var keyFetching = KeyFetchSettings()
@@ -83,6 +83,9 @@ public struct AccountSettings: Sendable {
     public var claimsLength = 1000
 
     public init() {}
+
+    /// What links to the hub begin with: where users reach it.
+    var linkRoot: String { publicURL ?? "http://localhost" }
 
     /// Hosts that links may go on to, as it is now.
     var linkHosts: [String] { isDev ? ["localhost", "127.0.0.1"] + continueHosts : continueHosts }

@@ -31,7 +31,7 @@ public struct Account: Sendable, Equatable {
     public var hasCustomAuth = false
     /// Has signed in by a mailed link.
     public var hasEmailLink = false
-    /// The address before the first change, for administrators to see. Nobody comes back by it: see `changeAddress`.
+    /// The address before the first change, for administrators to see. It is no way back: see `changeAddress`.
     public var initialEmail: String?
 
     public init(id: String, createdAt: Int64) {
@@ -80,7 +80,9 @@ public struct AccountSession: Sendable, Equatable {
     /// The address of the last use.
     public var peer: String?
 
-    public init(id: String, uid: String, provider: String, claims: String?, authTime: Int64, now: Int64, userAgent: String?, peer: String?) {
+    public init(
+        id: String, uid: String, provider: String, claims: String?, authTime: Int64, now: Int64, userAgent: String?, peer: String?
+    ) {
         self.id = id
         self.uid = uid
         self.provider = provider

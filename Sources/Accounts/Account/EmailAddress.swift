@@ -6,8 +6,8 @@ struct EmailAddress: Sendable, Equatable {
 
     static let maxBytes = 255
 
-    /// Nil unless there is exactly one `@` with something on both sides, the domain in ASCII, and fewer than 256 bytes. What looks like another
-    /// address is none: no space, control or invisible format character, and only Unicode's composed form (NFC).
+    /// Nil unless there is exactly one `@` with something on both sides, the domain in ASCII, and fewer than 256 bytes. What looks like
+    /// another address is none: no space, control or invisible format character, and only Unicode's composed form (NFC).
     init?(_ text: String) {
         let lower = Self.lowercased(text)
         let sides = lower.utf8.split(separator: UInt8(ascii: "@"), omittingEmptySubsequences: false)

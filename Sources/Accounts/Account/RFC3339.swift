@@ -6,7 +6,8 @@ enum RFC3339 {
     static func text(_ ms: Int64) -> String {
         var (seconds, parts) = (time_t(ms / 1000), tm())
         gmtime_r(&seconds, &parts)
-        let date = [digits(Int(parts.tm_year) + 1900, 4), digits(Int(parts.tm_mon) + 1, 2), digits(Int(parts.tm_mday), 2)].joined(separator: "-")
+        let (year, month, day) = (Int(parts.tm_year) + 1900, Int(parts.tm_mon) + 1, Int(parts.tm_mday))
+        let date = [digits(year, 4), digits(month, 2), digits(day, 2)].joined(separator: "-")
         let time = [parts.tm_hour, parts.tm_min, parts.tm_sec].map { digits(Int($0), 2) }.joined(separator: ":")
         return "\(date)T\(time).\(digits(Int(ms % 1000), 3))Z"
     }

@@ -42,7 +42,7 @@ extension AccountRoute {
     }
 
     fileprivate static func development(_ method: HTTPRequest.Method, _ name: String, _ operation: @escaping Operation) -> AccountRoute {
-        AccountRoute(method, ["emulator/v1/projects/{p}/\(name)"], .everybody, ofOurProject(operation)).onlyDev
+        AccountRoute(method, ["emulator/v1/projects/{p}/\(name)"], .anyone, ofOurProject(operation)).onlyDev
     }
 
     /// A client's operation that is another one for an administrator who does not act as a user, by an ID token or a mailed code.
@@ -60,7 +60,9 @@ extension AccountRoute {
         { service, call in
             let (asked, ours) = (try call.project ?? call.filled("targetProjectId") ?? service.settings.project, service.settings.project)
             guard asked == ours else {
-                throw AccountError("PROJECT_NOT_FOUND", "The accounts here are those of project \"\(ours)\". Ask for that, or start the hub with --project \(asked.prefix(64))")
+                throw AccountError(
+                    "PROJECT_NOT_FOUND",
+                    "The accounts here are those of project \"\(ours)\". Ask for that, or start the hub with --project \(asked.prefix(64))")
             }
             return try await operation(service, call)
         }

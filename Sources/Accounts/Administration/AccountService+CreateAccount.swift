@@ -1,5 +1,5 @@
 extension AccountService {
-    /// `projects/{p}/accounts`: an account as an administrator wants it; nobody is signed in (accounts contract §10).
+    /// `projects/{p}/accounts`: an account as an administrator wants it; no session begins (accounts contract §10).
     func createAccount(_ call: AccountCall) async throws -> AccountAnswer {
         let wanted = try call.text("localId")
         if let wanted { try Account.requireID(wanted) }
@@ -9,17 +9,17 @@ extension AccountService {
         try AdministrativeUpdate(call, settings).apply(to: &account)
         if let password = profile.password {
             try requireStrength(password)
-            // Who cannot be made costs no hash.
+            // An account that cannot be made costs no hash.
             let made = account
-            try store.read { try requireFree(made, isNew: true, in: $0) }
+            try store.read { try $0.requireFree(made, isNew: true) }
             account.passwordHash = try await passwords.hash(password)
             account.passwordUpdatedAt = now()
         }
         let made = account
-        try commit { transaction, _ in
-            try requireFree(made, isNew: true, in: transaction)
-            try transaction.save(made)
-            try transaction.audit(.signUp, made.id, peer: call.peer, at: now(), byAdministrator)
+        try commit(call) { write in
+            try write.transaction.requireFree(made, isNew: true)
+            try write.transaction.save(made)
+            try write.audit(.signUp, made.id, AuditEvent.byAdministrator)
         }
         var members: [JSONValue.Member] = [.init("localId", .string(made.id))]
         members.add("email", made.email)
@@ -27,20 +27,20 @@ extension AccountService {
         return AccountAnswer(kind: "SignupNewUserResponse", members)
     }
 
-    /// Asks whether what must be one account's is nobody else's.
+}
+
+extension AccountTransaction {
+    /// Asks whether what must be one account's is not another's.
     /// - Throws: DUPLICATE_LOCAL_ID, EMAIL_EXISTS, PHONE_NUMBER_EXISTS, FEDERATED_USER_ID_ALREADY_LINKED.
-    func requireFree(_ account: Account, isNew: Bool, in transaction: AccountTransaction) throws {
-        func isAnothers(_ key: AccountKey) throws -> Bool { try transaction.account(key).map { $0.id != account.id } ?? false }
-        if isNew, try transaction.account(.id(account.id)) != nil { throw AccountError("DUPLICATE_LOCAL_ID") }
+    func requireFree(_ account: Account, isNew: Bool) throws {
+        func isAnothers(_ key: AccountKey) throws -> Bool { try self.account(key).map { $0.id != account.id } ?? false }
+        if isNew, try self.account(.id(account.id)) != nil { throw AccountError("DUPLICATE_LOCAL_ID") }
         if let email = account.email, try isAnothers(.email(email)) { throw AccountError("EMAIL_EXISTS") }
         if let number = account.phoneNumber, try isAnothers(.phoneNumber(number)) { throw AccountError("PHONE_NUMBER_EXISTS") }
         for provider in account.providers where try isAnothers(.provider(provider.id, rawID: provider.rawID)) {
             throw AccountError("FEDERATED_USER_ID_ALREADY_LINKED")
         }
     }
-
-    /// Stands in the audit log where it was not the user.
-    nonisolated var byAdministrator: String { "by an administrator" }
 }
 
 extension Account {

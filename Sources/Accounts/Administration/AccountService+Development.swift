@@ -1,9 +1,9 @@
 extension AccountService {
     /// Empties the hub of accounts between two tests; codes that were mailed are listed on, though most are good for nothing now.
     func deleteEveryAccount(_ call: AccountCall) throws -> AccountAnswer {
-        try commit { transaction, aftermath in
-            try transaction.detachCodes()
-            for id in try transaction.accountIDs() { try delete(id, call, in: transaction, &aftermath) }
+        try commit(call) { write in
+            try write.transaction.detachCodes()
+            for id in try write.transaction.accountIDs() { try write.delete(id) }
         }
         return AccountAnswer([])
     }
@@ -12,7 +12,7 @@ extension AccountService {
     func listCodes() throws -> AccountAnswer {
         let now = now()
         let pending = try store.read { transaction in
-            try knownCodes.filter { try now < $0.code.expiresAt && transaction.code(hash: SecretHash.of($0.secret)) != nil }
+            try knownCodes.all.filter { try now < $0.code.expiresAt && transaction.code(hash: SecretHash.of($0.secret)) != nil }
         }
         let codes: [JSONValue] = pending.map { known in
             var entry: [JSONValue.Member] = [.init("email", .string(known.code.email))]

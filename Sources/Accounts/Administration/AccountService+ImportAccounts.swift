@@ -4,20 +4,24 @@ extension AccountService {
     func importAccounts(_ call: AccountCall) async throws -> AccountAnswer {
         let users = try call.objects("users")
         guard !users.isEmpty else { throw AccountError("MISSING_USER_ACCOUNT") }
-        guard users.count <= settings.changedAtOnce else { throw AccountError.invalid("users", "at most \(settings.changedAtOnce) accounts are imported at once") }
+        guard users.count <= settings.changedAtOnce else {
+            throw AccountError.invalid("users", "at most \(settings.changedAtOnce) accounts are imported at once")
+        }
         let scheme = users.contains { $0.has("passwordHash") } ? try ImportedPasswords(call) : nil
         let overwrites = try call.flag("allowOverwrite") ?? false
 
         var accounts: [(index: Int, account: Account)] = []
         var faults: [(index: Int, message: String)] = []
         for (index, user) in users.enumerated() {
-            do throws(AccountError) { accounts.append((index, try await imported(user, scheme))) } catch { faults.append((index, error.message)) }
+            do throws(AccountError) { accounts.append((index, try await imported(user, scheme))) } catch {
+                faults.append((index, error.message))
+            }
         }
         let read = accounts
-        faults += try commit { transaction, aftermath in
+        faults += try commit(call) { write in
             var faults: [(index: Int, message: String)] = []
             for (index, account) in read {
-                do { try take(account, overwrites: overwrites, call, in: transaction, &aftermath) } catch let error as AccountError {
+                do { try write.store(account, overwrites: overwrites) } catch let error as AccountError {
                     faults.append((index, error.message))
                 }
             }
@@ -46,15 +50,18 @@ extension AccountService {
         return account
     }
 
-    private func take(
-        _ account: Account, overwrites: Bool, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath
-    ) throws {
+}
+
+extension AccountWrite {
+    fileprivate func store(_ account: Account, overwrites: Bool) throws {
         var account = account
         let former = try transaction.account(.id(account.id))
-        guard former == nil || overwrites else { throw AccountError("DUPLICATE_LOCAL_ID", "There is such an account, and allowOverwrite is not said") }
-        try requireFree(account, isNew: false, in: transaction)
-        if former != nil { try revoke(&account, call, in: transaction, &aftermath) }
+        guard former == nil || overwrites else {
+            throw AccountError("DUPLICATE_LOCAL_ID", "There is such an account, and allowOverwrite is not said")
+        }
+        try transaction.requireFree(account, isNew: false)
+        if former != nil { try revoke(&account) }
         try transaction.save(account)
-        try transaction.audit(.signUp, account.id, peer: call.peer, at: now(), "imported \(byAdministrator)")
+        try audit(.signUp, account.id, "imported \(AuditEvent.byAdministrator)")
     }
 }

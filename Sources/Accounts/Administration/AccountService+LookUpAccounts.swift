@@ -1,6 +1,6 @@
 extension AccountService {
-    /// `projects/{p}/accounts:lookup`: accounts by id, address, number or identity at another service; each once. Whoever is not
-    /// there is left out, and with nobody `users` is (accounts contract §10).
+    /// `projects/{p}/accounts:lookup`: accounts by id, address, number or identity at another service; each once. Those that
+    /// do not exist are left out; without any, `users` is (accounts contract §10).
     func lookUpAccounts(_ call: AccountCall) throws -> AccountAnswer {
         var keys = try call.texts("localId").map(AccountKey.id)
         keys += try call.texts("email").map { .email(EmailAddress.lowercased($0)) }
@@ -10,7 +10,9 @@ extension AccountService {
             keys.append(.provider(provider, rawID: rawID))
         }
         guard !keys.isEmpty else { throw AccountError("MISSING_IDENTIFIER") }
-        guard keys.count <= settings.lookupsAtOnce else { throw AccountError.invalid("localId", "at most \(settings.lookupsAtOnce) accounts are looked up at once") }
+        guard keys.count <= settings.lookupsAtOnce else {
+            throw AccountError.invalid("localId", "at most \(settings.lookupsAtOnce) accounts are looked up at once")
+        }
         var seen: Set<String> = []
         let found = try store.read { transaction in try keys.compactMap(transaction.account) }.filter { seen.insert($0.id).inserted }
         var members: [JSONValue.Member] = []

@@ -4,13 +4,16 @@ extension AccountService {
     /// What of the settings the admin SDKs know (accounts contract §10, §11).
     var configuration: AccountAnswer {
         AccountAnswer([
-            .init("signIn", ["allowDuplicateEmails": false]), .init("emailPrivacyConfig", ["enableImprovedEmailPrivacy": .bool(hidesAccounts)]),
+            .init("signIn", ["allowDuplicateEmails": false]),
+            .init("emailPrivacyConfig", ["enableImprovedEmailPrivacy": .bool(hidesAccounts)]),
         ])
     }
 
     /// What is there replaces what was; the rest stays. Until the hub ends.
     func mergeConfiguration(_ call: AccountCall) throws -> AccountAnswer {
-        try configure(duplicates: try call.member("signIn", "allowDuplicateEmails"), hiding: try call.member("emailPrivacyConfig", "enableImprovedEmailPrivacy"))
+        try configure(
+            duplicates: try call.member("signIn", "allowDuplicateEmails"),
+            hiding: try call.member("emailPrivacyConfig", "enableImprovedEmailPrivacy"))
         return configuration
     }
 
@@ -27,7 +30,9 @@ extension AccountService {
     }
 
     private func configure(duplicates: Bool?, hiding: Bool?) throws(AccountError) {
-        guard duplicates != true else { throw AccountError("OPERATION_NOT_ALLOWED", "Here every address is one account's, allowDuplicateEmails stays false") }
+        guard duplicates != true else {
+            throw AccountError("OPERATION_NOT_ALLOWED", "Here every address is one account's, allowDuplicateEmails stays false")
+        }
         if let hiding { hidesAccounts = hiding }
     }
 }

@@ -10,38 +10,40 @@ extension AccountService {
             update.passwordHash = try await passwords.hash(password)
         }
         let wanted = update
-        let account = try commit { transaction, aftermath in
-            guard let former = try transaction.account(.id(uid)) else { throw AccountError("USER_NOT_FOUND") }
-            var account = try apply(wanted, to: former, call, in: transaction, &aftermath)
+        let account = try commit(call) { write in
+            guard let former = try write.transaction.account(.id(uid)) else { throw AccountError("USER_NOT_FOUND") }
+            var account = try write.apply(wanted, to: former)
             more.apply(to: &account)
-            try requireFree(account, isNew: false, in: transaction)
+            try write.transaction.requireFree(account, isNew: false)
             if wanted.revokes || account.email != former.email || account.passwordHash != former.passwordHash {
-                try revoke(&account, call, in: transaction, &aftermath)
+                try write.revoke(&account)
             }
-            try note(account, since: former, call, in: transaction, &aftermath)
-            try transaction.save(account)
+            try write.recordChanges(of: account, since: former)
+            try write.transaction.save(account)
             return account
         }
         if wanted.passwordHash != nil { liftThrottle(of: uid) }
         return AccountAnswer(kind: "SetAccountInfoResponse", Self.updated(account))
     }
 
-    /// Writes down, and has told, what only administrators change.
-    private func note(
-        _ account: Account, since former: Account, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath
-    ) throws {
-        func audit(_ event: AuditEvent) throws { try transaction.audit(event, account.id, peer: call.peer, at: now(), byAdministrator) }
+}
+
+extension AccountWrite {
+    /// Writes down and announces what only administrators change.
+    fileprivate func recordChanges(of account: Account, since former: Account) throws {
+        let byAdministrator = AuditEvent.byAdministrator
+        func record(_ event: AuditEvent) throws { try audit(event, account.id, byAdministrator) }
         for provider in account.providers where !former.providers.contains(where: { $0.id == provider.id && $0.rawID == provider.rawID }) {
-            try transaction.audit(.providerLinked, account.id, peer: call.peer, at: now(), "\(provider.id), \(byAdministrator)")
+            try audit(.providerLinked, account.id, "\(provider.id), \(byAdministrator)")
         }
-        if account.isEmailVerified, !former.isEmailVerified { try audit(.addressVerified) }
+        if account.isEmailVerified, !former.isEmailVerified { try record(.addressVerified) }
         // Rules may ask for `email_verified`; with another address all tokens are over anyway.
-        if !account.isEmailVerified, former.isEmailVerified, account.email == former.email { aftermath.add(AccountChange(account.id, .claimsChanged)) }
+        if !account.isEmailVerified, former.isEmailVerified, account.email == former.email { announce(account.id, .claimsChanged) }
         if account.customClaims != former.customClaims {
-            try audit(.claimsChanged)
-            aftermath.add(AccountChange(account.id, .claimsChanged))
+            try record(.claimsChanged)
+            announce(account.id, .claimsChanged)
         }
-        if account.isDisabled != former.isDisabled { try audit(account.isDisabled ? .disabled : .enabled) }
-        if account.isDisabled, !former.isDisabled { aftermath.add(AccountChange(account.id, .disabled)) }
+        if account.isDisabled != former.isDisabled { try record(account.isDisabled ? .disabled : .enabled) }
+        if account.isDisabled, !former.isDisabled { announce(account.id, .disabled) }
     }
 }

@@ -1,4 +1,4 @@
-/// What only an administrator sets in an account, beside what everybody changes in their own (accounts contract §10); read and
+/// What only an administrator sets in an account, beside what users change in their own (accounts contract §10); read and
 /// checked, not carried out. What is nil stays as it is.
 struct AdministrativeUpdate: Sendable {
     private var isEmailVerified: Bool?
@@ -41,7 +41,9 @@ struct AdministrativeUpdate: Sendable {
         guard let rawID = subject else {
             throw AccountError("INVALID_PROVIDER_ID", "An identity at \(id.prefix(64)) has a rawId")
         }
-        guard Account.isName(id), Account.isName(rawID) else { throw AccountError("INVALID_PROVIDER_ID", "providerId and rawId have no control characters") }
+        guard Account.isName(id), Account.isName(rawID) else {
+            throw AccountError("INVALID_PROVIDER_ID", "providerId and rawId have no control characters")
+        }
         var provider = LinkedProvider(id: id, rawID: rawID)
         provider.email = try entry.filled("email").map(EmailAddress.lowercased)
         provider.displayName = try entry.filled("displayName")

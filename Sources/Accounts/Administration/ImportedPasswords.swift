@@ -1,7 +1,7 @@
 import JSONTree
 
-/// How the password hashes of an import were made (accounts contract §10). Only schemes that take their time are taken: whoever
-/// has a fast hash has the password soon. Each is replaced by one of ours at its user's first sign-in.
+/// How the password hashes of an import were made (accounts contract §10). Only slow schemes are accepted: a
+/// fast hash gives its password away. Each is replaced by one of ours at its user's first sign-in.
 struct ImportedPasswords {
     private enum Scheme {
         case scrypt(ScryptParameters)
@@ -18,7 +18,8 @@ struct ImportedPasswords {
         case "STANDARD_SCRYPT":
             let cost = call.number("cpuMemCost")
             guard cost > 1, cost & (cost - 1) == 0 else { throw Self.refused(name, "cpuMemCost is a power of two") }
-            scheme = .scrypt(try Self.parameters(name, ln: cost.trailingZeroBitCount, r: call.number("blockSize"), p: call.number("parallelization")))
+            let (r, p) = (call.number("blockSize"), call.number("parallelization"))
+            scheme = .scrypt(try Self.parameters(name, ln: cost.trailingZeroBitCount, r: r, p: p))
         case "SCRYPT":
             guard let key = try call.binary("signerKey"), !key.isEmpty else { throw Self.refused(name, "signerKey is missing") }
             let parameters = try Self.parameters(name, ln: call.number("memoryCost"), r: call.number("rounds"), p: 1)
@@ -51,7 +52,9 @@ struct ImportedPasswords {
     }
 
     private static func parameters(_ name: String, ln: Int, r: Int, p: Int) throws(AccountError) -> ScryptParameters {
-        guard let parameters = ScryptParameters(ln: ln, r: r, p: p) else { throw refused(name, "its parameters ask for too little or too much work") }
+        guard let parameters = ScryptParameters(ln: ln, r: r, p: p) else {
+            throw refused(name, "its parameters ask for too little or too much work")
+        }
         return parameters
     }
 

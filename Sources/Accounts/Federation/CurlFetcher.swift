@@ -4,8 +4,7 @@ import Glibc
 import Synchronization
 
 /// Fetches over the system's libcurl: it blocks, so that each document that is under way has a thread of its own, and an issuer that
-/// does not answer holds up nobody but itself.
-/// Certificates are checked against the system's.
+/// does not answer holds up no other. Certificates are checked against the system's.
 public final class CurlFetcher: KeyFetching {
     private let settings: KeyFetchSettings
     /// Whether http to this machine's own addresses will do.
@@ -49,7 +48,9 @@ public final class CurlFetcher: KeyFetching {
         return isOurs ? "http" : nil
     }
 
-    private static func transfer(_ url: String, _ protocols: String, _ settings: KeyFetchSettings) -> Result<FetchedDocument, KeyFetchFault> {
+    private static func transfer(
+        _ url: String, _ protocols: String, _ settings: KeyFetchSettings
+    ) -> Result<FetchedDocument, KeyFetchFault> {
         guard globalInit == CURLE_OK, let handle = curl_easy_init() else { return .failure(.network("libcurl cannot be set up")) }
         defer { curl_easy_cleanup(handle) }
         let sink = Sink(limit: settings.bytes)
@@ -68,12 +69,14 @@ public final class CurlFetcher: KeyFetching {
         set(vigla_curl_set_long(handle, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2)))
         set(vigla_curl_set_callback(handle, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
             guard let bytes, let context else { return 0 }
-            return Unmanaged<Sink>.fromOpaque(context).takeUnretainedValue().take(UnsafeRawBufferPointer(start: bytes, count: size * count))
+            let (sink, part) = (Unmanaged<Sink>.fromOpaque(context), UnsafeRawBufferPointer(start: bytes, count: size * count))
+            return sink.takeUnretainedValue().receive(part)
         })
         set(vigla_curl_set_context(handle, CURLOPT_WRITEDATA, context))
         set(vigla_curl_set_callback(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
             guard let bytes, let context else { return 0 }
-            return Unmanaged<Sink>.fromOpaque(context).takeUnretainedValue().takeHeader(UnsafeRawBufferPointer(start: bytes, count: size * count))
+            let (sink, line) = (Unmanaged<Sink>.fromOpaque(context), UnsafeRawBufferPointer(start: bytes, count: size * count))
+            return sink.takeUnretainedValue().receive(header: line)
         })
         set(vigla_curl_set_context(handle, CURLOPT_HEADERDATA, context))
         if status == CURLE_OK { status = withExtendedLifetime(sink) { curl_easy_perform(handle) } }
@@ -97,8 +100,8 @@ public final class CurlFetcher: KeyFetching {
 
         init(limit: Int) { self.limit = limit }
 
-        /// - Returns: how much was taken; less than all ends the transfer.
-        func take(_ bytes: UnsafeRawBufferPointer) -> Int {
+        /// - Returns: how much was accepted; less than all ends the transfer.
+        func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
             guard body.count + bytes.count <= limit else {
                 isFull = true
                 return 0
@@ -107,7 +110,7 @@ public final class CurlFetcher: KeyFetching {
             return bytes.count
         }
 
-        func takeHeader(_ bytes: UnsafeRawBufferPointer) -> Int {
+        func receive(header bytes: UnsafeRawBufferPointer) -> Int {
             let line = String(decoding: bytes, as: UTF8.self)
             // The head of another answer, behind a redirection: what the one before said does not count.
             if line.hasPrefix("HTTP/") {

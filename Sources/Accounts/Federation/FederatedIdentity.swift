@@ -1,6 +1,6 @@
 import JSONTree
 
-/// Who somebody is at another service, as that service has signed (accounts contract §7).
+/// Who a user is at another service, as that service has signed (accounts contract §7).
 public struct FederatedIdentity: Sendable, Equatable {
     /// `google.com`, `apple.com`, `oidc.x`
     public let provider: String
@@ -9,7 +9,7 @@ public struct FederatedIdentity: Sendable, Equatable {
     /// As the service writes it.
     public let email: String?
     public let isEmailVerified: Bool
-    /// Whether the address is the service's own to give, so that whoever has it there is its owner everywhere.
+    /// Whether the address is the service's own to give, so that its user there is its owner everywhere.
     public let isAuthoritative: Bool
     public let name: String?
     public let givenName: String?

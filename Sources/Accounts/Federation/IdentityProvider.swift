@@ -11,7 +11,7 @@ public struct IdentityProvider: Sendable, Hashable {
     /// Whether token and request must both have a nonce. Otherwise they must both have one, or neither.
     public var needsNonce: Bool
     /// Whether the token may hold the request's nonce itself, as web flows of OpenID Connect have it, and not only its SHA-256. Then
-    /// whoever has got hold of a token also has its nonce.
+    /// a thief of the token also has its nonce.
     public var acceptsPlainNonce: Bool
     /// Only accounts of this organisation (claim `hd`); Google.
     public var hostedDomain: String?
@@ -29,7 +29,8 @@ public struct IdentityProvider: Sendable, Hashable {
     /// Apple, for bundle ids and services ids.
     public static func apple(clientIDs: [String]) -> IdentityProvider {
         IdentityProvider(
-            id: "apple.com", issuers: ["https://appleid.apple.com"], keys: .keySet("https://appleid.apple.com/auth/keys"), algorithms: [.rs256],
+            id: "apple.com", issuers: ["https://appleid.apple.com"], keys: .keySet("https://appleid.apple.com/auth/keys"),
+            algorithms: [.rs256],
             clientIDs: clientIDs, needsNonce: true, acceptsPlainNonce: false, hostedDomain: nil,
             authoritativeDomains: ["privaterelay.appleid.com", "icloud.com", "me.com", "mac.com"])
     }
@@ -43,7 +44,8 @@ public struct IdentityProvider: Sendable, Hashable {
         needsNonce: Bool = false, acceptsPlainNonce: Bool = true, authoritativeDomains: [String] = []
     ) -> IdentityProvider {
         IdentityProvider(
-            id: id, issuers: [issuer], keys: keys ?? .discovery(issuer: issuer), algorithms: algorithms, clientIDs: clientIDs, needsNonce: needsNonce,
+            id: id, issuers: [issuer], keys: keys ?? .discovery(issuer: issuer), algorithms: algorithms, clientIDs: clientIDs,
+            needsNonce: needsNonce,
             acceptsPlainNonce: acceptsPlainNonce, hostedDomain: nil, authoritativeDomains: authoritativeDomains)
     }
 }

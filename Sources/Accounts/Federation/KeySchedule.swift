@@ -2,7 +2,7 @@
 ///
 ///     none, or past their age ──► fetch (after a failure: not before `retrySeconds`)
 ///     fresh, key not among them ► fetch (not before `unknownKeySeconds` since the last try)
-///     fetch fails ─────────────► what is held stays in use for `staleSeconds`; nothing held: nobody gets in
+///     fetch fails ─────────────► what is held stays in use for `staleSeconds`; nothing held: no token is accepted
 struct KeySchedule {
     private let settings: KeyFetchSettings
     private(set) var freshUntil: Int64 = .min
@@ -16,7 +16,7 @@ struct KeySchedule {
     /// Whether what is held may be used when nothing newer can be had.
     func isUsable(_ now: Int64) -> Bool { now < freshUntil.addingClamped(Int64(settings.staleSeconds) * 1000) }
 
-    /// Whether to fetch for somebody who needs a key.
+    /// Whether to fetch for a token that needs a key.
     /// - Parameter isHeld: whether that very key is there.
     mutating func wantsFetch(isHeld: Bool, _ now: Int64) -> Bool {
         if isFresh(now) {

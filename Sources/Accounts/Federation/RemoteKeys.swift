@@ -17,7 +17,9 @@ final class RemoteKeys: Sendable {
     private let now: @Sendable () -> Int64
     private let state: Mutex<State>
 
-    init(_ location: KeyLocation, fetcher: any KeyFetching, settings: KeyFetchSettings, logger: Logger, now: @escaping @Sendable () -> Int64) {
+    init(
+        _ location: KeyLocation, fetcher: any KeyFetching, settings: KeyFetchSettings, logger: Logger, now: @escaping @Sendable () -> Int64
+    ) {
         self.location = location
         self.fetcher = fetcher
         self.settings = settings

@@ -1,12 +1,14 @@
 extension Account {
-    /// Stands for a password's hash, which nobody is shown: its presence says that there is one (accounts contract §4).
+    /// Stands for a password's hash, which is never shown: its presence says that there is one (accounts contract §4).
     static let redactedHash = "UkVEQUNURUQ="
 
     /// `providerUserInfo`: what can be signed in with.
     var providerEntries: JSONValue {
         var entries: [JSONValue] = []
         if hasPasswordProvider, let email {
-            var entry: [JSONValue.Member] = [.init("providerId", "password"), .init("rawId", .string(email)), .init("federatedId", .string(email))]
+            var entry: [JSONValue.Member] = [
+                .init("providerId", "password"), .init("rawId", .string(email)), .init("federatedId", .string(email)),
+            ]
             entry.add("email", email)
             entry.add("displayName", displayName)
             entry.add("photoUrl", photoURL)
@@ -14,7 +16,8 @@ extension Account {
         }
         for provider in providers {
             var entry: [JSONValue.Member] = [
-                .init("providerId", .string(provider.id)), .init("rawId", .string(provider.rawID)), .init("federatedId", .string(provider.rawID)),
+                .init("providerId", .string(provider.id)), .init("rawId", .string(provider.rawID)),
+                .init("federatedId", .string(provider.rawID)),
             ]
             entry.add("email", provider.email)
             entry.add("displayName", provider.displayName)
@@ -23,7 +26,8 @@ extension Account {
             entries.append(.object(entry))
         }
         if let phoneNumber {
-            entries.append(["providerId": "phone", "rawId": .string(phoneNumber), "federatedId": .string(phoneNumber), "phoneNumber": .string(phoneNumber)])
+            let number = JSONValue.string(phoneNumber)
+            entries.append(["providerId": "phone", "rawId": number, "federatedId": number, "phoneNumber": number])
         }
         return .array(entries)
     }

@@ -13,7 +13,7 @@ public struct AccountAnswer: Sendable {
         self.body = body
     }
 
-    /// JSON that nobody may keep: most of it holds tokens (accounts contract §2.3).
+    /// JSON that no cache may keep: most of it holds tokens (accounts contract §2.3).
     init(_ status: HTTPResponse.Status = .ok, json: [UInt8]) {
         self.init(status, [.contentType: "application/json; charset=utf-8", .cacheControl: "no-store", .pragma: "no-cache"], json)
     }

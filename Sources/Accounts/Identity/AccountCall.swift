@@ -8,8 +8,8 @@ enum AccountCaller: Sendable, Equatable {
     /// With an API key, which is no secret: what it may do is in the tokens and codes that it sends.
     case client(key: String)
     case administrator
-    /// Neither; only routes that are everybody's have it.
-    case nobody
+    /// Neither; only public routes have it.
+    case anonymous
 
     var isAdministrator: Bool { self == .administrator }
 }
@@ -35,7 +35,9 @@ struct AccountCall: Sendable {
     }
 
     /// What links of this client carry as its key; never empty, or the SDKs do not take them for links.
-    var keyForLinks: String { if case .client(let key) = caller { key } else { "default" } }
+    var keyForLinks: String { if case .client(let key) = caller { key } else { Self.defaultKey } }
+
+    static let defaultKey = "default"
 
     // MARK: Fields of the body
 
@@ -59,7 +61,9 @@ struct AccountCall: Sendable {
     func change(_ name: String, length: Int) throws(AccountError) -> String?? {
         guard body[name] != nil else { return .none }
         guard let text = try filled(name) else { return .some(nil) }
-        guard text.utf8.count <= length || text.unicodeScalars.count <= length else { throw .invalid(name, "it has at most \(length) characters") }
+        guard text.utf8.count <= length || text.unicodeScalars.count <= length else {
+            throw .invalid(name, "it has at most \(length) characters")
+        }
         return .some(text)
     }
 
@@ -100,5 +104,6 @@ extension AccountError {
     }
 
     static let notFound = AccountError(status: 404, "NOT_FOUND", "Not Found", reason: "notFound")
-    static let notBuilt = AccountError(status: 501, "NOT_IMPLEMENTED", "This operation is not part of this server.", reason: "unimplemented")
+    static let notBuilt = AccountError(
+        status: 501, "NOT_IMPLEMENTED", "This operation is not part of this server.", reason: "unimplemented")
 }

@@ -8,7 +8,7 @@ struct AccountRoute: Sendable {
         /// With an API key.
         case clients
         case administrators
-        case everybody
+        case anyone
     }
 
     /// What its body is read as.
@@ -34,7 +34,10 @@ struct AccountRoute: Sendable {
     var mustNotFail = false
     let operation: Operation
 
-    init(_ method: HTTPRequest.Method, _ paths: [String], _ callers: Callers, reads reading: Reading = .json, _ operation: @escaping Operation) {
+    init(
+        _ method: HTTPRequest.Method, _ paths: [String], _ callers: Callers, reads reading: Reading = .json,
+        _ operation: @escaping Operation
+    ) {
         self.method = method
         self.paths = paths
         self.callers = callers

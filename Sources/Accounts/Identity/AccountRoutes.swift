@@ -37,8 +37,8 @@ enum AccountRoutes {
         AccountRoute(.get, ["\(AccountRoute.identity)/v1/recaptchaParams", "\(AccountRoute.legacy)/getRecaptchaParam"], .clients) { _, _ in
             AccountAnswer([.init("recaptchaSiteKey", "none"), .init("recaptchaStoken", "none")])
         },
-        AccountRoute(.get, [".well-known/jwks.json"], .everybody) { service, _ in service.publicKeys() },
-        AccountRoute(.get, [".well-known/openid-configuration"], .everybody) { service, _ in service.discovery() },
+        AccountRoute(.get, [".well-known/jwks.json"], .anyone) { service, _ in service.publicKeys() },
+        AccountRoute(.get, [".well-known/openid-configuration"], .anyone) { service, _ in service.discovery() },
     ]
 
     private static let unbuilt: [AccountRoute] = [
@@ -46,7 +46,8 @@ enum AccountRoutes {
         .missing(.post, "\(AccountRoute.identity)/v1/accounts:signInWithPhoneNumber", "\(AccountRoute.legacy)/verifyPhoneNumber"),
         .missing(.get, "\(AccountRoute.identity)/v1/sessionCookiePublicKeys", "\(AccountRoute.legacy)/publicKeys"),
         .missing(.post, "\(AccountRoute.identity)/v2/accounts:revokeToken"),
-        .missing(.post, "\(AccountRoute.identity)/v2/accounts/mfaEnrollment:start", "\(AccountRoute.identity)/v2/accounts/mfaEnrollment:finalize"),
+        .missing(.post, "\(AccountRoute.identity)/v2/accounts/mfaEnrollment:start"),
+        .missing(.post, "\(AccountRoute.identity)/v2/accounts/mfaEnrollment:finalize"),
         .missing(.post, "\(AccountRoute.identity)/v2/accounts/mfaEnrollment:withdraw"),
         .missing(.post, "\(AccountRoute.identity)/v2/accounts/mfaSignIn:start", "\(AccountRoute.identity)/v2/accounts/mfaSignIn:finalize"),
     ]

@@ -26,18 +26,22 @@ extension AccountService {
         } catch {
             faults.tell("account request failed", ["path": "\(path)", "error": "\(error)"])
             if route.mustNotFail { return .unavailable }
-            return AccountAnswer(AccountError(status: 500, "INTERNAL", "The account store does not answer. Try again later.", reason: "internalError"))
+            return AccountAnswer(
+                AccountError(status: 500, "INTERNAL", "The account store does not answer. Try again later.", reason: "internalError"))
         }
     }
 
     private func methodNotAllowed(_ routes: [AccountRoute], otherThan first: AccountRoute) -> AccountAnswer {
         let methods = routes.map(\.method.rawValue).joined(separator: ", ")
-        var answer = AccountAnswer(AccountError(status: 405, "INVALID_ARGUMENT", "This path takes \(methods).", reason: "httpMethodNotAllowed"))
+        var answer = AccountAnswer(
+            AccountError(status: 405, "INVALID_ARGUMENT", "This path takes \(methods).", reason: "httpMethodNotAllowed"))
         answer.fields[.allow] = methods
         return answer
     }
 
-    private func call(_ request: HTTPInboundRequest, _ route: AccountRoute, project: String?, peer: String) throws(AccountError) -> AccountCall {
+    private func call(
+        _ request: HTTPInboundRequest, _ route: AccountRoute, project: String?, peer: String
+    ) throws(AccountError) -> AccountCall {
         let caller = try caller(request, route)
         let limit = caller.isAdministrator ? settings.administratorBodyBytes : settings.bodyBytes
         guard request.body.count <= limit else {
@@ -57,23 +61,25 @@ extension AccountService {
 
     // MARK: Callers
 
-    /// - Throws: 401 for a Bearer token that is nobody's and where only administrators may ask, 403 for no key.
+    /// - Throws: 401 for an unknown Bearer token and where only administrators may ask, 403 for no key.
     private func caller(_ request: HTTPInboundRequest, _ route: AccountRoute) throws(AccountError) -> AccountCaller {
-        if route.callers != .everybody, let bearer = Self.bearer(request.fields) {
+        if route.callers != .anyone, let bearer = Self.bearer(request.fields) {
             guard admits(bearer) else {
                 throw AccountError(
-                    status: 401, "UNAUTHENTICATED", "Request had invalid authentication credentials. Expected a secret of this server.", reason: "authError")
+                    status: 401, "UNAUTHENTICATED", "Request had invalid authentication credentials. Expected a secret of this server.",
+                    reason: "authError")
             }
             return .administrator
         }
         let key = request.target.value("key") ?? request.fields.first { $0.name.canonicalName == "x-goog-api-key" }?.value
         if let key, !key.isEmpty, route.callers != .administrators { return .client(key: String(key.prefix(256))) }
         switch route.callers {
-        case .everybody: return .nobody
+        case .anyone: return .anonymous
         case .clients: throw AccountError(status: 403, "PERMISSION_DENIED", "The request is missing a valid API key.", reason: "forbidden")
         case .administrators:
             throw AccountError(
-                status: 401, "UNAUTHENTICATED", "Request is missing required authentication credential. Send a secret of this server as a Bearer token.",
+                status: 401, "UNAUTHENTICATED",
+                "Request is missing required authentication credential. Send a secret of this server as a Bearer token.",
                 reason: "required")
         }
     }
@@ -99,8 +105,12 @@ extension AccountService {
         do throws(JSONError) { body = try JSONValue(bytes) } catch {
             throw AccountError(status: 400, "INVALID_ARGUMENT", "Invalid JSON payload received. \(error)")
         }
-        guard body.members != nil else { throw AccountError(status: 400, "INVALID_ARGUMENT", "Invalid JSON payload received. An object is expected.") }
-        guard !body.holdsNUL else { throw AccountError(status: 400, "INVALID_ARGUMENT", "Invalid JSON payload received. No text may hold U+0000.") }
+        guard body.members != nil else {
+            throw AccountError(status: 400, "INVALID_ARGUMENT", "Invalid JSON payload received. An object is expected.")
+        }
+        guard !body.holdsNUL else {
+            throw AccountError(status: 400, "INVALID_ARGUMENT", "Invalid JSON payload received. No text may hold U+0000.")
+        }
         return body
     }
 

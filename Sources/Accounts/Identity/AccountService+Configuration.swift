@@ -5,7 +5,8 @@ extension AccountService {
     /// `v1/projects`
     func projectConfiguration() -> AccountAnswer {
         AccountAnswer([
-            .init("projectId", .string(settings.projectNumber)), .init("authorizedDomains", .array(settings.linkHosts.map(JSONValue.string))),
+            .init("projectId", .string(settings.projectNumber)),
+            .init("authorizedDomains", .array(settings.linkHosts.map(JSONValue.string))),
         ])
     }
 
@@ -15,9 +16,11 @@ extension AccountService {
             .init(
                 "customStrengthOptions",
                 [
-                    "minPasswordLength": .int(Int64(settings.passwords.minLength)), "maxPasswordLength": .int(Int64(settings.passwords.maxBytes)),
+                    "minPasswordLength": .int(Int64(settings.passwords.minLength)),
+                    "maxPasswordLength": .int(Int64(settings.passwords.maxBytes)),
                 ]),
-            .init("allowedNonAlphanumericCharacters", .array(Self.punctuation)), .init("enforcementState", "OFF"), .init("forceUpgradeOnSignin", false),
+            .init("allowedNonAlphanumericCharacters", .array(Self.punctuation)), .init("enforcementState", "OFF"),
+            .init("forceUpgradeOnSignin", false),
             .init("schemaVersion", 1),
         ])
     }
@@ -34,7 +37,8 @@ extension AccountService {
     /// authorization endpoint.
     func discovery() -> AccountAnswer {
         let document: [JSONValue.Member] = [
-            .init("issuer", .string(IdentityClaims.issuer(settings.project))), .init("jwks_uri", .string(publicURL + "/.well-known/jwks.json")),
+            .init("issuer", .string(IdentityClaims.issuer(settings.project))),
+            .init("jwks_uri", .string(settings.linkRoot + "/.well-known/jwks.json")),
             .init("response_types_supported", ["id_token"]), .init("subject_types_supported", ["public"]),
             .init("id_token_signing_alg_values_supported", [.string(settings.signingAlgorithm.rawValue)]),
         ]
@@ -42,7 +46,4 @@ extension AccountService {
     }
 
     private static let document: HTTPFields = [.contentType: "application/json; charset=utf-8", .cacheControl: "public, max-age=300"]
-
-    /// Where users reach the hub.
-    nonisolated var publicURL: String { settings.publicURL ?? "http://localhost" }
 }

@@ -3,20 +3,23 @@ extension AccountService {
     /// says nothing: Apple's SDK sends it.
     func delete(_ call: AccountCall) async throws -> AccountAnswer {
         let token = try idToken(call)
-        try commit { transaction, aftermath in
-            let standing = try standing(of: token, in: transaction)
-            try requireRecentSignIn(standing)
-            try delete(standing.account.id, call, in: transaction, &aftermath)
+        try commit(call) { write in
+            let user = try write.transaction.user(of: token)
+            try user.requireRecentSignIn(settings, now: now())
+            try write.delete(user.account.id)
         }
         return AccountAnswer(kind: "DeleteAccountResponse", [])
     }
+}
 
+extension AccountWrite {
+    /// - Parameter detail: of the event that is written down.
     /// - Returns: false when there is no such account.
     @discardableResult
-    func delete(_ uid: String, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath) throws -> Bool {
+    func delete(_ uid: String, _ detail: String? = nil) throws -> Bool {
         guard try transaction.deleteAccount(uid, at: now()) else { return false }
-        try transaction.audit(.deleted, uid, peer: call.peer, at: now())
-        aftermath.add(AccountChange(uid, .deleted))
+        try audit(.deleted, uid, detail)
+        announce(uid, .deleted)
         return true
     }
 }

@@ -1,5 +1,3 @@
-import HTTPTypes
-
 /// A sign-in that is written down; its ID token is yet to be signed.
 struct OpenedSession: Sendable {
     let account: Account
@@ -20,83 +18,75 @@ struct IssuedTokens: Sendable {
     }
 }
 
-/// An ID token, its account and its session, all of them as they stand in the transaction that looked.
-struct Standing {
-    var account: Account
-    let session: AccountSession
-}
-
 // MARK: Beginning
 
-extension AccountService {
-    var nowSeconds: Int64 { now() / 1000 }
-
+extension AccountWrite {
     /// Writes down that a user is signed in on a device: the account as it was given, with the times of the sign-in, and a session.
     /// - Parameters:
     ///   - claims: a JSON object of claims that the session's tokens carry.
-    ///   - former: the session that this one continues: its moment of sign-in and its claims stay, and nobody signed in anew.
+    ///   - former: the session that this one continues: its moment of sign-in and its claims stay, and the user has not signed in anew.
     func open(
-        _ account: Account, provider: String, claims: String? = nil, continuing former: AccountSession? = nil, _ call: AccountCall,
-        in transaction: AccountTransaction
+        _ account: Account, provider: String, claims: String? = nil, continuing former: AccountSession? = nil
     ) throws -> OpenedSession {
         let now = now()
         var account = account
         if former == nil { account.lastLoginAt = now }
         account.lastRefreshAt = max(account.lastRefreshAt ?? 0, clock.seen)
-        // What was revoked before has ended. In the future, it was noted by a clock that was ahead, or ours is behind: either would keep
-        // this session from counting.
+        // What was revoked before has ended. A time in the future was written by a clock that was ahead, or ours is behind: either would
+        // keep this session from counting.
         account.validSince = min(account.validSince, now / 1000)
         var session = AccountSession(
             id: RandomName.sessionID(), uid: account.id, provider: provider, claims: former.map(\.claims) ?? claims,
-            authTime: former?.authTime ?? now / 1000, now: now, userAgent: call.userAgent, peer: call.peer)
+            authTime: former?.authTime ?? now / 1000, now: now, userAgent: call?.userAgent, peer: peer)
         session.lastUsedAt = clock.seen
         let opened = OpenedSession(account: account, session: session, refreshToken: RandomName.secret())
         try transaction.save(account)
         try transaction.add(session, tokenHash: SecretHash.of(opened.refreshToken))
         for ended in try transaction.endSessions(of: account.id, beyond: max(1, settings.sessionsOfAccount) - 1, beside: session.id) {
-            try transaction.audit(.sessionEnded, account.id, peer: call.peer, at: now, "for a newer one")
-            endedForRoom.append(AccountChange(account.id, .sessionEnded(ended)))
+            try audit(.sessionEnded, account.id, "for a newer one")
+            announce(account.id, .sessionEnded(ended))
         }
         return opened
     }
+
+    /// Writes a new account down with its first session.
+    func begin(_ account: Account, provider: String, claims: String? = nil) throws -> OpenedSession {
+        let opened = try open(account, provider: provider, claims: claims)
+        try audit(.signUp, account.id, provider)
+        return opened
+    }
+}
+
+extension AccountService {
+    var nowSeconds: Int64 { now() / 1000 }
 
     /// Signs the ID token of a session. Off the service's queue: it takes most of a millisecond.
     nonisolated func issue(_ opened: OpenedSession) async throws -> IssuedTokens {
         let claims = IdentityClaims(opened.account, opened.session, now: now() / 1000, lifetime: settings.tokenSeconds)
         return IssuedTokens(
-            uid: opened.account.id,
-            idToken: try tokens.keys.sign(claims.payload(project: settings.project)), refreshToken: opened.refreshToken, lifetime: settings.tokenSeconds)
+            uid: opened.account.id, idToken: try tokens.keys.sign(claims.payload(project: settings.project)),
+            refreshToken: opened.refreshToken, lifetime: settings.tokenSeconds)
     }
 }
 
 // MARK: Proving
 
-extension AccountService {
-    /// The call's ID token, looked at without its account.
-    /// - Throws: MISSING_ID_TOKEN, INVALID_ID_TOKEN.
-    func idToken(_ call: AccountCall) throws(AccountError) -> VerifiedToken {
-        guard let text = try call.filled("idToken") else { throw AccountError("MISSING_ID_TOKEN") }
-        do throws(TokenFault) { return try tokens.check(text, leeway: settings.tokenLeewaySeconds) } catch { throw error.idTokenError }
-    }
+/// The user of an ID token: account and session as they are in the transaction that looked.
+struct TokenUser {
+    var account: Account
+    let session: AccountSession
 
-    /// The account and session of an ID token (accounts contract §5.2). One without a session of ours is of no use here.
-    /// - Throws: USER_NOT_FOUND, USER_DISABLED, TOKEN_EXPIRED for one that is revoked.
-    func standing(of token: VerifiedToken, in transaction: AccountTransaction) throws -> Standing {
-        if let fault = try transaction.fault(of: token) { throw fault.idTokenError }
-        guard let account = try transaction.account(.id(token.uid)), let id = token.sessionID, let session = try transaction.session(id: id) else {
-            throw TokenFault.revoked.idTokenError
-        }
-        return Standing(account: account, session: session)
-    }
-
-    /// For changes after which somebody else could be in possession of the account (accounts contract §6.4). Guests have nothing
+    /// For changes after which another person could be in possession of the account (accounts contract §6.4). Guests have nothing
     /// to prove themselves with.
+    /// - Parameter now: ms since the epoch.
     /// - Throws: CREDENTIAL_TOO_OLD_LOGIN_AGAIN.
-    func requireRecentSignIn(_ standing: Standing) throws(AccountError) {
-        guard settings.recentLoginSeconds > 0, standing.account.hasCredential else { return }
-        let age = nowSeconds - standing.session.authTime
-        // In the future by a clock that was ahead: nobody knows how long ago.
-        guard age <= Int64(settings.recentLoginSeconds), age >= -TokenExpectations.skewSeconds else { throw AccountError("CREDENTIAL_TOO_OLD_LOGIN_AGAIN") }
+    func requireRecentSignIn(_ settings: AccountSettings, now: Int64) throws(AccountError) {
+        guard settings.recentLoginSeconds > 0, account.hasCredential else { return }
+        let age = now / 1000 - session.authTime
+        // In the future by a clock that was ahead: how long ago it was is not known.
+        guard age <= Int64(settings.recentLoginSeconds), age >= -TokenExpectations.skewSeconds else {
+            throw AccountError("CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
+        }
     }
 }
 
@@ -105,18 +95,49 @@ extension Account {
     var hasCredential: Bool { hasPasswordProvider || !providers.isEmpty || phoneNumber != nil || hasCustomAuth }
 }
 
+extension AccountService {
+    /// The call's ID token, looked at without its account.
+    /// - Throws: MISSING_ID_TOKEN, INVALID_ID_TOKEN.
+    func idToken(_ call: AccountCall) throws(AccountError) -> VerifiedToken {
+        guard let text = try call.filled("idToken") else { throw AccountError("MISSING_ID_TOKEN") }
+        do throws(TokenFault) { return try tokens.check(text, leeway: settings.tokenLeewaySeconds) } catch { throw error.idTokenError }
+    }
+}
+
+extension AccountTransaction {
+    /// The account and session of an ID token (accounts contract §5.2). One without a session of ours is of no use here.
+    /// - Throws: USER_NOT_FOUND, USER_DISABLED, TOKEN_EXPIRED for one that is revoked.
+    func user(of token: VerifiedToken) throws -> TokenUser {
+        if let fault = try fault(of: token) { throw fault.idTokenError }
+        guard let account = try account(.id(token.uid)), let id = token.sessionID, let session = try session(id: id) else {
+            throw TokenFault.revoked.idTokenError
+        }
+        return TokenUser(account: account, session: session)
+    }
+}
+
 // MARK: Ending
 
-extension AccountService {
+extension AccountWrite {
     /// Ends all sessions of an account: its refresh tokens from now on, its ID tokens and connections at once
-    /// (accounts contract §5.4). Whoever made the change begins a new session behind this.
+    /// (accounts contract §5.4). The session of the user who made the change is begun behind this.
     /// - Parameter account: is given the new `validSince`; the caller saves it.
-    func revoke(_ account: inout Account, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath) throws {
-        account.validSince = max(account.validSince, nowSeconds)
+    func revoke(_ account: inout Account) throws {
+        account.validSince = max(account.validSince, now() / 1000)
         try transaction.endSessions(of: account.id)
         // Nor may who is thrown out come back by an address that they asked for before.
         try transaction.removeCodes(of: account.id, .verifyAndChangeEmail)
-        try transaction.audit(.revoked, account.id, peer: call.peer, at: now())
-        aftermath.add(AccountChange(account.id, .revoked))
+        try audit(.revoked, account.id)
+        announce(account.id, .revoked)
+    }
+
+    /// Ends one session: its refresh token, its ID tokens and its connections at once; the account's others go on.
+    /// - Returns: false when it was over.
+    @discardableResult
+    func end(_ session: AccountSession) throws -> Bool {
+        guard try transaction.endSession(session.id) else { return false }
+        try audit(.sessionEnded, session.uid)
+        announce(session.uid, .sessionEnded(session.id))
+        return true
     }
 }

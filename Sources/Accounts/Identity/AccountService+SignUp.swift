@@ -6,17 +6,17 @@ extension AccountService {
         let (email, password) = try newCredential(call)
         let token = call.has("idToken") ? try idToken(call) : nil
         let hash = try await hashPassword(password, peer: call.peer)
-        let opened = try commit { transaction, aftermath in
+        let opened = try commit(call) { write in
             if let token {
-                return try link(token, email, hash: hash, call, in: transaction, &aftermath)
+                return try write.link(token, email, hash: hash, call)
             }
-            guard try transaction.account(.email(email.text)) == nil else { throw AccountError("EMAIL_EXISTS") }
+            guard try write.transaction.account(.email(email.text)) == nil else { throw AccountError("EMAIL_EXISTS") }
             var account = Account(id: RandomName.accountID(), createdAt: now())
             account.email = email.text
             account.displayName = try call.change("displayName", length: 256) ?? nil
             account.passwordHash = hash
             account.passwordUpdatedAt = now()
-            return try begin(account, provider: "password", call, in: transaction)
+            return try write.begin(account, provider: "password")
         }
         return try await signedUp(opened)
     }
@@ -24,17 +24,10 @@ extension AccountService {
     private func signUpGuest(_ call: AccountCall) async throws -> AccountAnswer {
         guard settings.allowsAnonymous, settings.allowsSignUp else { throw AccountError("ADMIN_ONLY_OPERATION") }
         try admitSignUp(from: call.peer)
-        let opened = try commit { transaction, _ in
-            try begin(Account(id: RandomName.accountID(), createdAt: now()), provider: "anonymous", call, in: transaction)
+        let opened = try commit(call) { write in
+            try write.begin(Account(id: RandomName.accountID(), createdAt: now()), provider: "anonymous")
         }
         return try await signedUp(opened)
-    }
-
-    /// Writes a new account down with its first session.
-    func begin(_ account: Account, provider: String, claims: String? = nil, _ call: AccountCall, in transaction: AccountTransaction) throws -> OpenedSession {
-        let opened = try open(account, provider: provider, claims: claims, call, in: transaction)
-        try transaction.audit(.signUp, account.id, peer: call.peer, at: now(), provider)
-        return opened
     }
 
     private func signedUp(_ opened: OpenedSession) async throws -> AccountAnswer {
@@ -45,7 +38,7 @@ extension AccountService {
         return AccountAnswer(kind: "SignupNewUserResponse", members + tokens.members)
     }
 
-    /// Address and password that somebody wants, in the order of the contract's checks.
+    /// Address and password of a new account, in the order of the contract's checks.
     private func newCredential(_ call: AccountCall) throws -> (EmailAddress, String) {
         guard let wanted = try call.text("email") else { throw AccountError("MISSING_EMAIL") }
         guard let password = try call.text("password") else { throw AccountError("MISSING_PASSWORD") }
@@ -53,11 +46,13 @@ extension AccountService {
         let isLinking = call.has("idToken")
         guard settings.allowsSignUp || isLinking else { throw AccountError("ADMIN_ONLY_OPERATION") }
         guard let email = EmailAddress(wanted) else { throw AccountError("INVALID_EMAIL") }
-        // Counted before the answer tells whether the address is somebody's.
+        // Counted before the answer tells whether the address is taken.
         try admitSignUp(from: call.peer)
-        // Nobody's own address is in their way.
+        // A user's own address is no other account's.
         let own = isLinking ? try? idToken(call).uid : nil
-        if let holder = try store.read({ try $0.account(.email(email.text)) }), holder.id != own { throw AccountError("EMAIL_EXISTS") }
+        if let holder = try store.read({ try $0.account(.email(email.text)) }), holder.id != own {
+            throw AccountError("EMAIL_EXISTS")
+        }
         guard !password.isEmpty else { throw AccountError("MISSING_PASSWORD") }
         try requireStrength(password)
         return (email, password)
@@ -68,22 +63,24 @@ extension AccountService {
         if let weakness = PasswordWeakness(password, settings.passwords) { throw AccountError("WEAK_PASSWORD", weakness.text) }
     }
 
+}
+
+extension AccountWrite {
     /// Gives the account of an ID token an address and a password.
-    private func link(
-        _ token: VerifiedToken, _ email: EmailAddress, hash: String, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath
-    ) throws -> OpenedSession {
-        let standing = try standing(of: token, in: transaction)
-        try requireRecentSignIn(standing)
-        var account = standing.account
+    fileprivate func link(_ token: VerifiedToken, _ email: EmailAddress, hash: String, _ call: AccountCall) throws -> OpenedSession {
+        let user = try transaction.user(of: token)
+        try user.requireRecentSignIn(settings, now: now())
+        var account = user.account
         if let holder = try transaction.account(.email(email.text)), holder.id != account.id { throw AccountError("EMAIL_EXISTS") }
         // As in `update`: with accounts hidden another address proves itself first, or its owner would find a stranger's account under it.
-        guard !hidesAccounts || account.email == nil || account.email == email.text else { throw AccountError("OPERATION_NOT_ALLOWED") }
-        try changeAddress(of: &account, to: email, isVerified: account.email == email.text && account.isEmailVerified, call, in: transaction, &aftermath)
+        let isOwn = account.email == email.text
+        guard !hidesAccounts || account.email == nil || isOwn else { throw AccountError("OPERATION_NOT_ALLOWED") }
+        try changeAddress(of: &account, to: email, isVerified: isOwn && account.isEmailVerified)
         if let name = try call.change("displayName", length: 256) { account.displayName = name }
         account.passwordHash = hash
         account.passwordUpdatedAt = now()
-        try revoke(&account, call, in: transaction, &aftermath)
-        try transaction.audit(.passwordChanged, account.id, peer: call.peer, at: now())
-        return try open(account, provider: "password", continuing: standing.session, call, in: transaction)
+        try revoke(&account)
+        try audit(.passwordChanged, account.id)
+        return try open(account, provider: "password", continuing: user.session)
     }
 }

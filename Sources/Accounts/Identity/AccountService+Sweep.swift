@@ -44,13 +44,9 @@ extension AccountService {
 
     /// - Returns: whether there may be more.
     private func removeGuests(unseenSince time: Int64) throws -> Bool {
-        try commit { transaction, aftermath in
-            let guests = try transaction.guests(unseenSince: time, limit: Self.guestsAtOnce)
-            for guest in guests {
-                _ = try transaction.deleteAccount(guest, at: now())
-                try transaction.audit(.deleted, guest, peer: nil, at: now(), "a guest who did not come back")
-                aftermath.add(AccountChange(guest, .deleted))
-            }
+        try commit(nil) { write in
+            let guests = try write.transaction.guests(unseenSince: time, limit: Self.guestsAtOnce)
+            for guest in guests { try write.delete(guest, "a guest who did not come back") }
             return guests.count == Self.guestsAtOnce
         }
     }

@@ -10,27 +10,26 @@ struct FormFields: Sendable, Equatable {
     /// Nil for text that is not UTF-8, holds U+0000 or a stray `%`.
     init?(_ bytes: [UInt8]) {
         for part in bytes.split(separator: UInt8(ascii: "&")) {
-            let equals = part.firstIndex(of: UInt8(ascii: "=")) ?? part.endIndex
-            guard let name = Self.decode(part[..<equals], isLenient: false), let value = Self.decode(part[equals...].dropFirst(), isLenient: false) else {
-                return nil
-            }
-            items.append(Item(name: name, value: value))
+            guard let item = Self.item(part, isLenient: false) else { return nil }
+            items.append(item)
         }
     }
 
     /// Takes text that was not encoded, or half of it was, for what it looks like: Apple's SDK sends it so (accounts contract §7.1).
     init(lenient text: String) {
         for part in Array(text.utf8).split(separator: UInt8(ascii: "&")) {
-            let equals = part.firstIndex(of: UInt8(ascii: "=")) ?? part.endIndex
-            guard let name = Self.decode(part[..<equals], isLenient: true), let value = Self.decode(part[equals...].dropFirst(), isLenient: true) else {
-                continue
-            }
-            items.append(Item(name: name, value: value))
+            if let item = Self.item(part, isLenient: true) { items.append(item) }
         }
     }
 
     /// The first value of a name.
     subscript(name: String) -> String? { items.first { $0.name == name }?.value }
+
+    private static func item(_ part: ArraySlice<UInt8>, isLenient: Bool) -> Item? {
+        let equals = part.firstIndex(of: UInt8(ascii: "=")) ?? part.endIndex
+        guard let name = decode(part[..<equals], isLenient: isLenient) else { return nil }
+        return decode(part[equals...].dropFirst(), isLenient: isLenient).map { Item(name: name, value: $0) }
+    }
 
     private static func decode(_ bytes: ArraySlice<UInt8>, isLenient: Bool) -> String? {
         var decoded: [UInt8] = []

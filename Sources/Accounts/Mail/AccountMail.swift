@@ -12,20 +12,12 @@ struct MailOrder: Sendable {
     let code: KnownCode?
     let language: Language
 
-    init(_ code: KnownCode, to: String, _ account: Account?, _ call: AccountCall) {
-        language = call.language
-        kind = code.code.kind.message
-        self.to = to
-        self.account = account
-        self.code = code
-    }
-
-    init(_ kind: MessageKind, to: String, _ account: Account, _ call: AccountCall) {
-        language = call.language
+    init(_ kind: MessageKind, to: String, _ account: Account?, code: KnownCode?, _ language: Language) {
         self.kind = kind
         self.to = to
         self.account = account
-        code = nil
+        self.code = code
+        self.language = language
     }
 }
 

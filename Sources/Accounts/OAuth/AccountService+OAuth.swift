@@ -3,7 +3,9 @@ import HTTPTypes
 extension AccountService {
     /// `/.oauth/token`: the password grant, where it is allowed, and the refresh grant (RFC 6749 §4.3, §6).
     func grantOAuth(_ call: AccountCall) async throws -> AccountAnswer {
-        do { return try await grant(try OAuthRequest(call.request), call) } catch let fault as OAuthFault { return fault.answer } catch let error as AccountError {
+        do { return try await grant(try OAuthRequest(call.request), call) } catch let fault as OAuthFault {
+            return fault.answer
+        } catch let error as AccountError {
             return OAuthFault(error).answer
         }
     }
@@ -25,7 +27,9 @@ extension AccountService {
         }
     }
 
-    private nonisolated var grantTypes: [String] { settings.allowsPasswordGrant && settings.allowsPasswords ? ["password", "refresh_token"] : ["refresh_token"] }
+    private nonisolated var grantTypes: [String] {
+        settings.allowsPasswordGrant && settings.allowsPasswords ? ["password", "refresh_token"] : ["refresh_token"]
+    }
 
     /// What tokens of this server say anyway.
     private static let scopes: Set<String> = ["openid", "email", "profile", "offline_access"]
@@ -40,7 +44,8 @@ extension AccountService {
 
     private static func granted(_ tokens: IssuedTokens, _ scope: String?) -> AccountAnswer {
         var members: [JSONValue.Member] = [
-            .init("access_token", .string(tokens.idToken)), .init("token_type", "Bearer"), .init("expires_in", .int(Int64(tokens.lifetime))),
+            .init("access_token", .string(tokens.idToken)), .init("token_type", "Bearer"),
+            .init("expires_in", .int(Int64(tokens.lifetime))),
             .init("refresh_token", .string(tokens.refreshToken)),
         ]
         members.add("scope", scope)
@@ -54,30 +59,23 @@ extension AccountService {
         do throws(OAuthFault) { text = try OAuthRequest(call.request).required("token") } catch { return error.answer }
         let idToken = try? tokens.check(text, leeway: settings.tokenLeewaySeconds)
         let hash = SecretHash.of(text)
-        try commit { transaction, aftermath in
+        try commit(call) { write in
             let session =
-                if let id = idToken?.sessionID { try transaction.session(id: id) } else { try transaction.session(tokenHash: hash)?.session }
+                if let id = idToken?.sessionID { try write.transaction.session(id: id) } else {
+                    try write.transaction.session(tokenHash: hash)?.session
+                }
             guard let session else { return }
-            try end(session, call, in: transaction, &aftermath)
+            try write.end(session)
         }
         return AccountAnswer(.ok, [.cacheControl: "no-store"])
-    }
-
-    /// Ends one session: its refresh token, its ID tokens and its connections at once; the account's others go on.
-    /// - Returns: false when it was over.
-    @discardableResult
-    func end(_ session: AccountSession, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath) throws -> Bool {
-        guard try transaction.endSession(session.id) else { return false }
-        try transaction.audit(.sessionEnded, session.uid, peer: call.peer, at: now())
-        aftermath.add(AccountChange(session.uid, .sessionEnded(session.id)))
-        return true
     }
 
     /// What the discovery document says of it.
     nonisolated var oauthConfiguration: [JSONValue.Member] {
         func texts(_ list: [String]) -> JSONValue { .array(list.map(JSONValue.string)) }
         return [
-            .init("token_endpoint", .string(publicURL + "/.oauth/token")), .init("revocation_endpoint", .string(publicURL + "/.oauth/revoke")),
+            .init("token_endpoint", .string(settings.linkRoot + "/.oauth/token")),
+            .init("revocation_endpoint", .string(settings.linkRoot + "/.oauth/revoke")),
             .init("grant_types_supported", texts(grantTypes)), .init("scopes_supported", texts(Self.scopes.sorted())),
             .init("token_endpoint_auth_methods_supported", ["none"]), .init("revocation_endpoint_auth_methods_supported", ["none"]),
         ]

@@ -58,13 +58,14 @@ struct OAuthFault: Error, Equatable {
         self.text = text
     }
 
-    /// What the service says of a password or a refresh token. Which of the two was wrong is for nobody to know, but whose sign-in is
-    /// refused for a reason of its own learns it.
+    /// What the service says of a password or a refresh token. Which of the two was wrong is not told; a refusal for another reason
+    /// is.
     init(_ error: AccountError) {
         switch error.code {
         case "TOO_MANY_ATTEMPTS_TRY_LATER": self.init(.invalidGrant, "Too many attempts. Try again later.")
         case "USER_DISABLED": self.init(.invalidGrant, "The account is disabled.")
-        case "TOKEN_EXPIRED", "USER_NOT_FOUND", "INVALID_REFRESH_TOKEN": self.init(.invalidGrant, "The refresh token is not valid, or no longer.")
+        case "TOKEN_EXPIRED", "USER_NOT_FOUND", "INVALID_REFRESH_TOKEN":
+            self.init(.invalidGrant, "The refresh token is not valid, or no longer.")
         default: self.init(.invalidGrant, "The user name or the password is wrong.")
         }
     }
@@ -79,6 +80,7 @@ struct OAuthFault: Error, Equatable {
 
     /// Descriptions hold printable ASCII without quotes (RFC 6749 §5.2).
     static func printable(_ text: String) -> String {
-        String(decoding: text.utf8.prefix(40).map { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
+        func isPrintable(_ byte: UInt8) -> Bool { byte > 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") }
+        return String(decoding: text.utf8.prefix(40).map { isPrintable($0) ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
     }
 }

@@ -8,10 +8,10 @@ extension AccountRoutes {
     /// Pages behind mailed links. The second is where test suites look for them; there a GET does what it is for, as it does in the
     /// vendor's emulator (accounts contract §8).
     static let pages: [AccountRoute] = [
-        AccountRoute(.get, [".account/action"], .everybody, reads: .bytes) { try await $0.actionPage($1, applies: false) },
-        AccountRoute(.post, [".account/action"], .everybody, reads: .bytes) { try await $0.actionPage($1, applies: true) },
-        AccountRoute(.get, ["emulator/action"], .everybody, reads: .bytes) { try await $0.actionPage($1, applies: true) }.onlyDev,
-        AccountRoute(.post, ["emulator/action"], .everybody, reads: .bytes) { try await $0.actionPage($1, applies: true) }.onlyDev,
+        AccountRoute(.get, [".account/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: false) },
+        AccountRoute(.post, [".account/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) },
+        AccountRoute(.get, ["emulator/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) }.onlyDev,
+        AccountRoute(.post, ["emulator/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) }.onlyDev,
     ]
 }
 
@@ -27,7 +27,7 @@ extension AccountService {
         link.code = field("oobCode") ?? ""
         link.key = field("apiKey") ?? ""
         link.language = Language(locale: field("lang"), acceptLanguage: call.request.fields[.acceptLanguage])
-        // Whoever sends somebody a link of ours must not choose where it leads on to.
+        // The sender of a link must not choose where it leads on to.
         link.continueURL = try? continueURL(field("continueUrl"))
         let page: ActionPage
         if link.code.isEmpty || link.key.isEmpty || link.code.utf8.count > 512 || link.key.utf8.count > 512 {
@@ -61,7 +61,9 @@ extension AccountService {
         case MessageKind.signIn.rawValue: return try show(link, call)
         case MessageKind.resetPassword.rawValue:
             guard let newPassword else { return try show(link, call) }
-            if let weakness = PasswordWeakness(newPassword, settings.passwords) { return Self.question(try peek(link.code, call), weakness) }
+            if let weakness = PasswordWeakness(newPassword, settings.passwords) {
+                return Self.question(try peek(link.code, call), weakness)
+            }
             let code = try await resetPassword(by: link.code, to: newPassword, call)
             return .done(.resetPassword, email: code.email)
         default:
@@ -71,7 +73,8 @@ extension AccountService {
     }
 
     private func answer(_ page: ActionPage, _ link: ActionPage.Link, _ call: AccountCall) -> AccountAnswer {
-        var fields: HTTPFields = [.contentType: "text/html; charset=utf-8", .cacheControl: "no-store", .contentLanguage: link.language.rawValue]
+        var fields: HTTPFields = [.contentType: "text/html; charset=utf-8", .cacheControl: "no-store"]
+        fields[.contentLanguage] = link.language.rawValue
         fields[.contentSecurityPolicy] = ActionPage.policy
         fields[.xContentTypeOptions] = "nosniff"
         if let name = HTTPField.Name("Referrer-Policy") { fields[name] = "no-referrer" }

@@ -61,14 +61,16 @@ enum PasswordHash: Equatable {
         switch self {
         case .scrypt(let parameters, let keyID, let salt, let hash):
             let key = keyID.map { ",keyid=\($0)" } ?? ""
-            return "$scrypt$ln=\(parameters.ln),r=\(parameters.r),p=\(parameters.p)\(key)$\(Base64.encode(salt, isPadded: false))$\(Base64.encode(hash, isPadded: false))"
+            return "$scrypt$ln=\(parameters.ln),r=\(parameters.r),p=\(parameters.p)\(key)$\(Self.base64(salt))$\(Self.base64(hash))"
         case .pbkdf2(let digest, let rounds, let salt, let hash):
-            return "$pbkdf2-\(digest.rawValue)$i=\(rounds)$\(Base64.encode(salt, isPadded: false))$\(Base64.encode(hash, isPadded: false))"
+            return "$pbkdf2-\(digest.rawValue)$i=\(rounds)$\(Self.base64(salt))$\(Self.base64(hash))"
         case .firebaseScrypt(let parameters, let salt, let separator, let signerKey, let hash):
-            let binary = [salt, separator, signerKey, hash].map { Base64.encode($0, isPadded: false) }.joined(separator: "$")
+            let binary = [salt, separator, signerKey, hash].map(Self.base64).joined(separator: "$")
             return "$firebase-scrypt$ln=\(parameters.ln),r=\(parameters.r)$\(binary)"
         }
     }
+
+    private static func base64(_ bytes: [UInt8]) -> String { Base64.encode(bytes, isPadded: false) }
 
     /// The hash itself, which the password must lead to.
     var expected: [UInt8] {

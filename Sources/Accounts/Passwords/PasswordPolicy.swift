@@ -4,7 +4,7 @@ enum PasswordWeakness: Equatable {
     case tooShort(Int)
     /// More bytes than this.
     case tooLong(Int)
-    /// Everybody's first guess.
+    /// One of the first guesses.
     case common
 
     /// Asks for length and against the commonest passwords only: rules of composition make passwords worse (NIST SP 800-63B).

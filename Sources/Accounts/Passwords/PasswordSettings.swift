@@ -17,7 +17,7 @@ public struct PasswordSettings: Sendable {
     public var minLength = 8
     /// Longest password that may be set, in bytes of UTF-8.
     public var maxBytes = 4096
-    /// Whether passwords that everybody tries first are refused.
+    /// Whether the passwords that are guessed first are refused.
     public var refusesCommon = true
     /// Goes into every new hash, if there is one.
     public var pepper: PasswordPepper?

@@ -11,7 +11,7 @@ import Synchronization
 /// `SCHED_IDLE` it stayed). The price: while all cores are busy with other things, passwords wait. Threads of our own because
 /// Dispatch has no such classes, and a thread cannot leave one again.
 final class PasswordWorkers: Sendable {
-    /// Told with false: nothing was done, since the work waited too long and who asked has given up.
+    /// Told with false: nothing was done, since the work waited too long and its client has given up.
     typealias Work = @Sendable (_ isInTime: Bool) -> Void
 
     private let shared: Shared

@@ -8,7 +8,8 @@ extension AccountStore {
             try db.execute(sql: """
                 CREATE TABLE account (
                     id TEXT PRIMARY KEY, email TEXT UNIQUE, email_verified INTEGER NOT NULL DEFAULT 0, display_name TEXT, photo_url TEXT,
-                    phone_number TEXT UNIQUE, alias TEXT UNIQUE, password_hash TEXT, password_updated_at INTEGER, created_at INTEGER NOT NULL,
+                    phone_number TEXT UNIQUE, alias TEXT UNIQUE, password_hash TEXT, password_updated_at INTEGER,
+                    created_at INTEGER NOT NULL,
                     last_login_at INTEGER, last_refresh_at INTEGER, valid_since_s INTEGER NOT NULL, disabled INTEGER NOT NULL DEFAULT 0,
                     custom_claims TEXT, custom_auth INTEGER NOT NULL DEFAULT 0, email_link INTEGER NOT NULL DEFAULT 0, initial_email TEXT
                 ) WITHOUT ROWID;
@@ -32,7 +33,8 @@ extension AccountStore {
                 CREATE INDEX code_email ON code(email, type);
                 CREATE INDEX code_uid ON code(uid);
                 CREATE TABLE signing_key (
-                    kid TEXT PRIMARY KEY, algorithm TEXT NOT NULL, private_key BLOB NOT NULL, created_at INTEGER NOT NULL, retired_at INTEGER
+                    kid TEXT PRIMARY KEY, algorithm TEXT NOT NULL, private_key BLOB NOT NULL, created_at INTEGER NOT NULL,
+                    retired_at INTEGER
                 ) WITHOUT ROWID;
                 CREATE TABLE throttle (subject TEXT PRIMARY KEY, state BLOB NOT NULL, updated_at INTEGER NOT NULL) WITHOUT ROWID;
                 CREATE TABLE removal (uid TEXT PRIMARY KEY, created_at INTEGER NOT NULL) WITHOUT ROWID;

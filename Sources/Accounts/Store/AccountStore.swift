@@ -32,7 +32,7 @@ public final class AccountStore {
         }
         if let folder {
             let path = folder + "/" + Self.fileName
-            // Hashes, sessions and private keys: nobody else may read them, from the first byte on.
+            // Hashes, sessions and private keys: no other user may read them, from the first byte on.
             makePrivateFile(path)
             database = try DatabaseQueue(path: path, configuration: configuration)
             try database.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA journal_mode = WAL") }

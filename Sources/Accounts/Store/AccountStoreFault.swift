@@ -20,7 +20,8 @@ public enum AccountStoreFault: Error, CustomStringConvertible {
         case .notAStore(let path): "\(path) is not a Vigla data file. Choose another folder with --data, or move that file away."
         case .newerFormat(let path): "\(path) was changed by a newer version. Use the version that wrote it, or a newer one."
         case .damaged(let path, let place):
-            "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore a backup (vigla backup --restore), or start with another folder (--data)."
+            "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore a backup "
+                + "(vigla backup --restore), or start with another folder (--data)."
         case .closed: "The accounts are closed: the hub is stopping."
         }
     }
@@ -33,7 +34,8 @@ public enum AccountStoreFault: Error, CustomStringConvertible {
             switch error.resultCode {
             case .SQLITE_NOTADB: throw notAStore(path: path)
             // A schema that says something else than what was written is damage as well.
-            case .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_FORMAT, .SQLITE_MISMATCH: throw damaged(path: path, error.message ?? "\(error.resultCode)")
+            case .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_FORMAT, .SQLITE_MISMATCH:
+                throw damaged(path: path, error.message ?? "\(error.resultCode)")
             default: throw cannotOpen(path: path, error.message ?? "\(error.resultCode)")
             }
         } catch { throw damaged(path: path, "what it holds cannot be read") }

@@ -13,7 +13,8 @@ enum AccountKey {
 
 extension AccountTransaction {
     private static let columns = """
-        account.id, account.email, email_verified, account.display_name, account.photo_url, phone_number, alias, password_hash, password_updated_at,
+        account.id, account.email, email_verified, account.display_name, account.photo_url, phone_number, alias, password_hash,
+        password_updated_at,
         created_at, last_login_at, last_refresh_at, valid_since_s, disabled, custom_claims, custom_auth, email_link, initial_email
         """
 
@@ -26,7 +27,8 @@ extension AccountTransaction {
         case .alias(let alias): try Row.fetchOne(db, cached: "SELECT \(Self.columns) FROM account WHERE alias = ?", [alias])
         case .provider(let provider, let rawID):
             try Row.fetchOne(
-                db, cached: "SELECT \(Self.columns) FROM provider JOIN account ON account.id = provider.uid WHERE provider = ? AND raw_id = ?",
+                db,
+                cached: "SELECT \(Self.columns) FROM provider JOIN account ON account.id = provider.uid WHERE provider = ? AND raw_id = ?",
                 [provider, rawID])
         }
         guard let row else { return nil }
@@ -63,7 +65,9 @@ extension AccountTransaction {
         account.hasEmailLink = row[16]
         account.initialEmail = row[17]
         account.providers = try Row.fetchAll(
-            db, cached: "SELECT provider, raw_id, email, display_name, photo_url, screen_name FROM provider WHERE uid = ? ORDER BY position", [account.id]
+            db,
+            cached: "SELECT provider, raw_id, email, display_name, photo_url, screen_name FROM provider WHERE uid = ? ORDER BY position",
+            [account.id]
         ).map { row in
             var provider = LinkedProvider(id: row[0], rawID: row[1])
             provider.email = row[2]
@@ -81,39 +85,51 @@ extension AccountTransaction {
     func save(_ account: Account) throws {
         try db.execute(
             cached: """
-                INSERT INTO account (id, email, email_verified, display_name, photo_url, phone_number, alias, password_hash, password_updated_at, created_at,
+                INSERT INTO account (
+                    id, email, email_verified, display_name, photo_url, phone_number, alias, password_hash, password_updated_at, created_at,
                     last_login_at, last_refresh_at, valid_since_s, disabled, custom_claims, custom_auth, email_link, initial_email)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                ON CONFLICT (id) DO UPDATE SET email = excluded.email, email_verified = excluded.email_verified, display_name = excluded.display_name,
-                    photo_url = excluded.photo_url, phone_number = excluded.phone_number, alias = excluded.alias, password_hash = excluded.password_hash,
-                    password_updated_at = excluded.password_updated_at, created_at = excluded.created_at, last_login_at = excluded.last_login_at,
+                ON CONFLICT (id) DO UPDATE SET email = excluded.email, email_verified = excluded.email_verified,
+                display_name = excluded.display_name,
+                    photo_url = excluded.photo_url, phone_number = excluded.phone_number, alias = excluded.alias,
+                    password_hash = excluded.password_hash,
+                    password_updated_at = excluded.password_updated_at, created_at = excluded.created_at,
+                    last_login_at = excluded.last_login_at,
                     last_refresh_at = excluded.last_refresh_at, valid_since_s = excluded.valid_since_s, disabled = excluded.disabled,
                     custom_claims = excluded.custom_claims, custom_auth = excluded.custom_auth, email_link = excluded.email_link,
                     initial_email = excluded.initial_email
                 """,
             [
-                account.id, account.email, account.isEmailVerified, account.displayName, account.photoURL, account.phoneNumber, account.alias,
-                account.passwordHash, account.passwordUpdatedAt, account.createdAt, account.lastLoginAt, account.lastRefreshAt, account.validSince,
+                account.id, account.email, account.isEmailVerified, account.displayName, account.photoURL, account.phoneNumber,
+                account.alias,
+                account.passwordHash, account.passwordUpdatedAt, account.createdAt, account.lastLoginAt, account.lastRefreshAt,
+                account.validSince,
                 account.isDisabled, account.customClaims, account.hasCustomAuth, account.hasEmailLink, account.initialEmail,
             ])
         try db.execute(cached: "DELETE FROM provider WHERE uid = ?", [account.id])
         for (position, provider) in account.providers.enumerated() {
             try db.execute(
                 cached: """
-                    INSERT INTO provider (provider, raw_id, uid, position, email, display_name, photo_url, screen_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    INSERT INTO provider (provider, raw_id, uid, position, email, display_name, photo_url, screen_name)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                     """,
-                [provider.id, provider.rawID, account.id, position, provider.email, provider.displayName, provider.photoURL, provider.screenName])
+                [
+                    provider.id, provider.rawID, account.id, position, provider.email, provider.displayName, provider.photoURL,
+                    provider.screenName,
+                ])
         }
     }
 
     /// Accounts whose address, or an identity's at another service, is this one; in the order of their ids.
     func accounts(withAddress email: String) throws -> [Account] {
         try Row.fetchAll(
-            db, cached: "SELECT \(Self.columns) FROM account WHERE email = ?1 OR id IN (SELECT uid FROM provider WHERE email = ?1) ORDER BY id", [email]
+            db,
+            cached: "SELECT \(Self.columns) FROM account WHERE email = ?1 OR id IN (SELECT uid FROM provider WHERE email = ?1) ORDER BY id",
+            [email]
         ).map(account)
     }
 
-    /// Notes that an ID token was made.
+    /// Writes down that an ID token was made.
     func markRefreshed(_ id: String, at now: Int64) throws {
         try db.execute(cached: "UPDATE account SET last_refresh_at = max(coalesce(last_refresh_at, 0), ?) WHERE id = ?", [now, id])
     }
@@ -122,7 +138,8 @@ extension AccountTransaction {
     /// account's.
     /// - Returns: false when there was none.
     func deleteAccount(_ id: String, at now: Int64) throws -> Bool {
-        try db.execute(cached: "INSERT OR REPLACE INTO departed (token_hash, deleted_at) SELECT token_hash, ? FROM session WHERE uid = ?", [now, id])
+        let remember = "INSERT OR REPLACE INTO departed (token_hash, deleted_at) SELECT token_hash, ? FROM session WHERE uid = ?"
+        try db.execute(cached: remember, [now, id])
         try db.execute(cached: "DELETE FROM account WHERE id = ?", [id])
         return db.changesCount > 0
     }

@@ -18,10 +18,13 @@ enum AuditEvent: String {
     case enabled
     case claimsChanged = "claims-changed"
     case deleted
+
+    /// Detail of an event that the user did not cause.
+    static let byAdministrator = "by an administrator"
 }
 
 extension AccountTransaction {
-    /// Writes down who did what. No secret may be in it, and no address of somebody who has no account.
+    /// Writes down who did what. No secret may be in it, and no address of a person without an account.
     /// - Parameter detail: a provider's id, `by an administrator` or the like.
     func audit(_ event: AuditEvent, _ uid: String?, peer: String?, at now: Int64, _ detail: String? = nil) throws {
         try db.execute(
@@ -30,8 +33,7 @@ extension AccountTransaction {
 
     /// What was written down of an account, the latest first.
     func audit(of uid: String, limit: Int) throws -> [(time: Int64, event: String, peer: String?, detail: String?)] {
-        try Row.fetchAll(db, cached: "SELECT time, event, peer, detail FROM audit WHERE uid = ? ORDER BY id DESC LIMIT ?", [uid, limit]).map {
-            ($0[0], $0[1], $0[2], $0[3])
-        }
+        let events = "SELECT time, event, peer, detail FROM audit WHERE uid = ? ORDER BY id DESC LIMIT ?"
+        return try Row.fetchAll(db, cached: events, [uid, limit]).map { ($0[0], $0[1], $0[2], $0[3]) }
     }
 }

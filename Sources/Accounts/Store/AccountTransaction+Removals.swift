@@ -2,7 +2,7 @@ import GRDB
 import Limits
 import Logging
 
-/// Accounts that are gone while their data may not be: a trigger of the schema notes each in the transaction that deletes it.
+/// Accounts that are gone while their data may not be: a trigger of the schema writes each down in the transaction that deletes it.
 extension AccountTransaction {
     /// Oldest first.
     func removals() throws -> [String] {
@@ -21,7 +21,7 @@ extension AccountService {
         }
     }
 
-    /// The data of a deleted account is gone for good. If that cannot be noted, it is removed once more by the next start.
+    /// The data of a deleted account is gone for good. If that cannot be written down, it is removed once more by the next start.
     public func removalDone(_ uid: String) {
         do { try store.transaction { try $0.removalDone(uid) } } catch AccountStoreFault.closed {
             // The next start.

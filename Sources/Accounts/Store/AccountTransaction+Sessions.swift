@@ -1,7 +1,7 @@
 import GRDB
 
 extension AccountTransaction {
-    private static let columns = "id, uid, provider, claims, auth_time_s, created_at, last_used_at, user_agent, peer"
+    private static let sessionColumns = "id, uid, provider, claims, auth_time_s, created_at, last_used_at, user_agent, peer"
 
     /// - Parameter tokenHash: SHA-256 of the refresh token.
     func add(_ session: AccountSession, tokenHash: [UInt8]) throws {
@@ -11,15 +11,16 @@ extension AccountTransaction {
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             [
-                session.id, session.uid, session.provider, session.claims, session.authTime, session.createdAt, session.lastUsedAt, session.userAgent,
+                session.id, session.uid, session.provider, session.claims, session.authTime, session.createdAt, session.lastUsedAt,
+                session.userAgent,
                 session.peer, Database.blob(tokenHash),
             ])
     }
 
     /// Also one that has ended: then its token is told that it is over, not that it is unknown.
     func session(tokenHash: [UInt8]) throws -> (session: AccountSession, hasEnded: Bool)? {
-        guard let row = try Row.fetchOne(db, cached: "SELECT \(Self.columns), ended FROM session WHERE token_hash = ?", [Database.blob(tokenHash)])
-        else { return nil }
+        let found = "SELECT \(Self.sessionColumns), ended FROM session WHERE token_hash = ?"
+        guard let row = try Row.fetchOne(db, cached: found, [Database.blob(tokenHash)]) else { return nil }
         return (Self.session(row), row[9])
     }
 
@@ -30,12 +31,13 @@ extension AccountTransaction {
 
     /// A session that has not ended.
     func session(id: String) throws -> AccountSession? {
-        try Row.fetchOne(db, cached: "SELECT \(Self.columns) FROM session WHERE id = ? AND ended = 0", [id]).map(Self.session)
+        try Row.fetchOne(db, cached: "SELECT \(Self.sessionColumns) FROM session WHERE id = ? AND ended = 0", [id]).map(Self.session)
     }
 
     /// A user's sessions that have not ended, the last used first.
     func sessions(of uid: String) throws -> [AccountSession] {
-        try Row.fetchAll(db, cached: "SELECT \(Self.columns) FROM session WHERE uid = ? AND ended = 0 ORDER BY last_used_at DESC, id", [uid]).map(Self.session)
+        let sessions = "SELECT \(Self.sessionColumns) FROM session WHERE uid = ? AND ended = 0 ORDER BY last_used_at DESC, id"
+        return try Row.fetchAll(db, cached: sessions, [uid]).map(Self.session)
     }
 
     private static func session(_ row: Row) -> AccountSession {
@@ -45,7 +47,7 @@ extension AccountTransaction {
         return session
     }
 
-    /// Notes the last use.
+    /// Writes the last use down.
     func use(_ session: AccountSession) throws {
         try db.execute(
             cached: "UPDATE session SET provider = ?, auth_time_s = ?, last_used_at = ?, peer = ? WHERE id = ?",
@@ -63,7 +65,10 @@ extension AccountTransaction {
     /// remembered. O(sessions of the account)
     /// - Returns: their ids.
     func endSessions(of uid: String, beyond count: Int, beside new: String) throws -> [String] {
-        let surplus = "SELECT id FROM session WHERE uid = ? AND ended = ? AND id <> ? ORDER BY last_used_at DESC, created_at DESC LIMIT -1 OFFSET ?"
+        let surplus = """
+            SELECT id FROM session WHERE uid = ? AND ended = ? AND id <> ?
+            ORDER BY last_used_at DESC, created_at DESC LIMIT -1 OFFSET ?
+            """
         let ids: [String] = try Row.fetchAll(db, cached: surplus, [uid, false, new, count]).map { $0[0] }
         for id in ids { try endSession(id) }
         try db.execute(cached: "DELETE FROM session WHERE id IN (\(surplus))", [uid, true, new, count + 1])

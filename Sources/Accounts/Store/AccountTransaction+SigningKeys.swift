@@ -5,7 +5,8 @@ import GRDB
 extension AccountTransaction {
     /// All keys of ID tokens. Rows of an algorithm that is not known any more are left out.
     func signingKeys() throws -> [StoredSigningKey] {
-        try Row.fetchAll(db, cached: "SELECT algorithm, private_key, created_at, retired_at FROM signing_key ORDER BY created_at, kid", []).compactMap { row in
+        let keys = "SELECT algorithm, private_key, created_at, retired_at FROM signing_key ORDER BY created_at, kid"
+        return try Row.fetchAll(db, cached: keys, []).compactMap { row in
             let bytes: Data = row[1]
             return SignatureAlgorithm(rawValue: row[0]).map {
                 StoredSigningKey(algorithm: $0, privateKey: SecretBytes([UInt8](bytes)), createdAt: row[2], retiredAt: row[3])

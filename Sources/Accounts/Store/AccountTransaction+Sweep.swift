@@ -17,7 +17,8 @@ extension AccountTransaction {
     /// - Returns: whether there may be more.
     func removeAudit(before time: Int64, limit: Int) throws -> Bool {
         try db.execute(
-            cached: "DELETE FROM audit WHERE id IN (SELECT id FROM (SELECT id, time FROM audit ORDER BY id LIMIT ?) WHERE time < ?)", [limit, time])
+            cached: "DELETE FROM audit WHERE id IN (SELECT id FROM (SELECT id, time FROM audit ORDER BY id LIMIT ?) WHERE time < ?)",
+            [limit, time])
         return db.changesCount == limit
     }
 
@@ -26,7 +27,8 @@ extension AccountTransaction {
         try Row.fetchAll(
             db,
             cached: """
-                SELECT id FROM account WHERE email IS NULL AND phone_number IS NULL AND alias IS NULL AND password_hash IS NULL AND custom_auth = 0
+                SELECT id FROM account WHERE email IS NULL AND phone_number IS NULL AND alias IS NULL AND password_hash IS NULL
+                    AND custom_auth = 0
                     AND last_login_at IS NOT NULL AND max(last_login_at, coalesce(last_refresh_at, 0)) < ?
                     AND NOT EXISTS (SELECT 1 FROM provider WHERE uid = account.id)
                 LIMIT ?

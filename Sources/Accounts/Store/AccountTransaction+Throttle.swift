@@ -12,7 +12,9 @@ extension AccountTransaction {
     func save(_ rows: [Throttle.Row]) throws {
         for row in rows {
             if let state = row.state {
-                try db.execute(cached: "INSERT OR REPLACE INTO throttle (subject, state, updated_at) VALUES (?, ?, ?)", [row.subject, Database.blob(state), row.writtenAt])
+                try db.execute(
+                    cached: "INSERT OR REPLACE INTO throttle (subject, state, updated_at) VALUES (?, ?, ?)",
+                    [row.subject, Database.blob(state), row.writtenAt])
             } else {
                 try db.execute(cached: "DELETE FROM throttle WHERE subject = ?", [row.subject])
             }

@@ -70,8 +70,8 @@ extension AccountService {
 
     /// Makes a new key, which is published and signs at once. The one before goes on verifying until its last token has run
     /// out, and is then forgotten.
-    /// - Parameter keepsOlder: false ends all older keys now, and with them all ID tokens there are: for a key that somebody has
-    ///   got hold of. Sessions stay: their devices fetch new tokens.
+    /// - Parameter keepsOlder: false ends all older keys now, and with them all ID tokens there are: for a key that
+    ///   was stolen. Sessions stay: their devices fetch new tokens.
     /// - Returns: the new key's name (`kid`).
     /// - Throws: what the store says; then nothing has changed.
     @discardableResult
@@ -118,7 +118,8 @@ extension IdentityTokens {
             return ExternalTokens(issuer, keys, now: clock.wall)
         }
         self.init(
-            keys: keys, project: settings.project, lifetimeSeconds: settings.tokenSeconds, externals: externals, limit: settings.rememberedTokens,
+            keys: keys, project: settings.project, lifetimeSeconds: settings.tokenSeconds, externals: externals,
+            limit: settings.rememberedTokens,
             now: clock.wall, steady: clock.steady)
     }
 }

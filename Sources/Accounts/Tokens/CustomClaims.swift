@@ -23,7 +23,9 @@ struct CustomClaims: Sendable, Equatable {
     init(json: String, length: Int) throws(AccountError) {
         guard json.utf8.count <= length || json.unicodeScalars.count <= length else { throw AccountError("CLAIMS_TOO_LARGE") }
         guard let claims = CustomClaims(stored: json) else { throw AccountError("INVALID_CLAIMS") }
-        if let name = claims.members.first(where: { Self.forbidden.contains($0.name) })?.name { throw AccountError("FORBIDDEN_CLAIM", name) }
+        if let name = claims.members.first(where: { Self.forbidden.contains($0.name) })?.name {
+            throw AccountError("FORBIDDEN_CLAIM", name)
+        }
         self = claims
     }
 

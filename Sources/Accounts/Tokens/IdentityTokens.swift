@@ -7,7 +7,8 @@ import Synchronization
 ///     token ─► remembered? ─► known key, signature, claims ─► account and session (on the service's actor) ─► remembered
 ///
 /// What is remembered is only as good as the account: whoever changes one announces it (`AccountService.announce`), on the
-/// actor and behind the store's transaction. Insertions come from there as well, so that no look at an older state is remembered after a change.
+/// actor and behind the store's transaction. Insertions come from there as well, so that no look at an older state is remembered after a
+/// change.
 final class IdentityTokens: Sendable {
     let keys: SigningKeys
     private let expectations: TokenExpectations
@@ -26,7 +27,8 @@ final class IdentityTokens: Sendable {
     ///   - limit: most tokens that are remembered, an even number; 0 for none.
     ///   - steady: the clock of the externals' key sets; nil: the same.
     init(
-        keys: SigningKeys, project: String, lifetimeSeconds: Int = 3600, externals: [ExternalTokens], limit: Int, now: @escaping @Sendable () -> Int64,
+        keys: SigningKeys, project: String, lifetimeSeconds: Int = 3600, externals: [ExternalTokens], limit: Int,
+        now: @escaping @Sendable () -> Int64,
         steady: (@Sendable () -> Int64)? = nil
     ) {
         self.lifetimeSeconds = Int64(lifetimeSeconds)

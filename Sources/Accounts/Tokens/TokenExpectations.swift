@@ -28,7 +28,9 @@ struct TokenExpectations: Sendable {
         for name: Key in ["iat", "auth_time", "nbf"] {
             let claim = claims.child(name)
             guard claim.exists else { continue }
-            guard let time = claims.seconds(name), time <= now + Self.skewSeconds || !refusesFuture && name != "nbf" else { throw .notYetValid }
+            guard let time = claims.seconds(name), time <= now + Self.skewSeconds || !refusesFuture && name != "nbf" else {
+                throw .notYetValid
+            }
         }
         _ = try Self.subject(claims, length: subjectLength)
     }
@@ -40,7 +42,9 @@ struct TokenExpectations: Sendable {
             guard checksAuthorizedParty, claims.child("azp").exists else { return }
         case .object(let list):
             // A list of several without `azp` says nothing of who asked for the token (OpenID Connect §3.1.3.7).
-            guard list.children.contains(where: { if case .string(let audience) = $0.node { isAudience(audience) } else { false } }) else { throw .audience }
+            guard list.children.contains(where: { if case .string(let audience) = $0.node { isAudience(audience) } else { false } }) else {
+                throw .audience
+            }
             guard list.children.count > 1 || claims.child("azp").exists else { return }
         default: throw .audience
         }

@@ -249,7 +249,7 @@ struct TestProvider: KeyFetching {
                         let outcome = FederatedOutcome(isSignedIn: isSignedIn, isKnown: isKnown, addressOf: holder, isBelieved: isBelieved)
                         let expected: FederatedOutcome
                         if isKnown { expected = isSignedIn ? .alreadyLinked : .signIn }
-                        else if holder == .nobody { expected = isSignedIn ? .link : .create }
+                        else if holder == .none { expected = isSignedIn ? .link : .create }
                         else if isSignedIn { expected = holder == .own ? .link : .addressTaken }
                         else { expected = isBelieved ? .join : .confirm }
                         #expect(outcome == expected)

@@ -1,6 +1,6 @@
 import Mail
 
-extension AccountService {
+extension AccountWrite {
     /// ms that a new code of a kind lives.
     private func lifetime(_ kind: CodeKind) -> Int64 {
         let seconds = switch kind {
@@ -14,59 +14,63 @@ extension AccountService {
 
     /// Makes a code and the link to it.
     /// - Parameters:
-    ///   - account: whose it is, if anybody's yet.
+    ///   - account: nil where the address has none yet.
     ///   - email: see `MailedCode.email`.
     func makeCode(
-        _ kind: CodeKind, account: Account?, email: String, newEmail: String? = nil, continueURL: ContinueURL? = nil, _ call: AccountCall,
-        in transaction: AccountTransaction
+        _ kind: CodeKind, account: Account?, email: String, newEmail: String? = nil, continueURL: ContinueURL? = nil
     ) throws -> KnownCode {
         let code = MailedCode(kind: kind, uid: account?.id, email: email, newEmail: newEmail, expiresAt: now() + lifetime(kind))
         let secret = RandomName.secret()
         try transaction.add(code, hash: SecretHash.of(secret), at: now())
-        try transaction.audit(.codeMailed, account?.id, peer: call.peer, at: now(), kind.rawValue)
-        return KnownCode(code: code, secret: secret, link: link(kind, secret, continueURL, call))
+        try audit(.codeMailed, account?.id, kind.rawValue)
+        return KnownCode(code: code, secret: secret, link: link(kind, secret, continueURL))
     }
 
-    /// The public address of the hub, never the request's Host: whoever sends that would choose where the code goes.
-    private func link(_ kind: CodeKind, _ secret: String, _ continueURL: ContinueURL?, _ call: AccountCall) -> String {
-        var link = publicURL + "/.account/action?mode=\(kind.mode)"
-        link += "&oobCode=\(secret)&apiKey=\(QueryText.encode(call.keyForLinks))&lang=\(call.language.rawValue)"
+    /// The public address of the hub, never the request's Host: its sender would choose where the code goes.
+    private func link(_ kind: CodeKind, _ secret: String, _ continueURL: ContinueURL?) -> String {
+        var link = settings.linkRoot + "/.account/action?mode=\(kind.mode)"
+        let (key, language) = (call?.keyForLinks ?? AccountCall.defaultKey, call?.language ?? .english)
+        link += "&oobCode=\(secret)&apiKey=\(QueryText.encode(key))&lang=\(language.rawValue)"
         if let continueURL { link += "&continueUrl=\(QueryText.encode(continueURL.text))" }
         return link
     }
 
-    // MARK: Using one
+    /// A code is used up; in the transaction that does what it is for.
+    func use(code secret: String) throws {
+        try transaction.removeCode(hash: SecretHash.of(secret))
+        markUsed(code: secret)
+    }
+}
 
+// MARK: Looking at one
+
+extension AccountTransaction {
     /// A pending code. Nothing is used up.
+    /// - Parameter now: ms since the epoch.
     /// - Throws: INVALID_OOB_CODE for one that never was, is used or is void, EXPIRED_OOB_CODE.
-    func pendingCode(_ secret: String, in transaction: AccountTransaction) throws -> MailedCode {
-        guard let code = try transaction.code(hash: SecretHash.of(secret)) else { throw AccountError("INVALID_OOB_CODE") }
-        guard now() < code.expiresAt else { throw AccountError("EXPIRED_OOB_CODE") }
+    func pendingCode(_ secret: String, now: Int64) throws -> MailedCode {
+        guard let code = try code(hash: SecretHash.of(secret)) else { throw AccountError("INVALID_OOB_CODE") }
+        guard now < code.expiresAt else { throw AccountError("EXPIRED_OOB_CODE") }
         return code
     }
 
     /// The account that a code is bound to, still under the address that it was mailed for.
-    func account(of code: MailedCode, in transaction: AccountTransaction) throws -> Account {
-        guard let uid = code.uid, let account = try transaction.account(.id(uid)), code.kind == .recoverEmail || (account.email ?? "") == code.email else {
-            throw AccountError("INVALID_OOB_CODE")
-        }
+    func account(of code: MailedCode) throws -> Account {
+        guard let uid = code.uid, let account = try account(.id(uid)) else { throw AccountError("INVALID_OOB_CODE") }
+        guard code.kind == .recoverEmail || (account.email ?? "") == code.email else { throw AccountError("INVALID_OOB_CODE") }
         guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
         return account
     }
 
-    /// A code is used up; in the transaction that does what it is for.
-    func use(_ secret: String, in transaction: AccountTransaction, _ aftermath: inout Aftermath) throws {
-        let hash = SecretHash.of(secret)
-        try transaction.removeCode(hash: hash)
-        aftermath.usedCodes.append(secret)
-    }
+}
 
+extension AccountService {
     /// Looks at a code without using it (accounts contract §6.7).
     func peek(_ secret: String, _ call: AccountCall) throws -> MailedCode {
         try admitCode(from: call.peer)
         return try store.read { transaction in
-            let code = try pendingCode(secret, in: transaction)
-            if code.kind != .signIn { _ = try account(of: code, in: transaction) }
+            let code = try transaction.pendingCode(secret, now: now())
+            if code.kind != .signIn { _ = try transaction.account(of: code) }
             return code
         }
     }
@@ -75,25 +79,27 @@ extension AccountService {
     /// - Returns: the account as it is now.
     func apply(code secret: String, _ call: AccountCall) throws -> (account: Account, code: MailedCode) {
         try admitCode(from: call.peer)
-        return try commit { transaction, aftermath in
-            let code = try pendingCode(secret, in: transaction)
+        return try commit(call) { write in
+            let code = try write.transaction.pendingCode(secret, now: now())
             guard [.verifyEmail, .verifyAndChangeEmail, .recoverEmail].contains(code.kind) else { throw AccountError("INVALID_OOB_CODE") }
-            var account = try self.account(of: code, in: transaction)
+            var account = try write.transaction.account(of: code)
             if code.kind == .verifyEmail {
                 account.isEmailVerified = true
-                try transaction.audit(.addressVerified, account.id, peer: call.peer, at: now())
+                try write.audit(.addressVerified, account.id)
             } else {
                 guard let address = EmailAddress(code.newEmail ?? code.email) else { throw AccountError("INVALID_OOB_CODE") }
-                if let holder = try transaction.account(.email(address.text)), holder.id != account.id { throw AccountError("EMAIL_EXISTS") }
-                if code.kind == .recoverEmail {
-                    try recover(&account, to: address, by: secret, call, in: transaction, &aftermath)
-                } else {
-                    try changeAddress(of: &account, to: address, isVerified: true, call, in: transaction, &aftermath)
+                if let holder = try write.transaction.account(.email(address.text)), holder.id != account.id {
+                    throw AccountError("EMAIL_EXISTS")
                 }
-                try revoke(&account, call, in: transaction, &aftermath)
+                if code.kind == .recoverEmail {
+                    try write.recover(&account, to: address, by: secret)
+                } else {
+                    try write.changeAddress(of: &account, to: address, isVerified: true)
+                }
+                try write.revoke(&account)
             }
-            try transaction.save(account)
-            try use(secret, in: transaction, &aftermath)
+            try write.transaction.save(account)
+            try write.use(code: secret)
             return (account, code)
         }
     }
@@ -107,7 +113,8 @@ enum QueryText {
         var out: [UInt8] = []
         for byte in text.utf8 {
             switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"): out.append(byte)
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: out.append(byte)
+            case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"): out.append(byte)
             default: out += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
             }
         }

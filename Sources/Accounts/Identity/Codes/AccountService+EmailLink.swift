@@ -7,27 +7,29 @@ extension AccountService {
         guard let secret = try call.filled("oobCode") else { throw AccountError("MISSING_OOB_CODE") }
         let token = call.has("idToken") ? try idToken(call) : nil
         try admitCode(from: call.peer)
-        let (opened, isNew) = try commit { transaction, aftermath -> (OpenedSession, Bool) in
-            let code = try pendingCode(secret, in: transaction)
+        let (opened, isNew) = try commit(call) { write -> (OpenedSession, Bool) in
+            let code = try write.transaction.pendingCode(secret, now: now())
             guard code.kind == .signIn else { throw AccountError("INVALID_OOB_CODE") }
-            guard code.email == email.text else { throw AccountError("INVALID_EMAIL", "The email provided does not match the sign-in email address.") }
-            try use(secret, in: transaction, &aftermath)
-            let holder = try transaction.account(.email(email.text))
-            if let token { return (try link(token, email, holder: holder, call, in: transaction, &aftermath), false) }
+            guard code.email == email.text else {
+                throw AccountError("INVALID_EMAIL", "The email provided does not match the sign-in email address.")
+            }
+            try write.use(code: secret)
+            let holder = try write.transaction.account(.email(email.text))
+            if let token { return (try write.link(token, email, holder: holder), false) }
             guard var account = holder else {
                 guard settings.allowsSignUp else { throw AccountError("ADMIN_ONLY_OPERATION") }
                 var account = Account(id: RandomName.accountID(), createdAt: now())
                 account.email = email.text
                 account.isEmailVerified = true
                 account.hasEmailLink = true
-                return (try begin(account, provider: "password", call, in: transaction), true)
+                return (try write.begin(account, provider: "password"), true)
             }
             guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
-            if !account.isEmailVerified { try reclaim(&account, call, in: transaction, &aftermath) }
+            if !account.isEmailVerified { try write.reclaim(&account) }
             account.isEmailVerified = true
             account.hasEmailLink = true
-            try transaction.audit(.signIn, account.id, peer: call.peer, at: now(), "link")
-            return (try open(account, provider: "password", call, in: transaction), false)
+            try write.audit(.signIn, account.id, "link")
+            return (try write.open(account, provider: "password"), false)
         }
         let tokens = try await issue(opened)
         let members: [JSONValue.Member] = [
@@ -36,21 +38,22 @@ extension AccountService {
         return AccountAnswer(kind: "EmailLinkSigninResponse", members + tokens.members)
     }
 
+}
+
+extension AccountWrite {
     /// Gives the account of an ID token an address that was proven by mail.
-    private func link(
-        _ token: VerifiedToken, _ email: EmailAddress, holder: Account?, _ call: AccountCall, in transaction: AccountTransaction, _ aftermath: inout Aftermath
-    ) throws -> OpenedSession {
-        let standing = try standing(of: token, in: transaction)
-        var account = standing.account
+    fileprivate func link(_ token: VerifiedToken, _ email: EmailAddress, holder: Account?) throws -> OpenedSession {
+        let user = try transaction.user(of: token)
+        var account = user.account
         guard holder == nil || holder?.id == account.id else { throw AccountError("EMAIL_EXISTS") }
         account.hasEmailLink = true
         guard account.email != email.text else {
             account.isEmailVerified = true
-            return try open(account, provider: "password", continuing: standing.session, call, in: transaction)
+            return try open(account, provider: "password", continuing: user.session)
         }
-        try requireRecentSignIn(standing)
-        try changeAddress(of: &account, to: email, isVerified: true, call, in: transaction, &aftermath)
-        try revoke(&account, call, in: transaction, &aftermath)
-        return try open(account, provider: "password", continuing: standing.session, call, in: transaction)
+        try user.requireRecentSignIn(settings, now: now())
+        try changeAddress(of: &account, to: email, isVerified: true)
+        try revoke(&account)
+        return try open(account, provider: "password", continuing: user.session)
     }
 }

@@ -11,15 +11,15 @@ extension AccountService {
             code = try peek(secret, call)
         }
         var members: [JSONValue.Member] = [.init("requestType", .string(code.kind.rawValue))]
-        // Who may sign in by mail is not told to who only has the link.
+        // The link alone does not tell who may sign in by mail.
         if code.kind != .signIn, !code.email.isEmpty { members.add("email", code.email) }
         members.add("newEmail", code.newEmail)
         return AccountAnswer(kind: "ResetPasswordResponse", members)
     }
 
-    /// Sets a password by a code. Whoever reads the address owns the account: it is verified, all sessions end, and nobody who
-    /// guessed before is in the way. If the address was not verified before, whoever made the account may have been somebody else:
-    /// see `reclaim`.
+    /// Sets a password by a code. The reader of the address owns the account: the address is verified, all sessions end, and earlier
+    /// guesses are no longer counted. If the address was not verified before, the account may have been made by another person: see
+    /// `reclaim`.
     /// - Throws: `WEAK_PASSWORD : …`, which leaves the code as it is.
     func resetPassword(by secret: String, to password: String, _ call: AccountCall) async throws -> MailedCode {
         guard settings.allowsPasswords else { throw AccountError("PASSWORD_LOGIN_DISABLED") }
@@ -27,19 +27,17 @@ extension AccountService {
         guard seen.kind == .resetPassword else { throw AccountError("INVALID_OOB_CODE") }
         try requireStrength(password)
         let hash = try await hashPassword(password, peer: call.peer)
-        let (code, account) = try commit { transaction, aftermath -> (MailedCode, Account) in
-            let code = try pendingCode(secret, in: transaction)
-            var account = try self.account(of: code, in: transaction)
-            if account.isEmailVerified { try revoke(&account, call, in: transaction, &aftermath) } else {
-                try reclaim(&account, call, in: transaction, &aftermath)
-            }
+        let (code, account) = try commit(call) { write -> (MailedCode, Account) in
+            let code = try write.transaction.pendingCode(secret, now: now())
+            var account = try write.transaction.account(of: code)
+            if account.isEmailVerified { try write.revoke(&account) } else { try write.reclaim(&account) }
             account.isEmailVerified = true
             account.passwordHash = hash
             account.passwordUpdatedAt = now()
-            try transaction.save(account)
-            try use(secret, in: transaction, &aftermath)
-            try transaction.audit(.passwordChanged, account.id, peer: call.peer, at: now(), "by mail")
-            aftermath.mails.append(.init(.passwordChanged, to: code.email, account, call))
+            try write.transaction.save(account)
+            try write.use(code: secret)
+            try write.audit(.passwordChanged, account.id, "by mail")
+            write.mail(.passwordChanged, to: code.email, account)
             return (code, account)
         }
         liftThrottle(of: account.id)

@@ -4,7 +4,9 @@ extension AccountService {
     /// `accounts:sendOobCode`: mails a code (accounts contract §6.6). An administrator may have it instead of a mail.
     func sendCode(_ call: AccountCall) async throws -> AccountAnswer {
         guard call.has("requestType"), let value = call.body["requestType"] else { throw AccountError("MISSING_REQ_TYPE") }
-        guard let kind = CodeKind(value), kind != .recoverEmail else { throw AccountError.invalid("requestType", "it is none of the types that are mailed on request") }
+        guard let kind = CodeKind(value), kind != .recoverEmail else {
+            throw AccountError.invalid("requestType", "it is none of the types that are mailed on request")
+        }
         let wantsLink = try call.flag("returnOobLink") ?? false
         guard !wantsLink || call.caller.isAdministrator else { throw AccountError("INSUFFICIENT_PERMISSION") }
         let continueURL = try continueURL(try call.filled("continueUrl"))
@@ -22,36 +24,34 @@ extension AccountService {
         return AccountAnswer(kind: "GetOobConfirmationCodeResponse", members)
     }
 
-    /// PASSWORD_RESET and EMAIL_SIGNIN: for whoever has the address.
-    private func mailToAddress(_ kind: CodeKind, _ continueURL: ContinueURL?, wantsLink: Bool, _ call: AccountCall) throws -> (code: KnownCode?, shown: String) {
+    /// PASSWORD_RESET and EMAIL_SIGNIN: for the reader of the address.
+    private func mailToAddress(
+        _ kind: CodeKind, _ continueURL: ContinueURL?, wantsLink: Bool, _ call: AccountCall
+    ) throws -> (code: KnownCode?, shown: String) {
         guard let text = try call.filled("email") else { throw AccountError("MISSING_EMAIL") }
         guard let email = EmailAddress(text) else { throw AccountError("INVALID_EMAIL") }
         if !wantsLink {
             _ = try mail.address(email.text)
             try admitMail(to: email.text, from: call.peer)
         }
-        let code = try commit { transaction, aftermath -> KnownCode? in
-            let account = try transaction.account(.email(email.text))
+        let code = try commit(call) { write -> KnownCode? in
+            let account = try write.transaction.account(.email(email.text))
             if account == nil, kind == .resetPassword {
                 guard hidesAccounts, !wantsLink else { throw AccountError("EMAIL_NOT_FOUND") }
-                return try noCode(kind, call, in: transaction)
+                return try write.noCode(kind)
             }
-            let code = try makeCode(kind, account: account, email: email.text, continueURL: continueURL, call, in: transaction)
-            if !wantsLink { aftermath.mails.append(.init(code, to: email.text, account, call)) }
+            let code = try write.makeCode(kind, account: account, email: email.text, continueURL: continueURL)
+            if !wantsLink { write.mail(code, to: email.text, account) }
             return code
         }
-        if wantsLink, let code { remember([code]) }
+        if wantsLink, let code { knownCodes.add([code]) }
         return (code, email.text)
     }
 
-    /// Nothing is mailed and nobody is told. What is written in its place takes the time that a code would have taken.
-    private func noCode(_ kind: CodeKind, _ call: AccountCall, in transaction: AccountTransaction) throws -> KnownCode? {
-        try transaction.audit(.codeMailed, nil, peer: call.peer, at: now(), "\(kind.rawValue) to nobody")
-        return nil
-    }
-
     /// VERIFY_EMAIL and VERIFY_AND_CHANGE_EMAIL: for the user of an ID token, or for an administrator's link by address.
-    private func mailToUser(_ kind: CodeKind, _ continueURL: ContinueURL?, wantsLink: Bool, _ call: AccountCall) throws -> (code: KnownCode?, shown: String) {
+    private func mailToUser(
+        _ kind: CodeKind, _ continueURL: ContinueURL?, wantsLink: Bool, _ call: AccountCall
+    ) throws -> (code: KnownCode?, shown: String) {
         let token = wantsLink && !call.has("idToken") ? nil : try idToken(call)
         var newEmail: EmailAddress?
         if kind == .verifyAndChangeEmail {
@@ -64,34 +64,46 @@ extension AccountService {
             let address = try mail.address(newEmail?.text ?? known.email ?? "")
             try admitMail(to: address.text, from: call.peer)
         }
-        let code = try commit { transaction, aftermath -> KnownCode? in
-            let account = try addressee(token, kind, call, in: transaction)
-            if let newEmail, let holder = try transaction.account(.email(newEmail.text)), holder.id != account.id {
+        let code = try commit(call) { write -> KnownCode? in
+            let account = try addressee(token, kind, call, in: write.transaction)
+            if let newEmail, let holder = try write.transaction.account(.email(newEmail.text)), holder.id != account.id {
                 guard hidesAccounts, !wantsLink else { throw AccountError("EMAIL_EXISTS") }
-                return try noCode(kind, call, in: transaction)
+                return try write.noCode(kind)
             }
-            let code = try makeCode(
-                kind, account: account, email: account.email ?? "", newEmail: newEmail?.text, continueURL: continueURL, call, in: transaction)
-            if !wantsLink { aftermath.mails.append(.init(code, to: newEmail?.text ?? account.email ?? "", account, call)) }
+            let code = try write.makeCode(
+                kind, account: account, email: account.email ?? "", newEmail: newEmail?.text, continueURL: continueURL)
+            if !wantsLink { write.mail(code, to: newEmail?.text ?? account.email ?? "", account) }
             return code
         }
-        if wantsLink, let code { remember([code]) }
+        if wantsLink, let code { knownCodes.add([code]) }
         return (code, known.email ?? newEmail?.text ?? "")
     }
 
     /// - Throws: MISSING_EMAIL for an account without an address to verify.
-    private func addressee(_ token: VerifiedToken?, _ kind: CodeKind, _ call: AccountCall, in transaction: AccountTransaction) throws -> Account {
+    private func addressee(
+        _ token: VerifiedToken?, _ kind: CodeKind, _ call: AccountCall, in transaction: AccountTransaction
+    ) throws -> Account {
         let account: Account
         if let token {
-            let standing = try standing(of: token, in: transaction)
-            if kind == .verifyAndChangeEmail { try requireRecentSignIn(standing) }
-            account = standing.account
+            let user = try transaction.user(of: token)
+            if kind == .verifyAndChangeEmail { try user.requireRecentSignIn(settings, now: now()) }
+            account = user.account
         } else {
             guard let text = try call.filled("email") else { throw AccountError("MISSING_EMAIL") }
-            guard let email = EmailAddress(text), let found = try transaction.account(.email(email.text)) else { throw AccountError("USER_NOT_FOUND") }
+            guard let email = EmailAddress(text), let found = try transaction.account(.email(email.text)) else {
+                throw AccountError("USER_NOT_FOUND")
+            }
             account = found
         }
         guard kind != .verifyEmail || account.email != nil else { throw AccountError("MISSING_EMAIL") }
         return account
+    }
+}
+
+extension AccountWrite {
+    /// Nothing is mailed, and no answer says so. What is written in its place takes the time that a code would have taken.
+    fileprivate func noCode(_ kind: CodeKind) throws -> KnownCode? {
+        try audit(.codeMailed, nil, "\(kind.rawValue) to nobody")
+        return nil
     }
 }

@@ -38,7 +38,7 @@ enum CodeKind: String, Sendable, CaseIterable {
     }
 }
 
-/// A code that was mailed and not used yet. The code itself is known only to who got the mail.
+/// A code that was mailed and not used yet. The code itself is known only to the reader of the mail.
 struct MailedCode: Sendable, Equatable {
     let kind: CodeKind
     /// Nil when there was no account with the address.
@@ -56,4 +56,26 @@ struct KnownCode: Sendable {
     let code: MailedCode
     let secret: String
     let link: String
+}
+
+/// The codes of a development hub that are pending, the oldest first, at most 10,000; other hubs keep none.
+struct KnownCodes {
+    private static let most = 10_000
+    private let isKept: Bool
+    private(set) var all: [KnownCode] = []
+
+    init(isKept: Bool) { self.isKept = isKept }
+
+    /// A newer code takes the place of one of its kind for the same address.
+    mutating func add(_ codes: [KnownCode]) {
+        guard isKept else { return }
+        for code in codes {
+            all.removeAll { $0.code.kind == code.code.kind && $0.code.email == code.code.email && $0.code.uid == code.code.uid }
+            all.append(code)
+        }
+        if all.count > Self.most { all.removeFirst(all.count - Self.most) }
+    }
+
+    /// - Parameter secrets: of codes that are used up.
+    mutating func remove(_ secrets: [String]) { all.removeAll { secrets.contains($0.secret) } }
 }

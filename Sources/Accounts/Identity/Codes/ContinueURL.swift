@@ -23,7 +23,9 @@ struct ContinueURL: Sendable, Equatable {
         if authority.first == "[" {
             guard let end = authority.firstIndex(of: "]") else { return nil }
             (host, rest) = (authority[...end], authority[authority.index(after: end)...])
-            guard host.dropFirst().dropLast().utf8.allSatisfy({ $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".") || isHex($0) }) else { return nil }
+            guard host.dropFirst().dropLast().utf8.allSatisfy({ $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".") || isHex($0) }) else {
+                return nil
+            }
         } else {
             host = authority.prefix { $0 != ":" }
             rest = authority[host.endIndex...]

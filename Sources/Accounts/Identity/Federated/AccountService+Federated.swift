@@ -8,11 +8,19 @@ extension AccountService {
             throw AccountError("INVALID_IDP_RESPONSE", "There is no id_token; an access token alone does not say whom it is meant for.")
         }
         let identity = try await federated.verify(provider: request.provider, idToken: idToken, nonce: request.nonce)
-        guard Account.isName(identity.subject) else { throw AccountError("INVALID_IDP_RESPONSE", "The ID token is refused: its sub has control characters.") }
+        guard Account.isName(identity.subject) else {
+            throw AccountError("INVALID_IDP_RESPONSE", "The ID token is refused: its sub has control characters.")
+        }
         var shown = Self.credential(identity, request)
         do {
-            let result = try commit { transaction, aftermath in
-                try receive(identity, name: request.name, token, creates: creates, call, in: transaction, &aftermath)
+            let result = try commit(call) { write in
+                try write.receive(identity, token) {
+                    // Not USER_NOT_FOUND: a re-authentication as another user would sign the user out (accounts contract §3.3).
+                    guard creates else { throw AccountError("EMAIL_NOT_FOUND") }
+                    guard settings.allowsSignUp else { throw AccountError("ADMIN_ONLY_OPERATION") }
+                    try admitSignUp(from: call.peer)
+                    return request.name
+                }
             }
             switch result {
             case .confirm(let account):
@@ -20,7 +28,7 @@ extension AccountService {
                 await federated.release(identity)
                 shown.add("needConfirmation", true)
                 shown.add("email", account.email)
-                // Who only says that the address is theirs is not told whose account it is and how its user signs in.
+                // A claim to the address without proof does not tell whose account it is and how its user signs in.
                 if identity.isEmailVerified || !hidesAccounts {
                     shown.add("localId", account.id)
                     shown.add("verifiedProvider", .array(account.providerNames.map(JSONValue.string)))
@@ -60,100 +68,95 @@ extension AccountService {
         return members
     }
 
-    private enum Received {
-        case opened(OpenedSession, isNew: Bool, isRecycled: Bool)
-        case confirm(Account)
-    }
+}
 
-    /// - Parameter name: of a user whom the service itself does not name.
-    private func receive(
-        _ identity: FederatedIdentity, name: String?, _ token: VerifiedToken?, creates: Bool, _ call: AccountCall, in transaction: AccountTransaction,
-        _ aftermath: inout Aftermath
-    ) throws -> Received {
+/// What has become of an identity.
+private enum Received {
+    case opened(OpenedSession, isNew: Bool, isRecycled: Bool)
+    case confirm(Account)
+}
+
+extension AccountWrite {
+    /// - Parameters:
+    ///   - token: the user who is signed in already.
+    ///   - admitNew: throws where no account may be made; returns the name of a user whom the service itself does not name.
+    fileprivate func receive(_ identity: FederatedIdentity, _ token: VerifiedToken?, admitNew: () throws -> String?) throws -> Received {
         let address = identity.email.flatMap(EmailAddress.init)
-        let standing = try token.map { try self.standing(of: $0, in: transaction) }
+        let user = try token.map { try transaction.user(of: $0) }
         let known = try transaction.account(.provider(identity.provider, rawID: identity.subject))
         let holder = try address.flatMap { try transaction.account(.email($0.text)) }
         let outcome = FederatedOutcome(
-            isSignedIn: standing != nil, isKnown: known != nil,
-            addressOf: holder == nil ? .nobody : holder?.id == standing?.account.id ? .own : .other,
-            // A development hub believes whatever it is told.
+            isSignedIn: user != nil, isKnown: known != nil,
+            addressOf: holder == nil ? .none : holder?.id == user?.account.id ? .own : .other,
+            // A development hub believes what it is told.
             isBelieved: identity.isAuthoritative || settings.isDev && identity.isEmailVerified)
         let entry = LinkedProvider(identity, address)
-        switch (outcome, known, holder, standing) {
+        switch (outcome, known, holder, user) {
         case (.alreadyLinked, _, _, _): throw AccountError("FEDERATED_USER_ID_ALREADY_LINKED")
         case (.addressTaken, _, _, _): throw AccountError("EMAIL_EXISTS")
-        case (.link, _, _, let standing?): return .opened(try link(entry, identity, address, standing, call, in: transaction, &aftermath), isNew: false, isRecycled: false)
+        case (.link, _, _, let user?):
+            return .opened(try link(entry, identity, address, user), isNew: false, isRecycled: false)
         case (.signIn, let account?, _, _):
             guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
-            return .opened(try signIn(account, as: entry, call, in: transaction), isNew: false, isRecycled: false)
-        case (.join, _, let account?, _): return try join(account, entry, identity, call, in: transaction, &aftermath)
+            return .opened(try signIn(account, as: entry), isNew: false, isRecycled: false)
+        case (.join, _, let account?, _): return try join(account, entry)
         case (.confirm, _, let account?, _): return .confirm(account)
-        default: return .opened(try create(entry, identity, address, name: name, creates: creates, call, in: transaction), isNew: true, isRecycled: false)
+        default: return .opened(try create(entry, identity, address, name: try admitNew()), isNew: true, isRecycled: false)
         }
     }
 
     private func create(
-        _ entry: LinkedProvider, _ identity: FederatedIdentity, _ address: EmailAddress?, name: String?, creates: Bool, _ call: AccountCall,
-        in transaction: AccountTransaction
+        _ entry: LinkedProvider, _ identity: FederatedIdentity, _ address: EmailAddress?, name: String?
     ) throws -> OpenedSession {
-        // Not USER_NOT_FOUND: a re-authentication as somebody else would sign the user out (accounts contract §3.3).
-        guard creates else { throw AccountError("EMAIL_NOT_FOUND") }
-        guard settings.allowsSignUp else { throw AccountError("ADMIN_ONLY_OPERATION") }
-        try admitSignUp(from: call.peer)
         var account = Account(id: RandomName.accountID(), createdAt: now())
         account.email = address?.text
         account.isEmailVerified = address != nil && identity.isEmailVerified
         account.displayName = entry.displayName ?? name.map(LinkedProvider.cut)
         account.photoURL = entry.photoURL
         account.providers = [entry]
-        return try begin(account, provider: entry.id, call, in: transaction)
+        return try begin(account, provider: entry.id)
     }
 
     /// The account's own address and name stay: its user may have changed them.
-    private func signIn(_ former: Account, as entry: LinkedProvider, _ call: AccountCall, in transaction: AccountTransaction) throws -> OpenedSession {
+    private func signIn(_ former: Account, as entry: LinkedProvider) throws -> OpenedSession {
         var account = former
         account.set(entry)
-        try transaction.audit(.signIn, account.id, peer: call.peer, at: now(), entry.id)
-        return try open(account, provider: entry.id, call, in: transaction)
+        try audit(.signIn, account.id, entry.id)
+        return try open(account, provider: entry.id)
     }
 
     /// The service says that its user owns the address of an account.
-    private func join(
-        _ former: Account, _ entry: LinkedProvider, _ identity: FederatedIdentity, _ call: AccountCall, in transaction: AccountTransaction,
-        _ aftermath: inout Aftermath
-    ) throws -> Received {
+    private func join(_ former: Account, _ entry: LinkedProvider) throws -> Received {
         guard !former.isDisabled else { throw AccountError("USER_DISABLED") }
         var account = former
-        // The service has given the address to somebody else: who had it before is out, as if they had never proven it.
+        // The service has given the address to another person: its former owner is out, as if they had never proven it.
         let isRecycled = account.providers.contains { $0.id == entry.id }
-        if !account.isEmailVerified || isRecycled { try reclaim(&account, call, in: transaction, &aftermath) }
+        if !account.isEmailVerified || isRecycled { try reclaim(&account) }
         account.isEmailVerified = true
         account.displayName = entry.displayName
         account.photoURL = entry.photoURL
         account.set(entry)
-        try transaction.audit(.providerLinked, account.id, peer: call.peer, at: now(), entry.id)
-        return .opened(try open(account, provider: entry.id, call, in: transaction), isNew: false, isRecycled: isRecycled)
+        try audit(.providerLinked, account.id, entry.id)
+        return .opened(try open(account, provider: entry.id), isNew: false, isRecycled: isRecycled)
     }
 
     private func link(
-        _ entry: LinkedProvider, _ identity: FederatedIdentity, _ address: EmailAddress?, _ standing: Standing, _ call: AccountCall,
-        in transaction: AccountTransaction, _ aftermath: inout Aftermath
+        _ entry: LinkedProvider, _ identity: FederatedIdentity, _ address: EmailAddress?, _ user: TokenUser
     ) throws -> OpenedSession {
         // A linked service is another way in for good: nothing that a stolen token alone may add.
-        try requireRecentSignIn(standing)
-        var account = standing.account
+        try user.requireRecentSignIn(settings, now: now())
+        var account = user.account
         account.set(entry)
         if let address, account.email == nil {
-            if try identity.isEmailVerified || mayTake(unproven: address, account, call, in: transaction) {
-                try changeAddress(of: &account, to: address, isVerified: identity.isEmailVerified, call, in: transaction, &aftermath)
+            if try identity.isEmailVerified || mayTake(unproven: address, account) {
+                try changeAddress(of: &account, to: address, isVerified: identity.isEmailVerified)
             }
         } else if let address, account.email == address.text, identity.isEmailVerified {
             account.isEmailVerified = true
         }
-        try transaction.audit(.providerLinked, account.id, peer: call.peer, at: now(), entry.id)
+        try audit(.providerLinked, account.id, entry.id)
         // The session before stays: if this answer is lost, its device still has something. Its moment of sign-in goes on.
-        return try open(account, provider: entry.id, continuing: standing.session, call, in: transaction)
+        return try open(account, provider: entry.id, continuing: user.session)
     }
 }
 

@@ -23,14 +23,14 @@ enum FederatedOutcome: Equatable {
     /// - Parameters:
     ///   - isSignedIn: the request has an ID token.
     ///   - isKnown: some account has this identity.
-    ///   - addressOf: who has the identity's address: nobody, the account of the ID token, or another.
+    ///   - addressOf: which account has the identity's address: none, that of the ID token, or another.
     ///   - isBelieved: the service can say whose the address is.
     init(isSignedIn: Bool, isKnown: Bool, addressOf holder: Holder, isBelieved: Bool) {
         self =
-            if isSignedIn { isKnown ? .alreadyLinked : holder == .other ? .addressTaken : .link } else if isKnown { .signIn } else if holder == .nobody {
-                .create
-            } else { isBelieved ? .join : .confirm }
+            if isSignedIn {
+                isKnown ? .alreadyLinked : holder == .other ? .addressTaken : .link
+            } else if isKnown { .signIn } else if holder == .none { .create } else { isBelieved ? .join : .confirm }
     }
 
-    enum Holder: Equatable, CaseIterable { case nobody, own, other }
+    enum Holder: Equatable, CaseIterable { case none, own, other }
 }
