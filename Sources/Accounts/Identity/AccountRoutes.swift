@@ -1,8 +1,8 @@
 import HTTPTypes
 
-/// Every route of the service. Each part of the target has its rows; here are the clients' (accounts contract §2.1).
+/// Every route of the service, in the order of the contract's parts (accounts contract §2.1).
 enum AccountRoutes {
-    static let all = clients + pages + small + administration + development + oauth + operation + unbuilt
+    static let all = clients + pages + facts + administration + development + oauth + operation + unbuilt
 
     static let byPath: [String: [AccountRoute]] = {
         var byPath: [String: [AccountRoute]] = [:]
@@ -25,7 +25,8 @@ enum AccountRoutes {
         AccountRoute(.post, ["securetoken.googleapis.com/v1/token"], .clients, reads: .jsonOrForm) { try await $0.refresh($1) }.neverFails,
     ]
 
-    private static let small: [AccountRoute] = [
+    /// What the service says of itself.
+    private static let facts: [AccountRoute] = [
         AccountRoute(.get, ["\(AccountRoute.identity)/v1/projects", "\(AccountRoute.legacy)/getProjectConfig"], .clients) { service, _ in
             service.projectConfiguration()
         },
@@ -41,6 +42,62 @@ enum AccountRoutes {
         AccountRoute(.get, [".well-known/openid-configuration"], .anyone) { service, _ in service.discovery() },
     ]
 
+    /// Pages behind mailed links. The second is where test suites look for them; there a GET does what it is for, as it does in the
+    /// vendor's emulator (accounts contract §8).
+    private static let pages: [AccountRoute] = [
+        AccountRoute(.get, [".account/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: false) },
+        AccountRoute(.post, [".account/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) },
+        AccountRoute(.get, ["emulator/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) }.onlyDev,
+        AccountRoute(.post, ["emulator/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) }.onlyDev,
+    ]
+
+    /// OAuth 2 for programs of one's own (accounts contract §12). Errors have the shape of OAuth 2 there.
+    private static let oauth: [AccountRoute] = [
+        AccountRoute(.post, [".oauth/token", "oauth2/token"], .anyone, reads: .bytes) { try await $0.grantOAuth($1) }.neverFails,
+        AccountRoute(.post, [".oauth/revoke", "oauth2/revoke"], .anyone, reads: .bytes) { try $0.revokeOAuth($1) }.neverFails,
+    ]
+
+    /// What administrators ask for (accounts contract §10).
+    private static let administration: [AccountRoute] = [
+        .administration(.post, ["v1/projects/{p}/accounts"]) { try await $0.createAccount($1) },
+        .administration(.post, ["v1/projects/{p}/accounts:lookup"]) { try $0.lookUpAccounts($1) },
+        .administration(.post, ["v1/projects/{p}/accounts:update"]) { try await $0.updateAccount($1) },
+        .administration(.post, ["v1/projects/{p}/accounts:delete"]) { try $0.deleteAccount($1) },
+        .administration(.post, ["v1/projects/{p}/accounts:sendOobCode"]) { try await $0.sendCode($1) },
+        .administration(.get, ["v1/projects/{p}/accounts:batchGet"]) { try $0.listAccounts($1) },
+        .administration(.post, ["v1/projects/{p}/accounts:batchDelete"]) { try $0.deleteAccounts($1) },
+        .administration(.post, ["v1/projects/{p}/accounts:batchCreate"], legacy: "uploadAccount") { try await $0.importAccounts($1) },
+        .administration(.post, [], legacy: "downloadAccount") { try $0.listAccounts($1) },
+        .administration(.post, ["v1/projects/{p}/accounts:query"]) { try $0.queryAccounts($1) },
+        .administration(.post, ["v1/projects/{p}:createSessionCookie"]) { try await $0.createSessionCookie($1) },
+        .administration(.get, ["v2/projects/{p}/config"]) { service, _ in service.configuration },
+        // Elsewhere the options of the program say it, in one place.
+        .administration(.patch, ["v2/projects/{p}/config"]) { try $0.replaceConfiguration($1) }.onlyDev,
+    ]
+
+    /// What test suites ask of a development hub, without any credential (accounts contract §11).
+    private static let development: [AccountRoute] = [
+        .development(.delete, "accounts") { try $0.deleteEveryAccount($1) },
+        .development(.get, "oobCodes") { service, _ in try service.listCodes() },
+        .development(.get, "config") { service, _ in service.configuration },
+        .development(.patch, "config") { try $0.mergeConfiguration($1) },
+        // No code goes to a telephone.
+        .development(.get, "verificationCodes") { _, _ in AccountAnswer([.init("verificationCodes", [])]) },
+    ]
+
+    /// What operators ask for and the SDKs' contract has no words for: `vigla user` and `vigla token`. An account is named by its id, its
+    /// address or its alias.
+    private static let operation: [AccountRoute] = [
+        .operation("find") { try $0.findAccount($1) },
+        .operation("alias") { try $0.setAlias($1) },
+        .operation("sessions") { try $0.listSessions($1) },
+        .operation("end-session") { try $0.endSessions($1) },
+        .operation("mint") { try await $0.mintToken($1) },
+        .operation("rotate-key") { service, call in
+            AccountAnswer([.init("kid", .string(try await service.rotateSigningKey(keepsOlder: try call.flag("endOlder") != true)))])
+        },
+    ]
+
     private static let unbuilt: [AccountRoute] = [
         .missing(.post, "\(AccountRoute.identity)/v1/accounts:sendVerificationCode", "\(AccountRoute.legacy)/sendVerificationCode"),
         .missing(.post, "\(AccountRoute.identity)/v1/accounts:signInWithPhoneNumber", "\(AccountRoute.legacy)/verifyPhoneNumber"),
@@ -51,4 +108,47 @@ enum AccountRoutes {
         .missing(.post, "\(AccountRoute.identity)/v2/accounts/mfaEnrollment:withdraw"),
         .missing(.post, "\(AccountRoute.identity)/v2/accounts/mfaSignIn:start", "\(AccountRoute.identity)/v2/accounts/mfaSignIn:finalize"),
     ]
+}
+
+extension AccountRoute {
+    /// - Parameters:
+    ///   - paths: below `identitytoolkit.googleapis.com/`.
+    ///   - legacyName: what it was called before v1.
+    fileprivate static func administration(
+        _ method: HTTPRequest.Method, _ paths: [String], legacy legacyName: String? = nil, _ operation: @escaping Operation
+    ) -> AccountRoute {
+        let all = paths.map { "\(identity)/\($0)" } + (legacyName.map { ["\(legacy)/\($0)"] } ?? [])
+        return AccountRoute(method, all, .administrators, ofOurProject(operation))
+    }
+
+    fileprivate static func development(_ method: HTTPRequest.Method, _ name: String, _ operation: @escaping Operation) -> AccountRoute {
+        AccountRoute(method, ["emulator/v1/projects/{p}/\(name)"], .anyone, ofOurProject(operation)).onlyDev
+    }
+
+    fileprivate static func operation(_ name: String, _ operation: @escaping Operation) -> AccountRoute {
+        AccountRoute(.post, [".account/admin/\(name)"], .administrators, operation)
+    }
+
+    /// A client's operation that is another one for an administrator who does not act as a user, by an ID token or a mailed code.
+    static func either(_ operation: @escaping Operation, administrators other: @escaping Operation) -> Operation {
+        let other = ofOurProject(other)
+        return { service, call in
+            let actsAsUser = call.has("idToken") || call.has("oobCode")
+            return call.caller.isAdministrator && !actsAsUser ? try await other(service, call) : try await operation(service, call)
+        }
+    }
+
+    /// There is one project. Accounts of another would be looked for in vain, and its apps would refuse our tokens.
+    /// - Throws: PROJECT_NOT_FOUND
+    private static func ofOurProject(_ operation: @escaping Operation) -> Operation {
+        { service, call in
+            let (asked, ours) = (try call.project ?? call.filled("targetProjectId") ?? service.settings.project, service.settings.project)
+            guard asked == ours else {
+                throw AccountError(
+                    "PROJECT_NOT_FOUND",
+                    "The accounts here are those of project \"\(ours)\". Ask for that, or start the hub with --project \(asked.prefix(64))")
+            }
+            return try await operation(service, call)
+        }
+    }
 }

@@ -4,17 +4,6 @@ import Logging
 import Mail
 import WireProtocols
 
-extension AccountRoutes {
-    /// Pages behind mailed links. The second is where test suites look for them; there a GET does what it is for, as it does in the
-    /// vendor's emulator (accounts contract §8).
-    static let pages: [AccountRoute] = [
-        AccountRoute(.get, [".account/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: false) },
-        AccountRoute(.post, [".account/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) },
-        AccountRoute(.get, ["emulator/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) }.onlyDev,
-        AccountRoute(.post, ["emulator/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) }.onlyDev,
-    ]
-}
-
 /// The page behind a mailed link (accounts contract §8): GET shows what will happen, POST does it.
 extension AccountService {
     func actionPage(_ call: AccountCall, applies: Bool) async throws -> AccountAnswer {

@@ -1,26 +1,4 @@
-import HTTPTypes
-
-extension AccountRoutes {
-    /// What operators ask for and the SDKs' contract has no words for: `vigla user` and `vigla token`. An account is named by its id, its
-    /// address or its alias.
-    static let operation: [AccountRoute] = [
-        .operation("find") { try $0.findAccount($1) },
-        .operation("alias") { try $0.setAlias($1) },
-        .operation("sessions") { try $0.listSessions($1) },
-        .operation("end-session") { try $0.endSessions($1) },
-        .operation("mint") { try await $0.mintToken($1) },
-        .operation("rotate-key") { service, call in
-            AccountAnswer([.init("kid", .string(try await service.rotateSigningKey(keepsOlder: try call.flag("endOlder") != true)))])
-        },
-    ]
-}
-
-extension AccountRoute {
-    fileprivate static func operation(_ name: String, _ operation: @escaping Operation) -> AccountRoute {
-        AccountRoute(.post, [".account/admin/\(name)"], .administrators, operation)
-    }
-}
-
+/// What `vigla user` and `vigla token` ask for. An account is named by its id, its address or its alias.
 extension AccountService {
     /// `{"user":"ana"}` → `{"user":{…},"alias":"ana"}`
     func findAccount(_ call: AccountCall) throws -> AccountAnswer {
