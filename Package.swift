@@ -92,22 +92,28 @@ let package = Package(
         .target(name: "Mail", dependencies: [
             "CCurl", "JSONTree", "Limits", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
-        // users, sessions, tokens, identity REST, OAuth 2
+        // what the data path needs of identity: verify, sign, keys, claims
+        .target(name: "Tokens", dependencies: [
+            "Cryptography", "JSONTree",
+            .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+        // users, sessions, identity REST, OAuth 2
         .target(name: "Accounts", dependencies: [
-            "CCurl", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "WireProtocols",
+            "CCurl", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "Tokens", "WireProtocols",
             .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "AccountsTests", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "TestCertificates", "WireProtocols",
+            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "TestCertificates", "Tokens", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "Limits", "SecurityRules", "WireProtocols",
+            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "Limits", "SecurityRules", "Tokens",
+            "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
@@ -116,13 +122,13 @@ let package = Package(
             "HubServer", "JSONTree", "SecurityRules", "TestSupport", "WireProtocols", .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/TestHub", swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "TestHub", "TestSupport", "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "Tokens", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"), .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // the contract's checklist, each check a test of its number, over real sockets
         .testTarget(name: "ConformanceTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "TestHub", "TestSupport", "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "Tokens", "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/Conformance", swiftSettings: shared),
 
@@ -136,7 +142,8 @@ let package = Package(
         ], swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "Mail", "SecurityRules", "ViglaClient", "WireProtocols",
+            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "Mail", "SecurityRules", "Tokens", "ViglaClient",
+            "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -157,7 +164,7 @@ let package = Package(
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
             "Accounts", "CBaseline", "CLinux", "COpenSSL", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal",
-            "SecurityRules", "WireProtocols",
+            "SecurityRules", "Tokens", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Histogram", package: "hdrhistogram-swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

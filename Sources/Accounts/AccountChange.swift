@@ -1,4 +1,5 @@
 import Synchronization
+import Tokens
 
 /// A change that an account's connections must feel at once (accounts contract §15).
 public struct AccountChange: Sendable, Hashable {

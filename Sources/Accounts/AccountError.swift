@@ -1,3 +1,5 @@
+import JSONTree
+
 /// What a request for an account was refused for, as it goes over the wire (accounts contract §3).
 ///
 ///     {"error":{"code":400,"message":"WEAK_PASSWORD : Password should be at least 8 characters",

@@ -4,6 +4,7 @@ import Limits
 public import Logging
 public import Mail
 import Synchronization
+public import Tokens
 
 /// Users, their sessions and their tokens: everything between sign-up and sign-out, for the stock Auth SDKs, OAuth 2 clients
 /// and administrators.

@@ -1,4 +1,5 @@
 public import Mail
+public import Tokens
 
 /// How accounts are kept. Every field is an option of `vigla serve` or a member of its accounts file.
 public struct AccountSettings: Sendable {

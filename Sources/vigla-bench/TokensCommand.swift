@@ -8,6 +8,7 @@ import Glibc
 import HTTPTypes
 import JSONTree
 import Logging
+import Tokens
 import WireProtocols
 
 /// What it costs to find out whose ID token it is, against the bare RSA check of the same token by libcrypto. Only the ratios

@@ -4,6 +4,7 @@ import JSONTree
 import Testing
 
 @testable import Accounts
+@testable import Tokens
 
 /// What data folders hold and servers of an app have, as it was written when swift-crypto computed it: it is read, and what
 /// is written now is the same, byte for byte.

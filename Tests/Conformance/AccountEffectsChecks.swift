@@ -4,7 +4,8 @@ import HubEngine
 import JSONTree
 import TestHub
 import Testing
-import TestSupport
+import Tokens
+
 @testable import Accounts
 @testable import HubServer
 

@@ -1,3 +1,5 @@
+import Tokens
+
 /// A user's account (accounts contract §4).
 public struct Account: Sendable, Equatable {
     /// `localId`: 28 letters and digits, or what an administrator or a custom token chose; at most 128 bytes.
@@ -92,5 +94,40 @@ public struct AccountSession: Sendable, Equatable {
         lastUsedAt = now
         self.userAgent = userAgent
         self.peer = peer
+    }
+}
+
+extension IdentityClaims {
+    /// The claims of an account's session.
+    /// - Parameters:
+    ///   - now: seconds since the epoch.
+    ///   - lifetime: seconds.
+    init(_ account: Account, _ session: AccountSession, now: Int64, lifetime: Int) {
+        self.init(
+            uid: account.id, provider: session.provider, sessionID: session.id, authTime: session.authTime, issuedAt: now,
+            expires: now + Int64(lifetime))
+        email = account.email
+        isEmailVerified = account.isEmailVerified
+        phoneNumber = account.phoneNumber
+        name = account.displayName
+        picture = account.photoURL
+        identities = account.providers.map { ($0.id, $0.rawID) }
+        accountClaims = CustomClaims(column: account.customClaims)
+        sessionClaims = CustomClaims(column: session.claims)
+    }
+}
+
+extension CustomClaims {
+    /// Claims of a request.
+    /// - Parameter length: see `AccountSettings.claimsLength`.
+    /// - Throws: INVALID_CLAIMS, CLAIMS_TOO_LARGE, `FORBIDDEN_CLAIM : name`.
+    init(json: String, length: Int) throws(AccountError) {
+        do throws(Fault) { try self.init(checking: json, length: length) } catch {
+            throw switch error {
+            case .malformed: AccountError("INVALID_CLAIMS")
+            case .tooLong: AccountError("CLAIMS_TOO_LARGE")
+            case .forbidden(let name): AccountError("FORBIDDEN_CLAIM", name)
+            }
+        }
     }
 }

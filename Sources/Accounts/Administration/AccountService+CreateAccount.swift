@@ -1,3 +1,6 @@
+import JSONTree
+import Tokens
+
 extension AccountService {
     /// `projects/{p}/accounts`: an account as an administrator wants it; no session begins (accounts contract §10).
     func createAccount(_ call: AccountCall) async throws -> AccountAnswer {

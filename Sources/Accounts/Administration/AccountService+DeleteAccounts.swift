@@ -1,3 +1,5 @@
+import JSONTree
+
 extension AccountService {
     /// `projects/{p}/accounts:delete` (accounts contract §10).
     func deleteAccount(_ call: AccountCall) throws -> AccountAnswer {

@@ -1,3 +1,5 @@
+import JSONTree
+
 extension AccountService {
     /// Empties the hub of accounts between two tests; codes that were mailed are listed on, though most are good for nothing now.
     func deleteEveryAccount(_ call: AccountCall) throws -> AccountAnswer {

@@ -1,3 +1,5 @@
+import JSONTree
+
 extension AccountService {
     /// `projects/{p}/accounts:batchCreate`: accounts from elsewhere, with their password hashes. Each is taken or named with what is
     /// wrong with it; those that are taken are so together (accounts contract §10).

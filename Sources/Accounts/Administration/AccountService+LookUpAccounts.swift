@@ -1,3 +1,5 @@
+import JSONTree
+
 extension AccountService {
     /// `projects/{p}/accounts:lookup`: accounts by id, address, number or identity at another service; each once. Those that
     /// do not exist are left out; without any, `users` is (accounts contract §10).

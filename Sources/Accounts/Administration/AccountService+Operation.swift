@@ -1,3 +1,5 @@
+import JSONTree
+
 /// What `vigla user` and `vigla token` ask for. An account is named by its id, its address or its alias.
 extension AccountService {
     /// `{"user":"ana"}` → `{"user":{…},"alias":"ana"}`

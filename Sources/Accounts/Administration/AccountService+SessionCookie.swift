@@ -1,3 +1,6 @@
+import JSONTree
+import Tokens
+
 extension AccountService {
     /// Seconds that a session cookie may be made for, and the longest where the call does not say (accounts contract §5.3).
     private static let cookieSeconds: ClosedRange<Int64> = 300...1_209_600

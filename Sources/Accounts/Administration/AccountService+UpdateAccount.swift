@@ -1,3 +1,5 @@
+import JSONTree
+
 extension AccountService {
     /// `projects/{p}/accounts:update`: any account, and all of it (accounts contract §10).
     func updateAccount(_ call: AccountCall) async throws -> AccountAnswer {

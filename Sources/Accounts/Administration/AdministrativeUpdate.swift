@@ -1,3 +1,6 @@
+import JSONTree
+import Tokens
+
 /// What only an administrator sets in an account, beside what users change in their own (accounts contract §10); read and
 /// checked, not carried out. What is nil stays as it is.
 struct AdministrativeUpdate: Sendable {

@@ -2,6 +2,7 @@ import CCurl
 import Dispatch
 import Glibc
 import Synchronization
+public import Tokens
 
 /// Fetches over the system's libcurl: it blocks, so that each document that is under way has a thread of its own, and an issuer that
 /// does not answer holds up no other. Certificates are checked against the system's.

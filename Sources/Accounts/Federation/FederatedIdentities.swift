@@ -1,6 +1,7 @@
 import Cryptography
 import JSONTree
 import Logging
+import Tokens
 
 /// Verifies ID tokens of other services (accounts contract §7.2). What becomes of a verified identity is not decided here.
 public actor FederatedIdentities {

@@ -1,4 +1,5 @@
 import JSONTree
+import Tokens
 
 /// Who a user is at another service, as that service has signed (accounts contract §7).
 public struct FederatedIdentity: Sendable, Equatable {

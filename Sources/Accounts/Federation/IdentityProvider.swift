@@ -1,3 +1,5 @@
+public import Tokens
+
 /// A service that users may sign in with: where its keys are, and what its ID tokens must say (accounts contract §7.2).
 public struct IdentityProvider: Sendable, Hashable {
     /// `google.com`, `apple.com`, `oidc.x`: what the SDKs send as `providerId`.

@@ -1,3 +1,5 @@
+import JSONTree
+
 extension Account {
     /// Stands for a password's hash, which is never shown: its presence says that there is one (accounts contract §4).
     static let redactedHash = "UkVEQUNURUQ="

@@ -1,4 +1,5 @@
 public import HTTPTypes
+import JSONTree
 
 /// The answer to a request for accounts.
 public struct AccountAnswer: Sendable {

@@ -1,4 +1,6 @@
 import HTTPTypes
+import JSONTree
+import Tokens
 
 /// Every route of the service, in the order of the contract's parts (accounts contract §2.1).
 enum AccountRoutes {

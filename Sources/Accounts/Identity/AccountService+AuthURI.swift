@@ -1,3 +1,5 @@
+import JSONTree
+
 extension AccountService {
     /// `accounts:createAuthUri`: how the user of an address can sign in (accounts contract §6.9). With accounts hidden it says nothing.
     func createAuthURI(_ call: AccountCall) async throws -> AccountAnswer {

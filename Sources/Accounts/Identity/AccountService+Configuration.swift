@@ -1,4 +1,6 @@
 import HTTPTypes
+import JSONTree
+import Tokens
 
 /// What clients are told of the service itself (accounts contract §5.2, §6.10).
 extension AccountService {

@@ -1,3 +1,6 @@
+import JSONTree
+import Tokens
+
 extension AccountService {
     /// `accounts:signInWithCustomToken`: by a token of one of the app's own servers (accounts contract §5.6).
     func signInWithCustomToken(_ call: AccountCall) async throws -> AccountAnswer {

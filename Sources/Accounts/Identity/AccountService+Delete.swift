@@ -1,3 +1,6 @@
+import JSONTree
+import Tokens
+
 extension AccountService {
     /// `accounts:delete`: the account of an ID token, with everything that hangs on it (accounts contract §6.5). A `localId` beside it
     /// says nothing: Apple's SDK sends it.

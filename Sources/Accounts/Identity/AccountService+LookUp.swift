@@ -1,3 +1,6 @@
+import JSONTree
+import Tokens
+
 extension AccountService {
     /// `accounts:lookup`: the account of an ID token (accounts contract §6.3).
     func lookUp(_ call: AccountCall) async throws -> AccountAnswer {

@@ -1,3 +1,5 @@
+import JSONTree
+
 extension AccountService {
     /// The token endpoint: a fresh ID token for a session's refresh token, which stays the same as long as the session lives, so that
     /// neither tabs that share it nor answers that were lost do harm (accounts contract §5.4, §5.5).

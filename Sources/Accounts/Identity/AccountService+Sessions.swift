@@ -1,3 +1,6 @@
+import JSONTree
+public import Tokens
+
 /// A sign-in that is written down; its ID token is yet to be signed.
 struct OpenedSession: Sendable {
     let account: Account
@@ -101,6 +104,18 @@ extension AccountService {
     func idToken(_ call: AccountCall) throws(AccountError) -> VerifiedToken {
         guard let text = try call.filled("idToken") else { throw AccountError("MISSING_ID_TOKEN") }
         do throws(TokenFault) { return try tokens.check(text, leeway: settings.tokenLeewaySeconds) } catch { throw error.idTokenError }
+    }
+}
+
+extension TokenFault {
+    /// The error of the account endpoints for an ID token like that (accounts contract §3.2, §5.2).
+    public var idTokenError: AccountError {
+        switch self {
+        case .revoked: AccountError("TOKEN_EXPIRED")
+        case .disabled: AccountError("USER_DISABLED")
+        case .noAccount: AccountError("USER_NOT_FOUND")
+        default: AccountError("INVALID_ID_TOKEN")
+        }
     }
 }
 

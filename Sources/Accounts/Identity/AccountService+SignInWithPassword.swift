@@ -1,3 +1,5 @@
+import JSONTree
+
 extension AccountService {
     /// `accounts:signInWithPassword` (accounts contract §6.2).
     func signInWithPassword(_ call: AccountCall) async throws -> AccountAnswer {

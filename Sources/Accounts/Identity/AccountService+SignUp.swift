@@ -1,3 +1,6 @@
+import JSONTree
+import Tokens
+
 extension AccountService {
     /// `accounts:signUp`: a guest, an account with address and password, or either made of a guest (accounts contract §6.1).
     func signUp(_ call: AccountCall) async throws -> AccountAnswer {

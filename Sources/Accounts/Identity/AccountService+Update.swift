@@ -1,3 +1,6 @@
+import JSONTree
+import Tokens
+
 extension AccountService {
     /// `accounts:update` of the account of an ID token, or by a mailed code (accounts contract §6.4).
     func update(_ call: AccountCall) async throws -> AccountAnswer {

@@ -1,3 +1,5 @@
+import JSONTree
+
 /// What `accounts:update` asks for (accounts contract §6.4); read and checked, not carried out.
 struct AccountUpdate: Sendable {
     /// Nil leaves it, `.some(nil)` clears it.

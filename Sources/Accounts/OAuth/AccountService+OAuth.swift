@@ -1,4 +1,6 @@
 import HTTPTypes
+import JSONTree
+import Tokens
 
 extension AccountService {
     /// `/.oauth/token`: the password grant, where it is allowed, and the refresh grant (RFC 6749 §4.3, §6).

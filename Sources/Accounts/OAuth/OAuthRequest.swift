@@ -1,4 +1,5 @@
 import HTTPTypes
+import JSONTree
 import WireProtocols
 
 /// A request to an OAuth 2 endpoint, read as RFC 6749 §3.2 wants it: a form, each parameter once, nothing of it in the address, where

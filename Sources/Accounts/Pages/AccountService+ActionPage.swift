@@ -1,4 +1,5 @@
 import HTTPTypes
+import JSONTree
 import Limits
 import Logging
 import Mail

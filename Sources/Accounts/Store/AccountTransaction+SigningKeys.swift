@@ -1,6 +1,7 @@
 import Cryptography
 import Foundation
 import GRDB
+import Tokens
 
 extension AccountTransaction {
     /// All keys of ID tokens. Rows of an algorithm that is not known any more are left out.

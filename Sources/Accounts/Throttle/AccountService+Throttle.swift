@@ -1,5 +1,6 @@
 import Dispatch
 import Logging
+import Tokens
 
 extension AccountError {
     /// - Parameter detail: what to do next.

@@ -1,5 +1,6 @@
 import Limits
 import Logging
+public import Tokens
 
 extension AccountService {
     // MARK: Verifying

@@ -1,5 +1,6 @@
 import Cryptography
 import JSONTree
+import Tokens
 
 /// A server of the app that may sign anybody in, by tokens that it signs itself (accounts contract §5.6).
 public struct CustomTokenIssuer: Sendable {

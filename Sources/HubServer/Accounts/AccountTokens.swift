@@ -1,5 +1,6 @@
 import Accounts
 import HubEngine
+import Tokens
 
 /// Has the accounts check signed tokens: their own, and those of the issuers they were told to trust.
 struct AccountTokens: TokenVerifier {

@@ -1,4 +1,5 @@
 import Accounts
+import JSONTree
 
 extension AccountsFile {
     /// How often what may be tried; rates are written as `100/15min`.

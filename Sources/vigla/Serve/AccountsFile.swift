@@ -2,6 +2,7 @@ import Accounts
 import HubServer
 import JSONTree
 import Mail
+import Tokens
 
 /// The file of `--accounts` (docs/accounts.md).
 struct AccountsFile {

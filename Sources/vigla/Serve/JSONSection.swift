@@ -1,4 +1,5 @@
 import Accounts
+import JSONTree
 
 /// An object in a file of settings, read member by member; what is wrong, or not known, is noted with its place.
 ///

@@ -1,5 +1,6 @@
 import Accounts
 import ArgumentParser
+import JSONTree
 import ViglaClient
 
 /// `vigla token …`

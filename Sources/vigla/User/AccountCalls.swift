@@ -1,6 +1,7 @@
 import Accounts
 import ArgumentParser
 import DispatchNet
+import JSONTree
 import ViglaClient
 
 /// A hub whose accounts are administered.

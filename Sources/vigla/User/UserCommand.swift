@@ -1,5 +1,6 @@
 import Accounts
 import ArgumentParser
+import JSONTree
 
 /// `vigla user …`
 struct User: ParsableCommand {

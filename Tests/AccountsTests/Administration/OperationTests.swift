@@ -1,4 +1,5 @@
 import HTTPTypes
+import JSONTree
 import Testing
 import TestSupport
 

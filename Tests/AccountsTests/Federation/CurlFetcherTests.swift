@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// Fetching with the real libcurl from a server on this machine.
 @Suite(.timeLimit(.minutes(30))) struct CurlFetcherTests {

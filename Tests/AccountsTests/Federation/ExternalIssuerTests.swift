@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// Apps that keep their identity provider and use the database alone.
 @Suite(.timeLimit(.minutes(30))) struct ExternalIssuerTests {

@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// What is believed of other services' ID tokens (accounts contract §7.2).
 @Suite(.timeLimit(.minutes(30))) struct FederatedIdentityTests {

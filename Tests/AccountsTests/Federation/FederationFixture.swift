@@ -6,6 +6,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// Documents of other services, without a network.
 final class FakeFetcher: KeyFetching {

@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// Keys of other services: how long they are kept, and what happens when they cannot be had.
 @Suite(.timeLimit(.minutes(30))) struct RemoteKeysTests {

@@ -8,6 +8,7 @@ import WireProtocols
 
 @testable import Accounts
 @testable import Mail
+@testable import Tokens
 
 /// A service with a clock of its own, asked as its clients ask it.
 struct AccountBench: Sendable {

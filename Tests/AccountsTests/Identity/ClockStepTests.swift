@@ -1,8 +1,10 @@
 import Glibc
+import JSONTree
 import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// A wall clock that is wrong for a while and then corrected, with the hub running on or started anew in between.
 @Suite(.timeLimit(.minutes(30))) struct ClockStepTests {

@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// A service like Google, with keys of the test.
 struct TestProvider: KeyFetching {

@@ -5,6 +5,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 @Suite(.timeLimit(.minutes(30))) struct RefreshTests {
     @Test func check27_id_token_says_what_the_contract_says() async throws {

@@ -1,4 +1,5 @@
 import Glibc
+import JSONTree
 import Testing
 import TestSupport
 

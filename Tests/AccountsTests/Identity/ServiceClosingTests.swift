@@ -1,8 +1,10 @@
 import HTTPTypes
+import JSONTree
 import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// A service that ends while it is asked: requests that wait elsewhere find no store when they come back, and say so.
 @Suite(.timeLimit(.minutes(30))) struct ServiceClosingTests {

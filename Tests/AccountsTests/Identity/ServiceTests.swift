@@ -1,9 +1,11 @@
 import Cryptography
 import HTTPTypes
+import JSONTree
 import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// What clients are told of the service itself, and createAuthUri.
 @Suite(.timeLimit(.minutes(30))) struct ServiceTests {

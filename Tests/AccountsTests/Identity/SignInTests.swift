@@ -1,4 +1,5 @@
 import GRDB
+import JSONTree
 import Testing
 import TestSupport
 

@@ -1,5 +1,6 @@
-import HTTPTypes
 import GRDB
+import HTTPTypes
+import JSONTree
 import Testing
 
 @testable import Accounts

@@ -1,10 +1,12 @@
 import HTTPTypes
+import JSONTree
 import Testing
 import TestSupport
 import WireProtocols
 
 @testable import Accounts
 @testable import Mail
+@testable import Tokens
 
 /// From an endpoint to a mail.
 struct MailedCodeTests {

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import JSONTree
 import Testing
 import TestSupport
 

@@ -3,6 +3,7 @@ import Synchronization
 import Testing
 
 @testable import Accounts
+@testable import Tokens
 
 @Suite(.timeLimit(.minutes(30))) struct PasswordHasherTests {
     @Test func password_isRight_afterHashing() async throws {

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import JSONTree
 import Logging
 import Synchronization
 import Testing

@@ -4,6 +4,7 @@ import JSONTree
 import Testing
 
 @testable import Accounts
+@testable import Tokens
 
 /// Tokens by which servers of the app sign somebody in (accounts contract §5.6).
 @Suite(.timeLimit(.minutes(30))) struct CustomTokenTests {

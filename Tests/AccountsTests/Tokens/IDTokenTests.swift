@@ -5,6 +5,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// ID tokens as they are made and published (accounts contract §5.1, §5.2).
 @Suite(.timeLimit(.minutes(30))) struct IDTokenTests {

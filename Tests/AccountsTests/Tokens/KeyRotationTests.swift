@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 @Suite(.timeLimit(.minutes(30))) struct KeyRotationTests {
     private func published(_ service: AccountService) throws -> [String] {

@@ -6,6 +6,7 @@ import Synchronization
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// Keys that are made once for the whole run: RSA takes its time.
 enum TokenKeys {

@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// Tokens and key sets of any shape: nothing but the exact text of a signed token is ever accepted, and nothing ends the process.
 /// See `FuzzLoop` for long runs.

@@ -5,6 +5,7 @@ import Testing
 import TestSupport
 
 @testable import Accounts
+@testable import Tokens
 
 /// What is accepted as an ID token (accounts contract §5.2).
 @Suite(.timeLimit(.minutes(30))) struct TokenVerificationTests {

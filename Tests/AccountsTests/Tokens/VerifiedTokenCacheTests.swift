@@ -2,6 +2,7 @@ import JSONTree
 import Testing
 
 @testable import Accounts
+@testable import Tokens
 
 @Suite(.timeLimit(.minutes(30))) struct VerifiedTokenCacheTests {
     private static func token(_ uid: String) throws -> VerifiedToken {

@@ -1,8 +1,10 @@
 import Accounts
 import HubServer
+import JSONTree
 import SecurityRules
 import TestHub
 import Testing
+import Tokens
 
 /// Where accounts are on the hub's one port, and what the transport promises there (accounts contract §1, §2).
 @Suite(.timeLimit(.minutes(30))) struct AccountRoutesTests {

@@ -1,3 +1,6 @@
+import JSONTree
+import Tokens
+
 extension AccountService {
     /// `accounts:signInWithEmailLink` (accounts contract §6.8).
     func signInWithEmailLink(_ call: AccountCall) async throws -> AccountAnswer {

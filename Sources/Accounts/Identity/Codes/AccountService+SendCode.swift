@@ -1,4 +1,6 @@
+import JSONTree
 import Mail
+import Tokens
 
 extension AccountService {
     /// `accounts:sendOobCode`: mails a code (accounts contract §6.6). An administrator may have it instead of a mail.

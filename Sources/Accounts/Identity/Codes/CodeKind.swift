@@ -1,3 +1,4 @@
+import JSONTree
 import Mail
 
 /// What a mailed code is for (accounts contract §6.6, §8). The raw value is the `requestType` of the wire and of the store.

@@ -1,3 +1,6 @@
+import JSONTree
+import Tokens
+
 extension AccountService {
     /// `accounts:signInWithIdp`: by the ID token of another service (accounts contract §7).
     func signInWithIdp(_ call: AccountCall) async throws -> AccountAnswer {

@@ -1,3 +1,5 @@
+import JSONTree
+
 /// What `accounts:signInWithIdp` was sent (accounts contract §7.1).
 struct IdpRequest: Sendable {
     /// In lower case.

@@ -1,21 +1,21 @@
 import Glibc
-import JSONTree
+package import JSONTree
 
 /// Where the parts of a compact JWS stand in its text (RFC 7515 §7.1).
 ///
 ///     eyJhbGciOi… . eyJpc3MiOi… . kX4r…
 ///     header        payload       signature
 ///     └───── what is signed ────┘
-struct CompactToken {
+package struct CompactToken {
     /// Longest text that is even looked at: an SDK's tokens have about 1 KiB, and claims at most 1,000 characters.
-    static let maxBytes = 16 << 10
+    package static let maxBytes = 16 << 10
 
     private let text: UnsafeRawBufferPointer
     private let firstDot: Int
     private let secondDot: Int
 
     /// - Parameter text: stays valid and unchanged while the token is used.
-    init(_ text: UnsafeBufferPointer<UInt8>) throws(TokenFault) {
+    package init(_ text: UnsafeBufferPointer<UInt8>) throws(TokenFault) {
         guard text.count <= Self.maxBytes else { throw .malformed }
         self.text = UnsafeRawBufferPointer(text)
         firstDot = Self.dot(in: self.text, from: 0)
@@ -26,30 +26,29 @@ struct CompactToken {
 
     /// Where the next dot stands; the end when there is none.
     private static func dot(in text: UnsafeRawBufferPointer, from start: Int) -> Int {
-        guard start < text.count, let base = text.baseAddress, let found = memchr(base + start, Int32(UInt8(ascii: ".")), text.count - start) else {
-            return text.count
-        }
+        guard start < text.count, let base = text.baseAddress else { return text.count }
+        guard let found = memchr(base + start, Int32(UInt8(ascii: ".")), text.count - start) else { return text.count }
         return UnsafeRawPointer(found) - base
     }
 
     /// The header's text with the dot behind it.
-    var headerText: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: text[...firstDot]) }
+    package var headerText: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: text[...firstDot]) }
 
-    var isSigned: Bool { secondDot + 1 < text.count }
+    package var isSigned: Bool { secondDot + 1 < text.count }
 
-    func header() throws(TokenFault) -> TokenHeader {
+    package func header() throws(TokenFault) -> TokenHeader {
         guard let bytes = Base64.decodeURL(UnsafeRawBufferPointer(rebasing: text[..<firstDot])) else { throw .malformed }
         return try TokenHeader(bytes)
     }
 
     /// The content; says nothing of who wrote it.
-    func unverifiedPayload() throws(TokenFault) -> [UInt8] {
+    package func unverifiedPayload() throws(TokenFault) -> [UInt8] {
         guard let bytes = Base64.decodeURL(UnsafeRawBufferPointer(rebasing: text[(firstDot + 1)..<secondDot])) else { throw .malformed }
         return bytes
     }
 
     /// The content, if the key's owner signed it.
-    func payload(by key: VerifyingKey) throws(TokenFault) -> [UInt8] {
+    package func payload(by key: VerifyingKey) throws(TokenFault) -> [UInt8] {
         guard let signature = Base64.decodeURL(UnsafeRawBufferPointer(rebasing: text[(secondDot + 1)...])) else { throw .malformed }
         guard key.isSignature(signature, of: UnsafeRawBufferPointer(rebasing: text[..<secondDot])) else { throw .signature }
         return try unverifiedPayload()
@@ -58,7 +57,7 @@ struct CompactToken {
 
 extension String {
     /// Looks at the parts of a compact token.
-    func readCompact<T>(_ body: (CompactToken) throws(TokenFault) -> T) throws(TokenFault) -> T {
+    package func readCompact<T>(_ body: (CompactToken) throws(TokenFault) -> T) throws(TokenFault) -> T {
         var text = self
         return try text.withUTF8 { bytes in
             Result { () throws(TokenFault) in try body(try CompactToken(bytes)) }
@@ -68,11 +67,11 @@ extension String {
 
 /// What a token says of its signature (RFC 7515 §4.1). Only what chooses a key; nothing in it is trusted: the algorithm is the
 /// key's, and a header that names another is refused.
-struct TokenHeader: Equatable {
-    let algorithm: String
-    let keyID: String?
+package struct TokenHeader: Equatable {
+    package let algorithm: String
+    package let keyID: String?
 
-    init(_ bytes: [UInt8]) throws(TokenFault) {
+    package init(_ bytes: [UInt8]) throws(TokenFault) {
         let read: (algorithm: String?, keyID: String?)? = bytes.withUnsafeBytes { buffer in
             do throws(JSONError) {
                 var reader = JSONReader(buffer)
@@ -99,7 +98,7 @@ struct TokenHeader: Equatable {
     }
 
     /// Finds the key that the token names.
-    func key(in keys: some Sequence<VerifyingKey>) throws(TokenFault) -> VerifyingKey {
+    package func key(in keys: some Sequence<VerifyingKey>) throws(TokenFault) -> VerifyingKey {
         guard SignatureAlgorithm(rawValue: algorithm) != nil else { throw .algorithm }
         guard let key = keys.first(where: { $0.id == keyID }) else { throw .unknownKey }
         guard key.algorithm.rawValue == algorithm else { throw .algorithm }
@@ -109,7 +108,7 @@ struct TokenHeader: Equatable {
 
 extension Node {
     /// The claims of a token.
-    init(claims bytes: [UInt8]) throws(TokenFault) {
+    package init(claims bytes: [UInt8]) throws(TokenFault) {
         let node: Node? = bytes.withUnsafeBytes { buffer in
             do throws(JSONError) {
                 var reader = JSONReader(buffer)

@@ -1,5 +1,4 @@
-import JSONTree
-import Logging
+package import JSONTree
 
 /// An identity provider that an app already has, whose tokens sign in at the database. There are no accounts behind them here:
 /// rules see `auth.uid` = `sub`, and the claims in `auth.token`.
@@ -24,14 +23,14 @@ public struct ExternalIssuer: Sendable, Hashable {
 }
 
 /// Verifies tokens of one configured issuer.
-struct IssuerVerifier: Sendable {
+package struct IssuerVerifier: Sendable {
     private let algorithms: Set<SignatureAlgorithm>
     private let expectations: TokenExpectations
     private let keys: RemoteKeys
     /// ms since the epoch.
     private let now: @Sendable () -> Int64
 
-    init(
+    package init(
         expectations: TokenExpectations, algorithms: Set<SignatureAlgorithm>, keys: RemoteKeys, now: @escaping @Sendable () -> Int64
     ) {
         self.expectations = expectations
@@ -41,7 +40,7 @@ struct IssuerVerifier: Sendable {
     }
 
     /// The name of the key that the token is said to be signed with.
-    func keyID(of token: String) throws(TokenFault) -> String {
+    package func keyID(of token: String) throws(TokenFault) -> String {
         let header = try token.readCompact { token throws(TokenFault) in try token.header() }
         guard let algorithm = SignatureAlgorithm(rawValue: header.algorithm), algorithms.contains(algorithm) else { throw .algorithm }
         guard let id = header.keyID else { throw .unknownKey }
@@ -49,16 +48,16 @@ struct IssuerVerifier: Sendable {
     }
 
     /// The key of that name, if it takes no waiting.
-    func heldKey(_ id: String) -> VerifyingKey? { keys.held(id) }
+    package func heldKey(_ id: String) -> VerifyingKey? { keys.held(id) }
 
     /// ms of the keys' clock, which never steps; the past when the keys could not be renewed.
-    var keysAreFreshUntil: Int64 { keys.freshUntil }
+    package var keysAreFreshUntil: Int64 { keys.freshUntil }
 
     /// The key of that name; may wait for the network.
-    func key(_ id: String) async throws(TokenFault) -> VerifyingKey { try await keys.key(id) }
+    package func key(_ id: String) async throws(TokenFault) -> VerifyingKey { try await keys.key(id) }
 
     /// The content of a token that is good in every respect, as bytes and as claims.
-    func verify(_ token: String, by key: VerifyingKey, leeway: Int) throws(TokenFault) -> (payload: [UInt8], claims: Node) {
+    package func verify(_ token: String, by key: VerifyingKey, leeway: Int) throws(TokenFault) -> (payload: [UInt8], claims: Node) {
         let payload = try token.readCompact { token throws(TokenFault) in
             // The header names the algorithm, the key has one, and the issuer's are listed: all three agree.
             _ = try token.header().key(in: CollectionOfOne(key))
@@ -72,18 +71,18 @@ struct IssuerVerifier: Sendable {
 }
 
 /// Verifies tokens of one configured external issuer.
-struct ExternalTokens: Sendable {
-    let issuer: String
+package struct ExternalTokens: Sendable {
+    package let issuer: String
     private let verifier: IssuerVerifier
 
-    init(_ issuer: ExternalIssuer, _ keys: RemoteKeys, now: @escaping @Sendable () -> Int64) {
+    package init(_ issuer: ExternalIssuer, _ keys: RemoteKeys, now: @escaping @Sendable () -> Int64) {
         self.issuer = issuer.issuer
         let expectations = TokenExpectations(issuers: [issuer.issuer], audiences: issuer.audiences)
         verifier = IssuerVerifier(expectations: expectations, algorithms: issuer.algorithms, keys: keys, now: now)
     }
 
     /// - Returns: nil when its key must be fetched first.
-    func verify(_ token: String, leeway: Int) -> Result<VerifiedToken, TokenFault>? {
+    package func verify(_ token: String, leeway: Int) -> Result<VerifiedToken, TokenFault>? {
         do throws(TokenFault) {
             guard let key = verifier.heldKey(try verifier.keyID(of: token)) else { return nil }
             return .success(try verify(token, by: key, leeway))
@@ -91,7 +90,7 @@ struct ExternalTokens: Sendable {
     }
 
     /// The same with the network.
-    func verify(_ token: String, leeway: Int) async -> Result<VerifiedToken, TokenFault> {
+    package func verify(_ token: String, leeway: Int) async -> Result<VerifiedToken, TokenFault> {
         do throws(TokenFault) {
             return .success(try verify(token, by: try await verifier.key(try verifier.keyID(of: token)), leeway))
         } catch { return .failure(error) }

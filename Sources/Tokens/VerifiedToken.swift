@@ -1,10 +1,50 @@
-import JSONTree
+public import JSONTree
+
+/// A token that was checked: who it is of, and what rules may know.
+public final class VerifiedToken: Sendable {
+    /// `sub`, of 1 to 128 characters.
+    public let uid: String
+    /// `sid`: the session that the token belongs to; nil for tokens of other issuers.
+    public let sessionID: String?
+    /// Who signed it.
+    public let issuer: String
+    /// `firebase.sign_in_provider`, else `custom`.
+    public let provider: String
+    /// Seconds since the epoch; 0 where the token does not say.
+    public let authTime: Int64
+    public let issuedAt: Int64
+    public let expires: Int64
+    /// The rules' variable `auth`: an object with `uid`, `provider` and `token`, which holds all claims (contract §8.1).
+    public let auth: Node
+    /// Whether this service signed it, so that an account and a session stand behind it.
+    public let isOwn: Bool
+    /// Until when the key that it was checked by is known to be its issuer's, ms of a clock that never steps.
+    package let checkedUntil: Int64
+
+    /// - Parameter claims: were checked.
+    package init(_ claims: Node, isOwn: Bool, checkedUntil: Int64 = .max) throws(TokenFault) {
+        self.checkedUntil = checkedUntil
+        uid = try TokenExpectations.subject(claims)
+        issuer = claims.text("iss") ?? ""
+        sessionID = isOwn ? claims.text("sid") : nil
+        provider = claims.child("firebase").text("sign_in_provider") ?? "custom"
+        authTime = claims.seconds("auth_time") ?? 0
+        issuedAt = claims.seconds("iat") ?? 0
+        guard let expires = claims.seconds("exp") else { throw .expired }
+        self.expires = expires
+        auth = ["uid": .string(uid), "provider": .string(provider), "token": claims]
+        self.isOwn = isOwn
+    }
+
+    /// All claims.
+    public var claims: Node { auth.child("token") }
+}
 
 /// Tokens that were found good, so that a device that shows its token again costs no signature check.
 ///
 /// Two generations bound it without bookkeeping for each use: new and used tokens are in the young one; when that holds half of
 /// the limit it becomes the old one, and what was not used since is dropped.
-struct VerifiedTokenCache {
+package struct VerifiedTokenCache {
     fileprivate struct Generation {
         var tokens: [Tail: Entry] = [:]
         /// Where a user's tokens are; may name some that are gone.
@@ -16,7 +56,7 @@ struct VerifiedTokenCache {
         let token: VerifiedToken
     }
 
-    /// The last 32 letters of a token: 192 bits of its signature, which nobody chooses. The whole text is compared as well.
+    /// The last 32 letters of a token: 192 bits of its signature, which no client chooses. The whole text is compared as well.
     fileprivate struct Tail: Hashable {
         private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -42,8 +82,8 @@ struct VerifiedTokenCache {
         }
     }
 
-    /// What made room, to be freed where nobody waits for it.
-    struct Dropped {
+    /// What made room, to be freed outside of the lock.
+    package struct Dropped {
         fileprivate let generation: Generation
     }
 
@@ -53,13 +93,13 @@ struct VerifiedTokenCache {
     private var old = Generation()
 
     /// - Parameter limit: most tokens, an even number; 0 keeps none.
-    init(limit: Int) { half = (limit + 1) / 2 }
+    package init(limit: Int) { half = (limit + 1) / 2 }
 
     /// Tokens that are held.
-    var count: Int { young.tokens.count + old.tokens.count }
+    package var count: Int { young.tokens.count + old.tokens.count }
 
     /// The token with exactly this text. O(length)
-    mutating func token(_ text: String) -> (VerifiedToken, Dropped?)? {
+    package mutating func token(_ text: String) -> (VerifiedToken, Dropped?)? {
         guard let tail = Tail(text) else { return nil }
         if let entry = young.tokens[tail] { return entry.text == Text(text) ? (entry.token, nil) : nil }
         guard let entry = old.tokens[tail], entry.text == Text(text) else { return nil }
@@ -67,7 +107,7 @@ struct VerifiedTokenCache {
         return (entry.token, add(tail, entry))
     }
 
-    mutating func insert(_ text: String, _ token: VerifiedToken) -> Dropped? {
+    package mutating func insert(_ text: String, _ token: VerifiedToken) -> Dropped? {
         guard half > 0, let tail = Tail(text) else { return nil }
         old.tokens[tail] = nil
         return add(tail, Entry(text: Text(text), token: token))
@@ -84,18 +124,18 @@ struct VerifiedTokenCache {
     }
 
     /// Drops the tokens of a user. O(their number)
-    mutating func forget(uid: String) {
+    package mutating func forget(uid: String) {
         for tail in young.byUser.removeValue(forKey: uid) ?? [] { young.tokens[tail] = nil }
         for tail in old.byUser.removeValue(forKey: uid) ?? [] { old.tokens[tail] = nil }
     }
 
-    mutating func forget(_ text: String) {
+    package mutating func forget(_ text: String) {
         guard let tail = Tail(text) else { return }
         young.tokens[tail] = nil
         old.tokens[tail] = nil
     }
 
-    mutating func removeAll() -> [Dropped] {
+    package mutating func removeAll() -> [Dropped] {
         defer { (young, old) = (Generation(), Generation()) }
         return [Dropped(generation: young), Dropped(generation: old)]
     }

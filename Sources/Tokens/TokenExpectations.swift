@@ -1,27 +1,32 @@
-import JSONTree
+package import JSONTree
 
 /// What the claims of a token must say to be accepted (accounts contract §5.2). Checks no signature.
-struct TokenExpectations: Sendable {
+package struct TokenExpectations: Sendable {
     /// `iss` is one of these, to the letter.
-    var issuers: [String]
+    package var issuers: [String]
     /// `aud` is one of these; a list holds one of them, and then `azp` is one of them too.
-    var audiences: [String]
+    package var audiences: [String]
     /// Whether `azp`, where there is one, must be one of the audiences.
-    var checksAuthorizedParty = false
+    package var checksAuthorizedParty = false
 
     /// Whether a time of issue or sign-in that is still to come is a reason to refuse.
-    var refusesFuture = true
+    package var refusesFuture = true
 
     /// Most characters of `sub`.
-    var subjectLength = 128
+    package var subjectLength = 128
+
+    package init(issuers: [String], audiences: [String]) {
+        self.issuers = issuers
+        self.audiences = audiences
+    }
 
     /// Seconds that clocks may be ahead of ours.
-    static let skewSeconds: Int64 = 60
+    package static let skewSeconds: Int64 = 60
 
     /// - Parameters:
     ///   - now: seconds since the epoch.
     ///   - leeway: seconds after its end that the token still counts.
-    func check(_ claims: Node, now: Int64, leeway: Int) throws(TokenFault) {
+    package func check(_ claims: Node, now: Int64, leeway: Int) throws(TokenFault) {
         guard case .string(let issuer) = claims.child("iss"), issuers.contains(where: { Text($0) == issuer }) else { throw .issuer }
         try checkAudience(claims)
         guard let expires = claims.seconds("exp"), now < expires.addingClamped(Int64(leeway)) else { throw .expired }
@@ -54,20 +59,20 @@ struct TokenExpectations: Sendable {
     private func isAudience(_ text: Text) -> Bool { audiences.contains { Text($0) == text } }
 
     /// `sub`: a string that is not empty.
-    static func subject(_ claims: Node, length: Int = 128) throws(TokenFault) -> String {
+    package static func subject(_ claims: Node, length: Int = 128) throws(TokenFault) -> String {
         guard case .string(let subject) = claims.child("sub"), isSubject(subject.string, length: length) else { throw .subject }
         return subject.string
     }
 
     /// - Parameter length: most characters.
-    static func isSubject(_ text: String, length: Int = 128) -> Bool {
+    package static func isSubject(_ text: String, length: Int = 128) -> Bool {
         !text.isEmpty && (text.utf8.count <= length || text.unicodeScalars.count <= length)
     }
 }
 
 extension Node {
     /// A time in seconds since the epoch; fractions are dropped (RFC 7519 §2).
-    func seconds(_ name: Key) -> Int64? {
+    package func seconds(_ name: Key) -> Int64? {
         switch child(name) {
         case .int(let seconds): seconds
         case .double(let seconds): Int64(exactly: seconds.rounded(.down))
@@ -75,13 +80,65 @@ extension Node {
         }
     }
 
-    func text(_ name: Key) -> String? { if case .string(let text) = child(name) { text.string } else { nil } }
+    package func text(_ name: Key) -> String? { if case .string(let text) = child(name) { text.string } else { nil } }
 }
 
 extension Int64 {
     /// The sum, or the end of the range.
-    func addingClamped(_ other: Int64) -> Int64 {
+    package func addingClamped(_ other: Int64) -> Int64 {
         let (sum, overflows) = addingReportingOverflow(other)
         return overflows ? (other < 0 ? .min : .max) : sum
+    }
+}
+
+/// Why a token is not accepted.
+public enum TokenFault: Error, Sendable, Hashable {
+    /// Not three parts of base64url with JSON objects in the first two, or too long.
+    case malformed
+    /// Signed by another algorithm than the key's, or not at all.
+    case algorithm
+    /// By a key that is not, or no longer, one of the issuer's.
+    case unknownKey
+    /// The keys of its issuer are out of reach and none are held.
+    case keysUnavailable
+    /// The signature is another's, or the content was changed.
+    case signature
+    /// By an issuer that is not trusted here.
+    case issuer
+    /// Meant for another audience.
+    case audience
+    /// It names no user, or by a name that is none.
+    case subject
+    /// Its time is over, or it does not say when that is.
+    case expired
+    /// Issued in the future.
+    case notYetValid
+    /// Issued before the account's tokens were revoked, or its session is over.
+    case revoked
+    /// The account is disabled.
+    case disabled
+    /// There is no such account, or no more.
+    case noAccount
+    /// The store could not be asked.
+    case unavailable
+
+    /// What is wrong, for error texts and logs; holds nothing of the token.
+    public var text: String {
+        switch self {
+        case .malformed: "it is not a signed token"
+        case .algorithm: "it is signed by an algorithm that is not accepted here"
+        case .unknownKey: "it is signed by an unknown key"
+        case .keysUnavailable: "the keys of its issuer cannot be fetched"
+        case .signature: "its signature does not fit"
+        case .issuer: "its issuer (iss) is not trusted here"
+        case .audience: "it is meant for another audience (aud)"
+        case .subject: "it names no subject (sub) of 1 to 128 characters"
+        case .expired: "its time (exp) is over"
+        case .notYetValid: "it is issued in the future (iat, auth_time)"
+        case .revoked: "it is revoked"
+        case .disabled: "its account is disabled"
+        case .noAccount: "its account is gone"
+        case .unavailable: "the account store does not answer"
+        }
     }
 }

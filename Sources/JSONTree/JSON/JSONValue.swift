@@ -1,7 +1,5 @@
-public import JSONTree
-
-/// Any JSON as it was written: requests and answers of the account service. Unlike a `Node` it keeps `null`, which clears a
-/// field, arrays, and the order of members.
+/// Any JSON as it was written: requests and answers of accounts, claims and key sets, files of settings. Unlike a `Node` it keeps
+/// `null`, which clears a field, arrays, and the order of members.
 public enum JSONValue: Sendable, Equatable {
     case null
     case bool(Bool)
