@@ -9,7 +9,7 @@ public enum PasswordVerdict: Sendable, Equatable {
     case rightButOutdated
 }
 
-/// Makes and checks password hashes (accounts contract §13) on threads of its own; from any thread, suspends nobody's queue.
+/// Makes and checks password hashes (accounts contract §13) on threads of its own. From any thread; blocks no queue.
 public final class PasswordHasher: Sendable {
     private let settings: PasswordSettings
     private let workers: PasswordWorkers
@@ -18,7 +18,8 @@ public final class PasswordHasher: Sendable {
 
     public init(_ settings: PasswordSettings) {
         self.settings = settings
-        workers = PasswordWorkers(threads: settings.workers, waiting: settings.waiting, seconds: settings.waitSeconds, yields: settings.yields)
+        workers = PasswordWorkers(
+            threads: settings.workers, waiting: settings.waiting, seconds: settings.waitSeconds, yields: settings.yields)
         dummy = .scrypt(
             settings.scrypt, keyID: settings.pepper?.keyID, salt: SecureRandom.bytes(PasswordHash.saltBytes),
             hash: SecureRandom.bytes(PasswordHash.hashBytes))
@@ -29,7 +30,8 @@ public final class PasswordHasher: Sendable {
     public func hash(_ password: String) async throws(AccountError) -> String {
         let salt = SecureRandom.bytes(PasswordHash.saltBytes)
         let (parameters, pepper) = (settings.scrypt, settings.pepper)
-        let empty = PasswordHash.scrypt(parameters, keyID: pepper?.keyID, salt: salt, hash: [UInt8](repeating: 0, count: PasswordHash.hashBytes))
+        let nothing = [UInt8](repeating: 0, count: PasswordHash.hashBytes)
+        let empty = PasswordHash.scrypt(parameters, keyID: pepper?.keyID, salt: salt, hash: nothing)
         let derived = try await perform { empty.derive(Self.bytes(of: password), pepper: pepper) }
         guard let derived else { throw AccountError(status: 503, "UNAVAILABLE", "This password cannot be hashed now. Try again later.") }
         return PasswordHash.scrypt(parameters, keyID: pepper?.keyID, salt: salt, hash: derived.copy).text
@@ -59,7 +61,7 @@ public final class PasswordHasher: Sendable {
         return value
     }
 
-    /// The bytes of the composed form; an empty password is one zero byte, which nobody can have set.
+    /// The bytes of the composed form; an empty password is one zero byte, which cannot have been set.
     private static func bytes(of password: String) -> [UInt8] {
         let bytes = Array(password.precomposedStringWithCanonicalMapping.utf8)
         return bytes.isEmpty ? [0] : bytes

@@ -36,7 +36,8 @@ struct Throttle {
         guard settings.isOn else { return nil }
         let (who, pair, address, password) = subjects(account, peer)
         let wait = max(
-            failures[who]?.wait(now: now) ?? 0, waiting(pair, settings.failuresOfPair, now), waiting(address, settings.failuresOfAddress, now),
+            failures[who]?.wait(now: now) ?? 0, waiting(pair, settings.failuresOfPair, now),
+            waiting(address, settings.failuresOfAddress, now),
             waiting(password, settings.passwordsOfAddress, now))
         guard wait == 0 else { return wait }
         let settings = self.settings
@@ -164,7 +165,8 @@ struct Throttle {
 
     private func subjects(_ account: String, _ peer: String) -> (account: Subject, pair: Subject, address: Subject, password: Subject) {
         let network = NetworkAddress.network(of: peer)
-        return (Subject(.account, account), Subject(.pair, network + " " + account), Subject(.address, network), Subject(.password, network))
+        let pair = Subject(.pair, network + " " + account)
+        return (Subject(.account, account), pair, Subject(.address, network), Subject(.password, network))
     }
 
     private mutating func admit(_ subject: Subject, _ rate: ThrottleSettings.Rate, _ now: Int64) -> Int64? {

@@ -1,4 +1,4 @@
-import HTTPTypes
+public import HTTPTypes
 import JSONTree
 import Limits
 import Logging
@@ -142,5 +142,88 @@ extension Substring {
     fileprivate var trimmingSpaces: String {
         let start = drop { $0 == " " }
         return String(start.lastIndex { $0 != " " }.map { start[...$0] } ?? "")
+    }
+}
+
+/// The answer to a request for accounts.
+public struct AccountAnswer: Sendable {
+    public var status: HTTPResponse.Status
+    /// Without what the transport adds: length, connection, CORS.
+    public var fields: HTTPFields
+    public var body: [UInt8]
+
+    public init(_ status: HTTPResponse.Status, _ fields: HTTPFields = [:], _ body: [UInt8] = []) {
+        self.status = status
+        self.fields = fields
+        self.body = body
+    }
+
+    /// JSON that no cache may keep: most of it holds tokens (accounts contract §2.3).
+    init(_ status: HTTPResponse.Status = .ok, json: [UInt8]) {
+        self.init(status, [.contentType: "application/json; charset=utf-8", .cacheControl: "no-store", .pragma: "no-cache"], json)
+    }
+
+    /// A success of the identity endpoints.
+    /// - Parameter kind: `identitytoolkit#…`, which clients look at (accounts contract §2.3).
+    init(kind: String? = nil, _ members: [JSONValue.Member]) {
+        var all: [JSONValue.Member] = []
+        all.add("kind", kind.map { "identitytoolkit#\($0)" })
+        self.init(json: JSONValue.object(all + members).bytes)
+    }
+
+    init(_ error: AccountError) { self.init(HTTPResponse.Status(code: error.status), json: error.body) }
+
+    /// The service cannot answer now, and the client is not to conclude anything: to an error in JSON the SDKs would sign their user
+    /// out, what is no JSON they take for a fault of the network (accounts contract §3.3).
+    static var unavailable: AccountAnswer {
+        AccountAnswer(
+            .serviceUnavailable, [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store", .retryAfter: "1"],
+            Array("The accounts do not answer at the moment. Try again later.\n".utf8))
+    }
+}
+
+extension HTTPField.Name {
+    static let pragma = HTTPField.Name("Pragma") ?? .cacheControl
+}
+
+/// What a request for an account was refused for, as it goes over the wire (accounts contract §3).
+///
+///     {"error":{"code":400,"message":"WEAK_PASSWORD : Password should be at least 8 characters",
+///               "errors":[{"message":"…","reason":"invalid","domain":"global"}]}}
+///
+/// The contract's own codes are plain names: `AccountError("EMAIL_EXISTS")`.
+public struct AccountError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// HTTP status; domain errors are all 400.
+    public var status = 400
+    /// `EMAIL_EXISTS`
+    public var code: String
+    /// What follows ` : `; must not hold ` : ` itself.
+    public var detail: String?
+    /// `INVALID_ARGUMENT`, `UNAUTHENTICATED`, … : of errors that are not the domain's.
+    public var statusName: String?
+    public var reason = "invalid"
+
+    public init(_ code: String, _ detail: String? = nil) {
+        self.code = code
+        self.detail = detail
+    }
+
+    public init(status: Int, _ statusName: String, _ message: String, reason: String = "invalid") {
+        self.status = status
+        self.statusName = statusName
+        self.reason = reason
+        code = message
+    }
+
+    /// `CODE` or `CODE : detail`.
+    public var message: String { detail.map { "\(code) : \($0)" } ?? code }
+
+    public var description: String { message }
+
+    public var body: [UInt8] {
+        var error: [JSONValue.Member] = [.init("code", .int(Int64(status))), .init("message", .string(message))]
+        error.append(.init("errors", [["message": .string(message), "reason": .string(reason), "domain": "global"]]))
+        error.add("status", statusName)
+        return JSONValue.object([.init("error", .object(error))]).bytes
     }
 }
