@@ -1,3 +1,5 @@
+import Glibc
+import JSONTree
 import Tokens
 
 /// A user's account (accounts contract §4).
@@ -129,5 +131,93 @@ extension CustomClaims {
             case .forbidden(let name): AccountError("FORBIDDEN_CLAIM", name)
             }
         }
+    }
+}
+
+extension Account {
+    /// Whether a text can name a user, here or at another service. A control character is never seen, and the store ends a text at U+0000:
+    /// two names would be one.
+    static func isName(_ text: String) -> Bool { text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control } }
+}
+
+extension Account {
+    /// Stands for a password's hash, which is never shown: its presence says that there is one (accounts contract §4).
+    static let redactedHash = "UkVEQUNURUQ="
+
+    /// `providerUserInfo`: what can be signed in with.
+    var providerEntries: JSONValue {
+        var entries: [JSONValue] = []
+        if hasPasswordProvider, let email {
+            var entry: [JSONValue.Member] = [
+                .init("providerId", "password"), .init("rawId", .string(email)), .init("federatedId", .string(email)),
+            ]
+            entry.add("email", email)
+            entry.add("displayName", displayName)
+            entry.add("photoUrl", photoURL)
+            entries.append(.object(entry))
+        }
+        for provider in providers {
+            var entry: [JSONValue.Member] = [
+                .init("providerId", .string(provider.id)), .init("rawId", .string(provider.rawID)),
+                .init("federatedId", .string(provider.rawID)),
+            ]
+            entry.add("email", provider.email)
+            entry.add("displayName", provider.displayName)
+            entry.add("photoUrl", provider.photoURL)
+            entry.add("screenName", provider.screenName)
+            entries.append(.object(entry))
+        }
+        if let phoneNumber {
+            let number = JSONValue.string(phoneNumber)
+            entries.append(["providerId": "phone", "rawId": number, "federatedId": number, "phoneNumber": number])
+        }
+        return .array(entries)
+    }
+
+    /// Names of what can be signed in with: `password`, `google.com`, …
+    var providerNames: [String] {
+        (hasPasswordProvider ? ["password"] : []) + providers.map(\.id) + (phoneNumber == nil ? [] : ["phone"])
+    }
+
+    /// An entry of `users` (accounts contract §6.3). Times in ms and s are strings, as Apple's SDK reads nothing else.
+    /// - Parameter forAdministrator: with claims.
+    func entry(forAdministrator: Bool) -> JSONValue {
+        var entry: [JSONValue.Member] = [.init("localId", .string(id))]
+        entry.add("email", email)
+        if email != nil { entry.add("emailVerified", .bool(isEmailVerified)) }
+        entry.add("displayName", displayName)
+        entry.add("photoUrl", photoURL)
+        entry.add("phoneNumber", phoneNumber)
+        if passwordHash != nil { entry.add("passwordHash", Self.redactedHash) }
+        entry.add("passwordUpdatedAt", passwordUpdatedAt.map(JSONValue.int))
+        entry.add("providerUserInfo", providerEntries)
+        entry.add("validSince", String(validSince))
+        entry.add("disabled", .bool(isDisabled))
+        entry.add("lastLoginAt", lastLoginAt.map(String.init))
+        entry.add("createdAt", String(createdAt))
+        entry.add("lastRefreshAt", lastRefreshAt.map(RFC3339.text))
+        if hasCustomAuth { entry.add("customAuth", true) }
+        if hasEmailLink { entry.add("emailLinkSignin", true) }
+        entry.add("initialEmail", initialEmail)
+        if forAdministrator { entry.add("customAttributes", customClaims) }
+        return .object(entry)
+    }
+}
+
+/// Times as text (RFC 3339), in UTC: `2026-09-21T14:13:20.123Z`.
+enum RFC3339 {
+    /// - Parameter ms: since the epoch.
+    static func text(_ ms: Int64) -> String {
+        var (seconds, parts) = (time_t(ms / 1000), tm())
+        gmtime_r(&seconds, &parts)
+        let (year, month, day) = (Int(parts.tm_year) + 1900, Int(parts.tm_mon) + 1, Int(parts.tm_mday))
+        let date = [digits(year, 4), digits(month, 2), digits(day, 2)].joined(separator: "-")
+        let time = [parts.tm_hour, parts.tm_min, parts.tm_sec].map { digits(Int($0), 2) }.joined(separator: ":")
+        return "\(date)T\(time).\(digits(Int(ms % 1000), 3))Z"
+    }
+
+    private static func digits(_ number: Int, _ count: Int) -> String {
+        let text = String(number)
+        return String(repeating: "0", count: max(0, count - text.utf8.count)) + text
     }
 }

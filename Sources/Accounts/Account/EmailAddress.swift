@@ -29,3 +29,97 @@ struct EmailAddress: Sendable, Equatable {
         }
     }
 }
+
+/// How an account comes to another address and loses one. Proof decides: who has proven an address gets a way back to it when the
+/// account loses it, who only typed one gets nothing.
+///
+///     proven address lost, to another or to none ──► a way back is mailed to it
+///     way back opened ──────────────────────────────► what came later is undone: address, password, linked services, sessions, ways back
+///     unproven address proven by its owner ─────────► reclaimed: every way in and every way back from before is gone
+///
+/// A thief who could write an unproven address into a stolen account would reclaim it, and the owner's way back with it. So, with accounts
+/// hidden, no account has an unproven address while a way back is pending.
+extension AccountWrite {
+    /// Gives an account another address; the same one is no change. Codes that were mailed for the former one are void. The caller has
+    /// asked whether the address is another account's, and revokes.
+    /// - Throws: OPERATION_NOT_ALLOWED, see `mayTake`.
+    func changeAddress(of account: inout Account, to email: EmailAddress, isVerified: Bool) throws {
+        guard account.email != email.text else {
+            account.isEmailVerified = isVerified
+            return
+        }
+        guard try isVerified || mayTake(unproven: email, account) else { throw AccountError("OPERATION_NOT_ALLOWED") }
+        let former = account
+        account.email = email.text
+        account.isEmailVerified = isVerified
+        try addressIsLost(former, &account)
+    }
+
+    /// Takes an account's address away, and signing in by it.
+    func clearAddress(of account: inout Account) throws {
+        let former = account
+        account.email = nil
+        account.isEmailVerified = false
+        account.hasEmailLink = false
+        guard former.email != nil else { return }
+        try addressIsLost(former, &account)
+    }
+
+    /// Whether an account may have an address that its user has not proven.
+    func mayTake(unproven email: EmailAddress, _ account: Account) throws -> Bool {
+        guard hidesAccounts, call?.caller.isAdministrator != true else { return true }
+        return try transaction.codes(of: account.id).allSatisfy {
+            $0.kind != .recoverEmail || $0.email == email.text || $0.expiresAt <= now()
+        }
+    }
+
+    /// Voids what was mailed to the former address, and mails it the way back if it was proven: the account's owner may be who reads it,
+    /// and not who made the change (accounts contract §6.4). An unproven address may be a stranger's.
+    private func addressIsLost(_ former: Account, _ account: inout Account) throws {
+        try audit(.addressChanged, account.id)
+        try transaction.removeCodes(of: account.id)
+        guard let address = former.email else { return }
+        if account.initialEmail == nil { account.initialEmail = address }
+        // Test suites of the stock SDKs prove nothing and expect the mail.
+        guard former.isEmailVerified || settings.isDev else { return }
+        mail(try makeCode(.recoverEmail, account: account, email: address), to: address, account)
+    }
+
+    // MARK: Owners
+
+    /// The way back: the reader of the address has the account again, and no other user of it. A link for a new password is mailed to
+    /// it. The caller has asked whether the address is another account's, and revokes.
+    /// - Parameter secret: the code. Ways back that were mailed after it are void; those from before stay, or a thief's would end the
+    ///   owner's.
+    func recover(_ account: inout Account, to email: EmailAddress, by secret: String) throws {
+        account.email = email.text
+        account.isEmailVerified = true
+        account.dropCredentials()
+        try audit(.addressChanged, account.id)
+        try transaction.removeCodes(of: account.id)
+        try transaction.removeCodes(of: account.id, .recoverEmail, since: SecretHash.of(secret))
+        guard settings.allowsPasswords else { return }
+        mail(try makeCode(.resetPassword, account: account, email: email.text), to: email.text, account)
+    }
+
+    /// A user proves to own the address of an account that never proved it, or that was another's: the account's former user may have been
+    /// another person, waiting for this. Their ways in go, and their ways back: password, number, other services, sessions and codes
+    /// (accounts contract §7.3). The alias stays: only administrators give one, and without the password it opens nothing.
+    func reclaim(_ account: inout Account) throws {
+        account.dropCredentials()
+        account.initialEmail = nil
+        try transaction.removeCodes(of: account.id)
+        try transaction.removeCodes(of: account.id, .recoverEmail)
+        try revoke(&account)
+    }
+}
+
+extension Account {
+    /// Ends every way to sign in but the address itself.
+    fileprivate mutating func dropCredentials() {
+        passwordHash = nil
+        passwordUpdatedAt = nil
+        phoneNumber = nil
+        providers = []
+    }
+}
