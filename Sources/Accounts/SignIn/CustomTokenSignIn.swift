@@ -2,7 +2,35 @@ import Cryptography
 import JSONTree
 import Tokens
 
-/// A server of the app that may sign anybody in, by tokens that it signs itself (accounts contract §5.6).
+extension AccountService {
+    /// `accounts:signInWithCustomToken`: by a token of one of the app's own servers (accounts contract §5.6).
+    func signInWithCustomToken(_ call: AccountCall) async throws -> AccountAnswer {
+        let verifier = CustomTokens(
+            issuers: settings.customTokenIssuers, project: settings.project, isDev: settings.isDev, claimsLength: settings.claimsLength)
+        let token = try verifier.verify(try call.text("token") ?? "", now: nowSeconds)
+        guard Account.isName(token.uid) else {
+            throw AccountError("INVALID_CUSTOM_TOKEN", "The custom token is refused: its uid has control characters.")
+        }
+        let claims = token.claims.isEmpty ? nil : token.claims.json
+        let (opened, isNew) = try commit(call) { write -> (OpenedSession, Bool) in
+            guard var account = try write.transaction.account(.id(token.uid)) else {
+                var account = Account(id: token.uid, createdAt: now())
+                account.hasCustomAuth = true
+                return (try write.begin(account, provider: "custom", claims: claims), true)
+            }
+            guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
+            account.hasCustomAuth = true
+            try write.audit(.signIn, account.id, "custom")
+            return (try write.open(account, provider: "custom", claims: claims), false)
+        }
+        let tokens = try await issue(opened)
+        return AccountAnswer(
+            kind: "VerifyCustomTokenResponse",
+            [.init("localId", .string(opened.account.id)), .init("isNewUser", .bool(isNew))] + tokens.members)
+    }
+}
+
+/// A server of the app that may sign any user in, by tokens that it signs itself (accounts contract §5.6).
 public struct CustomTokenIssuer: Sendable {
     /// `iss` and `sub` of its tokens: the address of a service account.
     public let name: String
@@ -57,7 +85,9 @@ struct CustomTokens {
         return try content(body)
     }
 
-    private static func refused(_ why: String) -> AccountError { AccountError("INVALID_CUSTOM_TOKEN", "The custom token is refused: \(why).") }
+    private static func refused(_ why: String) -> AccountError {
+        AccountError("INVALID_CUSTOM_TOKEN", "The custom token is refused: \(why).")
+    }
 
     private static func body(_ payload: [UInt8]) throws(TokenFault) -> JSONValue {
         guard let body = try? JSONValue(payload), body.members != nil else { throw .malformed }
@@ -103,7 +133,9 @@ struct CustomTokens {
     private func checkTimes(_ body: JSONValue, _ now: Int64) throws(AccountError) {
         guard body["aud"]?.string == Self.audience else { throw Self.refused(TokenFault.audience.text) }
         guard case .int(let expires)? = body["exp"], now < expires else { throw Self.refused(TokenFault.expired.text) }
-        guard case .int(let issued)? = body["iat"], issued <= now + TokenExpectations.skewSeconds else { throw Self.refused(TokenFault.notYetValid.text) }
+        guard case .int(let issued)? = body["iat"], issued <= now + TokenExpectations.skewSeconds else {
+            throw Self.refused(TokenFault.notYetValid.text)
+        }
         guard expires - max(issued, 0) <= Self.lifetime else { throw Self.refused("it lives longer than an hour") }
     }
 

@@ -87,3 +87,79 @@ extension AccountWrite {
         return try open(account, provider: "password", continuing: user.session)
     }
 }
+
+extension AccountService {
+    /// `accounts:signInWithPassword` (accounts contract §6.2).
+    func signInWithPassword(_ call: AccountCall) async throws -> AccountAnswer {
+        guard let wanted = try call.text("email") else { throw AccountError("MISSING_EMAIL") }
+        guard let email = EmailAddress(wanted) else { throw AccountError("INVALID_EMAIL") }
+        guard let password = try call.filled("password") else { throw AccountError("MISSING_PASSWORD") }
+        guard settings.allowsPasswords else { throw AccountError("PASSWORD_LOGIN_DISABLED") }
+        let opened = try await signIn(.email(email.text), typed: email.text, password: password, call)
+        let tokens = try await issue(opened)
+        var members: [JSONValue.Member] = [
+            .init("registered", true), .init("localId", .string(opened.account.id)), .init("email", .string(email.text)),
+        ]
+        members.add("displayName", opened.account.displayName)
+        return AccountAnswer(kind: "VerifyPasswordResponse", members + tokens.members)
+    }
+
+    /// Checks a password and begins a session.
+    /// - Parameter typed: what the account was called, for the count of attempts when there is none.
+    /// - Throws: INVALID_LOGIN_CREDENTIALS, or EMAIL_NOT_FOUND and INVALID_PASSWORD when accounts are not hidden; USER_DISABLED only with
+    ///   the right password; TOO_MANY_ATTEMPTS_TRY_LATER.
+    func signIn(_ key: AccountKey, typed: String, password: String, _ call: AccountCall) async throws -> OpenedSession {
+        let found = try store.read { try $0.account(key) }
+        let verdict = try await checkPassword(password, of: found?.id ?? typed, stored: found?.passwordHash, peer: call.peer)
+        guard let found, verdict != .wrong else {
+            // Also where there is no account: what is written takes time, and that would tell.
+            try commit(call) { try $0.audit(.signInFailed, found?.id) }
+            throw AccountError(hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : found == nil ? "EMAIL_NOT_FOUND" : "INVALID_PASSWORD")
+        }
+        let better = verdict == .rightButOutdated ? try await passwords.hash(password) : nil
+        return try commit(call) { write in
+            // A password that was changed while this one was checked is not known.
+            guard var account = try write.transaction.account(.id(found.id)), account.passwordHash == found.passwordHash else {
+                throw AccountError(hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : "INVALID_PASSWORD")
+            }
+            guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
+            if let better { account.passwordHash = better }
+            try write.audit(.signIn, account.id, "password")
+            return try write.open(account, provider: "password")
+        }
+    }
+}
+
+extension AccountService {
+    /// `accounts:createAuthUri`: how the user of an address can sign in (accounts contract §6.9). With accounts hidden it says nothing.
+    func createAuthURI(_ call: AccountCall) async throws -> AccountAnswer {
+        guard let identifier = try call.filled("identifier") else { throw AccountError("MISSING_IDENTIFIER") }
+        guard let continueURI = try call.filled("continueUri") else { throw AccountError("MISSING_CONTINUE_URI") }
+        guard let email = EmailAddress(identifier) else { throw AccountError("INVALID_IDENTIFIER") }
+        guard ContinueURL(continueURI) != nil else { throw AccountError("INVALID_CONTINUE_URI") }
+        var members: [JSONValue.Member] = [.init("sessionId", .string(try call.filled("sessionId") ?? RandomName.make(27)))]
+        if !hidesAccounts {
+            let accounts = try store.read { try $0.accounts(withAddress: email.text) }
+            members.add("registered", .bool(!accounts.isEmpty))
+            members.add("allProviders", .array(Self.unique(accounts.flatMap(\.providerNames)).map(JSONValue.string)))
+            members.add("signinMethods", .array(Self.unique(accounts.flatMap { $0.signInMethods(for: email) }).map(JSONValue.string)))
+        }
+        return AccountAnswer(kind: "CreateAuthUriResponse", members)
+    }
+
+    private static func unique(_ names: [String]) -> [String] {
+        names.enumerated().filter { names.firstIndex(of: $0.element) == $0.offset }.map(\.element)
+    }
+}
+
+extension Account {
+    /// `password`, `emailLink`, and services at which the user has that address.
+    fileprivate func signInMethods(for address: EmailAddress) -> [String] {
+        var methods: [String] = []
+        if email == address.text {
+            if passwordHash != nil { methods.append("password") }
+            if hasEmailLink { methods.append("emailLink") }
+        }
+        return methods + providers.filter { $0.email == address.text || email == address.text }.map(\.id)
+    }
+}
