@@ -1,6 +1,7 @@
 import HTTPTypes
 import JSONTree
 import Tokens
+import WireProtocols
 
 extension AccountService {
     /// `/.oauth/token`: the password grant, where it is allowed, and the refresh grant (RFC 6749 §4.3, §6).
@@ -81,5 +82,89 @@ extension AccountService {
             .init("grant_types_supported", texts(grantTypes)), .init("scopes_supported", texts(Self.scopes.sorted())),
             .init("token_endpoint_auth_methods_supported", ["none"]), .init("revocation_endpoint_auth_methods_supported", ["none"]),
         ]
+    }
+}
+
+/// A request to an OAuth 2 endpoint, read as RFC 6749 §3.2 wants it: a form, each parameter once, nothing of it in the address, where
+/// it would be logged.
+struct OAuthRequest: Sendable {
+    private let form: FormFields
+
+    private static let parameters: Set<String> = [
+        "grant_type", "username", "password", "refresh_token", "scope", "client_id", "client_secret", "token", "token_type_hint", "code",
+    ]
+
+    init(_ request: HTTPInboundRequest) throws(OAuthFault) {
+        if let scheme = request.fields[.authorization]?.split(separator: " ").first, scheme.lowercased() == "basic" {
+            throw OAuthFault(.invalidClient, "No client has a secret here; leave out Authorization.")
+        }
+        guard request.fields[.contentType]?.lowercased().hasPrefix("application/x-www-form-urlencoded") == true else {
+            throw OAuthFault(.invalidRequest, "The body must be application/x-www-form-urlencoded.")
+        }
+        if let item = request.target.query.first(where: { Self.parameters.contains($0.name) }) {
+            throw OAuthFault(.invalidRequest, "The parameter \(item.name) belongs into the body.")
+        }
+        guard let form = FormFields(request.body) else { throw OAuthFault(.invalidRequest, "The body is no form in UTF-8.") }
+        var names: Set<String> = []
+        for item in form.items where !names.insert(item.name).inserted {
+            throw OAuthFault(.invalidRequest, "The parameter \(OAuthFault.printable(item.name)) is sent more than once.")
+        }
+        self.form = form
+    }
+
+    /// A parameter; nil when it is absent or empty, which is the same (RFC 6749 §3.1).
+    subscript(name: String) -> String? { form[name].flatMap { $0.isEmpty ? nil : $0 } }
+
+    /// - Throws: `invalid_request`.
+    func required(_ name: String) throws(OAuthFault) -> String {
+        guard let value = self[name] else { throw OAuthFault(.invalidRequest, "The parameter \(name) is missing.") }
+        return value
+    }
+}
+
+/// An error of an OAuth 2 endpoint (RFC 6749 §5.2): another shape than the identity endpoints', and never on their paths.
+///
+///     {"error":"invalid_grant","error_description":"…"}
+struct OAuthFault: Error, Equatable {
+    enum Code: String {
+        case invalidRequest = "invalid_request"
+        case invalidClient = "invalid_client"
+        case invalidGrant = "invalid_grant"
+        case unsupportedGrantType = "unsupported_grant_type"
+        case invalidScope = "invalid_scope"
+    }
+
+    let code: Code
+    let text: String
+
+    init(_ code: Code, _ text: String) {
+        self.code = code
+        self.text = text
+    }
+
+    /// What the service says of a password or a refresh token. Which of the two was wrong is not told; a refusal for another reason
+    /// is.
+    init(_ error: AccountError) {
+        switch error.code {
+        case "TOO_MANY_ATTEMPTS_TRY_LATER": self.init(.invalidGrant, "Too many attempts. Try again later.")
+        case "USER_DISABLED": self.init(.invalidGrant, "The account is disabled.")
+        case "TOKEN_EXPIRED", "USER_NOT_FOUND", "INVALID_REFRESH_TOKEN":
+            self.init(.invalidGrant, "The refresh token is not valid, or no longer.")
+        default: self.init(.invalidGrant, "The user name or the password is wrong.")
+        }
+    }
+
+    var answer: AccountAnswer {
+        var answer = AccountAnswer(
+            code == .invalidClient ? .unauthorized : .badRequest,
+            json: JSONValue.object([.init("error", .string(code.rawValue)), .init("error_description", .string(text))]).bytes)
+        if code == .invalidClient { answer.fields[.wwwAuthenticate] = "Basic realm=\"vigla\"" }
+        return answer
+    }
+
+    /// Descriptions hold printable ASCII without quotes (RFC 6749 §5.2).
+    static func printable(_ text: String) -> String {
+        func isPrintable(_ byte: UInt8) -> Bool { byte > 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") }
+        return String(decoding: text.utf8.prefix(40).map { isPrintable($0) ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
     }
 }
