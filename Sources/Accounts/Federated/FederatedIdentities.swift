@@ -21,8 +21,8 @@ public actor FederatedIdentities {
     ///   - replayLimit: tokens with a nonce that are remembered as used.
     ///   - steady: the clock by which key sets age; nil: the same.
     init(
-        _ providers: [IdentityProvider], isDev: Bool, replayLimit: Int, fetcher: any KeyFetching, settings: KeyFetchSettings, logger: Logger,
-        now: @escaping @Sendable () -> Int64, steady: (@Sendable () -> Int64)? = nil
+        _ providers: [IdentityProvider], isDev: Bool, replayLimit: Int, fetcher: any KeyFetching, settings: KeyFetchSettings,
+        logger: Logger, now: @escaping @Sendable () -> Int64, steady: (@Sendable () -> Int64)? = nil
     ) {
         self.isDev = isDev
         self.now = now
@@ -43,7 +43,7 @@ public actor FederatedIdentities {
 
     /// Checks a token that an app got from another service.
     ///
-    /// A token with a nonce counts once: give it back (`release`) when nobody was signed in by it.
+    /// A token with a nonce counts once: give it back (`release`) when no user was signed in by it.
     /// - Parameters:
     ///   - provider: in lower case.
     ///   - nonce: what the app says it had asked for, before hashing.
@@ -68,11 +68,12 @@ public actor FederatedIdentities {
         let replayKey = try checkNonce(nonce, found.claims, service.provider, idToken)
         do {
             return try FederatedIdentity(
-                found.claims, payload: found.payload, provider: provider, domains: service.provider.authoritativeDomains, replayKey: replayKey)
+                found.claims, payload: found.payload, provider: provider, domains: service.provider.authoritativeDomains,
+                replayKey: replayKey)
         } catch { throw Self.refused(error.text) }
     }
 
-    /// Nobody was signed in by it: it may come again.
+    /// No user was signed in by it: it may come again.
     public func release(_ identity: FederatedIdentity) {
         if let key = identity.replayKey { replays.release(key) }
     }
@@ -81,8 +82,10 @@ public actor FederatedIdentities {
 
     // MARK: Nonce
 
-    /// - Returns: under which the token was noted as used; nil when it has no nonce.
-    private func checkNonce(_ nonce: String?, _ claims: Node, _ provider: IdentityProvider, _ token: String) throws(AccountError) -> [UInt8]? {
+    /// - Returns: what the token was recorded as used under; nil when it has no nonce.
+    private func checkNonce(
+        _ nonce: String?, _ claims: Node, _ provider: IdentityProvider, _ token: String
+    ) throws(AccountError) -> [UInt8]? {
         let nonce = nonce.flatMap { $0.isEmpty ? nil : $0 }
         let claim = claims.child("nonce")
         guard nonce != nil || claim.exists || provider.needsNonce else { return nil }
@@ -93,7 +96,8 @@ public actor FederatedIdentities {
             throw AccountError("MISSING_OR_INVALID_NONCE", "The nonce of the request is not the token's.")
         }
         // What was signed, as signatures of some algorithms have more than one form.
-        let signed = token.utf8.prefix { $0 != UInt8(ascii: ".") } + token.utf8.drop { $0 != UInt8(ascii: ".") }.dropFirst().prefix { $0 != UInt8(ascii: ".") }
+        let parts = token.utf8.split(separator: UInt8(ascii: "."), maxSplits: 2, omittingEmptySubsequences: false)
+        let signed = parts.prefix(2).joined()
         let key = HashFunction.sha256.hash(signed)
         guard replays.use(key, until: claims.seconds("exp") ?? 0, now: now() / 1000) else {
             throw AccountError("MISSING_OR_INVALID_NONCE", "The token was used before; ask the provider for another.")
@@ -103,7 +107,8 @@ public actor FederatedIdentities {
 
     private static func hash(_ nonce: String) -> String {
         let digits = Array("0123456789abcdef".utf8)
-        return String(decoding: HashFunction.sha256.hash(nonce.utf8).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+        let hash = HashFunction.sha256.hash(nonce.utf8)
+        return String(decoding: hash.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
     // MARK: Development
@@ -111,7 +116,8 @@ public actor FederatedIdentities {
     private static func unsigned(_ payload: [UInt8], _ provider: String) throws(AccountError) -> FederatedIdentity {
         do {
             return try FederatedIdentity(
-                try Node(claims: payload), payload: payload, provider: provider, domains: provider == "google.com" ? ["gmail.com"] : [], replayKey: nil)
+                try Node(claims: payload), payload: payload, provider: provider, domains: provider == "google.com" ? ["gmail.com"] : [],
+                replayKey: nil)
         } catch { throw refused(error.text) }
     }
 }
@@ -126,4 +132,32 @@ enum UnsignedToken {
             return try token.unverifiedPayload()
         }
     }
+}
+
+/// Tokens with a nonce that were used, until they would be refused for their age. A pure value with the clock handed in.
+struct ReplayMemory {
+    /// By hash of the token: when it ends, seconds since the epoch.
+    private var used: [[UInt8]: Int64] = [:]
+    private let limit: Int
+
+    /// - Parameter limit: most tokens; those that end first are forgotten to make room.
+    init(limit: Int) { self.limit = max(1, limit) }
+
+    var count: Int { used.count }
+
+    /// - Returns: false when it was used before.
+    mutating func use(_ key: [UInt8], until end: Int64, now: Int64) -> Bool {
+        if let known = used[key], now < known { return false }
+        if used.count >= limit {
+            used = used.filter { now < $0.value }
+            // Half at once, so that not every further one sorts them all.
+            if used.count >= limit {
+                used = Dictionary(uniqueKeysWithValues: used.sorted { $0.value > $1.value }.prefix(limit / 2).map { ($0.key, $0.value) })
+            }
+        }
+        used[key] = end
+        return true
+    }
+
+    mutating func release(_ key: [UInt8]) { used[key] = nil }
 }
