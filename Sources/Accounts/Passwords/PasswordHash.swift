@@ -1,3 +1,4 @@
+import Cryptography
 import JSONTree
 
 /// A stored password hash, which says itself how it was made:
@@ -101,4 +102,78 @@ enum PasswordHash: Equatable {
             return Int(values[i])
         }
     }
+}
+
+extension PasswordHash {
+    /// What a password leads to under this hash's own parameters; nil if the library refuses or a pepper is missing. Takes as
+    /// long and as much memory as they say: on a thread of `PasswordWorkers` only.
+    func derive(_ password: [UInt8], pepper: PasswordPepper?) -> SecretBytes? {
+        switch self {
+        case .scrypt(let parameters, let keyID, let salt, let hash):
+            guard let keyID else { return password.withUnsafeBytes { Self.scrypt($0, salt, parameters, bytes: hash.count) } }
+            return pepper?.apply(password, keyID: keyID)?.withUnsafeBytes { Self.scrypt($0, salt, parameters, bytes: hash.count) }
+        case .pbkdf2(let digest, let rounds, let salt, let hash):
+            return password.withUnsafeBytes {
+                try? KeyDerivation.pbkdf2(digest.function, $0, salt: salt, rounds: rounds, count: hash.count)
+            }
+        case .firebaseScrypt(let parameters, let salt, let separator, let signerKey, _):
+            // The derived key encrypts the project's signer key; that is the hash (accounts contract §10).
+            let key = password.withUnsafeBytes { Self.scrypt($0, salt + separator, parameters, bytes: 32) }
+            return key.flatMap { try? KeyDerivation.aes256CTR(signerKey, key: $0) }
+        }
+    }
+
+    private static func scrypt(
+        _ password: UnsafeRawBufferPointer, _ salt: [UInt8], _ parameters: ScryptParameters, bytes: Int
+    ) -> SecretBytes? {
+        try? KeyDerivation.scrypt(password, salt: salt, n: 1 << parameters.ln, r: parameters.r, p: parameters.p, count: bytes)
+    }
+}
+
+extension PasswordHash.Digest {
+    fileprivate var function: HashFunction {
+        switch self {
+        case .sha1: .sha1
+        case .sha256: .sha256
+        case .sha512: .sha512
+        }
+    }
+}
+
+/// How much work a password hash is: scrypt's parameters (RFC 7914), bounded so that no stored row can ask for more memory or
+/// time than a sign-in may cost.
+public struct ScryptParameters: Sendable, Equatable {
+    /// log₂ of the number of blocks kept in memory.
+    public let ln: Int
+    /// Block size, in units of 128 bytes.
+    public let r: Int
+    /// How often the whole is done, one after the other.
+    public let p: Int
+
+    /// Most memory of one hash: 2^ln × r × 128 bytes.
+    public static let mostBytes = 256 << 20
+    /// Most work of one hash, as 2^ln × r × p: four times the strongest recommendation.
+    public static let mostWork = 1 << 22
+
+    /// Nil: out of bounds (ln 1…20, r 1…16, p 1…16, `mostBytes`, `mostWork`).
+    public init?(ln: Int, r: Int, p: Int) {
+        guard 1...20 ~= ln, 1...16 ~= r, 1...16 ~= p, ln < 16 * r else { return nil }
+        guard (1 << ln) * r * 128 <= Self.mostBytes, (1 << ln) * r * p <= Self.mostWork else { return nil }
+        (self.ln, self.r, self.p) = (ln, r, p)
+    }
+
+    private init(trusted ln: Int, _ r: Int, _ p: Int) { (self.ln, self.r, self.p) = (ln, r, p) }
+
+    /// What new passwords are hashed with (accounts contract §13): 32 MiB for as long as the hash takes.
+    public static let standard = ScryptParameters(trusted: 15, 8, 3)
+    /// Next to nothing, for tests.
+    public static let quick = ScryptParameters(trusted: 4, 8, 1)
+
+    /// Memory of one hash.
+    public var bytes: Int { (1 << ln) * r * 128 }
+    /// Work of one hash; the unit is a block of 128 bytes mixed twice.
+    public var work: Int { (1 << ln) * r * p }
+
+    /// Whether a hash made with these is weaker than one made with the others would be: less memory and work than they ask for.
+    func isWeaker(than other: ScryptParameters) -> Bool { work < other.work || bytes < other.bytes }
 }

@@ -1,5 +1,6 @@
 import Cryptography
 import Foundation
+import Glibc
 
 /// What a stored hash says of a password.
 public enum PasswordVerdict: Sendable, Equatable {
@@ -75,4 +76,135 @@ extension PasswordHash {
         return parameters.isWeaker(than: settings.scrypt) || keyID != settings.pepper?.keyID
             || salt.count < Self.saltBytes || hash.count < Self.hashBytes
     }
+}
+
+/// How passwords are kept and which are taken.
+public struct PasswordSettings: Sendable {
+    /// What new hashes are made with; a weaker one is replaced when its password is next used.
+    public var scrypt = ScryptParameters.standard
+    /// Passwords hashed at the same time; each takes `scrypt.bytes` of memory while it lasts.
+    public var workers: Int
+    /// Whether everything else that wants a processor goes first: databases stay as quick as they were, and on a machine that is busy
+    /// throughout sign-ins wait.
+    public var yields = true
+    /// Passwords that may wait for a worker; the next one is told TOO_MANY_ATTEMPTS_TRY_LATER.
+    public var waiting = 256
+    /// Seconds that one may wait; the SDKs give up after 30.
+    public var waitSeconds = 25.0
+    /// Shortest password that may be set, in Unicode scalars. The API's floor is 6.
+    public var minLength = 8
+    /// Longest password that may be set, in bytes of UTF-8.
+    public var maxBytes = 4096
+    /// Whether the passwords that are guessed first are refused.
+    public var refusesCommon = true
+    /// Goes into every new hash, if there is one.
+    public var pepper: PasswordPepper?
+
+    /// - Parameter cores: processors of the machine; passwords take half of them, at least one.
+    public init(cores: Int) { workers = max(1, cores / 2) }
+
+    /// For this machine.
+    public init() { self.init(cores: sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
+
+    /// For tests: real hashes that cost next to nothing.
+    public static var quick: PasswordSettings {
+        var settings = PasswordSettings()
+        settings.scrypt = .quick
+        settings.yields = false
+        settings.minLength = 6
+        settings.refusesCommon = false
+        return settings
+    }
+}
+
+/// A key kept outside the database that goes into every hash (accounts contract §13): with the database alone passwords cannot
+/// even be tried. Lost, no password made with it matches any more, so it belongs into the backup of the configuration.
+public struct PasswordPepper: Sendable {
+    /// Names the key in stored hashes: 1…16 of `a-z A-Z 0-9 -`.
+    let keyID: String
+    private let key: SecretBytes
+
+    /// Nil: fewer than 32 bytes, or no such key id.
+    public init?(key: [UInt8], keyID: String) {
+        guard key.count >= 32, Self.isKeyID(keyID) else { return nil }
+        self.keyID = keyID
+        self.key = SecretBytes(key)
+    }
+
+    /// What is hashed in the password's stead; nil if the hash was made with another key.
+    func apply(_ password: [UInt8], keyID: String) -> SecretBytes? {
+        guard keyID == self.keyID else { return nil }
+        return HashFunction.sha256.authenticationCode(of: password, key: key)
+    }
+
+    static func isKeyID(_ text: String) -> Bool {
+        1...16 ~= text.utf8.count && text.utf8.allSatisfy { 0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == 0x2D }
+    }
+}
+
+/// Why a password may not be set.
+enum PasswordWeakness: Equatable {
+    /// Fewer characters than this.
+    case tooShort(Int)
+    /// More bytes than this.
+    case tooLong(Int)
+    /// One of the first guesses.
+    case common
+
+    /// Asks for length and against the commonest passwords only: rules of composition make passwords worse (NIST SP 800-63B).
+    init?(_ password: String, _ settings: PasswordSettings) {
+        if password.unicodeScalars.count < settings.minLength { self = .tooShort(settings.minLength)
+        } else if password.utf8.count > settings.maxBytes { self = .tooLong(settings.maxBytes)
+        } else if settings.refusesCommon, Self.isCommon(password) { self = .common
+        } else { return nil }
+    }
+
+    /// What follows `WEAK_PASSWORD : `.
+    var text: String {
+        switch self {
+        case .tooShort(let least): "Password should be at least \(least) characters"
+        case .tooLong(let most): "Password should be at most \(most) bytes"
+        case .common: "Password is one of the commonest, choose another"
+        }
+    }
+
+    /// One of the list, one character repeated, or characters that follow one another (`abcdefgh`, `87654321`).
+    private static func isCommon(_ password: String) -> Bool {
+        let lower = password.lowercased()
+        if CommonPasswords.all.contains(lower) { return true }
+        let scalars = lower.unicodeScalars.map { Int($0.value) }
+        guard scalars.count > 1 else { return true }
+        let step = scalars[1] - scalars[0]
+        guard -1...1 ~= step else { return false }
+        return zip(scalars, scalars.dropFirst()).allSatisfy { $1 - $0 == step }
+    }
+}
+
+/// What is tried first: the commonest passwords of published leaks, and their Greek kin, in lower case. Short on purpose: it
+/// stops the guesses that an online attacker has time for, which throttling leaves few of.
+enum CommonPasswords {
+    static let all = Set("""
+        123456 1234567 12345678 123456789 1234567890 password password1 password12 password123 password1234 passw0rd p@ssw0rd
+        p@ssword pa$$word pa55word qwerty qwerty1 qwerty12 qwerty123 qwerty1234 qwertyuiop qwertyui qwer1234 1q2w3e4r
+        1q2w3e4r5t 1qaz2wsx 1qazxsw2 zaq12wsx zaq1zaq1 qazwsx qazwsxedc asdfgh asdfghjkl asdf1234 asdfasdf zxcvbnm zxcvbn
+        azerty azertyuiop abc123 abcd1234 abc12345 abcdefg abcdef abcdefgh a1b2c3d4 aa123456 a123456 a12345678 123abc 123123
+        123123123 12341234 121212 123321 654321 87654321 987654321 9876543210 112233 11223344 111222 101010 666666 696969
+        159753 147258369 123654 789456 789456123 741852963 456789 102030 010203 iloveyou iloveyou1 ilovegod loveyou lovely
+        letmein letmein1 welcome welcome1 welcome123 admin1 admin123 admin1234 administrator changeme changeit default secret
+        secret1 secret123 master master1 monkey dragon shadow sunshine sunshine1 princess princess1 football football1
+        baseball basketball superman batman spiderman starwars trustno1 whatever freedom michael jordan jordan23 jennifer
+        jessica ashley daniel charlie andrew thomas robert matthew joshua hunter hunter2 killer pepper ginger buster cookie
+        chocolate cheese computer internet samsung google facebook linkedin twitter pokemon naruto minecraft fuckyou fuckyou1
+        asshole passwort passwort1 hallo123 schatz motdepasse soleil bonjour doudou contrasena contraseña hola1234 senha123
+        qwertz qwertz123 kalimera kodikos κωδικός κωδικος 123qwe 123qweasd qweasd qweasdzxc qwe123 q1w2e3r4 q1w2e3r4t5
+        1a2b3c4d 1234qwer 12qwaszx zxcvbnm1 asdfghjk asdfghj testtest test1234 test123 testing testing1 hello123 helloworld
+        hellohello summer summer1 winter winter1 spring autumn liverpool chelsea arsenal barcelona realmadrid olympiakos
+        olympiacos panathinaikos aek1924 paok1926 gate13 thyra7 juventus manchester flower flowers purple orange banana jesus1
+        jesuschrist blessed heaven angel1 babygirl lovers forever family mother father love123 lovelove mustang corvette
+        ferrari porsche mercedes harley yamaha nicole hannah amanda samantha sophie maria123 giorgos dimitris kostas katerina
+        ioanna access access14 login123 user123 user1234 mypassword mypass newpassword oldpassword temp1234 temporary p455w0rd
+        superuser supersecret topsecret nopassword blank00 pass1234 pass123 password! password1! password123! qwerty123!
+        welcome1! admin@123 p@ssw0rd1 p@ssw0rd123 1234abcd abcd123 abcabc abc123456 zaqwsx qwaszx 1qaz2wsx3edc !qaz2wsx
+        qwerty1! letmein! iloveu iloveyou2
+        """.split(whereSeparator: \.isWhitespace).map(String.init))
 }
