@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import GRDB
 
@@ -83,4 +84,115 @@ struct AccountTransaction {
     let db: Database
 
     init(_ db: Database) { self.db = db }
+}
+
+/// Why the account store cannot be used; the text says what to do.
+public enum AccountStoreFault: Error, CustomStringConvertible {
+    /// The file cannot be read or written.
+    case cannotOpen(path: String, String)
+    /// It is some other file.
+    case notAStore(path: String)
+    /// A later version of the program has changed it.
+    case newerFormat(path: String)
+    /// SQLite, or what is to be made of a row, says so.
+    case damaged(path: String, String)
+    /// The hub has stopped.
+    case closed
+
+    public var description: String {
+        switch self {
+        case .cannotOpen(let path, let reason):
+            "Cannot use \(path): \(reason). Check that the folder exists, belongs to this user and is writable."
+        case .notAStore(let path): "\(path) is not a Vigla data file. Choose another folder with --data, or move that file away."
+        case .newerFormat(let path): "\(path) was changed by a newer version. Use the version that wrote it, or a newer one."
+        case .damaged(let path, let place):
+            "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore a backup "
+                + "(vigla backup --restore), or start with another folder (--data)."
+        case .closed: "The accounts are closed: the hub is stopping."
+        }
+    }
+
+    /// Does what opening the store takes.
+    /// - Throws: an `AccountStoreFault`, whatever went wrong.
+    static func around<Result>(_ folder: String?, _ work: () throws -> Result) throws -> Result {
+        let path = folder.map { $0 + "/" + AccountStore.fileName } ?? "memory"
+        do { return try work() } catch let fault as AccountStoreFault { throw fault } catch let error as DatabaseError {
+            switch error.resultCode {
+            case .SQLITE_NOTADB: throw notAStore(path: path)
+            // A schema that says something else than what was written is damage as well.
+            case .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_FORMAT, .SQLITE_MISMATCH:
+                throw damaged(path: path, error.message ?? "\(error.resultCode)")
+            default: throw cannotOpen(path: path, error.message ?? "\(error.resultCode)")
+            }
+        } catch { throw damaged(path: path, "what it holds cannot be read") }
+    }
+}
+
+/// Statements are prepared once: the service uses the same few all the time.
+extension Database {
+    func execute(cached sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws {
+        try cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
+    }
+
+    /// Bytes as SQLite takes them.
+    static func blob(_ bytes: [UInt8]) -> Data { Data(bytes) }
+}
+
+extension Row {
+    static func fetchOne(_ db: Database, cached sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> Row? {
+        try fetchOne(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments))
+    }
+
+    static func fetchAll(_ db: Database, cached sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [Row] {
+        try fetchAll(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments))
+    }
+}
+
+extension AccountStore {
+    /// Times are integers: ms since the epoch, `_s` seconds.
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1") { db in
+            try db.execute(sql: """
+                CREATE TABLE account (
+                    id TEXT PRIMARY KEY, email TEXT UNIQUE, email_verified INTEGER NOT NULL DEFAULT 0, display_name TEXT, photo_url TEXT,
+                    phone_number TEXT UNIQUE, alias TEXT UNIQUE, password_hash TEXT, password_updated_at INTEGER,
+                    created_at INTEGER NOT NULL,
+                    last_login_at INTEGER, last_refresh_at INTEGER, valid_since_s INTEGER NOT NULL, disabled INTEGER NOT NULL DEFAULT 0,
+                    custom_claims TEXT, custom_auth INTEGER NOT NULL DEFAULT 0, email_link INTEGER NOT NULL DEFAULT 0, initial_email TEXT
+                ) WITHOUT ROWID;
+                CREATE TABLE provider (
+                    provider TEXT NOT NULL, raw_id TEXT NOT NULL, uid TEXT NOT NULL REFERENCES account(id) ON DELETE CASCADE,
+                    position INTEGER NOT NULL, email TEXT, display_name TEXT, photo_url TEXT, screen_name TEXT,
+                    PRIMARY KEY (provider, raw_id), UNIQUE (uid, provider)
+                ) WITHOUT ROWID;
+                CREATE INDEX provider_email ON provider(email);
+                CREATE TABLE session (
+                    id TEXT PRIMARY KEY, uid TEXT NOT NULL REFERENCES account(id) ON DELETE CASCADE, token_hash BLOB NOT NULL UNIQUE,
+                    provider TEXT NOT NULL, claims TEXT, auth_time_s INTEGER NOT NULL, created_at INTEGER NOT NULL,
+                    last_used_at INTEGER NOT NULL, user_agent TEXT, peer TEXT, ended INTEGER NOT NULL DEFAULT 0
+                ) WITHOUT ROWID;
+                CREATE INDEX session_uid ON session(uid);
+                CREATE TABLE departed (token_hash BLOB PRIMARY KEY, deleted_at INTEGER NOT NULL) WITHOUT ROWID;
+                CREATE TABLE code (
+                    hash BLOB PRIMARY KEY, type TEXT NOT NULL, uid TEXT REFERENCES account(id) ON DELETE CASCADE, email TEXT NOT NULL,
+                    new_email TEXT, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, detail TEXT
+                ) WITHOUT ROWID;
+                CREATE INDEX code_email ON code(email, type);
+                CREATE INDEX code_uid ON code(uid);
+                CREATE TABLE signing_key (
+                    kid TEXT PRIMARY KEY, algorithm TEXT NOT NULL, private_key BLOB NOT NULL, created_at INTEGER NOT NULL,
+                    retired_at INTEGER
+                ) WITHOUT ROWID;
+                CREATE TABLE throttle (subject TEXT PRIMARY KEY, state BLOB NOT NULL, updated_at INTEGER NOT NULL) WITHOUT ROWID;
+                CREATE TABLE removal (uid TEXT PRIMARY KEY, created_at INTEGER NOT NULL) WITHOUT ROWID;
+                CREATE TRIGGER account_removal AFTER DELETE ON account BEGIN
+                    INSERT OR REPLACE INTO removal (uid, created_at) VALUES (old.id, unixepoch() * 1000);
+                END;
+                CREATE TABLE audit (id INTEGER PRIMARY KEY, uid TEXT, time INTEGER NOT NULL, event TEXT NOT NULL, peer TEXT, detail TEXT);
+                CREATE INDEX audit_uid ON audit(uid, id);
+                """)
+        }
+        return migrator
+    }
 }

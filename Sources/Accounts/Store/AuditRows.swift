@@ -1,0 +1,98 @@
+import Foundation
+import GRDB
+
+/// What is written down of an account's life; a name that stays the same for ever, as it is stored.
+enum AuditEvent: String {
+    case signUp = "sign-up"
+    case signIn = "sign-in"
+    case signInFailed = "sign-in-failed"
+    case profileChanged = "profile-changed"
+    case addressChanged = "address-changed"
+    case addressVerified = "address-verified"
+    case passwordChanged = "password-changed"
+    case providerLinked = "provider-linked"
+    case providerUnlinked = "provider-unlinked"
+    case codeMailed = "code-mailed"
+    case revoked
+    case sessionEnded = "session-ended"
+    case disabled
+    case enabled
+    case claimsChanged = "claims-changed"
+    case deleted
+
+    /// Detail of an event that the user did not cause.
+    static let byAdministrator = "by an administrator"
+}
+
+extension AccountTransaction {
+    /// Writes down who did what. No secret may be in it, and no address of a person without an account.
+    /// - Parameter detail: a provider's id, `by an administrator` or the like.
+    func audit(_ event: AuditEvent, _ uid: String?, peer: String?, at now: Int64, _ detail: String? = nil) throws {
+        try db.execute(
+            cached: "INSERT INTO audit (uid, time, event, peer, detail) VALUES (?, ?, ?, ?, ?)", [uid, now, event.rawValue, peer, detail])
+    }
+
+    /// What was written down of an account, the latest first.
+    func audit(of uid: String, limit: Int) throws -> [(time: Int64, event: String, peer: String?, detail: String?)] {
+        let events = "SELECT time, event, peer, detail FROM audit WHERE uid = ? ORDER BY id DESC LIMIT ?"
+        return try Row.fetchAll(db, cached: events, [uid, limit]).map { ($0[0], $0[1], $0[2], $0[3]) }
+    }
+}
+
+extension AccountTransaction {
+    func throttleRows() throws -> [Throttle.Row] {
+        try Row.fetchAll(db, cached: "SELECT subject, state, updated_at FROM throttle", []).map { row in
+            let state: Data = row[1]
+            return Throttle.Row(subject: row[0], state: Array(state), writtenAt: row[2])
+        }
+    }
+
+    func save(_ rows: [Throttle.Row]) throws {
+        for row in rows {
+            if let state = row.state {
+                try db.execute(
+                    cached: "INSERT OR REPLACE INTO throttle (subject, state, updated_at) VALUES (?, ?, ?)",
+                    [row.subject, Database.blob(state), row.writtenAt])
+            } else {
+                try db.execute(cached: "DELETE FROM throttle WHERE subject = ?", [row.subject])
+            }
+        }
+    }
+}
+
+/// What time makes useless. O(rows of the table); asked for once a day.
+extension AccountTransaction {
+    /// Codes that ended before; until then they are told apart from unknown ones.
+    func removeCodes(endedBefore time: Int64) throws {
+        try db.execute(cached: "DELETE FROM code WHERE expires_at < ?", [time])
+    }
+
+    /// Sessions that were ended and last used before, or not used since `idle`; refresh tokens of accounts that were deleted before.
+    func removeSessions(endedBefore time: Int64, idleSince idle: Int64) throws {
+        try db.execute(cached: "DELETE FROM session WHERE (ended = 1 AND last_used_at < ?) OR last_used_at < ?", [time, idle])
+        try db.execute(cached: "DELETE FROM departed WHERE deleted_at < ?", [time])
+    }
+
+    /// Looks at the oldest events only, as they are in the order in which they happened. O(limit)
+    /// - Returns: whether there may be more.
+    func removeAudit(before time: Int64, limit: Int) throws -> Bool {
+        try db.execute(
+            cached: "DELETE FROM audit WHERE id IN (SELECT id FROM (SELECT id, time FROM audit ORDER BY id LIMIT ?) WHERE time < ?)",
+            [limit, time])
+        return db.changesCount == limit
+    }
+
+    /// Accounts that cannot be signed in to again and whose last device has not been seen since: guests.
+    func guests(unseenSince time: Int64, limit: Int) throws -> [String] {
+        try Row.fetchAll(
+            db,
+            cached: """
+                SELECT id FROM account WHERE email IS NULL AND phone_number IS NULL AND alias IS NULL AND password_hash IS NULL
+                    AND custom_auth = 0
+                    AND last_login_at IS NOT NULL AND max(last_login_at, coalesce(last_refresh_at, 0)) < ?
+                    AND NOT EXISTS (SELECT 1 FROM provider WHERE uid = account.id)
+                LIMIT ?
+                """, [time, limit]
+        ).map { $0[0] }
+    }
+}

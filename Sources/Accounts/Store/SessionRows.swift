@@ -1,0 +1,186 @@
+import Cryptography
+import Foundation
+import GRDB
+import Tokens
+
+extension AccountTransaction {
+    private static let sessionColumns = "id, uid, provider, claims, auth_time_s, created_at, last_used_at, user_agent, peer"
+
+    /// - Parameter tokenHash: SHA-256 of the refresh token.
+    func add(_ session: AccountSession, tokenHash: [UInt8]) throws {
+        try db.execute(
+            cached: """
+                INSERT INTO session (id, uid, provider, claims, auth_time_s, created_at, last_used_at, user_agent, peer, token_hash)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            [
+                session.id, session.uid, session.provider, session.claims, session.authTime, session.createdAt, session.lastUsedAt,
+                session.userAgent,
+                session.peer, Database.blob(tokenHash),
+            ])
+    }
+
+    /// Also one that has ended: then its token is told that it is over, not that it is unknown.
+    func session(tokenHash: [UInt8]) throws -> (session: AccountSession, hasEnded: Bool)? {
+        let found = "SELECT \(Self.sessionColumns), ended FROM session WHERE token_hash = ?"
+        guard let row = try Row.fetchOne(db, cached: found, [Database.blob(tokenHash)]) else { return nil }
+        return (Self.session(row), row[9])
+    }
+
+    /// Whether it was a refresh token of an account that is deleted.
+    func isDeparted(tokenHash: [UInt8]) throws -> Bool {
+        try Row.fetchOne(db, cached: "SELECT 1 FROM departed WHERE token_hash = ?", [Database.blob(tokenHash)]) != nil
+    }
+
+    /// A session that has not ended.
+    func session(id: String) throws -> AccountSession? {
+        try Row.fetchOne(db, cached: "SELECT \(Self.sessionColumns) FROM session WHERE id = ? AND ended = 0", [id]).map(Self.session)
+    }
+
+    /// A user's sessions that have not ended, the last used first.
+    func sessions(of uid: String) throws -> [AccountSession] {
+        let sessions = "SELECT \(Self.sessionColumns) FROM session WHERE uid = ? AND ended = 0 ORDER BY last_used_at DESC, id"
+        return try Row.fetchAll(db, cached: sessions, [uid]).map(Self.session)
+    }
+
+    private static func session(_ row: Row) -> AccountSession {
+        var session = AccountSession(
+            id: row[0], uid: row[1], provider: row[2], claims: row[3], authTime: row[4], now: row[5], userAgent: row[7], peer: row[8])
+        session.lastUsedAt = row[6]
+        return session
+    }
+
+    /// Writes the last use down.
+    func use(_ session: AccountSession) throws {
+        try db.execute(
+            cached: "UPDATE session SET provider = ?, auth_time_s = ?, last_used_at = ?, peer = ? WHERE id = ?",
+            [session.provider, session.authTime, session.lastUsedAt, session.peer, session.id])
+    }
+
+    /// - Returns: false when it was over already, or never was.
+    @discardableResult
+    func endSession(_ id: String) throws -> Bool {
+        try db.execute(cached: "UPDATE session SET ended = 1 WHERE id = ? AND ended = 0", [id])
+        return db.changesCount > 0
+    }
+
+    /// Ends those that were not used for the longest time, until so many are left beside a new one; of ended ones one more is
+    /// remembered. O(sessions of the account)
+    /// - Returns: their ids.
+    func endSessions(of uid: String, beyond count: Int, beside new: String) throws -> [String] {
+        let surplus = """
+            SELECT id FROM session WHERE uid = ? AND ended = ? AND id <> ?
+            ORDER BY last_used_at DESC, created_at DESC LIMIT -1 OFFSET ?
+            """
+        let ids: [String] = try Row.fetchAll(db, cached: surplus, [uid, false, new, count]).map { $0[0] }
+        for id in ids { try endSession(id) }
+        try db.execute(cached: "DELETE FROM session WHERE id IN (\(surplus))", [uid, true, new, count + 1])
+        return ids
+    }
+
+    func endSessions(of uid: String, but kept: String? = nil) throws {
+        try db.execute(cached: "UPDATE session SET ended = 1 WHERE uid = ? AND ended = 0 AND id IS NOT ?", [uid, kept])
+    }
+}
+
+extension AccountTransaction {
+    /// Keeps a code, which counts as made after all others of the account, whatever the clock says; an earlier one of its kind for the same
+    /// address of the same account is void.
+    func add(_ code: MailedCode, hash: [UInt8], at now: Int64) throws {
+        try db.execute(
+            cached: "DELETE FROM code WHERE type = ? AND email = ? AND (uid IS ? OR uid IS NULL)",
+            [code.kind.rawValue, code.email, code.uid])
+        try db.execute(
+            cached: "INSERT INTO code (hash, type, uid, email, new_email, created_at, expires_at) "
+                + "VALUES (?1, ?2, ?3, ?4, ?5, max(?6, coalesce((SELECT max(created_at) + 1 FROM code WHERE uid = ?3), 0)), ?7)",
+            [Database.blob(hash), code.kind.rawValue, code.uid, code.email, code.newEmail, now, code.expiresAt])
+    }
+
+    func code(hash: [UInt8]) throws -> MailedCode? {
+        try Row.fetchOne(db, cached: "SELECT \(Self.codeColumns) FROM code WHERE hash = ?", [Database.blob(hash)]).flatMap(Self.code)
+    }
+
+    /// A code is used up.
+    func removeCode(hash: [UInt8]) throws {
+        try db.execute(cached: "DELETE FROM code WHERE hash = ?", [Database.blob(hash)])
+    }
+
+    /// The account's address changed: what was mailed to the former one is void, but for the way back.
+    func removeCodes(of uid: String) throws {
+        try db.execute(cached: "DELETE FROM code WHERE uid = ? AND type <> ?", [uid, CodeKind.recoverEmail.rawValue])
+    }
+
+    func removeCodes(of uid: String, _ kind: CodeKind) throws {
+        try db.execute(cached: "DELETE FROM code WHERE uid = ? AND type = ?", [uid, kind.rawValue])
+    }
+
+    /// Codes of a kind that were made when this one was, itself among them, or later.
+    func removeCodes(of uid: String, _ kind: CodeKind, since hash: [UInt8]) throws {
+        try db.execute(
+            cached: "DELETE FROM code WHERE uid = ? AND type = ? AND created_at >= (SELECT created_at FROM code WHERE hash = ?)",
+            [uid, kind.rawValue, Database.blob(hash)])
+    }
+
+    /// Codes that are pending, for tests and administrators.
+    func codes(of uid: String) throws -> [MailedCode] {
+        let codes = "SELECT \(Self.codeColumns) FROM code WHERE uid = ? ORDER BY created_at, hash"
+        return try Row.fetchAll(db, cached: codes, [uid]).compactMap(Self.code)
+    }
+
+    private static let codeColumns = "type, uid, email, new_email, expires_at"
+
+    /// Nil for a kind that is not known any more.
+    private static func code(_ row: Row) -> MailedCode? {
+        CodeKind(rawValue: row[0]).map { MailedCode(kind: $0, uid: row[1], email: row[2], newEmail: row[3], expiresAt: row[4]) }
+    }
+}
+
+extension AccountTransaction {
+    /// All keys of ID tokens. Rows of an algorithm that is not known any more are left out.
+    func signingKeys() throws -> [StoredSigningKey] {
+        let keys = "SELECT algorithm, private_key, created_at, retired_at FROM signing_key ORDER BY created_at, kid"
+        return try Row.fetchAll(db, cached: keys, []).compactMap { row in
+            let bytes: Data = row[1]
+            return SignatureAlgorithm(rawValue: row[0]).map {
+                StoredSigningKey(algorithm: $0, privateKey: SecretBytes([UInt8](bytes)), createdAt: row[2], retiredAt: row[3])
+            }
+        }
+    }
+
+    /// Makes a key the one that signs.
+    /// - Parameters:
+    ///   - now: ms since the epoch.
+    ///   - ended: keys that were retired before are removed.
+    func setSigningKey(_ key: StoredSigningKey, id: String, now: Int64, ended: Int64) throws {
+        try db.execute(cached: "UPDATE signing_key SET retired_at = ? WHERE retired_at IS NULL", [now])
+        try db.execute(cached: "DELETE FROM signing_key WHERE retired_at < ?", [ended])
+        try db.execute(
+            cached: "INSERT INTO signing_key (kid, algorithm, private_key, created_at) VALUES (?, ?, ?, ?)",
+            [id, key.algorithm.rawValue, Database.blob(key.privateKey.copy), key.createdAt])
+    }
+
+    /// What stands behind a token. Its session must live, and one of the two be no older than the account's tokens may be: a token
+    /// of a session that is new enough is good although a clock that was behind wrote its time.
+    /// - Returns: nil when account and session are as good as the token says.
+    func fault(of token: VerifiedToken) throws -> TokenFault? {
+        let row = try Row.fetchOne(
+            db,
+            cached: """
+                SELECT disabled, EXISTS (
+                    SELECT 1 FROM session
+                    WHERE session.id = ?1 AND session.uid = account.id AND ended = 0
+                        AND max(session.created_at / 1000, ?2) >= account.valid_since_s)
+                FROM account WHERE id = ?3
+                """, [token.sessionID, token.issuedAt, token.uid])
+        guard let row else { return .noAccount }
+        let (isDisabled, isSignedIn): (Bool, Bool) = (row[0], row[1])
+        if isDisabled { return .disabled }
+        return isSignedIn ? nil : .revoked
+    }
+}
+
+/// What is kept of refresh tokens and mailed codes. A hash without salt or stretching is enough: they are 256 random bits, not
+/// a chosen word. Rows are found by it, so that no comparison's time tells anything of the secret itself.
+enum SecretHash {
+    static func of(_ secret: String) -> [UInt8] { HashFunction.sha256.hash(secret.utf8) }
+}
