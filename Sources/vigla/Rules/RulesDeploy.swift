@@ -1,4 +1,5 @@
 import ArgumentParser
+import HubServer
 import JSONTree
 import ViglaClient
 
@@ -26,7 +27,7 @@ struct RulesDeploy: ParsableCommand {
 
     func validate() throws {
         if !url.path.isRoot { throw ValidationError("Rules belong to a whole namespace: leave out the path (\(url.path)).") }
-        if let namespace, !Checks.isNamespace(namespace) { throw ValidationError("--namespace is 1–64 letters, digits, - and _.") }
+        if let namespace, !Namespace.isValid(namespace) { throw ValidationError("--namespace is 1–64 letters, digits, - and _.") }
     }
 
     func run() {

@@ -37,17 +37,7 @@ enum Checks {
         return MailAddress(String(text[text.index(after: open)...].dropLast())).map { MailSender($0, name: name) }
     }
 
-    static func isNamespace(_ text: String) -> Bool {
-        (1...64).contains(text.utf8.count)
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "_"): true
-                default: false
-                }
-            }
-    }
-
-    /// Whether listening there can be reached from this machine only. Of names only `localhost` and those below it are known to be.
+    /// Whether listening there can be reached from this machine only. Of names only `localhost` is known to be.
     static func isLoopback(_ host: String) -> Bool {
         if SocketAddress.isLocalhost(host) { return true }
         var four = in_addr()

@@ -19,7 +19,9 @@ extension ServeConfiguration.Resolver {
             file.read(into: &accounts, &mail, &network)
             faults += file.faults
         }
-        if let project = value(.project, "1–64 letters, digits, - and _", { Checks.isNamespace($0) ? $0 : nil }) { accounts.project = project }
+        if let project = value(.project, "1–64 letters, digits, - and _", { Namespace.isValid($0) ? $0 : nil }) {
+            accounts.project = project
+        }
         accounts.publicURL = value(.publicURL, "an address such as https://hub.example, without a path", Checks.publicURL)
         resolveMail(mail, &accounts)
         resolveDeletion()

@@ -55,7 +55,9 @@ struct ServeConfiguration {
 
         mutating func resolve(mayLeaveMachine: Bool) {
             if let file = layers.find(.config) { layers.addFile(file.text, source: file.source) }
-            if let namespace = value(.namespace, "1–64 letters, digits, - and _", { Checks.isNamespace($0) ? $0 : nil }) { made.settings.namespace = namespace }
+            if let namespace = value(.namespace, "1–64 letters, digits, - and _", { Namespace.isValid($0) ? $0 : nil }) {
+                made.settings.namespace = namespace
+            }
             if let port = value(.port, "a port (0…65535)", UInt16.init) { made.settings.port = port }
             if let loops = value(.loops, "a number of loops (1…256)", { Int($0).flatMap { (1...256).contains($0) ? $0 : nil } }) { made.settings.loops = loops }
             if layers.find(.durability)?.text != "memory", let durability = value(.durability, "full, normal or memory", Durability.init(rawValue:)) {
