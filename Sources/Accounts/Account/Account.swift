@@ -1,3 +1,4 @@
+import Cryptography
 import Glibc
 import JSONTree
 import Tokens
@@ -220,4 +221,16 @@ enum RFC3339 {
         let text = String(number)
         return String(repeating: "0", count: max(0, count - text.utf8.count)) + text
     }
+}
+
+/// Names and secrets that cannot be guessed.
+enum RandomName {
+    /// `localId` of a new account: 28 letters and digits (accounts contract §4).
+    static func accountID() -> String { SecureRandom.text(28) }
+
+    /// Names a session; no secret.
+    static func sessionID() -> String { SecureRandom.text(20) }
+
+    /// 256 bits: refresh tokens and mailed codes.
+    static func secret() -> String { SecureRandom.text(43) }
 }

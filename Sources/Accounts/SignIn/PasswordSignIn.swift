@@ -1,3 +1,4 @@
+import Cryptography
 import JSONTree
 import Tokens
 
@@ -137,7 +138,7 @@ extension AccountService {
         guard let continueURI = try call.filled("continueUri") else { throw AccountError("MISSING_CONTINUE_URI") }
         guard let email = EmailAddress(identifier) else { throw AccountError("INVALID_IDENTIFIER") }
         guard ContinueURL(continueURI) != nil else { throw AccountError("INVALID_CONTINUE_URI") }
-        var members: [JSONValue.Member] = [.init("sessionId", .string(try call.filled("sessionId") ?? RandomName.make(27)))]
+        var members: [JSONValue.Member] = [.init("sessionId", .string(try call.filled("sessionId") ?? SecureRandom.text(27)))]
         if !hidesAccounts {
             let accounts = try store.read { try $0.accounts(withAddress: email.text) }
             members.add("registered", .bool(!accounts.isEmpty))

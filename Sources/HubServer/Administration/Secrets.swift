@@ -58,8 +58,8 @@ public final class Secrets: Sendable {
     /// - Parameter done: called once, on some queue, when it is as durable as a write: with the secret, which nobody can tell
     ///   again, or with why there is none.
     public func add(_ name: String, madeAt: Int64, _ done: @escaping @Sendable (Result<(entry: Entry, secret: String), SecretFault>) -> Void) {
-        let secret = RandomText.make(Self.length)
-        let entry = Entry(id: RandomText.make(8), name: name, madeAt: madeAt, hash: Self.hash(secret))
+        let secret = SecureRandom.text(Self.length)
+        let entry = Entry(id: SecureRandom.text(8), name: name, madeAt: madeAt, hash: Self.hash(secret))
         guard name.utf8.count <= Self.nameBytes else { return done(.failure(.nameTooLong)) }
         changes.async { [self] in
             let changed = entries.withLock { entries -> [Entry]? in

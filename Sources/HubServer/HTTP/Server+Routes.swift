@@ -1,4 +1,5 @@
 import Accounts
+import Cryptography
 import DispatchNet
 import HTTPTypes
 import HubEngine
@@ -38,7 +39,7 @@ extension Server {
             }
             return webSocket(request, connection) { [unowned self] carrier, database in
                 RealtimeSession(
-                    carrier, id: RandomText.make(32), host: dialled(request), replacing: request.target.value("ls"), lane: carrier.lane.index,
+                    carrier, id: SecureRandom.text(32), host: dialled(request), replacing: request.target.value("ls"), lane: carrier.lane.index,
                     database: database, server: self)
             }
         case ".lp": return longPoll(request, connection)

@@ -1,3 +1,4 @@
+import Cryptography
 import DispatchNet
 import HTTPTypes
 import HubEngine
@@ -61,9 +62,9 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     /// Call `begin` next.
     /// - Parameter callback: see `LongPollRequest.open`.
     init(callback: String, from address: SocketAddress, lane: Lane, database: Database, server: Server) {
-        let key = LongPollKey(id: RandomText.make(16), password: RandomText.make(24))
+        let key = LongPollKey(id: SecureRandom.text(16), password: SecureRandom.text(24))
         self.key = key
-        sessionID = RandomText.make(32)
+        sessionID = SecureRandom.text(32)
         network = address.network
         self.lane = lane
         self.database = database
