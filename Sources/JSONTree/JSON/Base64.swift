@@ -7,7 +7,8 @@ public enum Base64 {
     private static let url = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
     private static let standardValues = values(of: standard)
-    private static let urlValues = values(of: url)
+    /// Of the letters of URLs: what each byte stands for, 0xFF for those that are none.
+    package static let urlValues = values(of: url)
 
     /// What each byte stands for as a letter; 0xFF for those that are none.
     private static func values(of alphabet: [UInt8]) -> [UInt8] {

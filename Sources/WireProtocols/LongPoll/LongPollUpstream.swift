@@ -1,3 +1,5 @@
+import JSONTree
+
 /// Puts a client's messages together (contract §1.8, upstream): requests overtake each other, so segments are taken in
 /// the order of their numbers, whatever the order of arrival.
 ///
@@ -86,32 +88,28 @@ public struct LongPollUpstream: Sendable {
     }
 }
 
-/// Base64 with `-` and `_` for 62 and 63 and `.` as padding, in pieces that may cut it anywhere.
+/// Base64 in the alphabet of URLs with `.` as padding, in pieces that may cut it anywhere.
 struct LongPollBase64: Sendable {
     private var bits: UInt32 = 0
     private var held = 0
     private var isPadded = false
 
     mutating func decode(_ text: [UInt8]) throws(LongPollError) -> [UInt8] {
-        var isBase64 = true
-        let values = Self.values
-        let bytes = [UInt8](unsafeUninitializedCapacity: text.count * 3 / 4 + 1) { bytes, count in
-            for letter in text {
-                let value = values[Int(letter)]
-                if value < 64, !isPadded {
-                    bits = bits << 6 | UInt32(value)
-                    held += 6
-                    if held >= 8 {
-                        held -= 8
-                        bytes[count] = UInt8(truncatingIfNeeded: bits >> UInt32(held))
-                        count += 1
-                    }
-                } else if letter == UInt8(ascii: ".") {
-                    isPadded = true
-                } else {
-                    isBase64 = false
-                    break
-                }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count * 3 / 4 + 1)
+        let values = Base64.urlValues
+        for letter in text {
+            if letter == UInt8(ascii: ".") {
+                isPadded = true
+                continue
+            }
+            let value = values[Int(letter)]
+            guard value < 64, !isPadded else { throw .notBase64 }
+            bits = bits << 6 | UInt32(value)
+            held += 6
+            if held >= 8 {
+                held -= 8
+                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(held)))
             }
         }
         if !isBase64 { throw .notBase64 }
