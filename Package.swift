@@ -105,7 +105,8 @@ let package = Package(
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "AccountsTests", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "TestCertificates", "Tokens", "WireProtocols",
+            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "TestCertificates", "TestSupport", "Tokens",
+            "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
@@ -114,6 +115,7 @@ let package = Package(
         .target(name: "HubServer", dependencies: [
             "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "Limits", "SecurityRules", "Tokens",
             "WireProtocols",
+            .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
@@ -122,13 +124,15 @@ let package = Package(
             "HubServer", "JSONTree", "SecurityRules", "TestSupport", "WireProtocols", .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/TestHub", swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "Tokens", "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "TestHub", "TestSupport", "Tokens",
+            "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"), .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // the contract's checklist, each check a test of its number, over real sockets
         .testTarget(name: "ConformanceTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "Tokens", "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "TestHub", "TestSupport", "Tokens",
+            "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/Conformance", swiftSettings: shared),
 

@@ -4,6 +4,7 @@ import HubEngine
 import JSONTree
 import TestHub
 import Testing
+import TestSupport
 import Tokens
 
 @testable import Accounts

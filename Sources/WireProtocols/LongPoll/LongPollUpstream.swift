@@ -95,32 +95,28 @@ struct LongPollBase64: Sendable {
     private var isPadded = false
 
     mutating func decode(_ text: [UInt8]) throws(LongPollError) -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.count * 3 / 4 + 1)
+        var isBase64 = true
         let values = Base64.urlValues
-        for letter in text {
-            if letter == UInt8(ascii: ".") {
-                isPadded = true
-                continue
-            }
-            let value = values[Int(letter)]
-            guard value < 64, !isPadded else { throw .notBase64 }
-            bits = bits << 6 | UInt32(value)
-            held += 6
-            if held >= 8 {
-                held -= 8
-                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(held)))
+        let bytes = [UInt8](unsafeUninitializedCapacity: text.count * 3 / 4 + 1) { bytes, count in
+            for letter in text {
+                let value = values[Int(letter)]
+                if value < 64, !isPadded {
+                    bits = bits << 6 | UInt32(value)
+                    held += 6
+                    if held >= 8 {
+                        held -= 8
+                        bytes[count] = UInt8(truncatingIfNeeded: bits >> UInt32(held))
+                        count += 1
+                    }
+                } else if letter == UInt8(ascii: ".") {
+                    isPadded = true
+                } else {
+                    isBase64 = false
+                    break
+                }
             }
         }
         if !isBase64 { throw .notBase64 }
         return bytes
     }
-
-    /// What each letter stands for; 255 for those of no alphabet.
-    private static let values: [UInt8] = {
-        var values = [UInt8](repeating: 255, count: 256)
-        let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-        for (value, letter) in letters.enumerated() { values[Int(letter)] = UInt8(value) }
-        return values
-    }()
 }

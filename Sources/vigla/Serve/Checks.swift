@@ -1,3 +1,4 @@
+import DispatchNet
 import Glibc
 import Mail
 
@@ -37,7 +38,7 @@ enum Checks {
         return MailAddress(String(text[text.index(after: open)...].dropLast())).map { MailSender($0, name: name) }
     }
 
-    /// Whether listening there can be reached from this machine only. Of names only `localhost` is known to be.
+    /// Whether listening there can be reached from this machine only. Of names only `localhost` and those below it are known to be.
     static func isLoopback(_ host: String) -> Bool {
         if SocketAddress.isLocalhost(host) { return true }
         var four = in_addr()

@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import Mail
 
-struct MailerTests {
+@Suite(.timeLimit(.minutes(30))) struct MailerTests {
     private static func message(_ text: String = "") -> Message { SMTPTransportTests.message(text: text) }
 
     /// Does as it is told, and keeps what it was given.
@@ -18,10 +18,6 @@ struct MailerTests {
             let count = carried.withLock { $0.append(message.text); return $0.count }
             if let fault = fault(count) { throw fault }
         }
-    }
-
-    private final class Clock: Sendable {
-        let now = Mutex<Int64>(0)
     }
 
     private func ids(_ queue: inout MailQueue, _ now: Int64) -> [Int] { queue.startDue(now: now).map(\.id) }
@@ -67,8 +63,8 @@ struct MailerTests {
         let times = Mutex<[Int64]>([])
         let end = AsyncStream<Void>.makeStream()
         let lines = LineLog()
-        let clock = Clock()
-        let mailer = Mailer(transport, logger: lines.logger, now: { clock.now.withLock { $0 } }) { ms, work in
+        let clock = FakeClock(ms: 0)
+        let mailer = Mailer(transport, logger: lines.logger, now: clock.now) { ms, work in
             times.withLock { $0.append(ms) }
             clock.ms += ms
             work()

@@ -6,7 +6,7 @@ import TestSupport
 @testable import Accounts
 @testable import Mail
 
-struct MessageTemplatesTests {
+@Suite(.timeLimit(.minutes(30))) struct MessageTemplatesTests {
     private let to = MailAddress("ana@example.org")!
     private let link = "https://hub.example.org/.account/action?mode=x&oobCode=c0de&apiKey=k"
 

@@ -6,7 +6,7 @@ import Testing
 @testable import Mail
 
 /// Over real sockets, with the system's libcurl.
-struct SMTPTransportTests {
+@Suite(.timeLimit(.minutes(30))) struct SMTPTransportTests {
     static let sender = MailSender(MailAddress("hub@mail.example.org")!, name: "Βίγλα: \"the\" <hub>")
 
     static func message(_ subject: String = "Your link", text: String = "Hello\n.\nΓεια σας\n") -> Message {
