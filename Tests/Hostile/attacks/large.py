@@ -122,7 +122,7 @@ def stalled_downloads(a):
     body = records(a.size(800_000))
     a.seed(a.root, body)
     yield
-    stalled, statuses, rewrites, slowest = [], [], 0, 0.0
+    stalled, statuses, rewrites, slowest = [], [], [], 0.0
     for _ in range(12):
         if a.over(0.8):
             break
@@ -137,9 +137,8 @@ def stalled_downloads(a):
             except (OSError, IndexError, ValueError):
                 statuses.append(0)
         started = time.monotonic()
-        wire.http(a.port, "PUT", f"/{a.root}.json?print=silent", body)
+        rewrites.append(wire.http(a.port, "PUT", f"/{a.root}.json?print=silent", body)[0])
         slowest = max(slowest, time.monotonic() - started)
-        rewrites += 1
     a.wait()
-    return {"downloads": len(stalled), "rewrites": rewrites, "slowest_rewrite_s": round(slowest, 2),
+    return {"downloads": len(stalled), "rewrites": {code: rewrites.count(code) for code in sorted(set(rewrites))}, "slowest_rewrite_s": round(slowest, 2),
             "status": {code: statuses.count(code) for code in sorted(set(statuses))}}
