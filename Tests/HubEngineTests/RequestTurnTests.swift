@@ -79,6 +79,28 @@ import Testing
         #expect(before({ .put("p/a", .int(Int64($0))) }, watched: true).map { $0 < 120 } == true)
     }
 
+    @Test func largeAnswers_areMoreWork_asEncodedAndAsSelected() {
+        /// Writes of a client before another client's, when it reads something before each of them.
+        func before(_ read: Request) -> Int {
+            let children = (0..<800).map { (Key("c\($0)"), Node.bool(true)) }
+            let hub = EngineHarness(
+                root: ["small": 1, "text": .string(String(repeating: "x", count: 20_000)), "many": .object(children)], limits: limits())
+            let (client, other) = (Client.make(), counting())
+            together(hub) {
+                for i in 0..<400 {
+                    hub.database.submit(read, from: client)
+                    hub.database.submit(.put("p/a", .int(Int64(i))), from: client)
+                }
+                hub.database.submit(.put("other", 1), from: other)
+            }
+            return number(hub, other) ?? .max
+        }
+        let small = before(.get("small"))
+        #expect(before(.get("text")) < small / 4)
+        #expect(before(.get("many", query: TreeQuery(index: .key, limit: 1, viewFrom: .first))) > small / 2)
+        #expect(before(.get("many", query: TreeQuery(index: .key, limit: 800, viewFrom: .first))) < small / 8)
+    }
+
     @Test func marksAndEnds_comeBehindTheClientsRequests() {
         let hub = EngineHarness(limits: limits())
         let (one, two) = (Client.make(), Client.make())

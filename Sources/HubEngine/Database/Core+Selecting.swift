@@ -125,6 +125,7 @@ extension Core {
     private func select(_ selecting: Selecting, of node: Node, from children: OrderedChildren, mayTakeLong: Bool) {
         let query = selecting.query
         if let few = query.select(from: children, atMost: mayTakeLong ? .max - 1 : limits.inlineChildren) {
+            spent += few.count / Self.childrenForWork
             let selection = Selection(value: TreeQuery.value(of: few, in: node), window: QueryWindow(query, showing: few))
             selecting.done(.success(selection), selecting.isLater)
             if selecting.mustKeep, let index = index(selecting) { settle(index) }

@@ -46,7 +46,10 @@ extension Core {
     private func handleInBatch(_ item: Database.Item) {
         batchBytes += item.size
         spent += Self.work(of: item)
+        let before = output.bytes + early.bytes
         handle(item)
+        // What it has to say was encoded here.
+        spent += max(0, output.bytes + early.bytes - before) / Self.bytesEncodedForWork
         finishLargeBatch()
     }
 
@@ -55,6 +58,9 @@ extension Core {
     /// Bytes of a small request, with what it takes beside its text; and those beyond that are as much work as one.
     private static let bytesOfSmall = 2_560
     private static let bytesOfWork = 128
+    /// Bytes of output, and children that a query selects, that are as much work as a small request.
+    private static let bytesEncodedForWork = 1_024
+    static let childrenForWork = 16
 
     /// Above this a batch ends early, and its turn: a few bytes of requests can ask for gigabytes, and until the output leaves no
     /// limit of the connections sees it.

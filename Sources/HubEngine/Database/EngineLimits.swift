@@ -85,8 +85,9 @@ public struct EngineLimits: Sendable {
     public var removalsAtOnce = 1_000
     /// Work of one turn, in units of some 2 µs: when more waits, the requests of each client get an equal part of it, in one
     /// batch, then what came meanwhile has its turn. A request counts as one and one more for each 128 bytes over 2.5 KiB, a
-    /// written place and an observer that is told, asked about or removed as one each. When half as many commits wait for the
-    /// journal, clients that wait for it already get no further turn. Default 4,000.
+    /// written place, an observer that is told, asked about or removed, 16 children that a query selects and a KiB that is encoded
+    /// as one each. When half as many commits wait for the journal, clients that wait for it already get no further turn.
+    /// Default 4,000.
     public var turnWork = 4_000
     /// Bytes of requests that may wait for a database, for its queue or its journal, before those who ask are read no more.
     /// Default 256 MiB.
