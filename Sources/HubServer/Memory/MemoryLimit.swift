@@ -2,10 +2,10 @@ import Glibc
 
 /// What the process may use of the machine's memory.
 enum MemoryLimit {
-    /// What is held for clients by default: a quarter of what the process may use, at least 256 MiB and at most 512 MiB.
+    /// What is held for clients by default: a quarter of what the process may use, at least 256 MiB and at most 1 GiB.
     static let defaultBudget = budget(ofLimit: processBytes)
 
-    static func budget(ofLimit bytes: Int) -> Int { min(max(bytes / 4, 256 << 20), 512 << 20) }
+    static func budget(ofLimit bytes: Int) -> Int { min(max(bytes / 4, 256 << 20), 1 << 30) }
 
     /// The least of the machine's memory, the address space (`ulimit -v`) and the limits of the control groups.
     static var processBytes: Int {

@@ -63,8 +63,8 @@ public struct ServerLimits: Sendable {
     public var engine = EngineLimits()
     /// Transport. Its `outboundLoopBytes` is each loop's part of `outboundBytes`.
     public var net = NetSettings()
-    /// Bytes that may wait for all slow readers; each loop has an equal part of them, but 64 MiB at least. 0 for as many
-    /// as `memoryBytes`. Default 0.
+    /// Bytes that may wait for all slow readers; each loop has an equal part of them, but 64 MiB at least. 0 for half of
+    /// `memoryBytes`. Default 0.
     public var outboundBytes = 0
     /// Connections: how many, how fast, of one address.
     public var admission = AdmissionLimits()
@@ -123,7 +123,7 @@ public struct ServerLimits: Sendable {
     /// Bytes that the process may hold for all its clients beside the trees: messages and bodies that have not come whole, values
     /// that are made of them, answers under way and old content that these hold. Who would go over it is refused: a socket is
     /// closed with 1013, a request answered with 503, `too_big` or 413. Default: a quarter of what the process may use, at least
-    /// 256 MiB and at most 512 MiB.
+    /// 256 MiB and at most 1 GiB.
     public var memoryBytes = MemoryLimit.defaultBudget
     /// The part of them that one address may have (an IPv6 network of 64 bits); 0 for half. Default 0. This machine's own
     /// addresses may have all, unless `AdmissionLimits.countsLoopback` is set.
@@ -149,7 +149,7 @@ public struct ServerLimits: Sendable {
     /// The transport's settings for so many loops.
     func net(ofLoops count: Int) -> NetSettings {
         var net = net
-        net.outboundLoopBytes = max((outboundBytes > 0 ? outboundBytes : memoryBytes) / max(1, count), 64 << 20)
+        net.outboundLoopBytes = max((outboundBytes > 0 ? outboundBytes : memoryBytes / 2) / max(1, count), 64 << 20)
         return net
     }
 }

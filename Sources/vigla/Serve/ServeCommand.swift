@@ -50,7 +50,7 @@ struct Serve: ParsableCommand {
     var metrics: String?
     @Option(help: ArgumentHelp("Log why the rules refused something: at most so many lines a second. Default: 0, none.", valueName: "number"))
     var logRefusals: String?
-    @Option(help: ArgumentHelp("MiB of memory for requests and answers under way of all clients together, beside the data; more is refused, one address may have half. As much may wait for slow readers. Default: a quarter of what the process may use, 256 to 512.", valueName: "MiB"))
+    @Option(help: ArgumentHelp("MiB of memory for requests and answers under way of all clients together, beside the data; more is refused, one address may have half. Half as much may wait for slow readers. Default: a quarter of what the process may use, 256 to 1024.", valueName: "MiB"))
     var memoryBudget: String?
     @OptionGroup(title: "Accounts") var accountOptions: AccountOptions
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false

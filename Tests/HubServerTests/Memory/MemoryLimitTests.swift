@@ -14,9 +14,9 @@ import TestSupport
         #expect(MemoryLimit.budget(ofLimit: 512 << 20) == 256 << 20)
         #expect(MemoryLimit.budget(ofLimit: 1 << 30) == 256 << 20)
         #expect(MemoryLimit.budget(ofLimit: 2 << 30) == 512 << 20)
-        #expect(MemoryLimit.budget(ofLimit: 4 << 30) == 512 << 20)
-        #expect(MemoryLimit.budget(ofLimit: 64 << 30) == 512 << 20)
-        #expect((256 << 20...512 << 20).contains(ServerLimits().memoryBytes))
+        #expect(MemoryLimit.budget(ofLimit: 4 << 30) == 1 << 30)
+        #expect(MemoryLimit.budget(ofLimit: 64 << 30) == 1 << 30)
+        #expect((256 << 20...1 << 30).contains(ServerLimits().memoryBytes))
     }
 
     @Test func groupLimits_areThoseOfTheGroupAndAbove_ofEitherVersion() {
@@ -30,9 +30,9 @@ import TestSupport
         #expect(MemoryLimit.groupLimits("odd\n::\n") { files[$0] } == [])
     }
 
-    @Test func slowReaders_haveAsMuch_inEqualPartsOfTheLoops() {
+    @Test func slowReaders_haveHalfAsMuch_inEqualPartsOfTheLoops() {
         var limits = ServerLimits()
-        limits.memoryBytes = 512 << 20
+        limits.memoryBytes = 1 << 30
         #expect(limits.net(ofLoops: 1).outboundLoopBytes == 512 << 20)
         #expect(limits.net(ofLoops: 4).outboundLoopBytes == 128 << 20)
         #expect(limits.net(ofLoops: 64).outboundLoopBytes == 64 << 20, "what one reader may have")
