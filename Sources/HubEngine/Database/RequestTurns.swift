@@ -1,3 +1,5 @@
+import DequeModule
+
 /// Requests that wait for their turn, in a line for each client, so that a client with thousands of them is before nobody else.
 ///
 /// ```
@@ -12,14 +14,14 @@ struct RequestTurns {
     final class Line: @unchecked Sendable {
         // Sendable: confined to the database queue.
         let client: Client
-        fileprivate var items = Sequential<Database.Item>()
+        fileprivate var items = Deque<Database.Item>()
 
         fileprivate init(_ client: Client) { self.client = client }
     }
 
     /// In the order of their turns. A client that leaves asks for nothing that anybody waits for, and can leave much to be written.
-    private var asking = Sequential<Line>()
-    private var leaving = Sequential<Line>()
+    private var asking = Deque<Line>()
+    private var leaving = Deque<Line>()
     /// Requests in all lines.
     private(set) var requests = 0
 
@@ -46,7 +48,7 @@ struct RequestTurns {
     /// Before all that the client has here: it asked these earlier.
     mutating func prepend(_ items: ArraySlice<Database.Item>, of client: Client) {
         guard let line = client.line else { return append(items) }
-        line.items.prepend(items)
+        line.items.prepend(contentsOf: items)
         requests += items.count
     }
 
@@ -55,51 +57,18 @@ struct RequestTurns {
     }
 
     /// The client whose turn it is, until `finish`.
-    mutating func nextAsking() -> Line? { asking.removeFirst() }
-    mutating func nextLeaving() -> Line? { leaving.removeFirst() }
+    mutating func nextAsking() -> Line? { asking.popFirst() }
+    mutating func nextLeaving() -> Line? { leaving.popFirst() }
 
     /// The next request of a client; nil when it has none left.
     mutating func next(of line: Line) -> Database.Item? {
-        guard let item = line.items.removeFirst() else { return nil }
+        guard let item = line.items.popFirst() else { return nil }
         requests -= 1
         return item
     }
 
     /// Ends the turn of a client: it is behind the others now.
     mutating func finish(_ line: Line) {
-        if line.items.first == nil { line.client.line = nil } else { enqueue(line) }
-    }
-}
-
-/// First in, first out; what was taken is let go at once.
-struct Sequential<Element> {
-    private var elements: [Element?] = []
-    /// Elements at the front that were taken.
-    private var taken = 0
-
-    var count: Int { elements.count - taken }
-    var first: Element? { taken < elements.count ? elements[taken] : nil }
-
-    mutating func append(_ element: Element) { elements.append(element) }
-
-    /// O(count)
-    mutating func prepend(_ more: ArraySlice<Element>) {
-        elements.replaceSubrange(..<taken, with: more.map(Optional.some))
-        taken = 0
-    }
-
-    /// O(1) on average.
-    mutating func removeFirst() -> Element? {
-        guard let first else { return nil }
-        elements[taken] = nil
-        taken += 1
-        if taken == elements.count {
-            elements.removeAll(keepingCapacity: elements.capacity <= 64)
-            taken = 0
-        } else if taken >= 64, taken * 2 >= elements.count {
-            elements.removeFirst(taken)
-            taken = 0
-        }
-        return first
+        if line.items.isEmpty { line.client.line = nil } else { enqueue(line) }
     }
 }

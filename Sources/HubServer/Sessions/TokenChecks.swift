@@ -1,3 +1,4 @@
+import DequeModule
 import Dispatch
 import Glibc
 import HubEngine
@@ -21,31 +22,17 @@ final class TokenChecks: Sendable {
         var cost: Int { token.utf8.count + TokenChecks.overheadBytes }
     }
 
-    /// The checks of one address, from `first` on.
+    /// The checks of one address that wait.
     fileprivate struct Line {
-        var checks: [Check] = []
-        var first = 0
+        var checks = Deque<Check>()
         var bytes = 0
-        var isEmpty: Bool { first == checks.count }
-
-        mutating func next() -> Check {
-            let check = checks[first]
-            bytes -= check.cost
-            first += 1
-            if first >= 64, first * 2 >= checks.count {
-                checks.removeFirst(first)
-                first = 0
-            }
-            return check
-        }
     }
 
     fileprivate struct State {
         /// By address; this machine's own is nil.
         var lines: [String?: Line] = [:]
-        /// Whose turn it is, from `turn` on. Who has more gets another one behind the others.
-        var turns: [String?] = []
-        var turn = 0
+        /// Whose turn it is; an address with more checks gets another one behind the others.
+        var turns = Deque<String?>()
         var waiting = 0
         var bytes = 0
         var running = 0
@@ -132,20 +119,16 @@ extension TokenChecks.State {
 
     /// The check whose turn it is; nil, and one thread less, when there is none.
     fileprivate mutating func next() -> TokenChecks.Check? {
-        guard turn < turns.count, let index = lines.index(forKey: turns[turn]) else {
+        guard let address = turns.popFirst(), let index = lines.index(forKey: address),
+            let check = lines.values[index].checks.popFirst()
+        else {
             running -= 1
             return nil
         }
-        let address = turns[turn]
-        turn += 1
-        if turn >= 64, turn * 2 >= turns.count {
-            turns.removeFirst(turn)
-            turn = 0
-        }
-        let check = lines.values[index].next()
+        lines.values[index].bytes -= check.cost
         bytes -= check.cost
         waiting -= 1
-        if lines.values[index].isEmpty { lines.remove(at: index) } else { turns.append(address) }
+        if lines.values[index].checks.isEmpty { lines.remove(at: index) } else { turns.append(address) }
         return check
     }
 }
