@@ -6,6 +6,47 @@ import TestSupport
 
 /// Kept indexes: what uses them, what makes them, and what ends them. Sorted and moved children are counted, not time.
 @Suite(.timeLimit(.minutes(30))) struct IndexTests {
+    @Test(arguments: [4, 3]) func childEventsOfAPlaceWrittenWhole_areFoundBesideTheQueue_whenItIsLarge(inlineChildren: Int) {
+        var limits = EngineLimits()
+        limits.inlineChildren = inlineChildren
+        let hub = EngineHarness(root: ["p": ["a": 1, "b": 1, "c": 1]], limits: limits)
+        let (watcher, reader) = (Client.make(), Client.make())
+        _ = hub.ask(watcher, .events("p"))
+        _ = hub.ask(reader, .listen("p"))
+        hub.work.close()
+        #expect(hub.ask(.make(), .put("p", ["b": 1, "c": 2, "d": 3, "e": 4])) == ["ok 0"])
+        #expect(hub.take(reader).count == 1, "who asks for no events is told at once")
+        var told = hub.take(watcher).filter { $0 != "probe" }
+        #expect(told.isEmpty == (inlineChildren == 3))
+        _ = hub.ask(.make(), .put("p/f", 5))
+        hub.work.open()
+        told += hub.take(watcher).filter { $0 != "probe" }
+        #expect(told == ["removed 1 a 1 -; added 1 d 3 c; added 1 e 4 d; changed 1 c 2 b", "added 1 f 5 e"])
+    }
+
+    @Test(arguments: [1_000, 999]) func longStrings_areSortedBesideTheQueue(inlineTextBytes: Int) {
+        var limits = EngineLimits()
+        limits.inlineTextBytes = inlineTextBytes
+        let alike = String(repeating: "x", count: 99)
+        let children = (0..<10).map { (Key("k\($0)"), Node.int(Int64($0)).with(priority: .string("\(alike)\(9 - $0)"))) }
+        let hub = EngineHarness(root: ["p": .object(children)], limits: limits)
+        let first = TreeQuery(index: .priority, limit: 1, viewFrom: .first)
+        let told = hub.ask(.make(), .get("p", query: first))
+        #expect(told.count == 1 && told[0].contains("k9"))
+        var counters = hub.database.counters
+        #expect(counters.childrenSortedOnQueue == (inlineTextBytes == 1_000 ? 10 : 0))
+        #expect(counters.childrenSorted == (inlineTextBytes == 1_000 ? 0 : 10))
+        // The same for a place that is written as a whole under a live query.
+        let watcher = Client.make()
+        _ = hub.ask(watcher, .observe("p", query: first, style: .patches(tag: 1), hash: ""))
+        let before = hub.database.counters
+        _ = hub.ask(.make(), .put("p", .object(children.map { ($0.0, $0.1.with(priority: .string("\(alike)\($0.0.string.suffix(1))"))) })))
+        let shown = hub.take(watcher)
+        #expect(shown.count == 1 && shown[0].contains("k0"))
+        counters = hub.database.counters
+        #expect(counters.childrenSortedOnQueue - before.childrenSortedOnQueue == (inlineTextBytes == 1_000 ? 10 : 0))
+    }
+
     private static let rules = #"{"rules":{".read":true,".write":true,"k":{".indexOn":["age",".value"]}}}"#
 
     static func people(_ count: Int, from first: Int = 0) -> Node {

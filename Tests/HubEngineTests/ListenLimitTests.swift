@@ -77,6 +77,51 @@ import Testing
         #expect(hub.database.counters.listens == 1, "nothing is kept of what was refused")
     }
 
+    @Test(arguments: [100, 10_000]) func queriesOfAPlaceWrittenWhole_collectBesideTheQueue_whatIsBeyondTheRoom(windowsAtOnce: Int) {
+        let hub = hub { $0.windowsAtOnce = windowsAtOnce }
+        let clients = (0..<30).map { _ in client() }
+        for (i, one) in clients.enumerated() {
+            _ = hub.ask(one, .observe("p", query: TreeQuery(index: .key, limit: 20 + i), style: .patches(tag: 1), hash: ""))
+        }
+        hub.work.close()
+        _ = hub.ask(client(), .put("p", .object((0..<100).map { (Key("k\(100 + $0)"), 1) })))
+        var told = clients.map { hub.take($0).filter { $0 != "probe" } }
+        let atOnce = told.count { !$0.isEmpty }
+        #expect(windowsAtOnce == 100 ? (2...4).contains(atOnce) : atOnce == 30)
+        _ = hub.ask(client(), .put("p/k199", 2))
+        hub.work.open()
+        for (i, one) in clients.enumerated() {
+            told[i] += hub.take(one).filter { $0 != "probe" }
+            let shown = (80 - i..<100).map { #""k\#(100 + $0)":1"# }.joined(separator: ",")
+            #expect(told[i] == ["d p {\(shown)}", "d p/k199 2"], "as it was then, and in order")
+        }
+    }
+
+    @Test func whoWritesAPlaceWhole_seesItBeforeTheAnswer_whereverItIsCollected() {
+        let hub = hub { $0.windowsAtOnce = 0 }
+        let writer = client()
+        _ = hub.ask(writer, .observe("p", query: TreeQuery(index: .key, limit: 2), style: .patches(tag: 1), hash: ""))
+        hub.work.close()
+        #expect(hub.ask(writer, .put("p", ["a": 1, "b": 2, "c": 3])) == [])
+        hub.work.open()
+        #expect(hub.take(writer).filter { $0 != "probe" } == [#"d p {"b":2,"c":3}"#, "ok 0"])
+    }
+
+    @Test func whatASlowReaderMissed_isCollectedBesideTheQueueAsWell() {
+        let hub = hub { $0.windowsAtOnce = 0 }
+        let slow = client()
+        _ = hub.ask(slow, .observe("p", query: TreeQuery(index: .key, limit: 2), style: .patches(tag: 1), hash: ""), .congested)
+        hub.work.close()
+        _ = hub.ask(client(), .put("p", ["a": 1, "b": 2, "c": 3]))
+        #expect(hub.ask(slow, .drained).filter { $0 != "probe" } == [])
+        _ = hub.ask(client(), .put("p/c", 4))
+        hub.work.open()
+        var told = hub.take(slow)
+        #expect(told.filter { $0 != "probe" } == [#"d p {"b":2,"c":3}"#])
+        told = hub.ask(slow, .drained).filter { $0 != "probe" }
+        #expect(told == [#"d p {"b":2,"c":4}"#], "what was written meanwhile comes when it has taken that")
+    }
+
     @Test func deepListens_countMore() {
         let hub = hub { $0.listens = 4 }
         func place(_ depth: Int) -> Path { Path((0..<depth).map { Key("d\($0)") }) }

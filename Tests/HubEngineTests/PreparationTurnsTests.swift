@@ -7,11 +7,11 @@ import Testing
 
     @Test func turns_keepNothing_ofWhatHasBegun() {
         let turns = PreparationTurns()
-        turns.take("u", limit: 1) { true }
+        turns.enqueue("u", limit: 1) { true }
         var held: Held? = Held()
         weak let kept = held
-        turns.take("u", limit: 1) { [held] in held != nil }
-        for _ in 0..<3 { turns.take("u", limit: 1) { true } }
+        turns.enqueue("u", limit: 1) { [held] in held != nil }
+        for _ in 0..<3 { turns.enqueue("u", limit: 1) { true } }
         held = nil
         #expect(kept != nil)
         turns.done("u")

@@ -37,7 +37,7 @@ import Testing
             }
             let difference = window.apply(changes, over: children(after))
             let expected = query.select(from: children(after)).map(\.key)
-            #expect(window.selection(over: children(after)).map(\.key) == expected)
+            #expect(window.query.select(from: children(after)).map(\.key) == expected)
             #expect(Set(difference.entered) == Set(expected).subtracting(shown))
             #expect(Set(difference.left) == shown.subtracting(expected))
             #expect(Set(difference.stayed) == shown.intersection(expected).intersection(changed))

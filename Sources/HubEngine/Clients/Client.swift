@@ -23,8 +23,8 @@ open class Client: @unchecked Sendable {
     var charge = ListenCharge()
     var chargedOwner: Owner?
     var unindexed: [PlaceOrder: (listens: Int, entries: Int)] = [:]
-    /// Those of the observations whose permission rests on data; kept by `ReadDependencies`.
-    var dependents: [Observation: ReadDependencies.Dependent] = [:]
+    /// Those of the observations whose permission rests on data; kept by `ObserverRegistry`.
+    var dependents: [Observation: Dependent] = [:]
     var pending = PendingWrites()
     /// Bytes of the pending writes, at most: those that were written over count until somebody looks.
     var pendingBytes = 0
@@ -54,7 +54,7 @@ open class Client: @unchecked Sendable {
         self.identity = identity
     }
 
-    /// An answer to a client of the dialect `rest`. Called on the loop of the client's lane.
+    /// An answer to a client of the dialects `rest` and `system`. Called on the loop of the client's lane.
     open func replied(_ reply: Reply) {}
 
     /// The session of a client of the dialect `rest` is over (`Delivery.close`). Called on the loop of the client's lane.
@@ -70,6 +70,11 @@ public enum Dialect: Sendable {
     /// REST: answers are handed over as values (`Client.replied`) and written down by whoever asked, so that the size of an
     /// answer is no matter of the database queue. Only a stream's events are bytes.
     case rest
+    /// The hub itself, which writes for reasons of its own; its answers are handed over as values, too.
+    case system
+
+    /// Whether answers are handed over as values.
+    public var hasReplies: Bool { self == .rest || self == .system }
 }
 
 /// Who a client is, for the rules.

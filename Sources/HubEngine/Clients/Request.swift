@@ -19,6 +19,8 @@ public enum Request: Sendable {
     case get(Path, query: TreeQuery? = nil)
     /// All or nothing.
     case write([TreeWrite], condition: Condition? = nil)
+    /// The hub itself writes, all or nothing, and no rule is asked. Answered as `written`.
+    case system([TreeWrite], SystemCause)
     /// Adds a child under a key that the server makes.
     case push(Path, WriteValue)
     /// One request of REST (contract §7).

@@ -17,7 +17,7 @@ public final class Database: Sendable {
     public let log: any CommitLog
 
     private let inbox = Mutex(Inbox())
-    let core: Core
+    let engine: Engine
     private let limits: EngineLimits
 
     /// A request on its way: whose, what, and the number that its answer carries.
@@ -55,10 +55,10 @@ public final class Database: Sendable {
         self.log = log
         self.limits = limits
         queue = DispatchQueue(label: "vigla.database.\(name)")
-        core = Core(
-            queue: queue, rules: rules, start: start, log: log, lanes: lanes, limits: limits, background: background, budget: budget,
-            format: format, refusals: refusals, outlet: outlet, clock: clock)
-        if !pending.isEmpty { queue.async { [core] in core.fireAbandoned(pending) } }
+        let context = EngineContext(
+            queue: queue, limits: limits, format: format, lanes: lanes, background: background, budget: budget, clock: clock)
+        engine = Engine(context, rules: rules, start: start, log: log, refusals: refusals, outlet: outlet)
+        if !pending.isEmpty { queue.async { [engine] in engine.fireAbandoned(pending) } }
     }
 
     /// Hands over a request. Callable from any thread; requests of one client must come from one thread at a time.
@@ -68,7 +68,7 @@ public final class Database: Sendable {
     /// - Returns: whether more waits than should: ask no more until a mark has come back.
     @discardableResult
     public func submit(_ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any NodeHold)? = nil) -> Bool {
-        let before = size > 0 ? core.gauge.waitingBytes.add(size, ordering: .relaxed).oldValue : 0
+        let before = size > 0 ? engine.context.meter.waitingBytes.add(size, ordering: .relaxed).oldValue : 0
         let mustSchedule = inbox.withLock { inbox in
             inbox.items.append(Item(client: client, request: request, token: token, size: size, hold: hold))
             defer { inbox.isScheduled = true }
@@ -84,28 +84,28 @@ public final class Database: Sendable {
             inbox.isScheduled = false
             return inbox.items
         }
-        core.handle(items)
+        engine.loop.handle(items)
     }
 
     /// Whether some data could make the rules in force allow the client a write of all the places. False means that the write
     /// would be denied now; true promises nothing. From any thread, without the queue. O(depth and expressions of the places)
     public func mayAllowWrite(_ places: some Sequence<Path>, by identity: Identity) -> Bool {
-        identity.isAdmin || core.published.withLock { $0 }.mayAllowWrite(places, auth: identity.auth, now: core.clock())
+        identity.isAdmin || engine.content.publishedRules.mayAllowWrite(places, auth: identity.auth, now: engine.context.clock())
     }
 
     /// What the database has done, as of its last batch. From any thread.
-    public var counters: EngineCounters { core.gauge.counters }
+    public var counters: EngineCounters { engine.context.meter.reading }
 
     /// Requests that wait for the database queue, or for their turn on it.
-    public var inboxDepth: Int { inbox.withLock { $0.items.count } + core.gauge.counters.waitingRequests }
+    public var inboxDepth: Int { inbox.withLock { $0.items.count } + engine.context.meter.reading.waitingRequests }
 
     /// Calls back on the database queue with the current content, the sequence number of its last commit, and what sessions
     /// leave behind that have not ended.
     /// - Parameter behindRequests: not before all that has been submitted was carried out, for the end of the process.
     public func snapshot(behindRequests: Bool = false, _ body: @escaping @Sendable (Node, UInt64, [PendingSession]) -> Void) {
-        queue.async { [core] in
-            let show = { @Sendable in body(core.root, core.sequence, core.pendingSessions) }
-            behindRequests ? core.whenIdle(show) : show()
+        queue.async { [engine] in
+            let show = { @Sendable in body(engine.content.root, engine.content.sequence, engine.pendingSessions) }
+            behindRequests ? engine.loop.whenIdle(show) : show()
         }
     }
 
@@ -113,8 +113,8 @@ public final class Database: Sendable {
     /// observers they refuse are cancelled before anything else is pushed to them (contract §8.3).
     /// - Parameter done: called on the database queue when the new rules hold.
     public func replace(_ rules: RuleSet, _ done: (@Sendable () -> Void)? = nil) {
-        queue.async { [core] in
-            core.replace(rules)
+        queue.async { [engine] in
+            engine.deploy(rules)
             done?()
         }
     }

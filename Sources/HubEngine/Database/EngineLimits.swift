@@ -37,6 +37,8 @@ public struct EngineLimits: Sendable {
     /// Places that others write and that are noted while writes are prepared; beyond it these are prepared again.
     /// Default 100,000.
     public var recentPlaces = 100_000
+    /// Commits whose places are remembered while no write is prepared. Default 1,000.
+    public var recentCommits = 1_000
     /// Places in the data on which the decision about a prepared write may rest; with more of them it rests on everything, and
     /// whatever others write lets it be prepared again. Default 10,000.
     public var dependencies = 10_000
@@ -77,6 +79,12 @@ public struct EngineLimits: Sendable {
     public var indexIdleMs = 600_000
     /// Children that are sorted, selected or compared on the database queue for one request; more is done beside it. Default 1,000.
     public var inlineChildren = 1_000
+    /// Children that live queries collect on the database queue, all together, when their place was written as a whole; the other
+    /// queries collect them when that is encoded, beside the queue. Default 10,000.
+    public var windowsAtOnce = 10_000
+    /// Bytes of the strings, all together, by which children are sorted on the database queue; with more it is done beside it.
+    /// Default 1 MiB.
+    public var inlineTextBytes = 1 << 20
     /// Changed entries with which work beside the queue is brought up to date when it comes back; it is done anew when there
     /// are more. Default 10,000.
     public var followedChanges = 10_000

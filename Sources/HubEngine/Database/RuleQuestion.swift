@@ -45,17 +45,33 @@ public protocol RefusalListener: Sendable {
     func refused(_ request: RuledRequest, _ question: RuleQuestion)
 }
 
-extension Core {
-    /// Tells the listener of a refusal, if it wants to know.
-    func note(_ request: RuledRequest, _ question: (Int64) -> RuleQuestion) {
-        guard let refusals else { return }
-        let now = clock()
-        if refusals.wantsRefusal(now: now) { refusals.refused(request, question(now)) }
+/// Tells the listener of refusals, if there is one and it wants to know. Confined to the database queue.
+final class RefusalReports {
+    private let content: Content
+    private let clock: @Sendable () -> Int64
+    private let listener: (any RefusalListener)?
+
+    /// - Parameter listener: nil when refusals are reported to nobody.
+    init(_ content: Content, clock: @escaping @Sendable () -> Int64, _ listener: (any RefusalListener)?) {
+        self.content = content
+        self.clock = clock
+        self.listener = listener
     }
 
-    func question(_ path: Path, _ query: TreeQuery?, _ auth: Node, now: Int64) -> RuleQuestion {
-        RuleQuestion(
-            operation: .read(path, query.map(QueryVariables.init) ?? .none), rules: rules, old: root, new: root, auth: auth, now: now)
+    /// - Parameter question: asked for when the listener wants it, with the time of now.
+    func report(_ request: RuledRequest, _ question: (Int64) -> RuleQuestion) {
+        guard let listener else { return }
+        let now = clock()
+        if listener.wantsRefusal(now: now) { listener.refused(request, question(now)) }
+    }
+
+    /// A read of the content of now.
+    func report(_ request: RuledRequest, readOf path: Path, _ query: TreeQuery?, _ identity: Identity) {
+        report(request) { now in
+            RuleQuestion(
+                operation: .read(path, query.map(QueryVariables.init) ?? .none), rules: content.rules, old: content.root, new: content.root,
+                auth: identity.auth, now: now)
+        }
     }
 }
 
@@ -68,9 +84,10 @@ extension Database {
     public func pose(
         readOf path: Path, query: QueryVariables, auth: Node, now: Int64?, _ done: @escaping @Sendable (RuleQuestion) -> Void
     ) {
-        queue.async { [core] in
+        queue.async { [engine] in
             done(RuleQuestion(
-                operation: .read(path, query), rules: core.rules, old: core.root, new: core.root, auth: auth, now: now ?? core.clock()))
+                operation: .read(path, query), rules: engine.content.rules, old: engine.content.root, new: engine.content.root, auth: auth,
+                now: now ?? engine.context.clock()))
         }
     }
 
@@ -78,12 +95,12 @@ extension Database {
     public func pose(
         _ writes: [TreeWrite], auth: Node, now: Int64?, _ done: @escaping @Sendable (Result<RuleQuestion, Failure>) -> Void
     ) {
-        queue.async { [core] in
-            let now = now ?? core.clock()
+        queue.async { [engine] in
+            let now = now ?? engine.context.clock()
             do throws(Failure) {
-                let candidate = try core.candidate(writes, now: now)
-                done(.success(RuleQuestion(
-                    operation: .write(writes.map(\.path)), rules: core.rules, old: core.root, new: candidate, auth: auth, now: now)))
+                let candidate = try Candidate(writes, on: engine.content.root, now: now)
+                let origin = WriteOrigin.client(Identity(auth: auth))
+                done(.success(WritePermission(rules: engine.content.rules, origin: origin).question(candidate)))
             } catch { done(.failure(error)) }
         }
     }

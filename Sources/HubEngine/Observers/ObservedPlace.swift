@@ -1,7 +1,7 @@
 import JSONTree
 
-/// A place with observers at or below it, or with indexes: its views and the indexes that they and single requests use.
-/// Confined to the database queue.
+/// A place that something rests on, or that leads to such: its views, the indexes that they and single requests use, and the
+/// observers whose permission depends on what is stored here. Confined to the database queue.
 final class ObservedPlace {
     let path: Path
     var children: [Key: ObservedPlace] = [:]
@@ -11,6 +11,8 @@ final class ObservedPlace {
     private var ordered: [OrderedViews] = []
     /// Orders of the children other than by key: few, and changed in place.
     private(set) var indexes: [KeptIndex] = []
+    /// Kept by `PlaceTrie`.
+    var dependents: [ObjectIdentifier: Dependent] = [:]
 
     /// Scratch of the commit being fanned out: indexes of its writes below this place, and whether one covers it whole.
     var touchedBy: [Int] = []
@@ -18,7 +20,7 @@ final class ObservedPlace {
 
     init(path: Path) { self.path = path }
 
-    var isEmpty: Bool { !isActive && children.isEmpty }
+    var isEmpty: Bool { !isActive && dependents.isEmpty && children.isEmpty }
     /// Whether a write must look at this place.
     var isActive: Bool { whole != nil || !ordered.isEmpty || !indexes.isEmpty }
 
@@ -36,7 +38,8 @@ final class ObservedPlace {
     /// - Parameter window: what the query shows now; not asked for where there is a view already.
     func view(_ query: TreeQuery?, lanes: Int, window: @autoclosure () -> QueryWindow?) -> View {
         if let view = existingView(query) { return view }
-        let view = View(path: path, query: query, window: window(), lanes: lanes)
+        let shown: any LiveView = query.map { LiveWindow($0, window()) } ?? WholePlace()
+        let view = View(path: path, query: query, shown: shown, lanes: lanes)
         guard let query else {
             whole = view
             return view

@@ -1,15 +1,15 @@
 import JSONTree
 
-/// What is observed at a place: all of it, or the window of a query. Shared by all its observers: a change is computed once,
-/// and encoded once for each style of observer.
+/// The observers of one thing that is shown of a place: all of it, or what a query selects. A change is computed once for all of
+/// them, and encoded once for each style.
 ///
 /// Confined to the database queue.
 final class View {
     let path: Path
     /// Nil for the whole place.
     let query: TreeQuery?
-    /// The children that the query shows; nil for a view of the whole place, and while the index is built anew that it needs.
-    var window: QueryWindow?
+    /// What is shown, as it moves along with commits.
+    let shown: any LiveView
     /// Number of the last batch in which its observers were told something.
     var lastChange = -1
     private let laneCount: Int
@@ -17,16 +17,19 @@ final class View {
     /// Observers of clients that read too slowly: they are told nothing until they are caught up with.
     private(set) var suspended: [ObserverStyle: Audience] = [:]
 
-    init(path: Path, query: TreeQuery?, window: QueryWindow?, lanes: Int) {
+    init(path: Path, query: TreeQuery?, shown: any LiveView, lanes: Int) {
         self.path = path
         self.query = query
-        self.window = window
+        self.shown = shown
         laneCount = lanes
     }
 
     var isEmpty: Bool { audiences.isEmpty && suspended.isEmpty }
 
     var clients: [Client] { (Array(audiences.values) + suspended.values).flatMap { $0.lanes.joined() } }
+
+    /// What an observer of a style observes here.
+    func observation(_ style: ObserverStyle) -> Observation { Observation(path: path, query: query, style: style) }
 
     /// Whether any observer asks for events of children, which need to be compared for them.
     var wantsChildren: Bool { childStyles > 0 }

@@ -6,11 +6,32 @@ public struct ViewChange: Sendable {
     public let path: Path
     public let sequence: UInt64
     /// The value at the place now, or what a query shows of it; a query sets it only when `patches` is empty.
-    public let new: Node
+    public private(set) var new: Node
     /// What changed below the place, as absolute path and resulting value; empty when the place itself was overwritten.
     public let patches: [(path: Path, value: Node)]
     /// Child and value events, computed when an observer asks for events.
-    public let events: [ChildEvent]
+    public private(set) var events: [ChildEvent]
+    /// What is much and therefore still to be found out, off the database queue; nil when nothing is.
+    private(set) var remainder: Remainder?
+
+    enum Remainder: Sendable {
+        /// The events: the place had this content before.
+        case events(since: Node)
+        /// What a query shows of this content, by that order of its children.
+        case selection(TreeQuery, OrderedChildren, of: Node)
+
+        var isValue: Bool { if case .selection = self { true } else { false } }
+    }
+
+    /// Finds out what remains. O(children of both contents, or shown)
+    mutating func finish() {
+        switch remainder {
+        case .events(let old)?: events = ChildEvent.events(from: old, to: new)
+        case .selection(let query, let children, let node)?: new = TreeQuery.value(of: query.select(from: children), in: node)
+        case nil: return
+        }
+        remainder = nil
+    }
 }
 
 /// An event of one child, in the order of the SDKs: removed, added, changed.
@@ -23,15 +44,119 @@ public struct ChildEvent: Sendable, Equatable {
     public let previous: Key?
 }
 
+/// How much is found out on the database queue for one change.
+struct ChangeLimits {
+    /// Children that are compared or collected for one view.
+    let children: Int
+    /// Children that may still be collected for all views together.
+    var room: Int
+}
+
+extension ViewChange {
+    /// Writes down a difference: as patches, and as events of children where an observer asks for these. What exceeds the limits
+    /// remains. O(what differs)
+    /// - Parameters:
+    ///   - patches: what was written below the place.
+    ///   - limits: the room left in them is taken.
+    init(
+        _ difference: Difference, of view: View, written patches: [(path: Path, value: Node)], new: Node, sequence: UInt64,
+        within limits: inout ChangeLimits
+    ) {
+        path = view.path
+        self.sequence = sequence
+        switch difference {
+        case .value(let value, let before):
+            self.new = value
+            self.patches = []
+            events = []
+            guard view.wantsChildren else { return }
+            if max(before.childCount, value.childCount) > limits.children {
+                remainder = .events(since: before)
+            } else {
+                events = ChildEvent.events(from: before, to: value)
+            }
+        case .selection(let query, let children, let node):
+            self.patches = []
+            events = []
+            let most = min(limits.room, limits.children)
+            let few = query.select(from: children, atMost: most)
+            limits.room -= few?.count ?? most
+            self.new = few.map { TreeQuery.value(of: $0, in: node) } ?? .null
+            if few == nil { remainder = .selection(query, children, of: node) }
+        case .children(let children, let order):
+            self.new = view.query == nil ? new : .null
+            self.patches = view.query == nil ? patches : Self.patches(of: children, patches, below: view.path)
+            events = view.wantsChildren ? ChildEvent.events(of: children, order) : []
+        }
+    }
+
+    /// Places that an observer has missed, as they are now.
+    init(_ patches: [(path: Path, value: Node)], of view: View, new: Node, sequence: UInt64) {
+        self.init(path: view.path, sequence: sequence, new: new, patches: patches, events: [])
+    }
+
+    init(path: Path, sequence: UInt64, new: Node, patches: [(path: Path, value: Node)], events: [ChildEvent]) {
+        self.path = path
+        self.sequence = sequence
+        self.new = new
+        self.patches = patches
+        self.events = events
+    }
+
+    /// What a query shows of a commit: children that leave as null, children that enter in full, and of the others what was
+    /// written (contract §3.5).
+    private static func patches(
+        of children: [ChildChange], _ written: [(path: Path, value: Node)], below path: Path
+    ) -> [(path: Path, value: Node)] {
+        var patches: [(path: Path, value: Node)] = []
+        var stayed: [Key] = []
+        for child in children {
+            if child.new.isNull || child.old.isNull {
+                patches.append((path.appending(child.key), child.new))
+            } else {
+                stayed.append(child.key)
+            }
+        }
+        if stayed.isEmpty { return patches }
+        let many = stayed.count > 8 ? Set(stayed) : nil
+        for patch in written {
+            let key = patch.path.keys[path.depth]
+            if many?.contains(key) ?? stayed.contains(key) { patches.append(patch) }
+        }
+        return patches
+    }
+}
+
 extension ChildEvent {
-    /// The events that lead from one object to another.
-    /// - Parameter keys: the children that can differ, or nil when all can. O(keys · log n), or O(n).
-    static func events(from old: Node, to new: Node, keys: [Key]?) -> [ChildEvent] {
+    /// The events of children that differ. O(children · log n)
+    static func events(of children: [ChildChange], _ order: SiblingOrder) -> [ChildEvent] {
+        var events = Sorted()
+        for child in children { events.compare(child.key, child.old, child.new) { order.sibling(before: child.key) } }
+        return events.all
+    }
+
+    /// The events that lead from one object to another. O(n)
+    static func events(from old: Node, to new: Node) -> [ChildEvent] {
         let (before, after) = (old.object?.children ?? ChildMap(), new.object?.children ?? ChildMap())
-        var removed: [ChildEvent] = []
-        var added: [ChildEvent] = []
-        var changed: [ChildEvent] = []
-        func compare(_ key: Key, _ was: Node, _ now: Node, previous: @autoclosure () -> Key?) {
+        var events = Sorted()
+        for (key, was) in before where after[key] == nil { events.compare(key, was, .null) { nil } }
+        var previous: Key?
+        for (key, now) in after {
+            events.compare(key, before[key] ?? .null, now) { previous }
+            previous = key
+        }
+        return events.all
+    }
+
+    /// Events by kind, in the order in which they are told.
+    private struct Sorted {
+        private var removed: [ChildEvent] = []
+        private var added: [ChildEvent] = []
+        private var changed: [ChildEvent] = []
+
+        var all: [ChildEvent] { removed + added + changed }
+
+        mutating func compare(_ key: Key, _ was: Node, _ now: Node, previous: () -> Key?) {
             if now.isNull {
                 if was.isNull { return }
                 removed.append(ChildEvent(kind: .removed, key: key, value: was, previous: nil))
@@ -41,16 +166,5 @@ extension ChildEvent {
                 changed.append(ChildEvent(kind: .changed, key: key, value: now, previous: previous()))
             }
         }
-        if let keys {
-            for key in keys { compare(key, before[key] ?? .null, after[key] ?? .null, previous: after.key(before: key)) }
-        } else {
-            for (key, was) in before where after[key] == nil { compare(key, was, .null, previous: nil) }
-            var previous: Key?
-            for (key, now) in after {
-                compare(key, before[key] ?? .null, now, previous: previous)
-                previous = key
-            }
-        }
-        return removed + added + changed
     }
 }

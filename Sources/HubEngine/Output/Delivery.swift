@@ -93,7 +93,7 @@ struct OutputBuffer {
     }
 
     /// Moves the probes of a buffer that is given up: their clients are held back until they are answered.
-    mutating func takeProbes(of other: OutputBuffer) {
+    mutating func moveProbes(of other: OutputBuffer) {
         for (lane, deliveries) in other.lanes.enumerated() {
             for delivery in deliveries { if case .probe = delivery { lanes[lane].append(delivery) } }
         }

@@ -3,9 +3,9 @@ import Synchronization
 
 /// A change with a large value, for all styles in which it is told: its value is encoded once, however many there are.
 final class LargeChange: @unchecked Sendable {
-    // Sendable: `frames` and `sizes` are used under the lock alone. Two encoding lines may meet there, for styles of one change.
+    // Sendable: `change`, `frames` and `sizes` are used under the lock alone: two encoding lines may meet there, for styles of one change.
     private let lock = Mutex(())
-    private let change: ViewChange
+    private var change: ViewChange
     private let format: any WireFormat
     /// Bytes that one message may have.
     private let limit: Int
@@ -21,7 +21,11 @@ final class LargeChange: @unchecked Sendable {
     }
 
     func prepare(_ style: ObserverStyle) -> EncodingLine.Preparation {
-        guard let size = lock.withLock({ _ in size(for: style) }) else { return .done(.tooLarge) }
+        let known = lock.withLock { _ in
+            change.finish()
+            return size(for: style)
+        }
+        guard let size = known else { return .done(.tooLarge) }
         return .make(reserving: size * encodingFactor) { [self] in
             lock.withLock { _ in
                 let known = frames ?? format.change(change)
@@ -32,7 +36,7 @@ final class LargeChange: @unchecked Sendable {
     }
 
     func isLarger(than bound: Int, for style: ObserverStyle) -> Bool {
-        var size = ChangeSize(change, bound: bound)
+        var size = ChangeSize(lock.withLock { _ in change }, bound: bound)
         return size.isLarge(for: style)
     }
 
@@ -105,6 +109,8 @@ struct ChangeSize {
 
     private mutating func valueIsLarge() -> Bool {
         if let value { return value }
+        // Of what is not found out yet nothing is known but that it would take too long.
+        if change.remainder?.isValue == true { return true }
         let isLarge = change.new.isLarger(than: bound)
         value = isLarge
         return isLarge
@@ -123,6 +129,7 @@ struct ChangeSize {
 
     private mutating func childrenAreLarge() -> Bool {
         if let children { return children }
+        if change.remainder != nil { return true }
         var left = bound
         let isLarge = !change.events.allSatisfy { event in
             left -= 64

@@ -59,9 +59,6 @@ struct QueryWindow {
         if count == limit { edge = keepsFirst ? selected.last : selected.first }
     }
 
-    /// The children shown, in ascending order. O(log n + result)
-    func selection(over children: OrderedChildren) -> ContiguousArray<OrderedChild> { query.select(from: children) }
-
     /// Moves the window along with changes of children, at most one of each. O(changes · log n)
     /// - Parameter children: the order after the changes.
     mutating func apply(_ changes: [Change], over children: OrderedChildren) -> Difference {
@@ -85,6 +82,17 @@ struct QueryWindow {
             edge = outermost(children)
         }
         return difference
+    }
+
+    /// The key of the child before one that is shown, in the order of the query; nil for the first one. O(log n)
+    func sibling(before key: Key, in node: Node, over children: OrderedChildren) -> Key? {
+        let child = query.orderedBy.place(key, node.child(key))
+        var found: Key?
+        children.descend(from: OrderBound(excluding: child)) { other in
+            if shows(other) { found = other.key }
+            return false
+        }
+        return found
     }
 
     private var keepsFirst: Bool { query.keeps == .first }

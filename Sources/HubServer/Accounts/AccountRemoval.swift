@@ -45,7 +45,7 @@ final class AccountRemoval: Sendable {
         }
         // A large write that the user's connections have asked for may still be under way; it would come back.
         database.submit(.behind(user: uid), from: writer)
-        database.submit(.exchange(Exchange(.root, .write(writes))), from: writer)
+        database.submit(.system(writes, .accountDeletion), from: writer)
     }
 
     private func finish(_ uid: String) {
@@ -62,11 +62,11 @@ final class AccountRemoval: Sendable {
 
         init(lane: Int, _ done: @escaping @Sendable (Bool) -> Void) {
             self.done = done
-            super.init(lane: lane, dialect: .rest, identity: .admin)
+            super.init(lane: lane, dialect: .system, identity: .admin)
         }
 
         override func replied(_ reply: Reply) {
-            if case .exchanged = reply { done(true) } else { done(false) }
+            if case .written = reply { done(true) } else { done(false) }
         }
 
         override func dismissed() { done(false) }

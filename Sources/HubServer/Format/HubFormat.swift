@@ -8,8 +8,8 @@ struct HubFormat: WireFormat {
         switch dialect {
         case .realtime: RealtimeFraming.frames(for: realtime(reply, token))
         case .observe: observe(reply, token)
-        // Its answers are no bytes yet (`Client.replied`).
-        case .rest: []
+        // Their answers are no bytes yet (`Client.replied`).
+        case .rest, .system: []
         }
     }
 
@@ -53,6 +53,7 @@ struct HubFormat: WireFormat {
         case .realtime: RealtimeFraming.frames(for: RealtimePush.authRevoked(RealtimeRefusal(failure)))
         case .observe: WebSocketFrame.text(ObserveReply.failed(nil, ObserveFault(failure)))
         case .rest: EventStreamEvent.authRevoked
+        case .system: []
         }
     }
 

@@ -17,6 +17,8 @@ final class SessionCounts: Sendable {
         case .realtime: realtime.add(difference, ordering: .relaxed)
         case .observe: observe.add(difference, ordering: .relaxed)
         case .rest: streams.add(difference, ordering: .relaxed)
+        // The hub itself has no session.
+        case .system: break
         }
     }
 }

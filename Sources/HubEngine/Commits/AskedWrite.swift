@@ -1,0 +1,40 @@
+import JSONTree
+
+/// A write as a client asked for it, whatever the request was.
+struct AskedWrite: Sendable {
+    /// What becomes of it, and how it is answered.
+    enum Purpose: Sendable {
+        case write
+        /// The child that was made.
+        case push(Key)
+        case exchange(Exchange, key: Key?)
+        /// It is kept for the end of the client.
+        case onDisconnect
+    }
+
+    let writes: [TreeWrite]
+    var condition: Condition?
+    let purpose: Purpose
+    /// Why the hub asks for it; nil when a client does.
+    let cause: SystemCause?
+
+    init(_ writes: [TreeWrite], if condition: Condition? = nil, _ purpose: Purpose = .write, cause: SystemCause? = nil) {
+        self.writes = writes
+        self.condition = condition
+        self.purpose = purpose
+        self.cause = cause
+    }
+
+    func origin(_ client: Client) -> WriteOrigin { cause.map { .system($0) } ?? .client(client.identity) }
+
+    /// The place whose content its answer tells, or confirms a guess of. That is for those who may read it
+    /// (contract §4.6, §7.3).
+    var revealed: Path? {
+        if case .exchange(let exchange, _) = purpose, exchange.wantsContent || exchange.ifHash != nil { return exchange.path }
+        return condition?.path
+    }
+
+    var ruled: RuledRequest {
+        if case .onDisconnect = purpose { .onDisconnect } else { .write }
+    }
+}

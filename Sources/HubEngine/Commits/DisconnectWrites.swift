@@ -1,0 +1,258 @@
+import JSONTree
+import SecurityRules
+
+/// What clients leave behind for their end (contract §6.2). It is part of the durable state: every step goes to the log, its
+/// answer waits for that, and the commit that carries it out also says that it is done. So after a crash it is carried out
+/// once, by the next process.
+///
+/// ```
+/// onDisconnect ─► kept (log: keep) ─► cancelled (log: cancel)
+///                   └─► the session ends ─► written as a system write of its cause, and forgotten, in one commit
+///                                   └─ the log refuses: owed, until it takes commits again
+/// ```
+/// Confined to the database queue.
+final class DisconnectWrites {
+    private let context: EngineContext
+    private let content: Content
+    private let batch: Batch
+    private let log: LogGuard
+    private let commits: CommitLine
+    /// Clients that leave something behind, by the id under which the log knows it.
+    private var leaving: [String: Client] = [:]
+    /// Bytes of that, at most.
+    private var bytes = 0
+    /// What ended sessions left while the log refused: it is written when the log takes commits again.
+    private var owed: [PendingSession] = []
+    /// Sessions that changed their identity while the log refused: it is told then what they leave behind by now.
+    private var unstated: Set<String> = []
+    private var ids = PushIDGenerator()
+
+    init(_ context: EngineContext, _ content: Content, _ batch: Batch, _ log: LogGuard, _ commits: CommitLine) {
+        self.context = context
+        self.content = content
+        self.batch = batch
+        self.log = log
+        self.commits = commits
+    }
+
+    /// What sessions leave behind that has not been written.
+    var pendingSessions: [PendingSession] {
+        owed + leaving.sorted { $0.key < $1.key }.map { $1.leftBehind(as: $0) }
+    }
+
+    // MARK: Requests
+
+    func keep(_ writes: [TreeWrite], _ client: Client) -> Reply {
+        do throws(Failure) {
+            _ = try bytes(with: writes, client)
+            try commits.check(writes, by: .client(client.identity))
+        } catch { return .failed(error) }
+        return keepPermitted(writes, client)
+    }
+
+    /// Bytes of what a client would leave behind with these writes, at most. O(their size), and when that seems too much
+    /// O(all that it leaves): what was written over does not count.
+    /// - Throws: when it may not leave so much.
+    func bytes(with writes: [TreeWrite], _ client: Client) throws(Failure) -> Int {
+        let limits = context.limits
+        guard client.pending.writes.count + writes.count <= limits.pendingWrites else {
+            throw Failure(.failure, "At most \(limits.pendingWrites) writes may wait for the disconnect of one client.")
+        }
+        var more = 0
+        for write in writes {
+            more += write.heldBytes(atMost: limits.pendingBytes)
+            if more > limits.pendingBytes { throw .pendingTooBig(limits.pendingBytes) }
+        }
+        var bytes = client.pendingBytes + more
+        if bytes > limits.pendingBytes {
+            var after = client.pending
+            for write in writes { after.add(write) }
+            bytes = after.heldBytes
+            if bytes > limits.pendingBytes { throw .pendingTooBig(limits.pendingBytes) }
+        }
+        if self.bytes - client.pendingBytes + bytes > limits.pendingBytesOfAll { throw .pendingOfAllTooBig }
+        return bytes
+    }
+
+    /// Keeps writes that the rules allow.
+    func keepPermitted(_ writes: [TreeWrite], _ client: Client) -> Reply {
+        let bytes: Int
+        do throws(Failure) {
+            bytes = try self.bytes(with: writes, client)
+            if writes.isEmpty { return .done }
+            try log.mustTakeWrites()
+        } catch { return .failed(error) }
+        batch.record(.pended(client, before: client.pending, id: client.pendingID))
+        var changes: [PendingChange] = []
+        let id: String
+        if let known = client.pendingID {
+            id = known
+        } else {
+            id = client.sessionID ?? ids.next(now: context.clock()).string
+            client.pendingID = id
+            leaving[id] = client
+            changes.append(.identify(session: id, auth: client.identity.auth, isAdmin: client.identity.isAdmin))
+        }
+        for write in writes {
+            client.pending.add(write)
+            changes.append(.keep(session: id, write))
+        }
+        count(bytes, of: client)
+        commits.record(changes)
+        return .done
+    }
+
+    func cancel(_ path: Path, of client: Client) -> Reply {
+        guard let id = client.pendingID else { return .done }
+        do throws(Failure) { try log.mustTakeWrites() } catch { return .failed(error) }
+        batch.record(.pended(client, before: client.pending, id: id))
+        client.pending.cancel(path)
+        if client.pending.isEmpty {
+            client.pendingID = nil
+            leaving[id] = nil
+            count(0, of: client)
+            commits.record([.forget(session: id)])
+        } else {
+            commits.record([.cancel(session: id, path)])
+        }
+        return .done
+    }
+
+    /// A client with another identity than before makes its writes as that one.
+    func identityChanged(of client: Client) {
+        guard let id = client.pendingID else { return }
+        // Who a client is needs no disk. Until the log knows, a crash would find who it was.
+        if log.isRefusing {
+            unstated.insert(id)
+            return
+        }
+        commits.record([.identify(session: id, auth: client.identity.auth, isAdmin: client.identity.isAdmin)])
+    }
+
+    /// Remembers that what a client leaves behind has at most so many bytes.
+    private func count(_ bytes: Int, of client: Client) {
+        self.bytes += bytes - client.pendingBytes
+        client.pendingBytes = bytes
+    }
+
+    // MARK: Ends
+
+    /// The client has gone: what it leaves behind is written.
+    func write(of client: Client) {
+        guard let id = client.pendingID else { return }
+        let left = client.leftBehind(as: id)
+        batch.record(.pended(client, before: client.pending, id: id))
+        unstated.remove(id)
+        leaving[id] = nil
+        client.pendingID = nil
+        count(0, of: client)
+        _ = client.pending.takeAll()
+        write(left)
+    }
+
+    /// Writes what a session left behind, without a request that asks for it.
+    func fire(_ left: PendingSession) {
+        batch.record(.fire(left))
+        write(left)
+    }
+
+    /// Writes as one what a session left behind. What the rules refuse by now is dropped path by path; the rest still applies, each
+    /// by itself if they refuse it together: what each may ask of the rules, all may exceed.
+    private func write(_ left: PendingSession) {
+        if log.isRefusing { return owed.append(left) }
+        let origin = WriteOrigin.sessionEnd(left)
+        if (try? commits.commit(left.writes.writes, by: origin)) != nil { return }
+        // Shared by all of them: the queue is not held for each write as long as for an operation of its own.
+        let mostWork = Self.singleDecisions * content.rules.textWork
+        var (work, again) = (mostWork, mostWork)
+        let writes = left.writes.writes
+        let permitted = writes.filter { (try? commits.check([$0], by: origin, textWork: &work)) != nil }
+        let isFewer = !permitted.isEmpty && permitted.count < writes.count
+        if isFewer, (try? commits.commit(permitted, by: origin)) != nil { return }
+        // It is forgotten with the last of them, or a crash between two would lose the rest.
+        let single = WriteOrigin.client(origin.identity)
+        for write in permitted { _ = try? commits.commit([write], by: single, textWork: &again) }
+        commits.record(origin.consequences)
+    }
+
+    /// As much work on texts as so many operations may ask for is done to decide path by path about what one session left, and as
+    /// much again to make each by itself.
+    private static let singleDecisions = 2
+
+    // MARK: While the log refuses
+
+    /// Writes what could not be written while the log refused.
+    func writeOwed() {
+        if owed.isEmpty, unstated.isEmpty { return }
+        let (sessions, ids) = (owed, unstated)
+        (owed, unstated) = ([], [])
+        for session in sessions { fire(session) }
+        for id in ids.sorted() { restate(id) }
+    }
+
+    /// The log is told again what a session leaves behind, as soon as it takes commits.
+    func restateLater(_ id: String) { unstated.insert(id) }
+
+    private func restate(_ id: String) {
+        batch.record(.restate(id))
+        var changes = [PendingChange.forget(session: id)]
+        if let left = leaving[id]?.leftBehind(as: id) {
+            changes.append(.identify(session: id, auth: left.auth, isAdmin: left.isAdmin))
+            changes += left.writes.writes.map { .keep(session: id, $0) }
+        }
+        commits.record(changes)
+    }
+
+    /// Undoes a change of a batch that is given up.
+    func restore(_ before: PendingWrites, id: String?, of client: Client) {
+        if let now = client.pendingID { leaving[now] = nil }
+        (client.pending, client.pendingID) = (before, id)
+        count(before.heldBytes, of: client)
+        if let id { leaving[id] = client }
+    }
+}
+
+extension Client {
+    /// What is written at the client's end.
+    fileprivate func leftBehind(as id: String) -> PendingSession {
+        PendingSession(id: id, auth: identity.auth, isAdmin: identity.isAdmin, writes: pending)
+    }
+}
+
+extension PendingWrites {
+    /// Bytes that the writes hold while they wait, about. O(their size)
+    var heldBytes: Int { writes.reduce(0) { $0 + $1.heldBytes(atMost: .max) } }
+}
+
+extension TreeWrite {
+    /// Bytes that a write holds while it waits, about.
+    /// - Parameter limit: above it no more is counted.
+    func heldBytes(atMost limit: Int) -> Int {
+        var bytes = path.keys.reduce(64) { $0 + $1.text.utf8Count }
+        bytes += value.deferred.reduce(0) { $1.path.keys.reduce($0 + 64) { $0 + $1.text.utf8Count } }
+        value.node.countBytes(&bytes, atMost: limit)
+        return bytes
+    }
+}
+
+extension Node {
+    fileprivate func countBytes(_ bytes: inout Int, atMost limit: Int) {
+        switch self {
+        case .string(let text): bytes += 16 + text.utf8Count
+        case .object(let object):
+            bytes += 64
+            for (key, child) in object.children {
+                if bytes > limit { return }
+                bytes += 16 + key.text.utf8Count
+                child.countBytes(&bytes, atMost: limit)
+            }
+        case .prioritized(let leaf): leaf.leaf.countBytes(&bytes, atMost: limit)
+        default: bytes += 8
+        }
+    }
+}
+
+extension Failure {
+    static func pendingTooBig(_ limit: Int) -> Failure { Failure(.tooBig, "At most \(limit) bytes may wait for the disconnect of one client.") }
+    static let pendingOfAllTooBig = Failure(.unavailable, "Too much waits for the disconnect of clients. Try again later.")
+}

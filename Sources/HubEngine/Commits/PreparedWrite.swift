@@ -1,0 +1,162 @@
+import JSONTree
+import SecurityRules
+
+/// A large write that was decided and made on a tree of a moment ago, on any queue. It can be made on the tree of now when
+/// nothing that it rests on has changed; what others have written elsewhere is taken over (`follow`).
+///
+/// ```
+/// base ───── others write ─────► root
+///   │ writes, rules (background)   │ follow: O(what others wrote)
+/// candidate ─────────────────────► the next root
+/// ```
+struct PreparedWrite: Sendable {
+    /// The tree that it rests on, and that tree with the writes made.
+    private(set) var base: Node
+    private(set) var candidate: Node
+    let operations: [TreeWrite.Operation]
+    /// The deepest place that holds all that is written.
+    let common: Path
+    /// The written places whose content is another than before; all of them once somebody else has written there.
+    private(set) var changed: [Path]
+    /// `true` at each written place, and nothing else.
+    private let written: Node
+    /// What the rules looked at, and what is above that.
+    private let dependencies: Set<Path>
+    private let aboveDependencies: Set<Path>
+    /// Whether what it writes, or whether it may, was concluded from what is stored where it writes.
+    private let restsOnOverwritten: Bool
+    private let restsOnEverything: Bool
+    private let compared: (path: Path, node: Node)?
+
+    enum Outcome: Sendable {
+        case ready(PreparedWrite)
+        case refused(Failure, RuleQuestion?)
+    }
+
+    /// Decides and makes a write on a tree. O(its size · depth)
+    /// - Parameter limit: places in the data on which the decision may rest; with more of them it rests on everything.
+    static func prepare(
+        _ asked: AskedWrite, _ permission: WritePermission, on base: Node, now: Int64, dependencies limit: Int
+    ) -> Outcome {
+        if let question = permission.firstImpossible(asked.writes, on: base, now: now) { return .refused(.permissionDenied, question) }
+        let candidate: Candidate
+        do throws(Failure) { candidate = try Candidate(asked.writes, on: base, now: now) } catch { return .refused(error, nil) }
+        let decision = permission.decide(candidate, keeping: limit)
+        if decision?.isAllowed == false { return .refused(.permissionDenied, permission.question(candidate)) }
+        if let condition = asked.condition, !base.node(at: condition.path).hasHash(condition.hash) { return .refused(.dataStale, nil) }
+        return .ready(PreparedWrite(asked, base, candidate.tree, candidate.operations, decision))
+    }
+
+    private init(
+        _ asked: AskedWrite, _ base: Node, _ candidate: Node, _ operations: [TreeWrite.Operation], _ decision: WriteDecision?
+    ) {
+        self.base = base
+        self.candidate = candidate
+        self.operations = operations
+        changed = operations.map(\.path).filter { base.node(at: $0) != candidate.node(at: $0) }
+        var common = asked.writes.first?.path ?? .root
+        var written = Node.null
+        for write in asked.writes {
+            while !common.contains(write.path) { common = common.parent }
+            if !written.isMarked(at: write.path) { written.set(true, at: write.path) }
+        }
+        self.common = common
+        self.written = written
+        dependencies = decision?.dependencies ?? []
+        var above: Set<Path> = []
+        for path in dependencies {
+            var place = path
+            while !place.isRoot {
+                place = place.parent
+                if !above.insert(place).inserted { break }
+            }
+        }
+        aboveDependencies = above
+        restsOnOverwritten = decision?.looksAtOverwritten == true
+            || asked.writes.contains { $0.part == .priority || $0.value.deferred.contains { $0.value != .timestamp } }
+        restsOnEverything = decision?.looksAtAnything == true
+        compared = asked.condition.map { ($0.path, base.node(at: $0.path)) }
+    }
+
+    /// Takes over what others have written since. O(places · depth)
+    /// - Parameters:
+    ///   - root: the tree of now.
+    ///   - others: the places that were written between `base` and it.
+    /// - Returns: false when something was written that the write may rest on; it is to be prepared anew then.
+    mutating func follow(_ root: Node, _ others: some Collection<Path>) -> Bool {
+        if others.isEmpty { return true }
+        guard !restsOnEverything else { return false }
+        if let compared, !root.node(at: compared.path).isIdentical(to: compared.node) { return false }
+        for path in others {
+            guard standsBeside(path, root), takeOver(path, root) else { return false }
+        }
+        base = root
+        return true
+    }
+
+    /// Whether the rules would see the same after a write at a place.
+    private func standsBeside(_ path: Path, _ root: Node) -> Bool {
+        if dependencies.isEmpty { return true }
+        if aboveDependencies.contains(path) { return false }
+        for depth in 0...path.depth {
+            let place = Path(path.keys.prefix(depth))
+            if dependencies.contains(place), !base.node(at: place).hasSameSurface(as: root.node(at: place)) { return false }
+        }
+        return true
+    }
+
+    /// Brings what is stored by now beside the written places into the candidate: the whole of the highest place on the way
+    /// that holds none of them, as it is, so that nothing depends on the order of the two writes.
+    private mutating func takeOver(_ path: Path, _ root: Node) -> Bool {
+        var (mark, before, after) = (written, base, root)
+        for (depth, key) in path.keys.enumerated() {
+            guard case .object = mark else { return overwrites() }
+            // Above a written place: gained, lost or with another priority, it might come out differently.
+            guard before.isSameParent(as: after) else { return false }
+            (mark, before, after) = (mark.child(key), before.child(key), after.child(key))
+            if mark.isNull { return replace(path.keys.prefix(depth + 1), by: after) }
+        }
+        if case .object = mark { return false }
+        return overwrites()
+    }
+
+    /// What was written there meanwhile is written over, as if it had come first.
+    private mutating func overwrites() -> Bool {
+        if changed.count < operations.count { changed = operations.map(\.path) }
+        return !restsOnOverwritten
+    }
+
+    private mutating func replace(_ keys: ArraySlice<Key>, by value: Node) -> Bool {
+        if candidate.node(at: keys).isIdentical(to: value) { return true }
+        let above = candidate
+        candidate.set(value, at: Path(keys))
+        var (before, after) = (above, candidate)
+        for key in keys {
+            guard before.hasSameSurface(as: after) else { return false }
+            (before, after) = (before.child(key), after.child(key))
+        }
+        return true
+    }
+}
+
+extension Node {
+    /// Whether something written below comes out the same in both: neither is a leaf, or both the same one, and what has to stay
+    /// with the place is.
+    fileprivate func isSameParent(as other: Node) -> Bool {
+        switch (self, other) {
+        case (.null, .null), (.null, .object), (.object, .null), (.object, .object): priority == other.priority
+        default: self == other
+        }
+    }
+
+    /// Whether a place or one above it is marked.
+    fileprivate func isMarked(at path: Path) -> Bool {
+        var mark = self
+        for key in path.keys {
+            guard case .object = mark else { return mark.exists }
+            mark = mark.child(key)
+        }
+        if case .bool = mark { return true }
+        return false
+    }
+}

@@ -1,0 +1,81 @@
+import DequeModule
+import JSONTree
+
+/// Where the last commits of a namespace have written: what a prepared write takes over before it is made, and later what somebody
+/// has missed who comes back. Bounded in commits and places; while nothing is prepared few are kept.
+///
+/// Confined to the database queue. O(1) for each commit.
+struct RecentCommits {
+    private struct Entry {
+        let sequence: UInt64
+        let places: [Path]
+    }
+
+    private var entries: Deque<Entry> = []
+    private var placeCount = 0
+    /// All commits after this one are known.
+    private var start: UInt64
+    /// Writes that are being prepared.
+    private(set) var followers = 0
+    /// Places that are kept while writes are prepared; with more of them who is behind begins again.
+    private let mostPlaces: Int
+    /// Commits that are kept while none are.
+    private let mostCommits: Int
+
+    /// - Parameter sequence: the last commit before all that will be recorded.
+    init(after sequence: UInt64, places: Int, commits: Int) {
+        start = sequence
+        mostPlaces = places
+        mostCommits = commits
+    }
+
+    /// A write is being prepared: places are kept for it.
+    mutating func follow() { followers += 1 }
+
+    mutating func leave() {
+        followers -= 1
+        trim()
+    }
+
+    mutating func record(_ places: [Path], sequence: UInt64) {
+        entries.append(Entry(sequence: sequence, places: places))
+        placeCount += places.count
+        trim()
+    }
+
+    private mutating func trim() {
+        while placeCount > mostPlaces || (followers == 0 && entries.count > mostCommits), let first = entries.popFirst() {
+            placeCount -= first.places.count
+            start = first.sequence
+        }
+    }
+
+    /// The places that commits after this one have written, in order; nil when they are no longer known. O(result)
+    func places(since sequence: UInt64) -> [Path]? {
+        guard sequence >= start else { return nil }
+        guard let last = entries.last, last.sequence > sequence else { return [] }
+        var first = entries.count
+        while first > 0, entries[first - 1].sequence > sequence { first -= 1 }
+        return entries[first...].flatMap(\.places)
+    }
+
+    /// How many those are; nil when they are no longer known. O(commits)
+    func count(since sequence: UInt64) -> Int? {
+        guard sequence >= start else { return nil }
+        var count = 0
+        for entry in entries.reversed() {
+            if entry.sequence <= sequence { break }
+            count += entry.places.count
+        }
+        return count
+    }
+
+    /// Commits after this one were taken back.
+    mutating func rollBack(to sequence: UInt64) {
+        while let last = entries.last, last.sequence > sequence {
+            entries.removeLast()
+            placeCount -= last.places.count
+        }
+        start = min(start, sequence)
+    }
+}

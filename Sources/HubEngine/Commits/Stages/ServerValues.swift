@@ -1,0 +1,15 @@
+import JSONTree
+
+/// The first stage of a commit: values that the server knows take the place of what the client wrote for them
+/// (`{".sv": "timestamp"}`, an increment; contract §4.3).
+enum ServerValues {
+    /// What a write stores. O(server values in it)
+    /// - Parameters:
+    ///   - tree: with the earlier writes of the same commit made.
+    ///   - now: ms since the epoch.
+    static func resolve(_ write: TreeWrite, in tree: Node, now: Int64) -> Node {
+        if write.value.deferred.isEmpty { return write.value.node }
+        let current = tree.node(at: write.path)
+        return write.value.resolved(current: write.part == .node ? current : current.priority, now: now)
+    }
+}

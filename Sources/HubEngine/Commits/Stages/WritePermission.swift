@@ -1,0 +1,47 @@
+import JSONTree
+import SecurityRules
+
+/// The fourth stage of a commit: the rules decide, with the tree as it is as `data` and the candidate as `newData` (contract §8).
+struct WritePermission {
+    let rules: RuleSet
+    let origin: WriteOrigin
+
+    /// Whether the rules permit the commit. Administrators and the hub itself are not asked about.
+    /// - Parameter work: that the rules may do on texts; what they did is taken off.
+    func allows(_ candidate: Candidate, textWork work: inout Int) -> Bool {
+        guard origin.isRuled else { return true }
+        return rules.allowsWrite(
+            candidate.operations.map(\.path), old: candidate.base, new: candidate.tree, auth: origin.identity.auth, now: candidate.now,
+            textWork: &work)
+    }
+
+    /// The same, with what the decision rests on. Nil for those who are not asked about.
+    /// - Parameter limit: places in the data on which it may rest; with more of them it rests on everything.
+    func decide(_ candidate: Candidate, keeping limit: Int) -> WriteDecision? {
+        guard origin.isRuled else { return nil }
+        return rules.decideWrite(
+            candidate.operations.map(\.path), old: candidate.base, new: candidate.tree, auth: origin.identity.auth, now: candidate.now,
+            keeping: limit)
+    }
+
+    /// What was decided, for those who want to know why.
+    func question(_ candidate: Candidate) -> RuleQuestion {
+        RuleQuestion(
+            operation: .write(candidate.operations.map(\.path)), rules: rules, old: candidate.base, new: candidate.tree,
+            auth: origin.identity.auth, now: candidate.now)
+    }
+
+    /// The first write that no data could make the rules allow, as a question. Looks at no tree. O(writes · depth)
+    func firstImpossible(_ writes: [TreeWrite], on base: Node, now: Int64) -> RuleQuestion? {
+        guard origin.isRuled else { return nil }
+        var asked = 0
+        let locations = writes.lazy.map { write in
+            asked += 1
+            return write.path
+        }
+        if rules.mayAllowWrite(locations, auth: origin.identity.auth, now: now) || asked == 0 { return nil }
+        let write = writes[asked - 1]
+        let tree = (try? Candidate([write], on: base, now: now).tree) ?? base
+        return RuleQuestion(operation: .write([write.path]), rules: rules, old: base, new: tree, auth: origin.identity.auth, now: now)
+    }
+}

@@ -1,0 +1,17 @@
+import JSONTree
+
+/// The second stage of a commit: what the tree cannot hold is refused, whatever protocol let it through (contract §4.1, §4.2).
+enum WriteShape {
+    /// - Parameter value: what the write stores, with server values filled in.
+    static func check(_ value: Node, of write: TreeWrite) throws(Failure) {
+        switch write.part {
+        case .node: guard value.fits(below: write.path.depth) else { throw .tooDeep }
+        case .priority: guard value.canBePriority else { throw .badPriority }
+        }
+    }
+}
+
+extension Failure {
+    static let tooDeep = Failure(.failure, "\(JSONError.tooDeep(offset: 0))")
+    static let badPriority = Failure(.failure, "\(JSONError.invalidPriority(offset: 0))")
+}

@@ -1,0 +1,55 @@
+import JSONTree
+import SecurityRules
+import Synchronization
+
+/// What a database holds now: its tree, the number of the last commit, and the rules in force.
+///
+/// Confined to the database queue, but for `publishedRules`. Changed by the commit line, by rollback and by a deploy of rules only.
+final class Content {
+    private(set) var root: Node
+    /// Number of the last commit.
+    private(set) var sequence: UInt64
+    private(set) var rules: RuleSet
+    /// Which rules those are, counted.
+    private(set) var rulesNumber = 0
+    private let published: Mutex<RuleSet>
+
+    init(root: Node, sequence: UInt64, rules: RuleSet) {
+        self.root = root
+        self.sequence = sequence
+        self.rules = rules
+        published = Mutex(rules)
+    }
+
+    /// The rules in force, from any thread.
+    var publishedRules: RuleSet { published.withLock { $0 } }
+
+    /// Makes a tree the one of now, as the next commit.
+    /// - Returns: the tree before.
+    func install(_ candidate: Node) -> Node {
+        let old = root
+        root = candidate
+        sequence += 1
+        return old
+    }
+
+    /// The number of a commit that leaves the tree as it is.
+    func skip() -> UInt64 {
+        sequence += 1
+        return sequence
+    }
+
+    /// Goes back to what is durable.
+    /// - Returns: the tree before.
+    func rollBack(to durable: (root: Node, sequence: UInt64)) -> Node {
+        let before = root
+        (root, sequence) = durable
+        return before
+    }
+
+    func deploy(_ rules: RuleSet) {
+        self.rules = rules
+        rulesNumber += 1
+        published.withLock { $0 = rules }
+    }
+}

@@ -1,0 +1,103 @@
+import Dispatch
+import JSONTree
+import SecurityRules
+
+/// A database's engine: its parts, and how they are joined. Each part owns its state and is given what it needs when it is made; the
+/// few that call back to later ones are joined at the end. Everything here runs on the database queue.
+///
+/// ```
+/// RequestLoop ─► RequestHandler ─► ReadRequests, ObserveRequests, WriteRequests, Sessions   (large work: Parking)
+///                                       WriteRequests, DisconnectWrites ─► CommitLine ─► ReadPermissions, Publisher
+/// DurabilityLine ◄─ Batch, Outbox ◄─────────────── what all of them have done and say
+///       └─ the log refuses ─► Rollback
+/// ```
+final class Engine: @unchecked Sendable {
+    // Sendable: confined to the database queue, which its entries check.
+    let context: EngineContext
+    let content: Content
+    private let durability: DurabilityLine
+    private let indexes: IndexKeeper
+    private let permissions: ReadPermissions
+    private let disconnects: DisconnectWrites
+    let loop: RequestLoop
+
+    init(
+        _ context: EngineContext, rules: RuleSet, start: (root: Node, sequence: UInt64), log: any CommitLog,
+        refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
+    ) {
+        let content = Content(root: start.root, sequence: start.sequence, rules: rules)
+        let places = PlaceTrie()
+        let batch = Batch(keepsHistory: !log.isImmediate)
+        let outbox = Outbox(lanes: context.lanes)
+        let encodings = EncodingLine(context.background, context.budget, heavier: EncodingLine(context.background, context.budget))
+        let refusals = RefusalReports(content, clock: context.clock, listener)
+        let durability = DurabilityLine(context, content, batch, outbox, log: log, outlet: outlet)
+        let guardian = LogGuard(context, content, durability, log: log)
+
+        let indexes = IndexKeeper(context, content, places, durability)
+        let registry = ObserverRegistry(context, content, places, indexes, batch, durability)
+        let slowReaders = SlowReaders(context, places, batch, outbox, durability)
+        let permissions = ReadPermissions(context, content, places, registry, outbox, refusals)
+        let publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings)
+
+        let commits = CommitLine(context, content, batch, guardian, permissions, publisher, refusals)
+        let disconnects = DisconnectWrites(context, content, batch, guardian, commits)
+        let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
+        let parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
+
+        let early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
+        let answers = Answers(context, outbox, early, slowReaders, encodings)
+        let reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
+        let observers = ObserveRequests(
+            context, content, batch, durability, indexes, registry, permissions, reads, outbox, slowReaders, answers, encodings)
+        let writes = WriteRequests(context, content, batch, guardian, commits, disconnects, permissions, parking, answers, refusals)
+        let handler = RequestHandler(
+            context, batch, outbox, sessions, permissions, publisher, slowReaders, parking, reads, observers, writes, disconnects, early,
+            answers)
+        let loop = RequestLoop(context, batch, outbox, durability, guardian, indexes, disconnects, handler)
+        let rollback = Rollback(
+            context, content, batch, outbox, durability, guardian, indexes, permissions, commits, sessions, parking, handler, loop)
+
+        // What calls back to later parts does not keep them.
+        durability.onRefused = { [weak rollback = rollback] in rollback?.run($0) }
+        durability.onReleased = { [weak loop] in loop?.scheduleTurn() }
+        guardian.onTaken = { [weak loop] in loop?.handle([]) }
+        indexes.onShown = { [weak batch, weak publisher] path, ordering in
+            batch?.record(.show(path, ordering))
+            publisher?.publish(path, ordering)
+        }
+        indexes.cancel = { [weak permissions] observation, client in permissions?.cancel(observation, of: client) }
+        permissions.onStreamCancelled = { [weak sessions] in sessions?.end($0) }
+        parking.goOn = { [weak loop] items, client in loop?.goOn(with: items, of: client) }
+
+        self.context = context
+        self.content = content
+        self.durability = durability
+        self.indexes = indexes
+        self.permissions = permissions
+        self.disconnects = disconnects
+        self.loop = loop
+        self.rollback = rollback
+    }
+
+    private let rollback: Rollback
+
+    /// Puts new rules in the place of those in force: observers that they refuse are cancelled before anything else is told them.
+    func deploy(_ rules: RuleSet) {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        content.deploy(rules)
+        indexes.recheckDeclarations()
+        permissions.recheckAllObservers()
+        durability.finishBatch()
+    }
+
+    /// Writes what the sessions of an earlier process left behind.
+    func fireAbandoned(_ sessions: [PendingSession]) {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        for session in sessions { disconnects.fire(session) }
+        durability.finishBatch()
+    }
+
+    /// What sessions leave behind that has not been written.
+    var pendingSessions: [PendingSession] { disconnects.pendingSessions }
+}

@@ -1,0 +1,53 @@
+import Dispatch
+import JSONTree
+
+/// What every part of a database's engine is given: for whom it is made and what it may use. Nothing here changes.
+final class EngineContext: Sendable {
+    /// The database queue: all parts are confined to it.
+    let queue: DispatchQueue
+    let limits: EngineLimits
+    let format: any WireFormat
+    /// ms since the epoch.
+    let clock: @Sendable () -> Int64
+    /// Number of net loops.
+    let lanes: Int
+    /// Where large work runs, and what it may hold.
+    let background: BackgroundWork
+    let budget: MemoryBudget
+    /// What queries have collected and is not encoded: half of the budget, so that many of them leave room for what is written.
+    let collected: MemoryShare
+    let meter = Meter()
+
+    init(
+        queue: DispatchQueue, limits: EngineLimits, format: any WireFormat, lanes: Int, background: BackgroundWork, budget: MemoryBudget,
+        clock: @escaping @Sendable () -> Int64
+    ) {
+        self.queue = queue
+        self.limits = limits
+        self.format = format
+        self.lanes = lanes
+        self.background = background
+        self.budget = budget
+        self.clock = clock
+        collected = MemoryShare(of: budget, limit: budget.limit / 2)
+    }
+
+    /// Lets go of large values in the background: each of their objects takes its time.
+    func release(_ old: [any Sendable]) {
+        if old.isEmpty { return }
+        let last = Errand { withExtendedLifetime(old) {} }
+        // Behind the requests that run, which hold it as well.
+        queue.async { [background] in background.run(.upkeep) { last.forget() } }
+    }
+}
+
+/// Something to be done once, and to be let go of on a thread where that delays no request.
+final class Errand: @unchecked Sendable {
+    // Sendable: run on the database queue, then handed to the thread that lets go of it.
+    private var body: (() -> Void)?
+
+    init(_ body: @escaping () -> Void) { self.body = body }
+
+    func run() { body?() }
+    func forget() { body = nil }
+}

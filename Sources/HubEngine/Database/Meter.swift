@@ -1,0 +1,75 @@
+import Synchronization
+
+/// What a database counts: the parts of its engine add to it on the database queue, metrics read it from any thread.
+final class Meter: @unchecked Sendable {
+    // Sendable: `counters` and `work` are confined to the database queue; the rest is safe by itself.
+
+    /// As the parts leave them; readers see what was published last.
+    var counters = EngineCounters()
+    /// What the turn that runs has cost so far, about, in units of 2 µs: the third of a small write.
+    private(set) var work = 0
+    /// Bytes of requests that are not carried out and durable yet.
+    let waitingBytes = Atomic<Int>(0)
+    private let published = Mutex(EngineCounters())
+
+    func spend(_ units: Int) { work += units }
+    func beginTurn() { work = 0 }
+
+    /// Lets readers see the counters as they are now.
+    func publish() { published.withLock { [counters] in $0 = counters } }
+
+    /// As they were published last. From any thread.
+    var reading: EngineCounters {
+        var counters = published.withLock { $0 }
+        counters.waitingBytes = waitingBytes.load(ordering: .relaxed)
+        return counters
+    }
+
+    /// Requests count as waiting: they came, or are to be carried out again. From any thread.
+    func wait(_ bytes: Int) { if bytes > 0 { waitingBytes.add(bytes, ordering: .relaxed) } }
+
+    /// Requests have become durable, or were given up.
+    func finish(_ bytes: Int) { if bytes > 0 { waitingBytes.subtract(bytes, ordering: .relaxed) } }
+}
+
+/// What a database has done and holds, for metrics.
+public struct EngineCounters: Sendable {
+    /// Commits since the start, and requests handled.
+    public var commits = 0
+    /// Those of the commits that the hub made itself, by their cause.
+    public var systemCommits: [SystemCause: Int] = [:]
+    public var requests = 0
+    /// Requests that wait for their turn now, as others have had the last one.
+    public var waitingRequests = 0
+    /// Changes that a slow client's observer was not told one by one.
+    public var conflated = 0
+    /// Times that a client's observers were suspended, and clients that are so now.
+    public var suspensions = 0
+    public var suspended = 0
+    /// Why the log takes no commits now; nil while it does.
+    public var refusal: CommitRefusal?
+    /// Times that the log began to refuse.
+    public var refusals = 0
+    /// Requests that were answered with `unavailable`, as the log takes no commits.
+    public var refusedWrites = 0
+    /// Writes that were prepared off the queue, and times that one had to be prepared again as others changed what it rests on.
+    public var prepared = 0
+    public var preparedAgain = 0
+    /// Places that others had written and that were taken over into prepared writes on the queue.
+    public var followedPlaces = 0
+    /// Observers now, and what they count as: deep ones more than one.
+    public var observers = 0
+    public var listens = 0
+    /// Kept indexes, and the children in them.
+    public var indexes = 0
+    public var indexEntries = 0
+    /// Children that were sorted into indexes since the start: on the database queue, and beside it.
+    public var childrenSortedOnQueue = 0
+    public var childrenSorted = 0
+    /// Live queries that one commit or another concerned, since the start.
+    public var windowsMoved = 0
+    /// Bytes of requests that wait, for the queue or for the journal.
+    public var waitingBytes = 0
+
+    public init() {}
+}

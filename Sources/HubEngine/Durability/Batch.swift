@@ -1,0 +1,45 @@
+/// What the requests of the batch that runs have done so far: what goes to the log with it, and what is needed to take it back.
+/// Confined to the database queue.
+final class Batch {
+    /// What a batch has come to, once it has ended.
+    struct Result {
+        let commits: [Commit]
+        let history: BatchHistory
+        /// Bytes of its requests.
+        let bytes: Int
+        /// What is large and no longer needed behind the batch.
+        let retiring: [any Sendable]
+    }
+
+    private(set) var commits: [Commit] = []
+    private var history = BatchHistory()
+    private var bytes = 0
+    private var retiring: [any Sendable] = []
+    /// Whether what is done is recorded: what became durable at once is never taken back.
+    let keepsHistory: Bool
+
+    init(keepsHistory: Bool) { self.keepsHistory = keepsHistory }
+
+    func append(_ commit: Commit) { commits.append(commit) }
+    /// A request of so many bytes is carried out in this batch.
+    func count(_ bytes: Int) { self.bytes += bytes }
+    /// Something large is let go of, off the queue, when the batch has left.
+    func retire(_ value: any Sendable) { retiring.append(value) }
+
+    func record(_ step: @autoclosure () -> BatchHistory.Step) {
+        if keepsHistory { history.steps.append(step()) }
+    }
+
+    func record(_ change: @autoclosure () -> BatchHistory.SessionChange) {
+        if keepsHistory { history.changes.append(change()) }
+    }
+
+    /// What was recorded while a batch was taken back belongs to no batch.
+    func forgetHistory() { history = BatchHistory() }
+
+    /// Ends the batch; the next one begins empty.
+    func end() -> Result {
+        defer { (commits, history, bytes, retiring) = ([], BatchHistory(), 0, []) }
+        return Result(commits: commits, history: history, bytes: bytes, retiring: retiring)
+    }
+}

@@ -1,0 +1,121 @@
+import DequeModule
+import Dispatch
+import JSONTree
+
+/// Output in the order of commits: what a batch has to say leaves when it and all before it are durable.
+///
+/// ```
+/// the batch that runs ── finish ──► waits for the log ──► durable, and all before it ──► its output leaves
+///                                        └── the log refuses it: it is given up, with all behind it (Rollback)
+/// ```
+/// Confined to the database queue.
+final class DurabilityLine: @unchecked Sendable {
+    // Sendable: completions of the log only hop back to the queue with it.
+
+    /// A batch that has been carried out and is not durable yet.
+    struct WaitingBatch {
+        let output: OutputBuffer
+        let result: Batch.Result
+        /// The content after the batch.
+        let root: Node
+        let sequence: UInt64
+        var isDurable: Bool
+    }
+
+    private let context: EngineContext
+    private let content: Content
+    private let batch: Batch
+    private let outbox: Outbox
+    private let log: any CommitLog
+    private let outlet: Outlet
+    /// Oldest first. Nothing overtakes them.
+    private var waiting: Deque<WaitingBatch> = []
+    /// Number of the oldest waiting batch.
+    private(set) var firstWaiting = 0
+    /// Commits in the waiting batches.
+    private(set) var waitingCommits = 0
+    /// What is known to be durable: where the content goes back to when the log refuses.
+    private(set) var durable: (root: Node, sequence: UInt64)
+    /// The log has refused the oldest waiting batch.
+    var onRefused: (CommitRefusal) -> Void = { _ in }
+    /// Batches have left.
+    var onReleased: () -> Void = {}
+
+    init(_ context: EngineContext, _ content: Content, _ batch: Batch, _ outbox: Outbox, log: any CommitLog, outlet: @escaping Outlet) {
+        self.context = context
+        self.content = content
+        self.batch = batch
+        self.outbox = outbox
+        self.log = log
+        self.outlet = outlet
+        durable = (content.root, content.sequence)
+    }
+
+    /// Whether something of an earlier batch, or a commit of the one that runs, waits for the log.
+    var isBehind: Bool { !(waiting.isEmpty && batch.commits.isEmpty) }
+
+    /// Ends the batch that runs: its commits go to the log, its output waits for that.
+    func finishBatch() {
+        outbox.releaseEarly(to: outlet)
+        let output = outbox.end(next: firstWaiting + waiting.count + 1)
+        let result = batch.end()
+        if result.commits.isEmpty || log.isImmediate {
+            if !result.commits.isEmpty { log.append(result.commits) { _ in } }
+            if waiting.isEmpty {
+                firstWaiting += 1
+                leave(output, result)
+            } else {
+                waiting.append(WaitingBatch(output: output, result: result, root: content.root, sequence: content.sequence, isDurable: true))
+            }
+            return
+        }
+        let number = firstWaiting + waiting.count
+        waiting.append(WaitingBatch(output: output, result: result, root: content.root, sequence: content.sequence, isDurable: false))
+        waitingCommits += result.commits.count
+        log.append(result.commits) { [self] result in
+            context.queue.async { [self] in completed(number, result) }
+        }
+    }
+
+    /// Ends a piece of work that was no request.
+    func endWork() {
+        finishBatch()
+        context.meter.publish()
+    }
+
+    private func completed(_ number: Int, _ result: Result<Void, CommitRefusal>) {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        // Below the first: the batch was given up together with an earlier one.
+        guard number >= firstWaiting else { return }
+        if case .failure(let reason) = result { return onRefused(reason) }
+        waiting[number - firstWaiting].isDurable = true
+        while let first = waiting.first, first.isDurable {
+            waiting.removeFirst()
+            firstWaiting += 1
+            durable = (first.root, first.sequence)
+            waitingCommits -= first.result.commits.count
+            leave(first.output, first.result)
+        }
+        onReleased()
+    }
+
+    private func leave(_ output: OutputBuffer, _ result: Batch.Result) {
+        context.meter.finish(result.bytes)
+        // No lane is always told first.
+        output.release(to: outlet, from: Int(truncatingIfNeeded: content.sequence % UInt64(context.lanes)))
+        context.release(result.retiring)
+    }
+
+    /// Takes all batches out of the line: the log has refused the first of them.
+    func giveUp() -> [WaitingBatch] {
+        defer {
+            firstWaiting += waiting.count
+            waiting = []
+            waitingCommits = 0
+        }
+        return Array(waiting)
+    }
+
+    /// The log has taken a commit that changes nothing.
+    func confirm(_ sequence: UInt64) { durable.sequence = sequence }
+}

@@ -1,0 +1,79 @@
+import Dispatch
+import JSONTree
+
+/// Whether the log takes commits, and what is done while it does not: writes are refused, and the log is tried with a commit that
+/// changes nothing, from time to time. Confined to the database queue.
+final class LogGuard: @unchecked Sendable {
+    // Sendable: only hops back to the queue.
+    private let context: EngineContext
+    private let content: Content
+    private let durability: DurabilityLine
+    private let log: any CommitLog
+    private var breaker = LogBreaker.closed
+    /// The log takes commits again.
+    var onTaken: () -> Void = {}
+
+    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityLine, log: any CommitLog) {
+        self.context = context
+        self.content = content
+        self.durability = durability
+        self.log = log
+    }
+
+    var isRefusing: Bool { breaker.reason != nil }
+
+    /// - Throws: while the log refuses. Asked last, when nothing else speaks against a write.
+    func mustTakeWrites() throws(Failure) {
+        guard let reason = breaker.reason else { return }
+        context.meter.counters.refusedWrites += 1
+        throw Failure(.unavailable, reason.text)
+    }
+
+    /// The log has refused a batch.
+    func refused(_ reason: CommitRefusal) {
+        breaker.refused(reason, now: context.clock())
+        context.meter.counters.refusal = reason.forLater
+        context.meter.counters.refusals += 1
+    }
+
+    /// What was given up with the batch has been answered.
+    func settle() { breaker.settle() }
+
+    /// Tries the log in a while, and again until it takes commits.
+    func tryLater() {
+        let number = context.meter.counters.refusals
+        context.queue.asyncAfter(deadline: .now() + .milliseconds(context.limits.retryMs)) { [weak self] in
+            guard let self, isRefusing, number == context.meter.counters.refusals else { return }
+            tryNow()
+            tryLater()
+        }
+    }
+
+    /// On the way of requests, so that a hub that is asked needs no timer.
+    func tryIfDue() {
+        if breaker.isDue(now: context.clock(), every: context.limits.retryMs) { tryNow() }
+    }
+
+    /// Appends a commit that changes nothing. Nothing else is appended until its result is known.
+    private func tryNow() {
+        guard breaker.begin(now: context.clock()) else { return }
+        log.append([Commit(sequence: content.sequence + 1, operations: [], pending: [])]) { [self] result in
+            context.queue.async { [self] in tried(result) }
+        }
+    }
+
+    private func tried(_ result: Result<Void, CommitRefusal>) {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        switch result {
+        case .failure(let reason):
+            breaker.tried(reason)
+            context.meter.counters.refusal = reason.forLater
+            context.meter.publish()
+        case .success:
+            breaker.tried(nil)
+            durability.confirm(content.skip())
+            context.meter.counters.refusal = nil
+            onTaken()
+        }
+    }
+}

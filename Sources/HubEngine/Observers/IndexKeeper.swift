@@ -1,0 +1,317 @@
+import Dispatch
+import JSONTree
+import SecurityRules
+
+/// Indexes are built where they are needed, off the queue when they are large, kept while they are used, and dropped when they
+/// have been idle for long or room is needed.
+///
+/// Confined to the database queue.
+final class IndexKeeper: @unchecked Sendable {
+    // Sendable: background work only hops back to the queue with it.
+    private let context: EngineContext
+    private let content: Content
+    private let places: PlaceTrie
+    private let durability: DurabilityLine
+    private var kept = KeptIndexes()
+    /// Live queries of a place in an order show what they select now: their index has been built anew.
+    var onShown: (Path, TreeQuery.Index) -> Void = { _, _ in }
+    /// An observer cannot go on, as there is no room for the index that it needs.
+    var cancel: (Observation, Client) -> Void = { _, _ in }
+
+    init(_ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ durability: DurabilityLine) {
+        self.context = context
+        self.content = content
+        self.places = places
+        self.durability = durability
+    }
+
+    private var limits: EngineLimits { context.limits }
+
+    /// Fewer children are sorted for each answer: keeping their order gains nothing.
+    private static let fewestKept = 64
+    /// How often an index is built for those who wait, while the place is written faster than that.
+    private static let buildingAttempts = 3
+
+    // MARK: Having one
+
+    /// The children of a place in an order, if that can be had at once.
+    /// - Parameters:
+    ///   - mayTakeLong: the work is done here, whatever its size.
+    ///   - mustKeep: for an observer, after which the index is to be settled; the failure says why it cannot be kept.
+    func order(_ node: Node, at path: Path, by ordering: TreeQuery.Index, mustKeep: Bool, mayTakeLong: Bool) -> Result<OrderedChildren, Failure>? {
+        if ordering == .key { return .success(.byKey(node.object?.children ?? ChildMap())) }
+        if let known = places.existingPlace(at: path)?.existingIndex(ordering), let index = known.index {
+            if !mustKeep { settle(known) }
+            return .success(.indexed(index))
+        }
+        guard mayTakeLong || isSortedQuickly(node, by: ordering) else { return nil }
+        let known = places.existingPlace(at: path)?.existingIndex(ordering)
+        // It is being built for others; an observer needs that one.
+        if mustKeep, known != nil { return nil }
+        let index = OrderedIndex(ordering, of: node)
+        context.meter.counters.childrenSortedOnQueue += index.count
+        if known != nil || (!mustKeep && node.childCount < Self.fewestKept) { return .success(.indexed(index)) }
+        switch keep(ordering, at: path, over: node) {
+        case .success(let made):
+            kept.change(made) { made.index = index }
+            if !mustKeep { settle(made) }
+        case .failure(let failure): if mustKeep { return .failure(failure) }
+        }
+        return .success(.indexed(index))
+    }
+
+    /// Whether sorting the children delays no other request: they are few, and of strings there is little to compare.
+    /// O(inlineChildren)
+    private func isSortedQuickly(_ node: Node, by ordering: TreeQuery.Index) -> Bool {
+        guard node.childCount <= limits.inlineChildren else { return false }
+        var left = limits.inlineTextBytes
+        for (key, child) in node.object?.children ?? ChildMap() {
+            guard case .string(let text) = ordering.place(key, child).value.leaf else { continue }
+            left -= text.utf8Count
+            if left < 0 { return false }
+        }
+        return true
+    }
+
+    /// Calls `resume` on the queue when the index of an order is ready, or with the reason why it will not be. It is built off the
+    /// queue, once for all who wait.
+    /// - Returns: false when there is no room to keep it.
+    func awaitIndex(_ ordering: TreeQuery.Index, at path: Path, over node: Node, _ resume: @escaping (Failure?) -> Void) -> Failure? {
+        let awaited: KeptIndex
+        if let known = places.existingPlace(at: path)?.existingIndex(ordering) {
+            awaited = known
+        } else {
+            switch keep(ordering, at: path, over: node) {
+            case .success(let made): awaited = made
+            case .failure(let failure): return failure
+            }
+        }
+        kept.use(awaited)
+        awaited.waiting.append(resume)
+        if !awaited.isBuilding { build(awaited, over: node) }
+        return nil
+    }
+
+    /// A place for an index that is not there yet, if there is room for it.
+    private func keep(_ ordering: TreeQuery.Index, at path: Path, over node: Node) -> Result<KeptIndex, Failure> {
+        let made = KeptIndex(path, ordering, isDeclared: !isMissing(ordering, path), over: node)
+        makeRoom(for: made.entries)
+        guard kept.entries + made.entries <= limits.indexEntries else { return .failure(.tooManyIndexes) }
+        if !made.isDeclared {
+            guard kept.unindexedEntries + made.entries <= limits.indexEntries / 2,
+                (places.existingPlace(at: path)?.indexes.count { !$0.isDeclared } ?? 0) < limits.unindexedOrders
+            else { return .failure(.missingIndex(ordering, path)) }
+        }
+        places.place(at: path).add(made)
+        kept.add(made)
+        return .success(made)
+    }
+
+    private func makeRoom(for entries: Int) {
+        while kept.entries + entries > limits.indexEntries, let oldest = kept.oldest { drop(oldest) }
+    }
+
+    // MARK: Building
+
+    private func build(_ index: KeptIndex, over node: Node, attempt: Int = 1) {
+        index.isBuilding = true
+        kept.change(index) { index.expected = node.childCount }
+        context.meter.counters.childrenSorted += node.childCount
+        let ordering = index.ordering
+        context.background.run(.upkeep) { [self] in
+            let sorted = OrderedIndex(ordering, of: node)
+            context.queue.async { [self] in built(index, sorted, over: node, attempt) }
+        }
+    }
+
+    private func built(_ index: KeptIndex, _ sorted: OrderedIndex, over node: Node, _ attempt: Int) {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        var sorted = sorted
+        let now = content.root.node(at: index.path)
+        guard sorted.follow(index.ordering, from: node, to: now, atMost: limits.followedChanges) else {
+            if attempt < Self.buildingAttempts { return build(index, over: now, attempt: attempt + 1) }
+            resumeWaiting(for: index, .changesTooFast)
+            // Live queries have nobody who asks again.
+            if index.views > 0 { build(index, over: now) } else { finishBuilding(index) }
+            return
+        }
+        kept.change(index) { index.index = sorted }
+        // Who goes on may write the place as a whole: the index is not being built any more then, and must not go.
+        index.isBuilding = false
+        index.pins += 1
+        show(index)
+        resumeWaiting(for: index, nil)
+        unpin(index)
+        finishWork()
+    }
+
+    private func finishBuilding(_ index: KeptIndex) {
+        index.isBuilding = false
+        // Who has come in the meantime is served by another try.
+        if index.index == nil, !index.waiting.isEmpty { build(index, over: content.root.node(at: index.path)) }
+        if index.index == nil, !index.isBuilding { drop(index) } else { settle(index) }
+        finishWork()
+    }
+
+    private func finishWork() {
+        tend()
+        durability.endWork()
+    }
+
+    private func resumeWaiting(for index: KeptIndex, _ failure: Failure?) {
+        let waiting = index.waiting
+        index.waiting = []
+        for resume in waiting { resume(failure) }
+    }
+
+    /// Live queries whose place was written as a whole while it was large show what they select now.
+    private func show(_ index: KeptIndex) {
+        guard index.owesViews, let place = places.existingPlace(at: index.path) else { return }
+        index.owesViews = false
+        let node = content.root.node(at: index.path)
+        for view in place.views(by: index.ordering) { view.shown.reset(over: node, at: place) }
+        onShown(index.path, index.ordering)
+    }
+
+    // MARK: Following commits
+
+    /// Brings a place's indexes up to date with children that a commit changed. O(indexes · changes · log n)
+    func follow(_ changes: [ChildChange], at place: ObservedPlace) { kept.follow(changes, at: place) }
+
+    /// After a place was written as a whole: windows follow, at once or, where the index that they need is large, when it has
+    /// been built anew. Indexes that nobody uses go.
+    func rebuild(_ place: ObservedPlace, over node: Node) {
+        for index in place.indexes { rebuild(index, over: node) }
+        for view in place.views { view.shown.reset(over: node, at: place) }
+    }
+
+    private func rebuild(_ index: KeptIndex, over node: Node) {
+        if index.isBuilding {
+            // What is being built is brought up to date, or built again, when it comes back.
+            kept.change(index) { index.index = nil }
+            index.owesViews = index.views > 0
+        } else if !index.isInUse {
+            drop(index)
+        } else if isSortedQuickly(node, by: index.ordering) {
+            kept.change(index) { index.index = OrderedIndex(index.ordering, of: node) }
+            context.meter.counters.childrenSortedOnQueue += node.childCount
+        } else {
+            kept.change(index) { index.index = nil }
+            index.owesViews = true
+            build(index, over: node)
+        }
+    }
+
+    /// Brings indexes and windows in line with a tree that has gone back to an earlier state. The work follows what differs.
+    func follow(from before: Node) {
+        places.forEach(from: before, to: content.root) { [self] place, old, new in
+            for index in place.indexes {
+                guard var sorted = index.index, sorted.follow(index.ordering, from: old, to: new, atMost: limits.followedChanges) else {
+                    rebuild(index, over: new)
+                    continue
+                }
+                kept.change(index) { index.index = sorted }
+            }
+            for view in place.views { view.shown.reset(over: new, at: place) }
+        }
+    }
+
+    /// The view of a query whose observer comes back; it shows what it selects when its index is there.
+    func returningView(_ query: TreeQuery?, at path: Path) -> View {
+        let place = places.place(at: path)
+        guard let query else { return place.view(nil, lanes: context.lanes, window: nil) }
+        let node = content.root.node(at: path)
+        if query.orderedBy != .key, place.existingIndex(query.orderedBy) == nil {
+            // It was there a moment ago: whether there is room is not asked.
+            let made = KeptIndex(path, query.orderedBy, isDeclared: !isMissing(query.orderedBy, path), over: node)
+            place.add(made)
+            kept.add(made)
+        }
+        let view = place.view(query, lanes: context.lanes, window: place.children(of: node, by: query.orderedBy).map { QueryWindow(query, over: $0) })
+        if let index = place.existingIndex(query.orderedBy) {
+            kept.use(index)
+            if index.index == nil, !index.isBuilding { rebuild(index, over: node) }
+            if view.shown.all(of: node, at: place) == nil { view.shown.reset(over: node, at: place) }
+        }
+        return view
+    }
+
+    // MARK: Dropping
+
+    /// An index was used, or is not needed any more: idle ones wait for their next use, but for those that no rule names.
+    func settle(_ index: KeptIndex) {
+        if index.isInUse { return kept.use(index) }
+        if index.isDeclared { kept.rest(index, now: context.clock()) } else { drop(index) }
+    }
+
+    /// The index stays until it is unpinned.
+    func pin(_ index: KeptIndex) {
+        kept.use(index)
+        index.pins += 1
+    }
+
+    func unpin(_ index: KeptIndex) {
+        index.pins -= 1
+        settle(index)
+    }
+
+    private func drop(_ index: KeptIndex) {
+        kept.remove(index)
+        places.existingPlace(at: index.path)?.remove(index)
+        places.prune(index.path)
+    }
+
+    /// Between requests: drops what has been idle for long, and makes room when indexes have grown with their places.
+    func tend() {
+        if kept.oldest != nil {
+            let now = context.clock()
+            while let oldest = kept.oldest, now - oldest.usedAt >= limits.indexIdleMs { drop(oldest) }
+        }
+        if kept.entries > limits.indexEntries { shrink() }
+        (context.meter.counters.indexes, context.meter.counters.indexEntries) = (kept.count, kept.entries)
+    }
+
+    /// Orders that no rule names and whose places have outgrown the namespace's memory end, the largest first.
+    private func shrink() {
+        makeRoom(for: 0)
+        while kept.entries > limits.indexEntries {
+            let inUse = kept.unindexed.values.filter { $0.views > 0 }
+            guard let largest = inUse.max(by: { $0.entries < $1.entries }), let place = places.existingPlace(at: largest.path) else { return }
+            for view in place.views(by: largest.ordering) {
+                for (style, audience) in Array(view.audiences) + Array(view.suspended) {
+                    for client in audience.lanes.joined() { cancel(view.observation(style), client) }
+                }
+            }
+            if !largest.isDropped, largest.views > 0 { return }
+        }
+    }
+
+    /// After the rules have changed: who names which order.
+    func recheckDeclarations() {
+        var undeclared: [KeptIndex] = []
+        places.forEach(over: content.root) { place, _ in
+            for index in place.indexes where index.isDeclared == isMissing(index.ordering, place.path) {
+                kept.change(index) { index.isDeclared.toggle() }
+                if !index.isDeclared, !index.isInUse { undeclared.append(index) }
+            }
+        }
+        for index in undeclared { drop(index) }
+    }
+
+    /// Whether an order needs an index that no rule declares; key and priority order need none (contract §3.4).
+    func isMissing(_ ordering: TreeQuery.Index, _ path: Path) -> Bool {
+        switch ordering {
+        case .key, .priority: false
+        case .value, .child: !content.rules.indexes(at: path).contains(ordering.text)
+        }
+    }
+}
+
+extension Failure {
+    static func missingIndex(_ ordering: TreeQuery.Index, _ path: Path) -> Failure {
+        Failure(.failure, "Index not defined, add \".indexOn\": \"\(ordering.text)\", for path \"\(path)\", to the rules")
+    }
+
+    static let tooManyIndexes = Failure(.tooBig, "The namespace keeps as many indexes as it may; observe fewer children in this order, or by key.")
+    static let changesTooFast = Failure(.unavailable, "The place is written as a whole faster than it can be sorted; ask again.")
+}

@@ -1,0 +1,116 @@
+import JSONTree
+
+/// What is shown of a place to its observers, moved along with commits. The whole place (`WholePlace`) and the window of a query
+/// (`LiveWindow`) are two kinds; a filter, a circle or a count would be another.
+///
+/// Confined to the database queue.
+protocol LiveView: AnyObject {
+    /// Moves along with a commit that touched the place.
+    /// - Returns: what its observers have to be told; nil when nothing of the commit shows, or when it cannot be told yet.
+    func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference?
+
+    /// All that is shown of the place now. Nil when that is not known yet: it is told when it is.
+    func all(of node: Node, at place: ObservedPlace) -> Difference?
+
+    /// Begins anew over a place that was written as a whole, or has gone back to an earlier state.
+    func reset(over node: Node, at place: ObservedPlace)
+}
+
+/// What one commit did at one observed place.
+struct PlaceChange {
+    /// Whether the place itself was written, or one above it.
+    let isOverwritten: Bool
+    let old: Node
+    let new: Node
+    /// Writes below the place, with what is stored there now; empty when it was overwritten.
+    var patches: [(path: Path, value: Node)] = []
+    /// The children they lie in, in key order.
+    var children: [ChildChange] = []
+    /// The same children as the view's order sees them; set for views of queries.
+    var ordered: [QueryWindow.Change] = []
+
+    init(_ place: ObservedPlace, _ paths: [Path], old: Node, new: Node, root: Node) {
+        isOverwritten = place.isOverwritten
+        self.old = old
+        self.new = new
+        guard !isOverwritten else { return }
+        var keys: [Key] = []
+        for index in place.touchedBy {
+            patches.append((paths[index], root.node(at: paths[index])))
+            keys.append(paths[index].keys[place.path.depth])
+        }
+        if keys.count > 1 { keys = Set(keys).sorted() }
+        children = keys.map { ChildChange(key: $0, old: old.child($0), new: new.child($0)) }
+    }
+}
+
+/// What a commit did to what a view shows. Patches (realtime protocol, event streams) and events of children (observe protocol)
+/// are both written down from it (`ViewChange`).
+enum Difference {
+    /// All of the place may differ.
+    case value(Node, before: Node)
+    /// All that a query shows may differ: the place was written as a whole.
+    case selection(TreeQuery, OrderedChildren, of: Node)
+    /// These children differ; one that is not shown, before or after, is null there. Observers of those that were shown before
+    /// are told what was written below them, of others the whole child.
+    case children([ChildChange], SiblingOrder)
+}
+
+/// Where a child stands among those that are shown.
+enum SiblingOrder {
+    case byKey(ChildMap)
+    case window(QueryWindow, OrderedChildren, of: Node)
+
+    /// The key of the sibling before a shown child; nil for the first one. O(log n)
+    func sibling(before key: Key) -> Key? {
+        switch self {
+        case .byKey(let children): children.key(before: key)
+        case .window(let window, let children, let node): window.sibling(before: key, in: node, over: children)
+        }
+    }
+}
+
+/// All that is stored at a place.
+final class WholePlace: LiveView {
+    func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
+        if commit.isOverwritten { return .value(commit.new, before: commit.old) }
+        return .children(commit.children, .byKey(commit.new.object?.children ?? ChildMap()))
+    }
+
+    func all(of node: Node, at place: ObservedPlace) -> Difference? { .value(node, before: node) }
+    func reset(over node: Node, at place: ObservedPlace) {}
+}
+
+/// The children that a query selects.
+final class LiveWindow: LiveView {
+    private let query: TreeQuery
+    /// Nil while the index is built that it needs.
+    private var window: QueryWindow?
+
+    /// - Parameter window: what the query shows now.
+    init(_ query: TreeQuery, _ window: QueryWindow?) {
+        self.query = query
+        self.window = window
+    }
+
+    func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
+        if commit.isOverwritten { return all(of: commit.new, at: place) }
+        guard let children = place.children(of: commit.new, by: query.orderedBy) else { return nil }
+        guard let moved = window?.apply(commit.ordered, over: children), let window else { return nil }
+        var differing: [ChildChange] = []
+        differing.reserveCapacity(moved.left.count + moved.entered.count + moved.stayed.count)
+        for key in moved.left { differing.append(ChildChange(key: key, old: commit.old.child(key), new: .null)) }
+        for key in moved.entered { differing.append(ChildChange(key: key, old: .null, new: commit.new.child(key))) }
+        for key in moved.stayed { differing.append(ChildChange(key: key, old: commit.old.child(key), new: commit.new.child(key))) }
+        return differing.isEmpty ? nil : .children(differing, .window(window, children, of: commit.new))
+    }
+
+    func all(of node: Node, at place: ObservedPlace) -> Difference? {
+        guard window != nil, let children = place.children(of: node, by: query.orderedBy) else { return nil }
+        return .selection(query, children, of: node)
+    }
+
+    func reset(over node: Node, at place: ObservedPlace) {
+        window = place.children(of: node, by: query.orderedBy).map { QueryWindow(query, over: $0) }
+    }
+}

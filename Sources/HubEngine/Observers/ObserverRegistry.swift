@@ -1,0 +1,192 @@
+import Dispatch
+import JSONTree
+
+/// Which observers there are: taken in, removed, and counted.
+///
+/// Confined to the database queue. Taking in and removing one costs O(depth).
+final class ObserverRegistry: @unchecked Sendable {
+    // Sendable: only hops back to the queue.
+    private let context: EngineContext
+    private let content: Content
+    private let places: PlaceTrie
+    private let indexes: IndexKeeper
+    private let batch: Batch
+    private let durability: DurabilityLine
+    private var counts = ListenCounts()
+    /// Clients whose observers are removed in slices.
+    private var leaving: [Client] = []
+
+    init(
+        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ batch: Batch,
+        _ durability: DurabilityLine
+    ) {
+        self.context = context
+        self.content = content
+        self.places = places
+        self.indexes = indexes
+        self.batch = batch
+        self.durability = durability
+    }
+
+    /// Why a new observer is one too many; nil when it is not.
+    func refusal(of observation: Observation, of client: Client) -> Failure? {
+        let limits = context.limits
+        charge(client)
+        let owner = counts.charge(of: client.chargedOwner)
+        let weight = observation.weight
+        if client.charge.listens + weight > limits.listens { return .tooManyListens("A connection", limits.listens) }
+        if owner.listens + weight > limits.listensOfOwner {
+            let name = if case .user = client.chargedOwner { "The connections of a user" } else { "The connections of an address without a user" }
+            return .tooManyListens(name, limits.listensOfOwner)
+        }
+        if counts.total + weight > limits.listensOfNamespace { return .tooManyListens("A namespace", limits.listensOfNamespace) }
+        if places.count >= limits.observedPlaces {
+            return .tooManyListens("A namespace", limits.observedPlaces, " at different places, with those above them,")
+        }
+        if client.observations.count(at: observation.path) >= limits.listensAtPlace {
+            return .tooManyListens("A connection", limits.listensAtPlace, " at one place")
+        }
+        guard let query = observation.query, indexes.isMissing(query.orderedBy, observation.path) else { return nil }
+        let children = content.root.node(at: observation.path).childCount
+        if children > limits.unindexedChildren { return .missingIndex(query.orderedBy, observation.path) }
+        if client.unindexed[PlaceOrder(path: observation.path, ordering: query.orderedBy)] != nil { return nil }
+        let charged = client.chargedOwner == nil ? client.charge : owner
+        if charged.unindexedEntries + max(children, KeptIndex.leastEntries) > limits.unindexedEntriesOfOwner {
+            return .missingIndex(query.orderedBy, observation.path)
+        }
+        return nil
+    }
+
+    /// Counts a client's observers for who it is now.
+    func charge(_ client: Client) { counts.move(client) }
+
+    // MARK: Taking in
+
+    /// The observer is there from now on.
+    /// - Parameter window: what its query shows now; used where nobody observes the same yet.
+    func insert(_ observation: Observation, of client: Client, showing window: QueryWindow?) {
+        places.place(at: observation.path).view(observation.query, lanes: context.lanes, window: window).add(client, style: observation.style)
+        insert(observation, of: client)
+    }
+
+    private func insert(_ observation: Observation, of client: Client) {
+        guard client.observations.insert(observation) else { return }
+        batch.record(.observed(client, observation))
+        charge(client)
+        counts.add(ListenCharge(listens: observation.weight), to: client)
+        count(1)
+        guard let query = observation.query, indexes.isMissing(query.orderedBy, observation.path) else { return }
+        let order = PlaceOrder(path: observation.path, ordering: query.orderedBy)
+        if let known = client.unindexed[order] {
+            client.unindexed[order] = (known.listens + 1, known.entries)
+        } else {
+            let entries = max(content.root.node(at: observation.path).childCount, KeptIndex.leastEntries)
+            client.unindexed[order] = (1, entries)
+            counts.add(ListenCharge(unindexedEntries: entries), to: client)
+        }
+    }
+
+    private func count(_ change: Int) {
+        context.meter.counters.observers += change
+        context.meter.counters.listens = counts.total
+    }
+
+    /// An observer that was removed in a batch that is given up is there again. A slow reader may have missed anything.
+    func restore(_ observation: Observation, of client: Client) {
+        let view = indexes.returningView(observation.query, at: observation.path)
+        view.add(client, style: observation.style)
+        insert(observation, of: client)
+        // Its end may stand.
+        if !leaving.contains(where: { $0 === client }) { removeInSlices(client) }
+        if let lag = client.lag, lag.isSuspended, observation.mayConflate {
+            view.suspend(client, style: observation.style)
+            lag.mark(observation, .whole, limit: context.limits.stalePlaces)
+        }
+    }
+
+    /// Puts what an observer's permission rests on in the place of what it rested on before.
+    func setDependencies(_ paths: [Path], of observation: Observation, _ client: Client) {
+        if let known = client.dependents.removeValue(forKey: observation) {
+            for path in known.places { places.remove(known, at: path) }
+        }
+        guard !paths.isEmpty else { return }
+        let dependent = Dependent(client, observation, paths)
+        client.dependents[observation] = dependent
+        for path in paths { places.add(dependent, at: path) }
+    }
+
+    // MARK: Removing
+
+    /// Nothing happens to one that is not there.
+    func remove(_ observation: Observation, of client: Client) {
+        context.meter.spend(1)
+        setDependencies([], of: observation, client)
+        if client.observations.remove(observation) {
+            batch.record(.unobserved(client, observation))
+            uncount(observation, of: client)
+        }
+        client.lag?.forget(observation)
+        guard let place = places.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { return }
+        view.remove(client, style: observation.style)
+        guard view.isEmpty else { return }
+        place.removeView(observation.query)
+        if let query = observation.query, let index = place.existingIndex(query.orderedBy) { indexes.settle(index) }
+        places.prune(observation.path)
+    }
+
+    private func uncount(_ observation: Observation, of client: Client) {
+        counts.remove(ListenCharge(listens: observation.weight), from: client)
+        count(-1)
+        guard let query = observation.query else { return }
+        let order = PlaceOrder(path: observation.path, ordering: query.orderedBy)
+        guard let known = client.unindexed[order] else { return }
+        if known.listens > 1 {
+            client.unindexed[order] = (known.listens - 1, known.entries)
+        } else {
+            client.unindexed[order] = nil
+            counts.remove(ListenCharge(unindexedEntries: known.entries), from: client)
+        }
+    }
+
+    /// Removes the observers of a client that has ended: a few at once, many in slices between which others get their turn.
+    func removeAll(of client: Client) {
+        if client.observations.count > context.limits.removalsAtOnce { return removeInSlices(client) }
+        for observation in client.observations { remove(observation, of: client) }
+    }
+
+    private func removeInSlices(_ client: Client) {
+        leaving.append(client)
+        if leaving.count == 1 { removeLater() }
+    }
+
+    private func removeLater() {
+        context.queue.async { [self] in
+            removeSlice()
+            if !leaving.isEmpty { removeLater() }
+        }
+    }
+
+    private func removeSlice() {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        var left = context.limits.removalsAtOnce
+        while left > 0, let client = leaving.first {
+            // What ended it may have been undone.
+            let slice = client.hasEnded || client.isRevoked ? client.observations.some(left) : []
+            if slice.count < left { leaving.removeFirst() }
+            for observation in slice { remove(observation, of: client) }
+            left -= max(1, slice.count)
+        }
+        durability.endWork()
+    }
+}
+
+extension Observation {
+    /// What it counts as: deep places hold the ones above them.
+    fileprivate var weight: Int { 1 + path.depth / 8 }
+}
+
+extension Failure {
+    fileprivate static func tooManyListens(_ whose: String, _ most: Int, _ place: String = "") -> Failure {
+        Failure(.tooBig, "\(whose) may have \(most) observers\(place) at once.")
+    }
+}

@@ -1,0 +1,186 @@
+import JSONTree
+
+/// All places that observers, indexes or decisions of the rules rest on, as a tree.
+///
+/// Confined to the database queue. A write walks its own path and then only into places below it whose value has changed,
+/// so its cost is O(depth + places touched).
+final class PlaceTrie {
+    private let root = ObservedPlace(path: .root)
+    /// Places that are held, with those that only lead to others.
+    private(set) var count = 1
+    /// Places with observers whose permission rests on them.
+    private var placesWithDependents = 0
+
+    /// The place, made when missing.
+    func place(at path: Path) -> ObservedPlace {
+        var place = root
+        for (depth, key) in path.keys.enumerated() {
+            if let next = place.children[key] {
+                place = next
+            } else {
+                let next = ObservedPlace(path: Path(path.keys[...depth]))
+                place.children[key] = next
+                count += 1
+                place = next
+            }
+        }
+        return place
+    }
+
+    func existingPlace(at path: Path) -> ObservedPlace? {
+        var place = root
+        for key in path.keys {
+            guard let next = place.children[key] else { return nil }
+            place = next
+        }
+        return place
+    }
+
+    /// The view of an observation, if there is one.
+    func existingView(_ query: TreeQuery?, at path: Path) -> View? { existingPlace(at: path)?.existingView(query) }
+
+    /// Forgets a place that nothing needs any more, and the places above it that only led there.
+    func prune(_ path: Path) {
+        var places = [root]
+        for key in path.keys {
+            guard let next = places[places.count - 1].children[key] else { return }
+            places.append(next)
+        }
+        for depth in stride(from: path.depth, to: 0, by: -1) where places[depth].isEmpty {
+            places[depth - 1].children[path.keys[depth - 1]] = nil
+            count -= 1
+        }
+    }
+
+    // MARK: Visiting
+
+    /// Calls `touch` for each place that a write at `path` concerns: those above, with `isBelow` false; the place itself and
+    /// the ones below it whose value differs, with `isBelow` true.
+    func visit(touchedBy path: Path, old: Node, new: Node, _ touch: (ObservedPlace, _ isBelow: Bool) -> Void) {
+        var place = root
+        var (before, after) = (old, new)
+        for key in path.keys {
+            if place.isActive { touch(place, false) }
+            guard let next = place.children[key] else { return }
+            place = next
+            before = before.child(key)
+            after = after.child(key)
+        }
+        visitBelow(place, before, after, touch)
+    }
+
+    private func visitBelow(_ place: ObservedPlace, _ old: Node, _ new: Node, _ touch: (ObservedPlace, Bool) -> Void) {
+        if old.isIdentical(to: new) { return }
+        if place.isActive { touch(place, true) }
+        for (key, child) in place.children { visitBelow(child, old.child(key), new.child(key), touch) }
+    }
+
+    /// Whether anything is observed on the way to a place, there or below. O(depth)
+    func hasAny(around path: Path) -> Bool {
+        var place = root
+        for key in path.keys {
+            if place.isActive { return true }
+            guard let next = place.children[key] else { return false }
+            place = next
+        }
+        return !place.isEmpty
+    }
+
+    /// Calls `body` for every active place with what is stored there.
+    func forEach(over node: Node, _ body: (ObservedPlace, Node) -> Void) {
+        func visit(_ place: ObservedPlace, _ node: Node) {
+            if place.isActive { body(place, node) }
+            for (key, child) in place.children { visit(child, node.child(key)) }
+        }
+        visit(root, node)
+    }
+
+    /// Calls `body` for every active place whose content differs between two trees, with both. O(places that differ)
+    func forEach(from old: Node, to new: Node, _ body: (ObservedPlace, _ old: Node, _ new: Node) -> Void) {
+        func visit(_ place: ObservedPlace, _ old: Node, _ new: Node) {
+            if old.isIdentical(to: new) { return }
+            if place.isActive { body(place, old, new) }
+            for (key, child) in place.children { visit(child, old.child(key), new.child(key)) }
+        }
+        visit(root, old, new)
+    }
+
+    /// Every client that observes anything.
+    func clients() -> [Client] {
+        var seen: Set<ObjectIdentifier> = []
+        var found: [Client] = []
+        func visit(_ place: ObservedPlace) {
+            for client in place.views.flatMap(\.clients) where seen.insert(ObjectIdentifier(client)).inserted { found.append(client) }
+            for child in place.children.values { visit(child) }
+        }
+        visit(root)
+        return found
+    }
+
+    // MARK: What permissions rest on
+
+    /// Whether any observer's permission rests on data.
+    var hasDependents: Bool { placesWithDependents > 0 }
+
+    func add(_ dependent: Dependent, at path: Path) {
+        let place = place(at: path)
+        if place.dependents.isEmpty { placesWithDependents += 1 }
+        place.dependents[ObjectIdentifier(dependent)] = dependent
+    }
+
+    func remove(_ dependent: Dependent, at path: Path) {
+        guard let place = existingPlace(at: path), place.dependents.removeValue(forKey: ObjectIdentifier(dependent)) != nil else { return }
+        if place.dependents.isEmpty { placesWithDependents -= 1 }
+        prune(path)
+    }
+
+    /// The observers whose permission rests on anything that writes at these paths changed. O(depth of the paths + places touched)
+    func dependents(touchedBy paths: [Path], old: Node, new: Node) -> [Dependent] {
+        guard hasDependents else { return [] }
+        var found: [ObjectIdentifier: Dependent] = [:]
+        func collect(_ place: ObservedPlace, _ before: Node, _ after: Node) {
+            if before.isIdentical(to: after) { return }
+            if !place.dependents.isEmpty, !before.hasSameSurface(as: after) { found.merge(place.dependents) { one, _ in one } }
+            for (key, child) in place.children { collect(child, before.child(key), after.child(key)) }
+        }
+        for path in paths {
+            var place: ObservedPlace? = root
+            var (before, after) = (old, new)
+            for key in path.keys {
+                guard let here = place else { break }
+                if !here.dependents.isEmpty, !before.hasSameSurface(as: after) { found.merge(here.dependents) { one, _ in one } }
+                place = here.children[key]
+                (before, after) = (before.child(key), after.child(key))
+            }
+            if let place { collect(place, before, after) }
+        }
+        return Array(found.values)
+    }
+}
+
+/// An observer whose permission rests on data: it is asked about again when one of these places changes (contract §8.3). Most rules
+/// look at no data, and their observers have none.
+final class Dependent {
+    let client: Client
+    let observation: Observation
+    /// What the read rules looked at when they permitted it.
+    let places: [Path]
+
+    init(_ client: Client, _ observation: Observation, _ places: [Path]) {
+        self.client = client
+        self.observation = observation
+        self.places = places
+    }
+}
+
+extension Node {
+    /// Whether rules see the same in both when they look at this place alone: no rule sees an object but for its having
+    /// children and its priority.
+    func hasSameSurface(as other: Node) -> Bool {
+        switch (self, other) {
+        case (.object(let a), .object(let b)): a === b || a.priority == b.priority
+        case (.object, _), (_, .object): false
+        default: self == other
+        }
+    }
+}

@@ -1,0 +1,230 @@
+import JSONTree
+import Synchronization
+
+/// Tells observers what has changed: each view is computed once, and encoded once for each style; what is large is encoded off
+/// the queue, its place in the order of deliveries is taken at once.
+///
+/// ```
+/// queue:     … answer, event, [ later ], answer …  ─────────────────────► lane: what follows for these clients waits
+/// line:                           └► measure, encode ─► filled ────────────┘
+/// ```
+/// A client of something large has a probe behind it: it asks and is told no more until it has taken that.
+/// Confined to the database queue.
+final class Publisher {
+    private let context: EngineContext
+    private let content: Content
+    private let places: PlaceTrie
+    private let indexes: IndexKeeper
+    private let batch: Batch
+    private let outbox: Outbox
+    private let slowReaders: SlowReaders
+    private let encodings: EncodingLine
+
+    init(
+        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ batch: Batch, _ outbox: Outbox,
+        _ slowReaders: SlowReaders, _ encodings: EncodingLine
+    ) {
+        self.context = context
+        self.content = content
+        self.places = places
+        self.indexes = indexes
+        self.batch = batch
+        self.outbox = outbox
+        self.slowReaders = slowReaders
+        self.encodings = encodings
+    }
+
+    private var limits: EngineLimits { context.limits }
+    private var changeLimits: ChangeLimits { ChangeLimits(children: limits.inlineChildren, room: limits.windowsAtOnce) }
+
+    // MARK: Commits
+
+    /// Tells every view that a commit touched: once each, however many writes touched it (contract §2.5 rule 7). A write
+    /// that left its place as it was is told to nobody. O(depth of the paths + views touched, and what they show)
+    /// - Parameters:
+    ///   - old: the tree before.
+    ///   - areCompared: whether the paths are known to be those of which the content has changed.
+    func publish(_ paths: [Path], old: Node, areCompared: Bool = false) {
+        let touched = touchedPlaces(paths, old: old, areCompared: areCompared)
+        var limits = changeLimits
+        // A write at depth reads the same for every whole view above it, so its frame is shared among those too.
+        var shared: SharedFrame? = SharedFrame()
+        var own: SharedFrame?
+        for place in touched {
+            var commit = PlaceChange(
+                place, paths, old: old.node(at: place.path), new: content.root.node(at: place.path), root: content.root)
+            if commit.isOverwritten {
+                indexes.rebuild(place, over: commit.new)
+            } else {
+                indexes.follow(commit.children, at: place)
+            }
+            let isOne = paths.count == 1 && !commit.isOverwritten
+            place.views(concernedBy: commit.isOverwritten ? nil : commit.children) { view, ordered in
+                context.meter.spend(1)
+                if view.query != nil {
+                    context.meter.counters.windowsMoved += 1
+                    commit.ordered = ordered
+                }
+                guard let difference = view.shown.apply(commit, at: place) else { return }
+                let change = ViewChange(
+                    difference, of: view, written: commit.patches, new: commit.new, sequence: content.sequence, within: &limits)
+                slowReaders.conflate(view, patches: change.patches)
+                if isOne, view.query == nil { send(change, to: view, &shared) } else { send(change, to: view, &own) }
+            }
+            place.touchedBy.removeAll(keepingCapacity: true)
+            place.isOverwritten = false
+        }
+        spend(limits)
+    }
+
+    /// Tells what a prepared write has changed.
+    func publish(prepared write: PreparedWrite, old: Node) {
+        if places.hasAny(around: write.common) { publish(write.changed, old: old, areCompared: true) }
+    }
+
+    /// The places that writes concern, with what concerns them.
+    private func touchedPlaces(_ paths: [Path], old: Node, areCompared: Bool) -> [ObservedPlace] {
+        var touched: [ObservedPlace] = []
+        var room = limits.largeWritePlaces
+        for (index, path) in paths.enumerated() {
+            if !areCompared {
+                let before = old.node(at: path)
+                if before == content.root.node(at: path) { continue }
+                if case .object = before, room >= 0, !before.hasNodes(within: &room) { batch.retire(old) }
+            }
+            places.visit(touchedBy: path, old: old, new: content.root) { place, isBelow in
+                if place.touchedBy.isEmpty, !place.isOverwritten { touched.append(place) }
+                if isBelow { place.isOverwritten = true } else { place.touchedBy.append(index) }
+            }
+        }
+        return touched
+    }
+
+    private func spend(_ left: ChangeLimits) {
+        let collected = limits.windowsAtOnce - left.room
+        if collected > 0 { context.meter.spend(collected / RequestLoop.childrenForWork) }
+    }
+
+    // MARK: Contents
+
+    /// Tells all observers of a place's live queries in an order what these show now.
+    func publish(_ path: Path, _ ordering: TreeQuery.Index) {
+        guard let place = places.existingPlace(at: path) else { return }
+        let node = content.root.node(at: path)
+        var (limits, own) = (changeLimits, SharedFrame?.none)
+        for view in place.views(by: ordering) {
+            guard let all = view.shown.all(of: node, at: place) else { continue }
+            let change = ViewChange(all, of: view, written: [], new: node, sequence: content.sequence, within: &limits)
+            slowReaders.conflate(view, patches: [])
+            send(change, to: view, &own)
+        }
+        spend(limits)
+    }
+
+    /// Tells a client what its observers have missed, in one message each; one that is held back again is told later.
+    func publish(_ missed: [Observation: Staleness], to client: Client) {
+        var limits = changeLimits
+        for (observation, missed) in missed {
+            if let lag = client.lag, lag.isSuspended {
+                lag.mark(observation, missed, limit: context.limits.stalePlaces)
+                continue
+            }
+            guard let place = places.existingPlace(at: observation.path), let view = place.existingView(observation.query),
+                let change = present(view, place, missed, &limits)
+            else { continue }
+            var size = ChangeSize(change, bound: context.limits.inlineBytes)
+            if size.isLarge(for: observation.style) || outbox.batchBytes > context.limits.outputBytes {
+                sendLater(LargeChange(change, context.format, limit: context.limits.readBytes), observation.style, to: client)
+            } else {
+                outbox.send(context.format.change(change)(observation.style), to: client)
+            }
+        }
+        spend(limits)
+    }
+
+    /// How a view is now, as a change from something that missed parts of it. Nil while its index is built: then it is told when that
+    /// is there.
+    private func present(_ view: View, _ place: ObservedPlace, _ missed: Staleness, _ limits: inout ChangeLimits) -> ViewChange? {
+        let node = content.root.node(at: view.path)
+        guard let all = view.shown.all(of: node, at: place) else { return nil }
+        guard case .at(let paths) = missed else {
+            return ViewChange(all, of: view, written: [], new: node, sequence: content.sequence, within: &limits)
+        }
+        return ViewChange(
+            paths.map { (path: $0, value: content.root.node(at: $0)) }, of: view, new: node, sequence: content.sequence)
+    }
+
+    // MARK: Sending
+
+    /// A frame that several views are told.
+    private struct SharedFrame {
+        var bytes: [UInt8]?
+        var later: DeferredBytes?
+    }
+
+    /// - Parameter shared: what other views are told of the same change; nil when this one's is its own.
+    private func send(_ change: ViewChange, to view: View, _ shared: inout SharedFrame?) {
+        view.lastChange = outbox.batchNumber
+        let frames = context.format.change(change)
+        var size = ChangeSize(change, bound: limits.inlineBytes)
+        var large: LargeChange?
+        for (style, audience) in view.audiences {
+            let isShared = shared != nil && style == .patches(tag: nil)
+            if size.isLarge(for: style) || outbox.batchBytes > limits.outputBytes {
+                let encoding = large ?? LargeChange(change, context.format, limit: limits.readBytes)
+                large = encoding
+                let event = sendLater(encoding, view, style, audience, shared: isShared ? shared?.later : nil)
+                if isShared { shared?.later = event }
+            } else if isShared {
+                let frame = shared?.bytes ?? frames(style)
+                shared?.bytes = frame
+                outbox.send(frame, to: audience)
+            } else {
+                outbox.send(frames(style), to: audience)
+            }
+        }
+    }
+
+    /// Tells the observers of a view in one style of a large change.
+    /// - Parameter shared: the same frames, if they are being made for others already.
+    /// - Returns: what they are told.
+    private func sendLater(
+        _ change: LargeChange, _ view: View, _ style: ObserverStyle, _ audience: Audience, shared: DeferredBytes?
+    ) -> DeferredBytes {
+        let event = shared ?? DeferredBytes(limits.inlineBytes)
+        let observation = view.observation(style)
+        for lane in audience.lanes.indices {
+            // Suspended meanwhile: by what it is told of the same commit in another style.
+            let (told, missing) = observation.mayConflate ? audience.lanes[lane].divided { $0.lag?.isSuspended != true } : (audience.lanes[lane], [])
+            for client in missing { slowReaders.miss(observation, of: client) }
+            if told.isEmpty { continue }
+            outbox.send(event, to: told, lane: lane)
+            for client in told { slowReaders.holdWhileTaking(client, suspends: style.isValue) }
+        }
+        if shared == nil { encodings.add(event, isHeavy: { change.isLarger(than: $0, for: style) }) { _ in change.prepare(style) } }
+        return event
+    }
+
+    /// Tells one client of a large change that it had missed.
+    private func sendLater(_ change: LargeChange, _ style: ObserverStyle, to client: Client) {
+        let event = DeferredBytes(limits.inlineBytes)
+        outbox.send(event, to: client)
+        slowReaders.holdWhileTaking(client, suspends: true)
+        encodings.add(event, isHeavy: { change.isLarger(than: $0, for: style) }) { _ in
+            client.isGone.load(ordering: .relaxed) ? .done(DeferredBytes.Outcome()) : change.prepare(style)
+        }
+    }
+}
+
+extension ObserverStyle {
+    /// Whether an observer is told values only, each of which stands for all before it.
+    var isValue: Bool { if case .events(_, .value) = self { true } else { false } }
+    /// Whether an observer is told of children one by one.
+    var isOfChildren: Bool { if case .events(_, let kinds) = self { !kinds.isDisjoint(with: .children) } else { false } }
+}
+
+extension [Client] {
+    fileprivate func divided(_ isFirst: (Client) -> Bool) -> (first: [Client], second: [Client]) {
+        allSatisfy(isFirst) ? (self, []) : (filter(isFirst), filter { !isFirst($0) })
+    }
+}

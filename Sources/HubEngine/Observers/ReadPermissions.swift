@@ -1,0 +1,114 @@
+import JSONTree
+import SecurityRules
+
+/// Running observers and the rules: nothing is ever pushed to one that the rules refuse by now (contract §8.3).
+/// Confined to the database queue.
+final class ReadPermissions {
+    private let context: EngineContext
+    private let content: Content
+    private let places: PlaceTrie
+    private let registry: ObserverRegistry
+    private let outbox: Outbox
+    private let refusals: RefusalReports
+    /// A stream is one observer: its client ends with it (contract §7.6).
+    var onStreamCancelled: (Client) -> Void = { _ in }
+
+    init(
+        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ registry: ObserverRegistry, _ outbox: Outbox,
+        _ refusals: RefusalReports
+    ) {
+        self.context = context
+        self.content = content
+        self.places = places
+        self.registry = registry
+        self.outbox = outbox
+        self.refusals = refusals
+    }
+
+    // MARK: Reads
+
+    /// Whether the rules permit a read now. What they refuse is reported.
+    func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
+        if mayRead(path, query, client, in: content.root) { return true }
+        refusals.report(.get, readOf: path, query, client.identity)
+        return false
+    }
+
+    /// The same for a decision that refuses nothing.
+    func mayRead(_ path: Path, _ query: TreeQuery?, _ client: Client, in root: Node) -> Bool {
+        client.identity.isAdmin
+            || content.rules.allowsRead(
+                path, root: root, auth: client.identity.auth, now: context.clock(), query: query.map(QueryVariables.init) ?? .none)
+    }
+
+    // MARK: Observers
+
+    /// Whether the rules permit the observer. From then on it is asked about again when the data they looked at changes. What
+    /// they refuse is reported.
+    func permits(_ observation: Observation, of client: Client, as request: RuledRequest) -> Bool {
+        context.meter.spend(1)
+        if client.identity.isAdmin {
+            registry.setDependencies([], of: observation, client)
+            return true
+        }
+        let decision = content.rules.decideRead(
+            observation.path, root: content.root, auth: client.identity.auth, now: context.clock(),
+            query: observation.query.map(QueryVariables.init) ?? .none)
+        registry.setDependencies(decision.isAllowed ? decision.dependencies : [], of: observation, client)
+        if !decision.isAllowed { refusals.report(request, readOf: observation.path, observation.query, client.identity) }
+        return decision.isAllowed
+    }
+
+    /// After a commit and before its pushes: cancels the observers that it takes the permission from.
+    func recheckDependents(of paths: [Path], old: Node) {
+        for dependent in places.dependents(touchedBy: paths, old: old, new: content.root) { recheck(dependent.observation, of: dependent.client) }
+    }
+
+    /// After the client's identity has changed.
+    func recheckObservers(of client: Client) {
+        registry.charge(client)
+        for observation in client.observations { recheck(observation, of: client) }
+    }
+
+    /// After the rules, or the whole tree, were replaced.
+    func recheckAllObservers() {
+        for client in places.clients() { recheckObservers(of: client) }
+    }
+
+    private func recheck(_ observation: Observation, of client: Client) {
+        if !permits(observation, of: client, as: .cancelledListen) { cancel(observation, of: client) }
+    }
+
+    /// Ends an observer and tells its client so.
+    func cancel(_ observation: Observation, of client: Client) {
+        registry.remove(observation, of: client)
+        outbox.send(context.format.cancelled(observation.path, query: observation.query, style: observation.style), to: client)
+        if case .stream = observation.style {
+            onStreamCancelled(client)
+            outbox.close(client)
+        }
+    }
+}
+
+extension QueryVariables {
+    /// What rules see of a query (rules language §11).
+    init(_ query: TreeQuery) {
+        self.init()
+        switch query.orderedBy {
+        case .key: orderByKey = true
+        case .value: orderByValue = true
+        case .priority: orderByPriority = true
+        case .child(let path): orderByChild = path.relativeText
+        }
+        if let start = query.start, start == query.end {
+            equalTo = start.value
+        } else {
+            startAt = query.start?.value
+            endAt = query.end?.value
+        }
+        switch query.keeps {
+        case .first: limitToFirst = query.limit
+        case .last: limitToLast = query.limit
+        }
+    }
+}

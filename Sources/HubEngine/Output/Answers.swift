@@ -1,0 +1,62 @@
+import JSONTree
+import Synchronization
+
+/// Answers requests: small answers are encoded at once, large ones off the queue, from the immutable tree; their place in the order
+/// of deliveries is taken at once. Confined to the database queue.
+final class Answers {
+    private let context: EngineContext
+    private let outbox: Outbox
+    private let early: EarlyAnswers
+    private let slowReaders: SlowReaders
+    private let encodings: EncodingLine
+
+    init(_ context: EngineContext, _ outbox: Outbox, _ early: EarlyAnswers, _ slowReaders: SlowReaders, _ encodings: EncodingLine) {
+        self.context = context
+        self.outbox = outbox
+        self.early = early
+        self.slowReaders = slowReaders
+        self.encodings = encodings
+    }
+
+    /// - Parameter hold: holds the reply's value in the budget until it is written down; nil for what is shared with the tree.
+    func answer(_ reply: Reply, _ item: Database.Item, holding hold: MemoryLease? = nil) {
+        let channel: Outbox.Channel = early.leaves(reply, item) ? .early : .batch
+        if early.departure == .muted { return }
+        let client = item.client
+        if client.dialect.hasReplies { return outbox.reply(reply, to: client, channel) }
+        if case .value(let node) = reply, isLarge(node) { return answerLater(node, item, holding: hold, channel) }
+        var bytes = context.format.reply(reply, to: item.token, dialect: client.dialect)
+        if case .value = reply, bytes.count > context.limits.readBytes {
+            bytes = context.format.reply(.failed(.readTooBig), to: item.token, dialect: client.dialect)
+        }
+        outbox.send(bytes, to: client, channel)
+    }
+
+    /// An answer that was written without the database.
+    func answer(_ bytes: [UInt8], to client: Client) { outbox.send(bytes, to: client, early.leavesUnread(client) ? .early : .batch) }
+
+    /// Whether a value is encoded off the queue. O(`inlineBytes`)
+    func isLarge(_ node: Node) -> Bool { node.isLarger(than: context.limits.inlineBytes) }
+
+    /// - Parameter hold: let go when the value is encoded, or dropped.
+    private func answerLater(_ node: Node, _ item: Database.Item, holding hold: MemoryLease?, _ channel: Outbox.Channel) {
+        let (client, token, limit, format) = (item.client, item.token, context.limits.readBytes, context.format)
+        let answer = DeferredBytes(context.limits.inlineBytes)
+        outbox.send(answer, to: client, channel)
+        slowReaders.holdWhileTaking(client, suspends: false, channel)
+        encodings.add(answer, isHeavy: { node.isLarger(than: $0) }) { _ in
+            if client.isGone.load(ordering: .relaxed) { return .done(DeferredBytes.Outcome()) }
+            guard let size = node.encodedSize(upTo: limit) else {
+                return .done(DeferredBytes.Outcome(format.reply(.failed(.readTooBig), to: token, dialect: client.dialect)))
+            }
+            return .make(reserving: size * encodingFactor) {
+                withExtendedLifetime(hold) { DeferredBytes.Outcome(format.reply(.value(node), to: token, dialect: client.dialect)) }
+            }
+        }
+    }
+}
+
+extension Failure {
+    /// Contract §7.5.
+    static let readTooBig = Failure(.tooBig, "The specified payload is too large, please request a location with less data.")
+}

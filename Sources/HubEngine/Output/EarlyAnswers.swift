@@ -1,0 +1,117 @@
+import JSONTree
+
+/// When the answer of the request that is carried out leaves.
+enum Departure {
+    /// When its batch is durable.
+    case withBatch
+    /// That is open: before its batch if nothing speaks against it.
+    case open
+    /// It has left before its batch, and nothing of the request would have to be done again.
+    case left
+    /// It has left before its batch, but the request has changed the session.
+    case settled
+    /// The request is carried out again, and its answer has left before.
+    case muted
+}
+
+/// Answers that do not wait for the log although batches do: what they say is true whatever becomes of those, and nothing that was
+/// said to the client before still waits.
+///
+/// ```
+/// batches that wait:  [ put a ] [ put b ]      get a ─► waits: it has seen the put
+///                                              get c ─► leaves: the same in the durable tree, and as permitted there
+/// ```
+/// Confined to the database queue.
+final class EarlyAnswers {
+    private let content: Content
+    private let batch: Batch
+    private let durability: DurabilityLine
+    private let log: LogGuard
+    private let places: PlaceTrie
+    private let permissions: ReadPermissions
+    private(set) var departure = Departure.withBatch
+
+    init(
+        _ content: Content, _ batch: Batch, _ durability: DurabilityLine, _ log: LogGuard, _ places: PlaceTrie,
+        _ permissions: ReadPermissions
+    ) {
+        self.content = content
+        self.batch = batch
+        self.durability = durability
+        self.log = log
+        self.places = places
+        self.permissions = permissions
+    }
+
+    // MARK: Requests
+
+    /// Carries out a request whose answer may leave early, and records what has to be done of it again if the batch is given up.
+    func carryOut(_ item: Database.Item, _ body: () -> Void) {
+        departure = .open
+        body()
+        // One that is parked is recorded when it is done.
+        if item.client.parked == nil {
+            switch departure {
+            case .left: break
+            case .settled: batch.record(.settled(item))
+            default: batch.record(.request(item))
+            }
+        }
+        departure = .withBatch
+    }
+
+    /// Carries out a request of a batch that is given up again; its answer has left.
+    func repeatMuted(_ body: () -> Void) {
+        departure = .muted
+        body()
+        departure = .withBatch
+    }
+
+    // MARK: Answers
+
+    /// Decides about an answer that was written without the database.
+    func leavesUnread(_ client: Client) -> Bool {
+        guard mayLeave(client) else { return false }
+        departure = .left
+        return true
+    }
+
+    /// Decides about the answer of a request.
+    func leaves(_ reply: Reply, _ item: Database.Item) -> Bool {
+        guard mayLeave(item.client) else { return false }
+        switch item.request {
+        case .get(let path, let query):
+            guard isDurable(reply, path, query, item.client) else { return false }
+            departure = .left
+        case .exchange(let exchange):
+            guard case .read(let query) = exchange.work, isDurable(reply, exchange.path, query, item.client) else { return false }
+            departure = .left
+        case .identify, .signOut:
+            // With something left behind it is a commit.
+            guard item.client.pendingID == nil else { return false }
+            departure = .settled
+        default: return false
+        }
+        return true
+    }
+
+    /// Whether something waits for the log that the answer could pass, and nothing of it is for the client.
+    private func mayLeave(_ client: Client) -> Bool {
+        guard departure == .open, batch.keepsHistory, !log.isRefusing, durability.isBehind else { return false }
+        let first = durability.firstWaiting
+        return client.lastSent < first && client.observations.areFew(Self.observersAsked) { observation in
+            places.existingView(observation.query, at: observation.path).map { $0.lastChange < first } ?? true
+        }
+    }
+
+    /// Observers that are looked at for one answer; with more of them a client's answers wait.
+    private static let observersAsked = 32
+
+    /// Whether the durable tree would give the same answer to a read.
+    private func isDurable(_ reply: Reply, _ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
+        let durable = durability.durable.root
+        let mayRead = permissions.mayRead(path, query, client, in: durable)
+        if case .failed(let failure) = reply, failure == .permissionDenied { return !mayRead }
+        return mayRead && durable.node(at: path).isIdentical(to: content.root.node(at: path))
+    }
+}

@@ -1,0 +1,67 @@
+/// What the batch that runs has to say: with the batch, when that is durable, or early, as it is true whatever becomes of it.
+/// Confined to the database queue.
+final class Outbox {
+    /// When something leaves.
+    enum Channel {
+        /// When the batch is durable.
+        case batch
+        /// At the end of the batch, without waiting for the log.
+        case early
+    }
+
+    private var output: OutputBuffer
+    private var early: OutputBuffer
+    private let lanes: Int
+
+    init(lanes: Int) {
+        self.lanes = lanes
+        output = OutputBuffer(lanes: lanes, number: 0)
+        early = OutputBuffer(lanes: lanes)
+    }
+
+    /// Number of the batch that runs.
+    var batchNumber: Int { output.number ?? 0 }
+    /// Bytes that it has to say so far; of both channels, and of that with the batch alone.
+    var bytes: Int { output.bytes + early.bytes }
+    var batchBytes: Int { output.bytes }
+
+    func send(_ bytes: [UInt8], to client: Client, _ channel: Channel = .batch) {
+        if channel == .batch { output.send(bytes, to: client) } else { early.send(bytes, to: client) }
+    }
+
+    func send(_ deferred: DeferredBytes, to client: Client, _ channel: Channel = .batch) {
+        if channel == .batch { output.send(deferred, to: client) } else { early.send(deferred, to: client) }
+    }
+
+    func send(_ bytes: [UInt8], to audience: Audience) { output.send(bytes, to: audience) }
+
+    /// - Parameter clients: of the lane; not empty.
+    func send(_ deferred: DeferredBytes, to clients: [Client], lane: Int) { output.send(deferred, to: clients, lane: lane) }
+
+    func reply(_ reply: Reply, to client: Client, _ channel: Channel) {
+        if channel == .batch { output.reply(reply, to: client) } else { early.reply(reply, to: client) }
+    }
+
+    func probe(_ client: Client, _ channel: Channel = .batch) {
+        if channel == .batch { output.probe(client) } else { early.probe(client) }
+    }
+
+    func mark(_ client: Client, _ bytes: Int) { output.mark(client, bytes) }
+    func close(_ client: Client) { output.close(client) }
+
+    /// Moves the probes of a batch that is given up: their clients are held back until they are answered.
+    func moveProbes(of other: OutputBuffer) { output.moveProbes(of: other) }
+
+    /// Ends the batch; the next one has this number.
+    func end(next number: Int) -> OutputBuffer {
+        defer { output = OutputBuffer(lanes: lanes, number: number) }
+        return output
+    }
+
+    func releaseEarly(to outlet: Outlet) {
+        if early.isEmpty { return }
+        let leaving = early
+        early = OutputBuffer(lanes: lanes)
+        leaving.release(to: outlet, from: 0)
+    }
+}

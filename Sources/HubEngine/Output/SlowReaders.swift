@@ -1,0 +1,132 @@
+import JSONTree
+import Synchronization
+
+/// Clients that read too slowly: held back, told less, caught up with. What one of them misses is in its `Lag`.
+/// Confined to the database queue.
+final class SlowReaders {
+    private let context: EngineContext
+    private let places: PlaceTrie
+    private let batch: Batch
+    private let outbox: Outbox
+    private let durability: DurabilityLine
+
+    init(_ context: EngineContext, _ places: PlaceTrie, _ batch: Batch, _ outbox: Outbox, _ durability: DurabilityLine) {
+        self.context = context
+        self.places = places
+        self.batch = batch
+        self.outbox = outbox
+        self.durability = durability
+    }
+
+    // MARK: Requests
+
+    /// What becomes of a request of a client that reads too slowly.
+    enum Admission {
+        case carryOut
+        /// It waits until the client has read what it was sent.
+        case held
+        /// These are carried out, in order.
+        case resume([Database.Item])
+    }
+
+    func admit(_ item: Database.Item) -> Admission {
+        guard let lag = item.client.lag else { return .carryOut }
+        switch item.request {
+        case .congested, .drained: return .carryOut
+        case .end, .revoke:
+            // The client is lost, or its rights are: what it asked before still counts, in order, but its content is read by nobody
+            // any more. A peer that reads slowly must not keep what it has no right to.
+            item.client.isGone.store(true, ordering: .relaxed)
+            stop(item.client)
+            return lag.held.isEmpty ? .carryOut : .resume(lag.held + [item])
+        default:
+            lag.held.append(item)
+            return .held
+        }
+    }
+
+    /// After a request: a client that was sent much must have taken it before it gets more.
+    func probeIfNeeded(_ client: Client) {
+        guard client.unprobedBytes > context.limits.answerBytes, client.lag == nil, !client.hasEnded,
+            !client.isGone.load(ordering: .relaxed)
+        else { return }
+        client.lag = Lag()
+        // Behind its answers: those may have left before the batch.
+        outbox.probe(client, client.lastSent < durability.firstWaiting ? .early : .batch)
+    }
+
+    /// Takes the requests that are held for a client, as they are to be carried out with others.
+    func dequeueHeld(of client: Client) -> [Database.Item] {
+        guard let lag = client.lag else { return [] }
+        defer { lag.held = [] }
+        return lag.held
+    }
+
+    // MARK: Suspending
+
+    /// Something large is on its way to the client: its requests wait until it has taken that. So do its value observers if they
+    /// may be told a newer state for older ones, or if it was on its way to taking something large already.
+    func holdWhileTaking(_ client: Client, suspends: Bool, _ channel: Outbox.Channel = .batch) {
+        if client.hasEnded || client.isGone.load(ordering: .relaxed) { return }
+        let lag = client.lag ?? Lag()
+        client.lag = lag
+        let wasTaking = lag.isTakingLarge
+        lag.isTakingLarge = true
+        if !wasTaking { outbox.probe(client, channel) }
+        if suspends || wasTaking { suspend(client) }
+    }
+
+    /// The client's lane has too much waiting for it: its value observers are told nothing until it has taken that.
+    func suspend(_ client: Client) {
+        let lag = client.lag ?? Lag()
+        client.lag = lag
+        guard !lag.isSuspended else { return }
+        lag.isSuspended = true
+        context.meter.counters.suspensions += 1
+        context.meter.counters.suspended += 1
+        for observation in client.observations where observation.mayConflate {
+            places.existingView(observation.query, at: observation.path)?.suspend(client, style: observation.style)
+        }
+    }
+
+    /// A commit changed a view: recorded for the observers that are not told now.
+    /// - Parameter patches: the places below the view's that were written; empty when all of it may differ.
+    func conflate(_ view: View, patches: [(path: Path, value: Node)]) {
+        if view.suspended.isEmpty { return }
+        let limit = context.limits.stalePlaces
+        let parts = view.query == nil && !patches.isEmpty ? Staleness.of(patches, limit: limit) : .whole
+        for (style, audience) in view.suspended {
+            let missed = style.tellsOfParts ? parts : .whole
+            for client in audience.lanes.joined() { miss(view.observation(style), of: client, missed) }
+        }
+    }
+
+    /// A suspended observer is not told of a change.
+    func miss(_ observation: Observation, of client: Client, _ missed: Staleness = .whole) {
+        client.lag?.mark(observation, missed, limit: context.limits.stalePlaces)
+        context.meter.counters.conflated += 1
+    }
+
+    // MARK: Catching up
+
+    /// Everything that the client was sent has left: its observers are told again, and its requests go on.
+    /// - Returns: what its observers have missed, and its requests in order; nil for a client that was not held back.
+    func catchUp(_ client: Client) -> (missed: [Observation: Staleness], held: [Database.Item])? {
+        guard let lag = client.lag else { return nil }
+        stop(client)
+        client.unprobedBytes = 0
+        guard lag.isSuspended else { return ([:], lag.held) }
+        for observation in client.observations where observation.mayConflate {
+            places.existingView(observation.query, at: observation.path)?.resume(client, style: observation.style)
+        }
+        let stale = lag.takeStale()
+        batch.record(.catchUp(client, stale))
+        return (stale, lag.held)
+    }
+
+    /// The client keeps up again, or is gone.
+    func stop(_ client: Client) {
+        if client.lag?.isSuspended == true { context.meter.counters.suspended -= 1 }
+        client.lag = nil
+    }
+}

@@ -1,0 +1,197 @@
+import Dispatch
+import JSONTree
+import Synchronization
+
+/// Requests for observers: permitted, counted, given their first content, and there from then on.
+///
+/// ```
+/// observe ─► permitted? ─► one too many? ─► what a query shows (ReadRequests) ─► established: first content and answer in order
+///                                                                                  └─ too large after all: withdrawn
+/// ```
+/// Confined to the database queue.
+final class ObserveRequests: @unchecked Sendable {
+    // Sendable: background work only hops back to the queue with it.
+    private let context: EngineContext
+    private let content: Content
+    private let batch: Batch
+    private let durability: DurabilityLine
+    private let indexes: IndexKeeper
+    private let registry: ObserverRegistry
+    private let permissions: ReadPermissions
+    private let reads: ReadRequests
+    private let outbox: Outbox
+    private let slowReaders: SlowReaders
+    private let answers: Answers
+    private let encodings: EncodingLine
+
+    init(
+        _ context: EngineContext, _ content: Content, _ batch: Batch, _ durability: DurabilityLine, _ indexes: IndexKeeper,
+        _ registry: ObserverRegistry, _ permissions: ReadPermissions, _ reads: ReadRequests, _ outbox: Outbox,
+        _ slowReaders: SlowReaders, _ answers: Answers, _ encodings: EncodingLine
+    ) {
+        self.context = context
+        self.content = content
+        self.batch = batch
+        self.durability = durability
+        self.indexes = indexes
+        self.registry = registry
+        self.permissions = permissions
+        self.reads = reads
+        self.outbox = outbox
+        self.slowReaders = slowReaders
+        self.answers = answers
+        self.encodings = encodings
+    }
+
+    /// - Parameter hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
+    func observe(_ observation: Observation, hash: String, _ item: Database.Item) {
+        let client = item.client
+        let (path, style) = (observation.path, observation.style)
+        if case .events(let id, _) = style, client.observations[id] != nil {
+            return answers.answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
+        }
+        if reads.isTooLong(observation.query) { return refuse(observation, .queryTooLong(context.limits.queryBytes), item) }
+        guard mayObserve(observation, item) else { return }
+        if !client.observations.contains(observation), let failure = registry.refusal(of: observation, of: client) {
+            return refuse(observation, failure, item)
+        }
+        guard let query = observation.query else { return establish(observation, nil, hash: hash, item) }
+        // REST has no way to say so beside the data (contract §3.4).
+        if case .stream = style, indexes.isMissing(query.orderedBy, path) {
+            return refuse(observation, .missingIndex(query.orderedBy, path), item)
+        }
+        reads.select(query, at: path, for: item, mustKeep: true) { [self] result, isLater in
+            if isLater {
+                if client.isGone.load(ordering: .relaxed) { return }
+                guard mayObserve(observation, item) else { return }
+            }
+            switch result {
+            case .success(let selection): establish(observation, selection, hash: hash, item)
+            case .failure(let failure): refuse(observation, failure, item)
+            }
+        }
+        // Until it is there, nothing can be taken from it.
+        if client.parked != nil, !client.observations.contains(observation) { registry.setDependencies([], of: observation, client) }
+    }
+
+    /// Ends the observers of a style at a place; realtime clients tell queries of one place apart by their tag.
+    func unobserve(_ path: Path, _ style: ObserverStyle, _ item: Database.Item) {
+        for observation in item.client.observations.at(path, style: style) { registry.remove(observation, of: item.client) }
+        answers.answer(.done, item)
+    }
+
+    func unobserve(_ id: Int64, _ item: Database.Item) {
+        guard let observation = item.client.observations[id] else {
+            return answers.answer(.failed(Failure(.unknownObserver, "No observer has the id \(id).")), item)
+        }
+        registry.remove(observation, of: item.client)
+        answers.answer(.done, item)
+    }
+
+    /// An observer is removed, in a batch that is carried out again: its first content was too large.
+    func remove(_ observation: Observation, of client: Client) { registry.remove(observation, of: client) }
+
+    /// Whether the rules permit the observer; else the request is answered.
+    private func mayObserve(_ observation: Observation, _ item: Database.Item) -> Bool {
+        if permissions.permits(observation, of: item.client, as: .listen) { return true }
+        refuse(observation, .permissionDenied, item)
+        return false
+    }
+
+    /// Also of one that is asked for again: a client that is refused takes it for gone (contract §2.4).
+    private func refuse(_ observation: Observation, _ failure: Failure, _ item: Database.Item) {
+        registry.remove(observation, of: item.client)
+        answers.answer(.failed(failure), item)
+    }
+
+    // MARK: First contents
+
+    /// - Parameter selection: what the observer's query shows now.
+    private func establish(_ observation: Observation, _ selection: Selection?, hash: String, _ item: Database.Item) {
+        let client = item.client
+        let (path, style) = (observation.path, observation.style)
+        let unindexed = observation.query.map { indexes.isMissing($0.orderedBy, path) } ?? false
+        let node = selection?.value ?? content.root.node(at: path)
+        registry.insert(observation, of: client, showing: selection?.window)
+        let reply = Reply.observing(sequence: content.sequence, lacksIndex: unindexed)
+        if answers.isLarge(node) { return beginLater(observation, node, hash, reply, item, holding: selection?.hold) }
+        let first = mustSend(node, hash, style) ? context.format.initial(node, at: path, style: style, sequence: content.sequence) : []
+        guard first.count <= context.limits.readBytes else {
+            registry.remove(observation, of: client)
+            return answers.answer(.failed(.readTooBig), item)
+        }
+        switch style {
+        case .patches:
+            // Data first: the ok is what makes the client's view complete (contract §2.5 rule 2).
+            outbox.send(first, to: client)
+            answers.answer(reply, item)
+        case .events, .stream:
+            answers.answer(reply, item)
+            outbox.send(first, to: client)
+        }
+    }
+
+    /// Whether a realtime client lacks the content: one that holds the same already is not sent it again.
+    private func mustSend(_ node: Node, _ hash: String, _ style: ObserverStyle) -> Bool {
+        guard case .patches = style else { return true }
+        return hash.isEmpty ? node.exists : node.hash != hash
+    }
+
+    /// An observer's first content and the answer to its request, in one, off the queue. The observer exists already; it is removed
+    /// again if the content is too large.
+    /// - Parameter hold: let go when the value is encoded, or dropped.
+    private func beginLater(
+        _ observation: Observation, _ node: Node, _ hash: String, _ reply: Reply, _ item: Database.Item, holding hold: MemoryLease?
+    ) {
+        let (client, style, limit, format) = (item.client, observation.style, context.limits.readBytes, context.format)
+        let sequence = content.sequence
+        let first = DeferredBytes(context.limits.inlineBytes)
+        outbox.send(first, to: client)
+        slowReaders.holdWhileTaking(client, suspends: style.isValue)
+        let finished = { @Sendable (reply: Reply, content: [UInt8]) -> DeferredBytes.Outcome in
+            let answer = format.reply(reply, to: item.token, dialect: client.dialect)
+            return switch style {
+            // Data first: the ok is what makes the client's view complete (contract §2.5 rule 2).
+            case .patches: DeferredBytes.Outcome(content + answer)
+            case .events: DeferredBytes.Outcome(answer + content)
+            case .stream: DeferredBytes.Outcome(content, reply: reply)
+            }
+        }
+        let refuse = { @Sendable [self] (first: DeferredBytes) in
+            context.queue.async { [self] in
+                withdraw(observation, of: client, first)
+                first.fill(finished(.failed(.readTooBig), []))
+            }
+        }
+        encodings.add(first, isHeavy: { node.isLarger(than: $0) }) { first in
+            if client.isGone.load(ordering: .relaxed) { return .done(DeferredBytes.Outcome()) }
+            // A client that holds the same already is not sent it again.
+            if case .patches = style, !hash.isEmpty, node.hash == hash { return .done(finished(reply, [])) }
+            guard let size = node.encodedSize(upTo: limit) else {
+                refuse(first)
+                return .elsewhere
+            }
+            return .make(reserving: (size + node.childCount * Self.bytesAroundChild) * encodingFactor) {
+                let content = withExtendedLifetime(hold) { format.initial(node, at: observation.path, style: style, sequence: sequence) }
+                // Events of many small children are larger than these.
+                if content.count > limit, style.isOfChildren {
+                    refuse(first)
+                    return nil
+                }
+                return finished(reply, content)
+            }
+        }
+    }
+
+    /// What an event has beside its child, about.
+    private static let bytesAroundChild = 80
+
+    private func withdraw(_ observation: Observation, of client: Client, _ first: DeferredBytes) {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        // Of a batch that was given up: the observer has been made anew, with another first content.
+        if first.isAbandoned.load(ordering: .relaxed) { return }
+        registry.remove(observation, of: client)
+        batch.record(.tooLarge(client, observation))
+        durability.finishBatch()
+    }
+}

@@ -1,0 +1,248 @@
+import JSONTree
+import Synchronization
+
+/// What a query shows of a place now.
+struct Selection: Sendable {
+    let value: Node
+    let window: QueryWindow
+    /// Holds the value's children in the budget, if they are many, until it is written down.
+    var hold: MemoryLease?
+}
+
+/// Reads, and what queries show. That is found at once when the query's order is there and it shows little. Else the request is
+/// parked while an index is built or much is collected off the queue; what was written meanwhile is then made up for, so that an
+/// answer is never older than what its client has been told.
+///
+/// Confined to the database queue.
+final class ReadRequests: @unchecked Sendable {
+    // Sendable: background work only hops back to the queue with it.
+    private let context: EngineContext
+    private let content: Content
+    private let places: PlaceTrie
+    private let indexes: IndexKeeper
+    private let permissions: ReadPermissions
+    private let parking: Parking
+    private let answers: Answers
+
+    init(
+        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ permissions: ReadPermissions,
+        _ parking: Parking, _ answers: Answers
+    ) {
+        self.context = context
+        self.content = content
+        self.places = places
+        self.indexes = indexes
+        self.permissions = permissions
+        self.parking = parking
+        self.answers = answers
+    }
+
+    private var limits: EngineLimits { context.limits }
+
+    private static let selectingAttempts = 3
+
+    /// Answers a get. REST has its answer wrapped in another.
+    func get(_ path: Path, _ query: TreeQuery?, _ item: Database.Item, as reply: @escaping @Sendable (Node) -> Reply = { .value($0) }) {
+        let client = item.client
+        if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
+        guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
+        guard let query else { return answers.answer(reply(content.root.node(at: path)), item) }
+        guard !indexes.isMissing(query.orderedBy, path) else { return answers.answer(.failed(.missingIndex(query.orderedBy, path)), item) }
+        select(query, at: path, for: item, mustKeep: false) { [self] result, isLater in
+            if isLater {
+                if client.isGone.load(ordering: .relaxed) { return }
+                guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
+            }
+            switch result {
+            case .success(let selection): answers.answer(reply(selection.value), item, holding: selection.hold)
+            case .failure(let failure): answers.answer(.failed(failure), item)
+            }
+        }
+    }
+
+    func isTooLong(_ query: TreeQuery?) -> Bool { query.map { $0.textBytes > limits.queryBytes } ?? false }
+
+    // MARK: Queries
+
+    /// Calls back on the queue with what a query shows then: at once, or, with `isLater`, after the request was parked.
+    /// - Parameter mustKeep: an index that is needed must stay, for an observer.
+    func select(
+        _ query: TreeQuery, at path: Path, for item: Database.Item, mustKeep: Bool,
+        _ done: @escaping @Sendable (Result<Selection, Failure>, _ isLater: Bool) -> Void
+    ) {
+        select(Selecting(query: query, path: path, item: item, mustKeep: mustKeep, done: done))
+    }
+
+    /// The parked request that waits for an index. Used on the database queue only.
+    private final class Waiting {
+        var parked: Parked?
+    }
+
+    /// A selection under way.
+    private struct Selecting: Sendable {
+        let query: TreeQuery
+        let path: Path
+        let item: Database.Item
+        let mustKeep: Bool
+        let done: @Sendable (Result<Selection, Failure>, Bool) -> Void
+        /// An index of what was there when it was made, for this request alone: there is no room to keep one.
+        var own: Own?
+        var attempt = 0
+        var isLater = false
+    }
+
+    private struct Own: Sendable {
+        var index: OrderedIndex
+        let node: Node
+        /// Holds the index in the budget.
+        let hold: MemoryLease
+    }
+
+    /// Bytes of one child of what is collected: its place in the order, its name and its value.
+    static let bytesOfSelected = MemoryLayout<OrderedChild>.stride + MemoryLayout<(Key, Node)>.stride
+    /// Bytes of one child of an index.
+    private static let bytesOfIndexed = MemoryLayout<OrderedChild>.stride
+
+    private func select(_ selecting: Selecting) {
+        let (query, path) = (selecting.query, selecting.path)
+        let node = content.root.node(at: path)
+        // A request that is repeated while a later one of its client is parked cannot be parked as well.
+        let mayTakeLong = selecting.item.client.parked != nil
+        if var own = selecting.own {
+            guard own.index.follow(query.orderedBy, from: own.node, to: node, atMost: limits.followedChanges) else { return again(selecting) }
+            return select(selecting, of: node, from: .indexed(own.index), mayTakeLong: mayTakeLong)
+        }
+        switch indexes.order(node, at: path, by: query.orderedBy, mustKeep: selecting.mustKeep, mayTakeLong: mayTakeLong) {
+        case .success(let children)?: select(selecting, of: node, from: children, mayTakeLong: mayTakeLong)
+        case .failure(let failure)?: selecting.done(.failure(failure), selecting.isLater)
+        case nil: sort(selecting, node, mayTakeLong: mayTakeLong)
+        }
+    }
+
+    /// The order is not there: the request waits for it.
+    private func sort(_ selecting: Selecting, _ node: Node, mayTakeLong: Bool) {
+        let (item, ordering) = (selecting.item, selecting.query.orderedBy)
+        if mayTakeLong { return selecting.done(.failure(.changesTooFast), selecting.isLater) }
+        // Set as soon as the index is awaited: a request that is begun again waits for it anew.
+        let waiting = Waiting()
+        let failure = indexes.awaitIndex(ordering, at: selecting.path, over: node) { [self] failure in
+            guard let parked = waiting.parked else { return }
+            parking.unpark(parked, item.client) {
+                var selecting = selecting
+                selecting.isLater = true
+                if let failure { selecting.done(.failure(failure), true) } else { select(selecting) }
+            }
+        }
+        guard let failure else {
+            waiting.parked = parking.park(item)
+            return
+        }
+        if selecting.mustKeep { return selecting.done(.failure(failure), selecting.isLater) }
+        context.meter.counters.childrenSorted += node.childCount
+        parking.park(item) { [collected = context.collected] () -> Own? in
+            let hold = MemoryLease(collected, for: .answers)
+            guard hold.grow(by: node.childCount * Self.bytesOfIndexed) else { return nil }
+            return Own(index: OrderedIndex(ordering, of: node), node: node, hold: hold)
+        } then: { [self] own in
+            guard let own else { return selecting.done(.failure(.noRoomForQuery), true) }
+            var selecting = selecting
+            selecting.isLater = true
+            selecting.own = own
+            select(selecting)
+        }
+    }
+
+    private func select(_ selecting: Selecting, of node: Node, from children: OrderedChildren, mayTakeLong: Bool) {
+        let query = selecting.query
+        if let few = query.select(from: children, atMost: mayTakeLong ? .max - 1 : limits.inlineChildren) {
+            context.meter.spend(few.count / RequestLoop.childrenForWork)
+            let selection = Selection(value: TreeQuery.value(of: few, in: node), window: QueryWindow(query, showing: few))
+            selecting.done(.success(selection), selecting.isLater)
+            if selecting.mustKeep, let index = index(selecting) { indexes.settle(index) }
+            return
+        }
+        parking.park(selecting.item) { [collected = context.collected] () -> Selection? in
+            let selected = query.select(from: children)
+            let hold = MemoryLease(collected, for: .answers)
+            guard hold.grow(by: selected.count * Self.bytesOfSelected) else { return nil }
+            return Selection(value: TreeQuery.value(of: selected, in: node), window: QueryWindow(query, showing: selected), hold: hold)
+        } then: { [self] selection in
+            guard let selection else { return selecting.done(.failure(.noRoomForQuery), true) }
+            var selecting = selecting
+            selecting.isLater = true
+            if case .indexed(let index) = children, let own = selecting.own {
+                selecting.own = Own(index: index, node: node, hold: own.hold)
+            }
+            catchUp(selecting, selection, node)
+        }
+        parking.pin(index(selecting), for: selecting.item.client)
+    }
+
+    private func index(_ selecting: Selecting) -> KeptIndex? {
+        places.existingPlace(at: selecting.path)?.existingIndex(selecting.query.orderedBy)
+    }
+
+    /// Brings a selection up to date with what was written since it was made.
+    private func catchUp(_ selecting: Selecting, _ selection: Selection, _ node: Node) {
+        let query = selecting.query
+        let now = content.root.node(at: selecting.path)
+        if now.isIdentical(to: node) { return selecting.done(.success(selection), true) }
+        let before = node.object?.children ?? ChildMap()
+        let children: OrderedChildren
+        if var own = selecting.own {
+            guard own.index.follow(query.orderedBy, from: own.node, to: now, atMost: limits.followedChanges) else { return again(selecting) }
+            children = .indexed(own.index)
+        } else {
+            guard let known = places.existingPlace(at: selecting.path)?.children(of: now, by: query.orderedBy) ?? byKey(query, now) else {
+                return again(selecting)
+            }
+            children = known
+        }
+        guard let changes = (now.object?.children ?? ChildMap()).changes(since: before, atMost: limits.followedChanges) else { return again(selecting) }
+        var window = selection.window
+        let moved = changes.map { change in
+            QueryWindow.Change(
+                key: change.key, old: change.old.map { query.orderedBy.place(change.key, $0) }, new: change.new.map { query.orderedBy.place(change.key, $0) })
+        }
+        let difference = window.apply(Array(moved), over: children)
+        var value = selection.value
+        for key in difference.left { value.set(.null, at: Path([key])) }
+        for key in difference.entered + difference.stayed { value.set(now.child(key), at: Path([key])) }
+        selecting.done(.success(Selection(value: value, window: window, hold: selection.hold)), true)
+    }
+
+    private func byKey(_ query: TreeQuery, _ node: Node) -> OrderedChildren? {
+        query.orderedBy == .key ? .byKey(node.object?.children ?? ChildMap()) : nil
+    }
+
+    /// Too much was written meanwhile.
+    private func again(_ selecting: Selecting) {
+        guard selecting.attempt < Self.selectingAttempts else { return selecting.done(.failure(.changesTooFast), true) }
+        var selecting = selecting
+        selecting.attempt += 1
+        selecting.own = nil
+        select(selecting)
+    }
+}
+
+extension TreeQuery {
+    /// Bytes of its bounds and order as text. O(levels of the order)
+    fileprivate var textBytes: Int {
+        var bytes = 0
+        for case let bound? in [start, end] {
+            if case .string(let text) = bound.value.leaf { bytes += text.utf8Count }
+            bytes += bound.key?.text.utf8Count ?? 0
+        }
+        if case .child(let path)? = index { bytes += path.keys.reduce(0) { $0 + $1.text.utf8Count + 1 } }
+        return bytes
+    }
+}
+
+extension Failure {
+    static func queryTooLong(_ limit: Int) -> Failure {
+        Failure(.tooBig, "The bounds and the order of a query may have \(limit) bytes together.")
+    }
+
+    static let noRoomForQuery = Failure(
+        .unavailable, "The server has no memory left for the result of a query of this size at the moment; try again.")
+}

@@ -1,0 +1,324 @@
+import Dispatch
+import JSONTree
+import Synchronization
+
+/// A request that waits for work off the database queue, and what its client has asked behind it.
+final class Parked: @unchecked Sendable {
+    // Sendable: confined to the database queue.
+    let item: Database.Item
+    /// In the order of arrival.
+    fileprivate(set) var held: [Database.Item] = []
+    /// Which of all it is.
+    fileprivate let number: Int
+    /// Bytes of the budget that it holds.
+    fileprivate var bytes: Int
+    /// Whether it is a write that follows what others write.
+    fileprivate var follows = false
+    /// Whether it is done, and only gives way to others.
+    fileprivate let isDone: Bool
+    /// An index that must not go until the request goes on.
+    fileprivate var pinned: KeptIndex?
+    /// Who the client becomes with what it has asked behind it.
+    fileprivate var users: [String] = []
+
+    fileprivate init(_ item: Database.Item, number: Int, bytes: Int, isDone: Bool) {
+        self.item = item
+        self.number = number
+        self.bytes = bytes
+        self.isDone = isDone
+    }
+}
+
+/// Requests whose cost follows the size of the data. They are prepared on immutable values off the queue; the requests of all other
+/// clients go on meanwhile, only those of the same client wait, so that its answers keep their order.
+///
+/// ```
+/// carry out ── large ──► parked: background work ──► back on the queue ──► resume: answered, or parked again
+///                 │        │ later requests of the client are held           └► the held ones, in order
+///                 │        └ its session is taken over: nothing more is done of it
+///                 └── the same user has enough of it under way: waits for its turn
+/// ```
+/// If the log refuses what came before it, what is parked is carried out again from its beginning, behind that.
+///
+/// The end of a client waits behind what it has parked: what it asked before still counts, in order. If that end is for its rights,
+/// it observes nothing from then on, and what it wanted to read is not read any more.
+///
+/// Confined to the database queue.
+final class Parking: @unchecked Sendable {
+    // Sendable: background work only hops back to the queue with it.
+    private let context: EngineContext
+    private let batch: Batch
+    private let durability: DurabilityLine
+    private let indexes: IndexKeeper
+    private let commits: CommitLine
+    private let sessions: Sessions
+    private let slowReaders: SlowReaders
+    private let preparations = PreparationTurns()
+    /// Clients with a parked request, and how many requests were parked so far.
+    private var clients: [ObjectIdentifier: Client] = [:]
+    private var count = 0
+    /// The one that goes on, while it does.
+    private var resumed: Parked?
+    /// Parked requests that wait until nothing of other clients is parked.
+    private var behindOthers: [(parked: Parked, others: [Client])] = []
+    /// Goes on with requests that were held, of one client and in order.
+    var goOn: ([Database.Item], Client) -> Void = { _, _ in }
+
+    init(
+        _ context: EngineContext, _ batch: Batch, _ durability: DurabilityLine, _ indexes: IndexKeeper, _ commits: CommitLine,
+        _ sessions: Sessions, _ slowReaders: SlowReaders
+    ) {
+        self.context = context
+        self.batch = batch
+        self.durability = durability
+        self.indexes = indexes
+        self.commits = commits
+        self.sessions = sessions
+        self.slowReaders = slowReaders
+    }
+
+    // MARK: Parking
+
+    /// Puts a request aside until `work` is done. To be called while the request is carried out, in place of an answer.
+    /// - Parameters:
+    ///   - work: on immutable values, on any thread.
+    ///   - resume: on the database queue. It answers the request, or parks it again. Not called for a client that has ended:
+    ///     a session that was taken over gets nothing more done.
+    func park<Result: Sendable>(
+        _ item: Database.Item, _ work: @escaping @Sendable () -> Result, then resume: @escaping @Sendable (Result) -> Void
+    ) {
+        park(item, holding: 0, follows: .never, inTurn: { work }, then: resume)
+    }
+
+    /// Since when the places are kept that others write.
+    enum Following { case never, sinceItsTurn, sinceNow }
+
+    /// The same for work that rests on how things are when it begins.
+    /// - Parameters:
+    ///   - bytes: what the work will hold; taken from the process's budget until the request is resumed, and handed on if it is
+    ///     parked again then.
+    ///   - begin: on the database queue, when it is the user's turn; gives the work.
+    /// - Returns: false when the process has no room for so many bytes; nothing happens then.
+    @discardableResult
+    func park<Result: Sendable>(
+        _ item: Database.Item, holding bytes: Int, follows: Following, inTurn begin: @escaping @Sendable () -> @Sendable () -> Result,
+        then resume: @escaping @Sendable (Result) -> Void
+    ) -> Bool {
+        let client = item.client
+        guard client.parked == nil, reserve(bytes, for: client) else { return false }
+        let parked = setAside(item, holding: bytes)
+        if follows == .sinceNow { follow(parked) }
+        let user = client.identity.line
+        preparations.enqueue(user, limit: context.limits.preparationsOfUser) { [self] in
+            guard client.parked === parked else {
+                // In vain, and it may be large.
+                context.release([begin, resume])
+                return false
+            }
+            if follows == .sinceItsTurn { follow(parked) }
+            let work = begin()
+            context.background.run(.preparation) { [self] in
+                let result = work()
+                let back = Errand { [self] in
+                    // First: the user's next one begins on what this one has written.
+                    unpark(parked, client) { resume(result) }
+                    preparations.done(user)
+                }
+                context.queue.async { [self] in
+                    back.run()
+                    // What it held may be large.
+                    context.background.run(.upkeep) { back.forget() }
+                }
+            }
+            return true
+        }
+        return true
+    }
+
+    /// Puts a request aside until `unpark` is called for it: for work that several requests wait for.
+    func park(_ item: Database.Item) -> Parked { setAside(item) }
+
+    private func setAside(_ item: Database.Item, holding bytes: Int = 0, isDone: Bool = false) -> Parked {
+        count += 1
+        let parked = Parked(item, number: count, bytes: bytes, isDone: isDone)
+        item.client.parked = parked
+        clients[ObjectIdentifier(item.client)] = item.client
+        // It goes on to count as waiting when its batch has left.
+        context.meter.wait(item.size)
+        return parked
+    }
+
+    private func follow(_ parked: Parked) {
+        parked.follows = true
+        commits.follow()
+    }
+
+    /// Takes bytes for work of a client. Those that its request has held until now go on to be held.
+    private func reserve(_ bytes: Int, for client: Client) -> Bool {
+        let before = resumed.flatMap { $0.item.client === client ? $0 : nil }
+        let more = bytes - (before?.bytes ?? 0)
+        if more > 0, !context.budget.reserve(more, for: .parsing) { return false }
+        if more < 0 { context.budget.release(-more, from: .parsing) }
+        before?.bytes = 0
+        return true
+    }
+
+    /// An index stays until the client's parked request goes on.
+    func pin(_ index: KeptIndex?, for client: Client) {
+        guard let index, let parked = client.parked, parked.pinned == nil else { return }
+        indexes.pin(index)
+        parked.pinned = index
+    }
+
+    /// A request that took long was carried out: requests of others that wait get their turn before the client's next one.
+    func giveWay(_ item: Database.Item) {
+        let client = item.client
+        guard client.parked == nil, !client.hasEnded else { return }
+        batch.record(.request(item))
+        let parked = setAside(item, isDone: true)
+        context.queue.async { [self] in
+            guard client.parked === parked else { return }
+            leave(parked)
+            release(parked)
+            context.meter.finish(item.size)
+            handleHeld(parked.held, of: client)
+            endWork()
+        }
+    }
+
+    /// Whether the request has to wait behind one that is parked; keeps it then.
+    func mustWait(_ item: Database.Item) -> Bool {
+        guard let parked = item.client.parked else { return false }
+        switch item.request {
+        case .congested, .drained: return false
+        case .revoke: sessions.endRights(of: item.client)
+        case .identify(let identity): if let user = identity.user { parked.users.append(user) }
+        default: break
+        }
+        parked.held.append(item)
+        context.meter.wait(item.size)
+        return true
+    }
+
+    // MARK: Going on
+
+    /// Goes on with a request that was put aside, then with what its client has asked behind it.
+    func unpark(_ parked: Parked, _ client: Client, _ resume: () -> Void) {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        // Another one: the log refused meanwhile, and this one was begun again.
+        guard client.parked === parked else { return }
+        leave(parked)
+        defer {
+            release(parked)
+            endWork()
+        }
+        if client.hasEnded {
+            batch.count(parked.item.size)
+            batch.record(.request(parked.item))
+        } else {
+            let outer = resumed
+            resumed = parked
+            resume()
+            resumed = outer
+            if let again = client.parked {
+                (again.held, again.users) = (parked.held, parked.users)
+                return context.meter.finish(parked.item.size)
+            }
+            batch.count(parked.item.size)
+            batch.record(.request(parked.item))
+            slowReaders.probeIfNeeded(client)
+        }
+        batch.retire(parked.item)
+        handleHeld(parked.held, of: client)
+    }
+
+    private func endWork() {
+        durability.endWork()
+        letPass()
+    }
+
+    /// Goes on with what was held, in order. What is held for a slow reader came later.
+    private func handleHeld(_ held: [Database.Item], of client: Client) {
+        let later = slowReaders.dequeueHeld(of: client)
+        countAgain(later)
+        goOn(held + later, client)
+    }
+
+    /// Goes on with requests that were held for a slow reader, in order.
+    func goOn(again held: [Database.Item], of client: Client) {
+        countAgain(held)
+        goOn(held, client)
+    }
+
+    /// Requests that are handled again count as waiting until then.
+    private func countAgain(_ items: [Database.Item]) { context.meter.wait(items.reduce(0) { $0 + $1.size }) }
+
+    private func leave(_ parked: Parked) {
+        parked.item.client.parked = nil
+        clients[ObjectIdentifier(parked.item.client)] = nil
+    }
+
+    /// Gives back what it held, but for its requests.
+    private func release(_ parked: Parked) {
+        if parked.bytes > 0 { context.budget.release(parked.bytes, from: .parsing) }
+        if parked.follows { commits.unfollow() }
+        if let pinned = parked.pinned { indexes.unpin(pinned) }
+    }
+
+    // MARK: Behind others
+
+    /// Puts a request aside until nothing is parked any more of the clients that have asked as a user, if there are any.
+    /// O(parked clients)
+    func waitBehind(_ user: String, _ item: Database.Item) {
+        let others = clients.values.filter { client in
+            client !== item.client && (client.identity.user == user || client.parked?.users.contains(user) == true)
+        }
+        if !others.isEmpty { behindOthers.append((park(item), others)) }
+    }
+
+    /// After something was done that was parked.
+    private func letPass() {
+        if behindOthers.isEmpty { return }
+        context.queue.async { [self] in
+            let waiting = behindOthers
+            behindOthers = []
+            for (parked, others) in waiting {
+                // Nothing more is done of a session that was taken over.
+                if others.contains(where: { $0.parked != nil && !$0.hasEnded }) {
+                    behindOthers.append((parked, others))
+                } else {
+                    unpark(parked, parked.item.client) {}
+                }
+            }
+        }
+    }
+
+    // MARK: Rollback
+
+    /// Takes out all parked requests and what is held behind them, for the case that what came before them is carried out again.
+    /// Of each client in order; their work is in vain.
+    func giveUp() -> [(client: Client, items: [Database.Item])] {
+        let parkedClients = clients.values.sorted { ($0.parked?.number ?? 0) < ($1.parked?.number ?? 0) }
+        return parkedClients.compactMap { client in
+            guard let parked = client.parked else { return nil }
+            leave(parked)
+            release(parked)
+            if parked.isDone { context.meter.finish(parked.item.size) }
+            return (client, (parked.isDone ? [] : [parked.item]) + parked.held)
+        }
+    }
+
+    /// Carries out again what was parked.
+    func handleAgain(_ taken: [(client: Client, items: [Database.Item])]) {
+        for (client, items) in taken { handleHeld(items, of: client) }
+    }
+}
+
+extension Identity {
+    /// In whose line the work waits: one for each user, one for all who are nobody, none for administrators.
+    fileprivate var line: String? {
+        if isAdmin { return nil }
+        if case .string(let uid) = auth.child(Key("uid")) { return "=" + uid.string }
+        return ""
+    }
+}

@@ -1,0 +1,133 @@
+import JSONTree
+import Synchronization
+
+/// Carries out requests, one by one: each is handed to the part that does such. All but those said to be not answered get exactly
+/// one answer, at once or when they are no longer parked. Confined to the database queue.
+final class RequestHandler {
+    private let context: EngineContext
+    private let batch: Batch
+    private let outbox: Outbox
+    private let sessions: Sessions
+    private let permissions: ReadPermissions
+    private let publisher: Publisher
+    private let slowReaders: SlowReaders
+    private let parking: Parking
+    private let reads: ReadRequests
+    private let observers: ObserveRequests
+    private let writes: WriteRequests
+    private let disconnects: DisconnectWrites
+    private let early: EarlyAnswers
+    private let answers: Answers
+
+    init(
+        _ context: EngineContext, _ batch: Batch, _ outbox: Outbox, _ sessions: Sessions, _ permissions: ReadPermissions,
+        _ publisher: Publisher, _ slowReaders: SlowReaders, _ parking: Parking, _ reads: ReadRequests, _ observers: ObserveRequests,
+        _ writes: WriteRequests, _ disconnects: DisconnectWrites, _ early: EarlyAnswers, _ answers: Answers
+    ) {
+        self.context = context
+        self.batch = batch
+        self.outbox = outbox
+        self.sessions = sessions
+        self.permissions = permissions
+        self.publisher = publisher
+        self.slowReaders = slowReaders
+        self.parking = parking
+        self.reads = reads
+        self.observers = observers
+        self.writes = writes
+        self.disconnects = disconnects
+        self.early = early
+        self.answers = answers
+    }
+
+    /// Carries out a request, unless it has to wait.
+    func handle(_ item: Database.Item) {
+        let client = item.client
+        // Kept for the case that what ended the client is undone.
+        if client.hasEnded { return batch.record(.request(item)) }
+        if parking.mustWait(item) { return }
+        switch slowReaders.admit(item) {
+        case .held: return
+        case .resume(let items): return parking.goOn(again: items, of: client)
+        case .carryOut: break
+        }
+        context.meter.counters.requests += 1
+        switch item.request {
+        case .congested: slowReaders.suspend(client)
+        case .drained: catchUp(client)
+        default: early.carryOut(item) { carryOut(item) }
+        }
+    }
+
+    /// Everything that the client was sent has left: tells it how things are now, then goes on with its requests.
+    private func catchUp(_ client: Client) {
+        guard let (missed, held) = slowReaders.catchUp(client) else { return }
+        publisher.publish(missed, to: client)
+        slowReaders.probeIfNeeded(client)
+        parking.goOn(again: held, of: client)
+    }
+
+    private func carryOut(_ item: Database.Item) {
+        let client = item.client
+        defer { slowReaders.probeIfNeeded(client) }
+        // A peer that asked for much and left costs no more: its writes count, its reads are for nobody.
+        if item.request.isRead, client.isGone.load(ordering: .relaxed) { return }
+        switch item.request {
+        case .begin(let sessionID, let previous): sessions.begin(client, sessionID, replacing: previous)
+        case .end: sessions.end(client)
+        case .identify(let identity): identify(as: identity, .identified(identity), item)
+        case .signOut: identify(as: .anonymous, .done, item)
+        case .observe(let path, let query, let style, let hash):
+            observers.observe(Observation(path: path, query: query, style: style), hash: hash, item)
+        case .unobserve(let path, let style): observers.unobserve(path, style, item)
+        case .unobserveID(let id): observers.unobserve(id, item)
+        case .get(let path, let query): reads.get(path, query, item)
+        case .write(let asked, let condition): writes.write(AskedWrite(asked, if: condition), item)
+        case .system(let asked, let cause): writes.write(AskedWrite(asked, cause: cause), item)
+        case .push(let path, let value): writes.push(path, value, item)
+        case .exchange(let exchange):
+            switch exchange.work {
+            // A read is carried out as a get is.
+            case .read(let query): reads.get(exchange.path, query, item) { .exchanged(Exchanged(content: $0)) }
+            case .write(let asked): writes.exchange(exchange, asked, item)
+            case .push(let value): writes.exchange(exchange, push: value, item)
+            }
+        case .onDisconnect(let asked): writes.write(AskedWrite(asked, .onDisconnect), item)
+        case .cancelOnDisconnect(let path): answers.answer(disconnects.cancel(path, of: client), item)
+        case .revoke(let notice):
+            outbox.send(notice, to: client)
+            sessions.end(client)
+            outbox.close(client)
+        case .behind(let user): parking.waitBehind(user, item)
+        case .answer(let bytes): answers.answer(bytes, to: client)
+        case .mark(let bytes): outbox.mark(client, bytes)
+        case .congested, .drained: break
+        }
+    }
+
+    /// A client with many observers gives way to others after they were asked about, before its next request.
+    private func identify(as identity: Identity, _ reply: Reply, _ item: Database.Item) {
+        let isAnother = identity != item.client.identity
+        sessions.identify(item.client, as: identity)
+        answers.answer(reply, item)
+        guard isAnother else { return }
+        let isLong = item.client.observations.count > context.limits.removalsAtOnce
+        permissions.recheckObservers(of: item.client)
+        if isLong { parking.giveWay(item) }
+    }
+
+    // MARK: Rollback
+
+    /// Carries out again a step of a batch that was given up.
+    func repeatStep(_ step: BatchHistory.Step) {
+        switch step {
+        case .request(let item): if !item.client.hasEnded, !parking.mustWait(item) { carryOut(item) }
+        case .settled(let item): if !item.client.hasEnded { early.repeatMuted { carryOut(item) } }
+        case .tooLarge(let client, let observation): observers.remove(observation, of: client)
+        case .catchUp(let client, let missed): if !client.hasEnded { publisher.publish(missed, to: client) }
+        case .show(let path, let ordering): publisher.publish(path, ordering)
+        case .fire(let left): disconnects.fire(left)
+        case .restate(let id): disconnects.restateLater(id)
+        }
+    }
+}

@@ -1,0 +1,167 @@
+import Dispatch
+import JSONTree
+import Synchronization
+
+/// How the requests that wait share the queue.
+///
+/// ```
+/// drained ── little ──────────────► handled in the order of arrival ──► one batch
+///    └────── more than a turn ────► lines of the clients (RequestTurns) ──► a turn of all of them ──► one batch ─┐
+///                                       ▲ what came meanwhile, and what else waits for the queue, has its turn   │
+///                                       └────────────────────────────────────────────────────────────────────────┘
+/// ```
+/// A batch ends with its turn, so that the answer to a client's first request stands behind a small part of what others have asked.
+/// While the log is behind, only clients get on that wait for nothing from it: else the line would only be longer there.
+///
+/// Confined to the database queue.
+final class RequestLoop: @unchecked Sendable {
+    // Sendable: only hops back to the queue.
+    private let context: EngineContext
+    private let batch: Batch
+    private let outbox: Outbox
+    private let durability: DurabilityLine
+    private let log: LogGuard
+    private let indexes: IndexKeeper
+    private let disconnects: DisconnectWrites
+    private let handler: RequestHandler
+    /// Requests beyond those of a turn, whether the next turn is on its way, and what is called when none are left.
+    private var turns = RequestTurns()
+    private var isTurnComing = false
+    private var idleWaiters: [@Sendable () -> Void] = []
+
+    init(
+        _ context: EngineContext, _ batch: Batch, _ outbox: Outbox, _ durability: DurabilityLine, _ log: LogGuard, _ indexes: IndexKeeper,
+        _ disconnects: DisconnectWrites, _ handler: RequestHandler
+    ) {
+        self.context = context
+        self.batch = batch
+        self.outbox = outbox
+        self.durability = durability
+        self.log = log
+        self.indexes = indexes
+        self.disconnects = disconnects
+        self.handler = handler
+    }
+
+    /// Handles requests, those of one client in order, as a batch or several, and sends what a batch has to say when it is durable.
+    func handle(_ items: [Database.Item]) {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        beginTurn()
+        var handled = 0
+        while handled < items.count, turns.isEmpty, context.meter.work < context.limits.turnWork, !isLogBehind {
+            handleInBatch(items[handled])
+            handled += 1
+        }
+        turns.append(items[handled...])
+        endTurn()
+        scheduleTurn()
+    }
+
+    /// Goes on with requests of a client that were held back, in order: with a few at once, with many in turns. They came before
+    /// all that it has in its line.
+    func goOn(with held: [Database.Item], of client: Client) {
+        guard held.reduce(0, { $0 + Self.work(of: $1) }) <= context.limits.turnWork / 32 else {
+            turns.prepend(held[...], of: client)
+            return scheduleTurn()
+        }
+        for item in held { handleInBatch(item) }
+    }
+
+    private func handleInBatch(_ item: Database.Item) {
+        batch.count(item.size)
+        context.meter.spend(Self.work(of: item))
+        let before = outbox.bytes
+        handler.handle(item)
+        // What it has to say was encoded here.
+        context.meter.spend(max(0, outbox.bytes - before) / Self.bytesEncodedForWork)
+        finishLargeBatch()
+    }
+
+    private static func work(of item: Database.Item) -> Int { 1 + max(0, item.size - bytesOfSmall) / bytesOfWork }
+
+    /// Bytes of a small request, with what it takes beside its text; and those beyond that are as much work as one.
+    private static let bytesOfSmall = 2_560
+    private static let bytesOfWork = 128
+    /// Bytes of output, and children that a query selects, that are as much work as a small request.
+    private static let bytesEncodedForWork = 1_024
+    static let childrenForWork = 16
+
+    /// Above this a batch ends early, and its turn: a few bytes of requests can ask for gigabytes, and until the output leaves no
+    /// limit of the connections sees it.
+    private static let outputBytesOfBatch = 4 << 20
+
+    func finishLargeBatch() {
+        guard outbox.bytes > Self.outputBytesOfBatch else { return }
+        durability.finishBatch()
+        context.meter.spend(context.limits.turnWork)
+    }
+
+    // MARK: Turns
+
+    /// Lets the next turn come, behind what waits for the queue, if requests wait for one.
+    func scheduleTurn() {
+        context.meter.counters.waitingRequests = turns.requests
+        guard !turns.isEmpty, !isTurnComing else { return }
+        isTurnComing = true
+        context.queue.async { [self] in runTurn() }
+    }
+
+    private func runTurn() {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        let turnWork = context.limits.turnWork
+        isTurnComing = false
+        beginTurn()
+        var (clients, isAnyReady) = (turns.askingClients, false)
+        let share = max(1, turnWork / max(1, clients))
+        while clients > 0, context.meter.work < turnWork, let line = turns.nextAsking() {
+            clients -= 1
+            if !isLogBehind || line.client.lastSent < durability.firstWaiting {
+                isAnyReady = true
+                serve(line, share)
+            }
+            turns.finish(line)
+        }
+        clients = turns.leavingClients
+        while clients > 0, !isLogBehind, let line = turns.nextLeaving() {
+            clients -= 1
+            isAnyReady = true
+            serve(line, 1)
+            turns.finish(line)
+            if context.meter.work >= turnWork { break }
+        }
+        endTurn()
+        // Else the log says when it goes on.
+        if isAnyReady { scheduleTurn() }
+    }
+
+    private func serve(_ line: RequestTurns.Line, _ share: Int) {
+        let before = context.meter.work
+        while context.meter.work - before < share, let item = turns.next(of: line) { handleInBatch(item) }
+    }
+
+    /// Whether the log has enough to do: clients that wait for it already get no turn.
+    private var isLogBehind: Bool { durability.waitingCommits > context.limits.turnWork / 2 }
+
+    private func beginTurn() {
+        if log.isRefusing { log.tryIfDue() } else { disconnects.writeOwed() }
+        context.meter.beginTurn()
+    }
+
+    private func endTurn() {
+        indexes.tend()
+        durability.finishBatch()
+        context.meter.counters.waitingRequests = turns.requests
+        context.meter.publish()
+        if turns.isEmpty, !idleWaiters.isEmpty {
+            let bodies = idleWaiters
+            idleWaiters = []
+            for body in bodies { body() }
+        }
+    }
+
+    /// Calls back when no requests wait for a turn. What waits for background work is not waited for.
+    func whenIdle(_ body: @escaping @Sendable () -> Void) {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        if turns.isEmpty { body() } else { idleWaiters.append(body) }
+    }
+}

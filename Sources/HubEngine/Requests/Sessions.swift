@@ -1,0 +1,81 @@
+import JSONTree
+import Synchronization
+
+/// Sessions of a namespace, by their ids: begun, taken over, identified and ended. Confined to the database queue.
+final class Sessions {
+    private let batch: Batch
+    private let outbox: Outbox
+    private let slowReaders: SlowReaders
+    private let registry: ObserverRegistry
+    private let disconnects: DisconnectWrites
+    private let removalsAtOnce: Int
+    private var byID: [String: Client] = [:]
+
+    /// - Parameter removalsAtOnce: observers that are removed before what a session leaves behind is written.
+    init(
+        _ batch: Batch, _ outbox: Outbox, _ slowReaders: SlowReaders, _ registry: ObserverRegistry, _ disconnects: DisconnectWrites,
+        removalsAtOnce: Int
+    ) {
+        self.batch = batch
+        self.outbox = outbox
+        self.slowReaders = slowReaders
+        self.registry = registry
+        self.disconnects = disconnects
+        self.removalsAtOnce = removalsAtOnce
+    }
+
+    /// - Parameter previous: the client's session before, which ends now.
+    func begin(_ client: Client, _ id: String, replacing previous: String?) {
+        if let previous, let old = byID[previous], old !== client {
+            end(old)
+            outbox.close(old)
+        }
+        batch.record(.named(client, id, before: byID[id]))
+        client.sessionID = id
+        byID[id] = client
+    }
+
+    /// Ends a session: no observer of it is left and its pending writes are committed as one (contract §6.2).
+    func end(_ client: Client) {
+        client.hasEnded = true
+        slowReaders.stop(client)
+        let id = client.sessionID.flatMap { byID[$0] === client ? $0 : nil }
+        if let id { byID[id] = nil }
+        // A few go first, so that what the client leaves behind is written for fewer; many have time.
+        if client.observations.count <= removalsAtOnce { registry.removeAll(of: client) }
+        disconnects.write(of: client)
+        if client.observations.count > 0 { registry.removeAll(of: client) }
+        batch.record(.ended(client, wasNamed: id != nil))
+    }
+
+    /// The rights of a client are over; its session ends later, behind a request of it that is prepared.
+    func endRights(of client: Client) {
+        client.isRevoked = true
+        client.isGone.store(true, ordering: .relaxed)
+        registry.removeAll(of: client)
+    }
+
+    func identify(_ client: Client, as identity: Identity) {
+        batch.record(.identified(client, before: client.identity))
+        client.identity = identity
+        disconnects.identityChanged(of: client)
+    }
+
+    /// Undoes a change of a batch that is given up. The content has gone back already.
+    func undo(_ change: BatchHistory.SessionChange) {
+        switch change {
+        case .named(let client, let id, let before):
+            client.sessionID = nil
+            byID[id] = before
+        case .ended(let client, let wasNamed):
+            client.hasEnded = false
+            if wasNamed, let id = client.sessionID { byID[id] = client }
+        case .identified(let client, let before): client.identity = before
+        case .pended(let client, let before, let id): disconnects.restore(before, id: id, of: client)
+        case .observed(let client, let observation): registry.remove(observation, of: client)
+        // Its rights are over whatever the log says.
+        case .unobserved(let client, _) where client.isRevoked: break
+        case .unobserved(let client, let observation): registry.restore(observation, of: client)
+        }
+    }
+}

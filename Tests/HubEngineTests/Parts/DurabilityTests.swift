@@ -1,0 +1,152 @@
+@testable import HubEngine
+import JSONTree
+import SecurityRules
+import Synchronization
+import TestSupport
+import Testing
+
+/// Content, batch, outbox, the line of batches that wait for the log, and its breaker, each built alone.
+@Suite(.timeLimit(.minutes(30))) struct DurabilityTests {
+    @Test func content_countsCommits_andGoesBack() {
+        let content = Content(root: 1, sequence: 7, rules: .denyAll)
+        #expect(content.install(2) == 1)
+        #expect(content.skip() == 9)
+        #expect(content.root == 2 && content.sequence == 9)
+        #expect(content.rollBack(to: (1, 7)) == 2)
+        #expect(content.root == 1 && content.sequence == 7 && content.rulesNumber == 0)
+        content.deploy(.allowAll)
+        #expect(content.rulesNumber == 1)
+        #expect(content.publishedRules.allowsRead(.root, root: .null, auth: .null, now: 0))
+    }
+
+    @Test func batch_keepsHistory_onlyWhereItCanBeTakenBack() {
+        for keeps in [true, false] {
+            let batch = Batch(keepsHistory: keeps)
+            batch.record(.restate("s"))
+            batch.record(.identified(.make(), before: .anonymous))
+            batch.append(Commit(sequence: 1, operations: [], pending: []))
+            batch.count(5)
+            batch.count(6)
+            let result = batch.end()
+            #expect(result.history.steps.count == (keeps ? 1 : 0))
+            #expect(result.history.changes.count == (keeps ? 1 : 0))
+            #expect(result.commits.count == 1 && result.bytes == 11)
+            let next = batch.end()
+            #expect(next.commits.isEmpty && next.bytes == 0 && next.history.steps.isEmpty)
+        }
+    }
+
+    @Test func outbox_leavesEarly_whatWaitsForNothing() {
+        let outbox = Outbox(lanes: 2)
+        let (one, other) = (Client.make(), Client.make(lane: 1))
+        outbox.send([1, 2, 3], to: one)
+        outbox.send([4], to: other, .early)
+        #expect(outbox.bytes == 4 && outbox.batchBytes == 3)
+        let early = Mutex<[Int]>([])
+        outbox.releaseEarly { lane, deliveries in early.withLock { $0 += [lane, deliveries.count] } }
+        #expect(early.withLock { $0 } == [1, 1])
+        #expect(one.lastSent == 0 && other.lastSent == -1, "what left early waits for no batch")
+        #expect(outbox.end(next: 9).lanes.map(\.count) == [1, 0])
+        #expect(outbox.batchNumber == 9 && outbox.bytes == 0)
+    }
+
+    @Test func outbox_movesProbes_ofAGivenUpBatch() {
+        let outbox = Outbox(lanes: 1)
+        let client = Client.make()
+        outbox.send([1], to: client)
+        outbox.probe(client)
+        let old = outbox.end(next: 1)
+        outbox.moveProbes(of: old)
+        #expect(outbox.end(next: 2).lanes[0].count == 1)
+    }
+
+    @Test func line_releasesBatches_inOrderAndWhenDurable() {
+        let bench = Bench()
+        let client = Client.make()
+        bench.run {
+            for i in 1...3 {
+                _ = bench.content.install(Node.int(Int64(i)))
+                bench.batch.append(Commit(sequence: bench.content.sequence, operations: [], pending: []))
+                bench.outbox.send(Array("batch \(i)".utf8), to: client)
+                bench.durability.finishBatch()
+            }
+            // Nothing was written in this one, and it stands behind the others all the same.
+            bench.outbox.send(Array("read".utf8), to: client)
+            bench.durability.finishBatch()
+            #expect(bench.durability.waitingCommits == 3)
+        }
+        #expect(bench.lines().isEmpty)
+        bench.log.complete()
+        bench.run {}
+        #expect(bench.lines() == ["batch 1"])
+        #expect(bench.durability.durable.root == 1 && bench.durability.durable.sequence == 1)
+        bench.log.completeAll()
+        bench.run {}
+        #expect(bench.lines() == ["batch 2", "batch 3", "read"])
+        #expect(bench.durability.waitingCommits == 0 && bench.durability.durable.root == 3)
+    }
+
+    @Test func line_givesUpTheRest_whenTheLogRefuses() {
+        let bench = Bench()
+        var reasons: [CommitRefusal] = []
+        bench.durability.onRefused = { [unowned bench] reason in
+            reasons.append(reason)
+            #expect(bench.durability.giveUp().count == 2)
+        }
+        bench.run {
+            for _ in 1...2 {
+                bench.batch.append(Commit(sequence: bench.content.skip(), operations: [], pending: []))
+                bench.durability.finishBatch()
+            }
+        }
+        bench.log.refuse(.diskFull)
+        bench.run {}
+        #expect(reasons == [.diskFull], "the second refusal is of a batch that is given up")
+        #expect(bench.durability.waitingCommits == 0 && bench.durability.durable.sequence == 0)
+    }
+
+    @Test func breaker_opensTriesAndCloses() {
+        var breaker = LogBreaker.closed
+        #expect(breaker.reason == nil)
+        #expect(!breaker.isDue(now: 0, every: 10))
+        var began = breaker.begin(now: 0)
+        #expect(!began, "there is nothing to try")
+        breaker.refused(.outcomeUnknown, now: 100)
+        #expect(breaker.reason == .outcomeUnknown, "what is given up was given to the log")
+        breaker.settle()
+        #expect(breaker.reason == .diskFailed, "what comes now is not")
+        #expect(!breaker.isDue(now: 109, every: 10))
+        #expect(breaker.isDue(now: 110, every: 10))
+        #expect(breaker.isDue(now: 99, every: 10), "a clock that was set back says nothing")
+        began = breaker.begin(now: 110)
+        #expect(began)
+        began = breaker.begin(now: 111)
+        #expect(!began && !breaker.isDue(now: 200, every: 10), "one try at a time")
+        breaker.tried(.diskFull)
+        #expect(breaker.reason == .diskFull)
+        began = breaker.begin(now: 120)
+        #expect(began)
+        breaker.tried(nil)
+        #expect(breaker.reason == nil)
+    }
+
+    @Test func guard_refusesWrites_untilTheLogTakesOne() throws {
+        let bench = Bench()
+        let taken = Counted()
+        bench.guardian.onTaken = { taken.count += 1 }
+        bench.run { bench.guardian.refused(.diskFull) }
+        #expect(throws: Failure.self) { try bench.run { try bench.guardian.mustTakeWrites() } }
+        bench.run { bench.guardian.tryIfDue() }
+        #expect(bench.log.appended == 0, "not yet")
+        bench.time.ms += Int64(bench.context.limits.retryMs)
+        bench.run { bench.guardian.tryIfDue() }
+        #expect(bench.log.appended == 1)
+        bench.log.complete()
+        bench.run {}
+        try bench.run { try bench.guardian.mustTakeWrites() }
+        #expect(taken.count == 1)
+        #expect(bench.content.sequence == 1 && bench.durability.durable.sequence == 1, "the try was a commit")
+    }
+
+    private final class Counted { var count = 0 }
+}
