@@ -2,24 +2,24 @@ import Dispatch
 package import Logging
 import Synchronization
 
-/// Lines of the log that clients can cause as often as they like: the first ones of a minute in full, then one with the
-/// number of the others.
+/// Throttles log lines that clients can cause without limit: logs the first lines of a minute in full, then the number of the
+/// suppressed ones.
 ///
 ///     unknown namespace  namespace=x peer=…        ten of these
 ///     unknown namespace  more=12345                once a minute, as long as there are any
 ///
-/// One for each kind of line. From any thread. A line that is left out costs a lock and no text.
+/// Use one instance per kind of line. From any thread. A suppressed line costs a lock and builds no text.
 package final class LogThrottle: Sendable {
     /// Lines in full in each period.
     package static let linesInFull = 10
-    /// From the first line in full to the one with the number.
+    /// Milliseconds from the first line in full to the line with the number.
     package static let periodMs: Int64 = 60_000
 
     private struct State {
-        /// When the present period began; nil before the first line.
+        /// When the current period began; nil before the first line.
         var begun: Int64?
-        var told = 0
-        var left = 0
+        var logged = 0
+        var suppressed = 0
     }
 
     private let logger: Logger
@@ -29,8 +29,8 @@ package final class LogThrottle: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - now: a clock in ms that never steps.
-    ///   - after: runs work so many ms later.
+    ///   - now: a monotonic clock in ms.
+    ///   - after: runs work after a number of ms.
     package init(
         _ logger: Logger, _ level: Logger.Level, now: @escaping @Sendable () -> Int64,
         after: @escaping @Sendable (_ ms: Int64, _ work: @escaping @Sendable () -> Void) -> Void
@@ -48,36 +48,36 @@ package final class LogThrottle: Sendable {
         }
     }
 
-    private enum Verdict { case tell, leave, leaveFirst(Logger.Message, waitMs: Int64) }
+    private enum Verdict { case log, suppress, suppressFirst(Logger.Message, waitMs: Int64) }
 
-    /// Logs a line, or counts it.
-    package func tell(_ message: Logger.Message, _ metadata: @autoclosure () -> Logger.Metadata) {
+    /// Logs a line, or counts it as suppressed.
+    package func log(_ message: Logger.Message, _ metadata: @autoclosure () -> Logger.Metadata) {
         guard level >= logger.logLevel else { return }
         let now = now()
         let verdict = state.withLock { state -> Verdict in
-            // What was left out before is told by the timer.
-            if state.left == 0, state.begun.map({ now - $0 >= Self.periodMs }) ?? true { (state.begun, state.told) = (now, 0) }
-            if state.told < Self.linesInFull {
-                state.told += 1
-                return .tell
+            // Suppressed lines of the last period are reported by its timer first.
+            if state.suppressed == 0, state.begun.map({ now - $0 >= Self.periodMs }) ?? true { (state.begun, state.logged) = (now, 0) }
+            if state.logged < Self.linesInFull {
+                state.logged += 1
+                return .log
             }
-            state.left += 1
-            return state.left == 1 ? .leaveFirst(message, waitMs: max(0, (state.begun ?? now) + Self.periodMs - now)) : .leave
+            state.suppressed += 1
+            return state.suppressed == 1 ? .suppressFirst(message, waitMs: max(0, (state.begun ?? now) + Self.periodMs - now)) : .suppress
         }
         switch verdict {
-        case .tell: logger.log(level: level, message, metadata: metadata())
-        case .leave: break
-        case .leaveFirst(let message, let wait): after(wait) { [weak self] in self?.sum(message) }
+        case .log: logger.log(level: level, message, metadata: metadata())
+        case .suppress: break
+        case .suppressFirst(let message, let wait): after(wait) { [weak self] in self?.logSuppressed(message) }
         }
     }
 
-    /// The number of those that were left out, and another period.
-    private func sum(_ message: Logger.Message) {
+    /// Logs the number of suppressed lines and begins a new period.
+    private func logSuppressed(_ message: Logger.Message) {
         let now = now()
-        let left = state.withLock { state in
+        let suppressed = state.withLock { state in
             defer { state = State(begun: now) }
-            return state.left
+            return state.suppressed
         }
-        if left > 0 { logger.log(level: level, message, metadata: ["more": "\(left)"]) }
+        if suppressed > 0 { logger.log(level: level, message, metadata: ["more": "\(suppressed)"]) }
     }
 }

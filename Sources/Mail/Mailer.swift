@@ -47,7 +47,7 @@ public final class Mailer: Sendable {
     public func send(_ message: Message, until: Int64) -> Bool {
         let isAccepted = queue.withLock { $0.add(message, until: until, now: clock()) }
         if isAccepted { sendDue() } else {
-            refused.tell("a letter was not taken: too many wait for the mail server", Self.about(message))
+            refused.log("a letter was not taken: too many wait for the mail server", Self.about(message))
         }
         return isAccepted
     }
@@ -71,9 +71,9 @@ public final class Mailer: Sendable {
         if let fault {
             about["why"] = "\(fault.text)"
             switch outcome {
-            case .gone: delayed.tell("a letter was refused", about)
-            case .late: refused.tell("a letter could not be sent in time", about)
-            case .waits(let ms): delayed.tell("a letter could not be sent; next try in \(ms / 1000) s", about)
+            case .gone: delayed.log("a letter was refused", about)
+            case .late: refused.log("a letter could not be sent in time", about)
+            case .waits(let ms): delayed.log("a letter could not be sent; next try in \(ms / 1000) s", about)
             }
         }
         if let next { after(max(0, next - clock())) { [weak self] in self?.sendDue() } }

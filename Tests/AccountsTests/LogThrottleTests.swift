@@ -41,7 +41,7 @@ import TestSupport
 
     @Test func firstLines_areInFull_andTheOthersAreCounted() {
         let throttle = throttle()
-        for i in 0..<12_355 { throttle.tell("unknown namespace", ["namespace": "\(i)"]) }
+        for i in 0..<12_355 { throttle.log("unknown namespace", ["namespace": "\(i)"]) }
         #expect(lines.all.count == 10 && lines.all.first == #"unknown namespace ["namespace": 0]"# && lines.all.last == #"unknown namespace ["namespace": 9]"#)
         #expect(timers.count == 1)
         timers.advance(59_999)
@@ -49,7 +49,7 @@ import TestSupport
         timers.advance(1)
         #expect(lines.all.count == 11 && lines.all.last == #"unknown namespace ["more": 12345]"#)
         // And so on in each minute; a quiet one costs nothing.
-        for i in 0..<11 { throttle.tell("unknown namespace", ["namespace": "\(i)"]) }
+        for i in 0..<11 { throttle.log("unknown namespace", ["namespace": "\(i)"]) }
         #expect(lines.all.count == 21 && timers.count == 1)
         timers.advance(60_000)
         #expect(lines.all.count == 22 && lines.all.last == #"unknown namespace ["more": 1]"# && timers.count == 0)
@@ -60,7 +60,7 @@ import TestSupport
     @Test func lines_areInFull_whenTheyAreFew() {
         let throttle = throttle()
         for _ in 0..<5 {
-            for i in 0..<10 { throttle.tell("x", ["i": "\(i)"]) }
+            for i in 0..<10 { throttle.log("x", ["i": "\(i)"]) }
             timers.advance(60_000)
         }
         #expect(lines.all.count == 50 && timers.count == 0 && !lines.all.contains { $0.contains("more") })
@@ -74,10 +74,10 @@ import TestSupport
             return [:]
         }
         let throttle = throttle()
-        for _ in 0..<100 { throttle.tell("x", metadata()) }
+        for _ in 0..<100 { throttle.log("x", metadata()) }
         #expect(made == 10)
         let quiet = self.throttle(.debug, above: .notice)
-        for _ in 0..<100 { quiet.tell("x", metadata()) }
+        for _ in 0..<100 { quiet.log("x", metadata()) }
         #expect(made == 10 && lines.all.count == 10 && timers.count == 1)
     }
 }

@@ -10,7 +10,9 @@ import TestSupport
 
 /// Clients that read too slowly or ask too fast, on real sockets.
 @Suite(.timeLimit(.minutes(30))) struct BackPressureTests {
-    private func put(_ number: Int, _ path: String, _ json: String) -> String { #"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"\#(path)","d":\#(json)}}}"# }
+    private func put(_ number: Int, _ path: String, _ json: String) -> String {
+        #"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"\#(path)","d":\#(json)}}}"#
+    }
     private func listen(_ number: Int, _ path: String) -> String { #"{"t":"d","d":{"r":\#(number),"a":"q","b":{"p":"\#(path)","h":""}}}"# }
 
     private func tight(_ settings: inout ServerSettings, softMs: Int = 30_000) {

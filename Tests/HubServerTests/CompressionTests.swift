@@ -31,8 +31,11 @@ import WireProtocols
     /// The same commit to two windows, to a plain socket and back from a compressed request.
     @Test func broadcast_isReadAlike_byEveryKindOfSubscriber() throws {
         let server = try TestServer()
-        let sockets = [try connect(server), try connect(server, offer: nil), try connect(server, offer: "permessage-deflate; server_max_window_bits=9"),
-            try connect(server, offer: "permessage-deflate; server_max_window_bits=8"), try connect(server)]
+        let sockets = [
+            try connect(server), try connect(server, offer: nil),
+            try connect(server, offer: "permessage-deflate; server_max_window_bits=9"),
+            try connect(server, offer: "permessage-deflate; server_max_window_bits=8"), try connect(server),
+        ]
         for socket in sockets {
             try socket.sendText(#"{"id":1,"op":"observe","path":"/v","events":["value"]}"#)
             _ = try socket.text()
@@ -65,7 +68,8 @@ import WireProtocols
         var requests: [UInt8] = []
         for number in 1...40 {
             let value = String(repeating: "\(number % 10)", count: number.isMultiple(of: 3) ? 2_000 : 5)
-            requests += WebSocketFrame.text(Array(#"{"id":9,"op":"set","path":"/v","value":"\#(value)"}"#.utf8), mask: WebSocketMask(bigEndian: 7))
+            requests += WebSocketFrame.text(
+                Array(#"{"id":9,"op":"set","path":"/v","value":"\#(value)"}"#.utf8), mask: WebSocketMask(bigEndian: 7))
         }
         try socket.send(requests)
         for number in 1...40 {

@@ -32,7 +32,10 @@ import WireProtocols
     @Test func malformedRequest_isRefused_andOthersGoOn() throws {
         let server = try TestServer()
         let good = try TestSocket(port: server.port)
-        for bad in ["GARBAGE\r\n\r\n", "GET / HTTP/1.1\nHost: x\n\n", "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"] {
+        for bad in [
+            "GARBAGE\r\n\r\n", "GET / HTTP/1.1\nHost: x\n\n",
+            "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ] {
             let socket = try TestSocket(port: server.port)
             try socket.send(bad)
             #expect(try socket.response().status == 400)
@@ -67,7 +70,8 @@ import WireProtocols
             $0.isDev = false
             $0.namespace = "mine"
         }
-        let upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        let upgrade =
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         func status(_ target: String, host: String = "localhost") throws -> Int {
             let socket = try TestSocket(port: server.port)
             try socket.send("GET \(target) HTTP/1.1\r\nHost: \(host)\r\n" + upgrade)
@@ -99,7 +103,9 @@ import WireProtocols
         #expect(page.status == 200 && page.body == "<p>" && page.head.contains("text/html"))
         #expect(try socket.get("/.console/app.js").head.contains("text/javascript"))
         #expect(try socket.get("/.console").status == 302)
-        for outside in ["/.console/.secret", "/.console/../etc/passwd", "/.console/%2e%2e/passwd", "/.console/..%2fpasswd", "/.console/none.js"] {
+        for outside in [
+            "/.console/.secret", "/.console/../etc/passwd", "/.console/%2e%2e/passwd", "/.console/..%2fpasswd", "/.console/none.js",
+        ] {
             #expect(try socket.get(outside).status == 404, "\(outside)")
         }
     }

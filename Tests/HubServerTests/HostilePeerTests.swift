@@ -161,10 +161,16 @@ import WireProtocols
 
     @Test func devOrigins_arePagesOfThisMachine() throws {
         let policy = OriginPolicy(allowed: nil, isDev: true)
-        for origin in ["http://localhost:3000", "https://localhost", "http://app.localhost:1", "http://127.0.0.1:5173", "http://[::1]:8080", "file://", nil] {
+        for origin in [
+            "http://localhost:3000", "https://localhost", "http://app.localhost:1", "http://127.0.0.1:5173", "http://[::1]:8080", "file://",
+            nil,
+        ] {
             #expect(policy.permits(try request(origin: origin)), "\(origin ?? "none")")
         }
-        for origin in ["http://evil.example", "http://localhost.evil.example", "http://127.0.0.1.evil.example", "http://192.168.1.5:9000", "x", "http://evil.example:9000", "null"] {
+        for origin in [
+            "http://evil.example", "http://localhost.evil.example", "http://127.0.0.1.evil.example", "http://192.168.1.5:9000", "x",
+            "http://evil.example:9000", "null",
+        ] {
             #expect(!policy.permits(try request(origin: origin)), "\(origin)")
         }
         #expect(policy.permits(try request(origin: "http://192.168.1.5:9000", host: "192.168.1.5:9000")), "its own page by number")
@@ -180,7 +186,8 @@ import WireProtocols
             #expect(!policy.permits(try request(origin: nil, host: host)), "\(host)")
         }
         #expect(!policy.permits(try request(origin: nil, host: "192.168.1.5:9000"), usesReferer: true), "a silent script tag")
-        #expect(OriginPolicy(allowed: ["https://app.example"], isDev: true).permits(try request(origin: nil, host: "hub.example")), "told to")
+        #expect(
+            OriginPolicy(allowed: ["https://app.example"], isDev: true).permits(try request(origin: nil, host: "hub.example")), "told to")
         #expect(OriginPolicy(allowed: nil, isDev: false).permits(try request(origin: nil, host: "hub.example")))
         let server = try TestServer()
         for target in ["/.json", "/.lp?start=t", "/.settings/rules.json"] {
@@ -200,12 +207,15 @@ import WireProtocols
 
     @Test func strangePage_reachesNeitherSocketNorLongPolling() throws {
         let server = try TestServer()
-        let upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-        for (line, fields) in [("/.ws?ns=test", upgrade + "Origin: http://evil.example\r\n"), ("/.observe?ns=test", upgrade + "Origin: http://evil.example\r\n"),
-            ("/.ws?ns=test", upgrade + "Origin: null\r\n"),
+        let upgrade =
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        for (line, fields) in [
+            ("/.ws?ns=test", upgrade + "Origin: http://evil.example\r\n"), ("/.ws?ns=test", upgrade + "Origin: null\r\n"),
+            ("/.observe?ns=test", upgrade + "Origin: http://evil.example\r\n"),
             ("/.lp?start=t&ser=1&cb=3&v=5&ns=test", "Referer: http://evil.example/page\r\n"),
             ("/.lp?start=t&ser=1&cb=3&v=5&ns=test", "Sec-Fetch-Site: cross-site\r\n"),
-            ("/.lp?start=t&ser=1&cb=3&v=5&ns=test", "Sec-Fetch-Site: same-site\r\n")] {
+            ("/.lp?start=t&ser=1&cb=3&v=5&ns=test", "Sec-Fetch-Site: same-site\r\n"),
+        ] {
             let socket = try TestSocket(port: server.port)
             try socket.send("GET \(line) HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n")
             #expect(try socket.response().status == 403, "\(line)")
@@ -221,7 +231,8 @@ import WireProtocols
         let gate = DispatchSemaphore(value: 0)
         let hub = Hub { name in
             if name == "slow" { gate.wait() }
-            return name == "none" ? nil : Database(name: name, rules: .allowAll, lanes: 1, format: HubFormat(), outlet: { _, _ in }, clock: { 0 })
+            return name == "none" ? nil : Database(
+                name: name, rules: .allowAll, lanes: 1, format: HubFormat(), outlet: { _, _ in }, clock: { 0 })
         }
         #expect(hub.openNow("known") != nil)
         let opened = DispatchSemaphore(value: 0)
@@ -240,11 +251,13 @@ import WireProtocols
         #expect(try socket.response().status == 426)
         #expect(throws: TestSocket.Closed.self) { _ = try socket.response() }
         let bad = try TestSocket(port: server.port)
-        try bad.send("GET /.lp?start=t&ser=1&cb=1&ns=no%20name HTTP/1.1\r\nHost: localhost\r\n\r\nGET /.health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try bad.send(
+            "GET /.lp?start=t&ser=1&cb=1&ns=no%20name HTTP/1.1\r\nHost: localhost\r\n\r\nGET /.health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         #expect(try bad.response().status == 404)
         #expect(try bad.response().status == 200)
         let fresh = try TestSocket(port: server.port)
-        try fresh.send("GET /.lp?start=t&ser=1&cb=1&ns=fresh2 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /.health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try fresh.send(
+            "GET /.lp?start=t&ser=1&cb=1&ns=fresh2 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /.health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         #expect(try fresh.response().body.contains("pRTLPCB(0,"))
         #expect(try fresh.response().status == 200)
     }

@@ -56,7 +56,7 @@ import WireProtocols
     }
 
     @Test func socket_isReadNoMore_whileItsSessionTakesNothing() throws {
-        // Nobody polls meanwhile.
+        // No poll comes meanwhile.
         let server = try TestServer { $0.limits.longPoll.silenceSeconds = 600 }
         let (socket, carrier, joined) = try joined(server)
         let gate = DispatchSemaphore(value: 0)

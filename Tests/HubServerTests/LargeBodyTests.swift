@@ -16,7 +16,8 @@ import WireProtocols
         #expect(try RESTPeer(server).put("/a.json?print=silent", "\"\(text)\"") == "204 ")
         #expect(try RESTPeer(server).refusal("PUT", "/a.json", "\"\(text)b\"") == Self.tooBig)
         let chunked = try RESTPeer(server)
-        try chunked.socket.send("PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1e8480\r\n\"\(text)\"\r\n1\r\n")
+        try chunked.socket.send(
+            "PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1e8480\r\n\"\(text)\"\r\n1\r\n")
         #expect(try chunked.socket.response().status == 413)
         let waiting = try RESTPeer(server)
         try waiting.socket.send("PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2000001\r\n\r\n")

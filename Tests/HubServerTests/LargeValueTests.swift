@@ -13,7 +13,9 @@ import WireProtocols
     /// As JSON.
     private var json: String { "\"\(String(repeating: "é\\\"x", count: 60_000))\"" }
 
-    private func put(_ number: Int, _ path: String, _ json: String) -> String { #"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"\#(path)","d":\#(json)}}}"# }
+    private func put(_ number: Int, _ path: String, _ json: String) -> String {
+        #"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"\#(path)","d":\#(json)}}}"#
+    }
     private func get(_ number: Int, _ path: String) -> String { #"{"t":"d","d":{"r":\#(number),"a":"g","b":{"p":"\#(path)","q":{}}}}"# }
     private func listen(_ number: Int, _ path: String, hash: String = "") -> String {
         #"{"t":"d","d":{"r":\#(number),"a":"q","b":{"p":"\#(path)","h":"\#(hash)"}}}"#
@@ -166,7 +168,10 @@ import WireProtocols
         let value: Node = ["text": .string(long), "n": 1]
         let change = ViewChange(
             path: "a", sequence: 7, new: value, patches: [],
-            events: [ChildEvent(kind: .added, key: "n", value: 1, previous: nil), ChildEvent(kind: .changed, key: "text", value: .string(long), previous: "n")])
+            events: [
+                ChildEvent(kind: .added, key: "n", value: 1, previous: nil),
+                ChildEvent(kind: .changed, key: "text", value: .string(long), previous: "n"),
+            ])
         let format = HubFormat()
         let shared = format.observed(change)
         for id in 1...1000 as ClosedRange<Int64> {
@@ -187,7 +192,9 @@ import WireProtocols
 private enum RealtimeChunks {
     static func frames(_ text: String) -> [UInt8] {
         let units = Array(text.utf16)
-        let parts = stride(from: 0, to: units.count, by: 16_384).map { String(decoding: units[$0..<min(units.count, $0 + 16_384)], as: UTF16.self) }
+        let parts = stride(from: 0, to: units.count, by: 16_384).map {
+            String(decoding: units[$0..<min(units.count, $0 + 16_384)], as: UTF16.self)
+        }
         let mask = WebSocketMask(bigEndian: 0x1234_5678)
         let all = parts.count == 1 ? parts : [String(parts.count)] + parts
         return all.flatMap { WebSocketFrame.text(Array($0.utf8), mask: mask) }

@@ -68,7 +68,7 @@ import Testing
         try socket.sendText(Self.request(2, "p", "a", "\"\(Self.text)\""))
         try socket.sendText(Self.request(3, "p", "b", "1"))
         while server.server.largeWork.counts.waiting == 0 { usleep(1000) }
-        // As when its connection breaks: while a large message is read, nobody reads that it was closed.
+        // As when its connection breaks: while a large message is parsed, the socket is not read, so its close is not seen.
         carrier.lane.loop.execute { carrier.end() }
         while server.server.longPolls.find(session: peer.session) != nil { usleep(1000) }
         gate.signal()

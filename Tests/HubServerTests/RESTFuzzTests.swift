@@ -15,7 +15,8 @@ import WireProtocols
 
     @Test func anyRequest_isAnsweredInTheWordsOfTheContract() throws {
         let rules = try RuleSet(parsing: #"""
-            {"rules":{".read":"auth==null||auth.uid!='eve'",".write":"newData.child('no').val()!=true","a":{".indexOn":["b",".value","x/y"]},
+            {"rules":{".read":"auth==null||auth.uid!='eve'",".write":"newData.child('no').val()!=true",
+              "a":{".indexOn":["b",".value","x/y"]},
               "v":{".validate":"newData.isNumber()||newData.hasChildren()","$k":{".validate":"$k.length<9"}}}}
             """#)
         let server = try TestServer { $0.rules = rules }
@@ -57,7 +58,9 @@ import WireProtocols
         return bytes.withUnsafeBytes { buffer -> String? in
             var reader = JSONReader(buffer)
             guard let node = try? reader.claims(), (try? reader.expectEnd()) != nil else { return "no JSON" }
-            if answer.status >= 400, answer.status != 412 { if case .string = node.child("error") { return nil } else { return "no error text" } }
+            if answer.status >= 400, answer.status != 412 {
+                if case .string = node.child("error") { return nil } else { return "no error text" }
+            }
             return nil
         }
     }
@@ -65,18 +68,26 @@ import WireProtocols
     // MARK: Requests
 
     private static let methods = ["GET", "GET", "GET", "PUT", "PUT", "PATCH", "PATCH", "POST", "DELETE", "HEAD", "OPTIONS", "BREW"]
-    private static let segments = ["a", "b", "v", "x", "0", "1", "7", "no", "é", "%20", "%25", "a%2Fb", ".", "..", "k$", "%F0%9F%98%80", "-0", "01", "[MIN_NAME]", "long" + String(repeating: "g", count: 800)]
+    private static let segments = [
+        "a", "b", "v", "x", "0", "1", "7", "no", "é", "%20", "%25", "a%2Fb", ".", "..", "k$", "%F0%9F%98%80", "-0", "01", "[MIN_NAME]",
+        "long" + String(repeating: "g", count: 800),
+    ]
     private static let texts = [
-        "1", "0", "-3", "1.5", "1e400", "null", "true", "\"a\"", "\"\"", "\"$key\"", "\"$value\"", "\"$priority\"", "\"b\"", "\"x/y\"", "\"b\",\"k\"", "{}", "[1]", "{\"uid\":\"eve\"}",
-        "{\"uid\":1}", "pretty", "silent", "export", "tiny", "unlimited", "500ms", "3s", "16min", "a.json", "f", "alert(1)", "PUT", "PATCH", "owner", "x.y.z", "%FF", "99999999999999999999", "", "nonsense",
+        "1", "0", "-3", "1.5", "1e400", "null", "true", "\"a\"", "\"\"", "\"$key\"", "\"$value\"", "\"$priority\"", "\"b\"", "\"x/y\"",
+        "\"b\",\"k\"", "{}", "[1]", "{\"uid\":\"eve\"}",
+        "{\"uid\":1}", "pretty", "silent", "export", "tiny", "unlimited", "500ms", "3s", "16min", "a.json", "f", "alert(1)", "PUT", "PATCH",
+        "owner", "x.y.z", "%FF", "99999999999999999999", "", "nonsense",
     ]
     private static let names = [
-        "print", "shallow", "orderBy", "startAt", "startAfter", "endAt", "endBefore", "equalTo", "limitToFirst", "limitToLast", "timeout", "writeSizeLimit", "format", "download",
+        "print", "shallow", "orderBy", "startAt", "startAfter", "endAt", "endBefore", "equalTo", "limitToFirst", "limitToLast", "timeout",
+        "writeSizeLimit", "format", "download",
         "callback", "auth_variable_override", "x-http-method-override", "access_token", "auth", "disableTriggers", "ac", "unknown",
     ]
     private static let fields = [
-        "X-Firebase-ETag: true", "if-match: null_etag", "if-match: x", "if-none-match: null_etag", "if-none-match: \"x\"", "Authorization: Bearer owner", "Authorization: Bearer x", "Authorization: Basic eA==",
-        "Origin: http://localhost:1", "X-HTTP-Method-Override: DELETE", "X-HTTP-Method-Override: nope", "Content-Type: text/plain", "Accept: */*",
+        "X-Firebase-ETag: true", "if-match: null_etag", "if-match: x", "if-none-match: null_etag", "if-none-match: \"x\"",
+        "Authorization: Bearer owner", "Authorization: Bearer x", "Authorization: Basic eA==",
+        "Origin: http://localhost:1", "X-HTTP-Method-Override: DELETE", "X-HTTP-Method-Override: nope", "Content-Type: text/plain",
+        "Accept: */*",
     ]
 
     private static func request(_ random: inout SeededRandom) -> (bytes: [UInt8], isHead: Bool) {
@@ -84,13 +95,20 @@ import WireProtocols
         func chance(_ n: Int) -> Bool { Int.random(in: 0..<n, using: &random) == 0 }
         let method = pick(methods)
         var path = ""
-        for _ in 0..<Int.random(in: 0...(chance(20) ? 40 : 3), using: &random) { path += "/" + (chance(3) ? pick(segments) : pick(["a", "b", "v"])) }
+        for _ in 0..<Int.random(in: 0...(chance(20) ? 40 : 3), using: &random) {
+            path += "/" + (chance(3) ? pick(segments) : pick(["a", "b", "v"]))
+        }
         path += chance(8) ? "/.priority.json" : chance(30) ? "" : chance(5) ? "/.json" : (path.isEmpty ? "/.json" : ".json")
-        if chance(40) { path = "/.settings/" + pick(["rules", "explain", "secrets", "defaultWriteSizeLimit", "nothing", "secrets/x"]) + pick([".json", ""]) }
+        if chance(40) {
+            path = "/.settings/" + pick(
+                ["rules", "explain", "secrets", "defaultWriteSizeLimit", "nothing", "secrets/x"]) + pick([".json", ""])
+        }
         if !path.hasPrefix("/") { path = "/" + path }
         var query = ["ns=test"]
         for _ in 0..<Int.random(in: 0...4, using: &random) where chance(2) { query.append(pick(names) + "=" + pick(texts)) }
-        if chance(4) { query += ["orderBy=" + pick(["\"$key\"", "\"b\"", "\"$value\"", "\"$priority\""]), "limitToFirst=" + pick(["1", "2", "0"])] }
+        if chance(4) {
+            query += ["orderBy=" + pick(["\"$key\"", "\"b\"", "\"$value\"", "\"$priority\""]), "limitToFirst=" + pick(["1", "2", "0"])]
+        }
         var body = ""
         if ["PUT", "PATCH", "POST"].contains(method) || chance(10) { body = chance(6) ? pick(texts) : value(&random, 0) }
         if chance(12), !body.isEmpty { body = String(body.prefix(Int.random(in: 0..<body.count, using: &random))) }
@@ -107,11 +125,17 @@ import WireProtocols
         case 1: return "\(Int64.random(in: .min ... .max, using: &random))"
         case 2: return "\(Double.random(in: -1e300...1e300, using: &random))"
         case 3, 4: return pick(["\"\"", "\"text\"", "\"\\u0000\\n\\\"\"", "\"\\ud83d\"", "\"é😀\""])
-        case 5: return pick([#"{".sv":"timestamp"}"#, #"{".sv":{"increment":1.5}}"#, #"{".sv":"x"}"#, #"{".value":1,".priority":"p"}"#, #"{".value":{},".priority":true}"#, "[]", "{}"])
+        case 5: return pick([
+            #"{".sv":"timestamp"}"#, #"{".sv":{"increment":1.5}}"#, #"{".sv":"x"}"#, #"{".value":1,".priority":"p"}"#,
+            #"{".value":{},".priority":true}"#, "[]", "{}",
+        ])
         case 6: return "[" + (0..<Int.random(in: 0...4, using: &random)).map { _ in value(&random, depth + 1) }.joined(separator: ",") + "]"
         default:
             let members = (0..<Int.random(in: 0...4, using: &random)).map { _ in
-                let name = pick(["a", "b", "c", "a/b", "v", "no", "0", "1", "é", ".priority", "a/.priority", "bad.key", "", "$x", "/", "a//c", "long" + String(repeating: "g", count: 800)])
+                let name = pick([
+                    "a", "b", "c", "a/b", "v", "no", "0", "1", "é", ".priority", "a/.priority", "bad.key", "", "$x", "/", "a//c",
+                    "long" + String(repeating: "g", count: 800),
+                ])
                 return "\"\(name)\":" + value(&random, depth + 1)
             }
             return "{" + members.joined(separator: ",") + "}"

@@ -25,7 +25,10 @@ import Testing
         #expect(one.secret.utf8.count == 40 && one.secret != two.secret && one.entry.id != two.entry.id)
         for known in [secrets, try Secrets(store)] {
             #expect(known.admit(one.secret) && known.admit(two.secret) && known.all.map(\.name) == ["one", "two"])
-            for wrong in ["", "owner", String(one.secret.dropLast()), one.secret + "a", String(one.secret.reversed()), String(repeating: "a", count: 40)] {
+            for wrong in [
+                "", "owner", String(one.secret.dropLast()), one.secret + "a", String(one.secret.reversed()),
+                String(repeating: "a", count: 40),
+            ] {
                 #expect(!known.admit(wrong), "\(wrong)")
             }
         }

@@ -4,7 +4,7 @@ public import Foundation
 ///
 /// | Name | Certificate | Key |
 /// |---|---|---|
-/// | `authority` | signs all others; nobody trusts it unasked | |
+/// | `authority` | signs all others; trusted only where a test says so | |
 /// | `server`, `renewed` | for localhost and 127.0.0.1 | its own |
 /// | `elsewhere` | for hub.example | its own |
 /// | `expired` | for localhost, until yesterday | its own |

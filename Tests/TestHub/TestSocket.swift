@@ -78,7 +78,8 @@ package final class TestSocket {
                     // A chunk may end inside a character.
                     var body: [UInt8] = []
                     while let piece = try chunkBytes() { body += piece }
-                    return Response(status: Int(head.split(separator: " ")[1]) ?? 0, head: head, body: String(decoding: body, as: UTF8.self))
+                    return Response(
+                        status: Int(head.split(separator: " ")[1]) ?? 0, head: head, body: String(decoding: body, as: UTF8.self))
                 }
                 let length = head.split(separator: "\r\n").first { $0.lowercased().hasPrefix("content-length:") }
                     .flatMap { Int($0.split(separator: ":")[1].filter { $0 != " " }) } ?? 0

@@ -2,7 +2,7 @@ import Dispatch
 import Glibc
 
 /// Asks again and again until something is so; false when it is not within 20 s, so that a defect fails a test instead of hanging it.
-/// For what another thread or process does in its own time and tells nobody.
+/// For effects of another thread or process that sends no notification.
 package func becomes(_ condition: () throws -> Bool) rethrows -> Bool {
     let end = DispatchTime.now() + 20
     repeat {

@@ -86,7 +86,7 @@ extension AccountService {
             } catch AccountStoreFault.closed {
                 return .unavailable
             } catch {
-                if !(error is AccountError) { faults.tell("a mailed link could not be followed", ["why": "\(error)"]) }
+                if !(error is AccountError) { faults.log("a mailed link could not be followed", ["why": "\(error)"]) }
                 page = .failed(.init(error))
             }
         }

@@ -24,7 +24,7 @@ extension AccountService {
         } catch AccountStoreFault.closed {
             return .unavailable
         } catch {
-            faults.tell("account request failed", ["path": "\(path)", "error": "\(error)"])
+            faults.log("account request failed", ["path": "\(path)", "error": "\(error)"])
             if route.mustNotFail { return .unavailable }
             return AccountAnswer(
                 AccountError(status: 500, "INTERNAL", "The account store does not answer. Try again later.", reason: "internalError"))

@@ -78,7 +78,7 @@ extension AccountService {
         do { try store.transaction { try $0.removalDone(uid) } } catch AccountStoreFault.closed {
             // The next start.
         } catch {
-            faults.tell("the removal of a deleted account's data cannot be noted", ["reason": "\(error)"])
+            faults.log("the removal of a deleted account's data cannot be noted", ["reason": "\(error)"])
         }
     }
 }

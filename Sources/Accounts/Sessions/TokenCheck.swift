@@ -50,7 +50,7 @@ extension AccountService {
         } catch AccountStoreFault.closed {
             return done(.failure(.unavailable))
         } catch {
-            faults.tell("an ID token could not be checked", ["error": "\(error)"])
+            faults.log("an ID token could not be checked", ["error": "\(error)"])
             return done(.failure(.unavailable))
         }
         tokens.remember(text, token)

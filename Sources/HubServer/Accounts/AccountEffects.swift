@@ -2,12 +2,12 @@ import Accounts
 import DispatchNet
 import HubEngine
 
-/// What a change of an account does to those who are connected (accounts contract §15):
+/// Applies an account's change to the clients that are signed in to it (accounts contract §15):
 ///
-///     change ─► every lane: that account's sessions and streams are revoked ─► deleted: its places are removed
+///     change ─► every lane revokes the account's sessions and streams ─► if it was deleted: its places are removed
 ///
-/// In this order, so that what its sessions had left for their disconnect is written before that and goes with the rest. Where a
-/// session's end waits behind a large write of it, the removal waits for that as well.
+/// Revoking first commits the writes that the sessions left for their disconnect, so the removal takes those too. Where the end of a
+/// session waits for a large write, the removal waits as well.
 final class AccountEffects: Sendable {
     private let lanes: [Lane]
     private let removal: AccountRemoval
@@ -17,14 +17,14 @@ final class AccountEffects: Sendable {
         self.removal = removal
     }
 
-    /// From any thread; in the order of the calls for each lane.
-    func happened(_ change: AccountChange) {
+    /// Applies a change. From any thread; each lane sees changes in the order of the calls.
+    func apply(_ change: AccountChange) {
         let done = Countdown(lanes.count) { [removal] in
             if change.kind == .deleted { removal.remove(change.uid) }
         }
         for lane in lanes {
             lane.loop.execute {
-                for session in lane.signIns.takeOver(uid: change.uid, session: change.session) { session.revoke() }
+                for session in lane.signIns.revoke(uid: change.uid, session: change.session) { session.revoke() }
                 done.arrive()
             }
         }

@@ -7,8 +7,8 @@ public struct AccountPlace: Sendable, Hashable, CustomStringConvertible {
 
     private static let wildcard = "$uid"
 
-    /// Reads `/users/$uid`.
-    /// - Throws: `Fault` for a path without `$uid`, which would be everybody's, and for what is no path.
+    /// Parses a path such as `/users/$uid`.
+    /// - Throws: `Fault` for a path without `$uid`, which would belong to all accounts, and for a text that is no path.
     public init(parsing text: String) throws(Fault) {
         let segments = text.split(separator: "/")
         guard segments.contains(Substring(Self.wildcard)) else { throw .everybodys }
@@ -22,13 +22,13 @@ public struct AccountPlace: Sendable, Hashable, CustomStringConvertible {
         self.keys = keys
     }
 
-    /// The place of one account; nil when its id can be no key, so that nothing is there.
+    /// The place of one account; nil when its id is no valid key, so that it has no data.
     func path(of uid: String) -> Path? {
         let own = Key(uid)
         return own.isValid ? Path(keys.map { $0 ?? own }) : nil
     }
 
-    /// Whether one lies within the other: they could not be removed in one write, and need not be.
+    /// Whether one place can lie within the other: one write cannot remove both, and removing the outer one is enough.
     public func overlaps(_ other: AccountPlace) -> Bool { zip(keys, other.keys).allSatisfy { $0 == $1 || $0 == nil || $1 == nil } }
 
     public var description: String { keys.map { "/" + ($0?.string ?? Self.wildcard) }.joined() }

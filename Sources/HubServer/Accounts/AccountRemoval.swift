@@ -9,7 +9,7 @@ import Logging
 ///     account deleted, and noted as owed, in one transaction ─► behind what the user has asked ─► commit ─► durable ─► no longer owed
 ///                                                                                                └─ refused: again in a second
 ///
-/// What is owed when the process ends is done by the next one.
+/// The account store keeps the list of owed removals; the next process carries out what this one leaves.
 final class AccountRemoval: Sendable {
     private let places: [AccountPlace]
     private let database: Database
@@ -17,7 +17,7 @@ final class AccountRemoval: Sendable {
     private let accounts: AccountService
     private let logger: Logger
 
-    /// Until the next attempt when the disk refuses.
+    /// Milliseconds between attempts while the disk refuses the write.
     private static let pauseMs = 1_000
 
     init(_ places: [AccountPlace], database: Database, lane: Lane, accounts: AccountService, logger: Logger) {
@@ -28,14 +28,14 @@ final class AccountRemoval: Sendable {
         self.logger = logger
     }
 
-    /// What the process before has left.
+    /// Carries out the removals that the previous process left.
     func resume() {
         accounts.perform { [self] accounts in
             for uid in accounts.owedRemovals() { remove(uid) }
         }
     }
 
-    /// Removes what one account had. From any thread.
+    /// Removes the data of one account. From any thread.
     func remove(_ uid: String) {
         let writes = places.compactMap { $0.path(of: uid) }.map { TreeWrite($0, WriteValue(.null)) }
         guard !writes.isEmpty else { return finish(uid) }
@@ -43,7 +43,7 @@ final class AccountRemoval: Sendable {
             if isStored { return finish(uid) }
             _ = home.loop.schedule(afterMs: Self.pauseMs, everyMs: nil) { [self] in remove(uid) }
         }
-        // A large write that the user's connections have asked for may still be under way; it would come back.
+        // A large write of the user's connections may still be in preparation and would restore the data: wait for it.
         database.submit(.behind(user: uid), from: writer)
         database.submit(.system(writes, .accountDeletion), from: writer)
     }

@@ -1,7 +1,7 @@
 import DispatchNet
 import Synchronization
 
-/// Requests to the accounts that are under way: how many in all, and of one network, so that no network takes all of them. From any thread.
+/// Counts the account requests under way, in all and per network, so that one network cannot occupy all of them. From any thread.
 final class AccountRequests: Sendable {
     private struct Counts {
         var all = 0
@@ -14,7 +14,7 @@ final class AccountRequests: Sendable {
 
     init(most: Int, ofNetwork mostOfNetwork: Int) { (self.most, self.mostOfNetwork) = (most, mostOfNetwork) }
 
-    /// Counts a request in; what is let in must `leave`.
+    /// Admits a request if both counts allow it. Each admitted request must `leave`.
     func enter(_ peer: String) -> Bool {
         let network = NetworkAddress.network(of: peer)
         return counts.withLock { counts in

@@ -2,7 +2,7 @@ import Accounts
 import HubEngine
 import Tokens
 
-/// Has the accounts check signed tokens: their own, and those of the issuers they were told to trust.
+/// Verifies signed tokens with the account service: its own tokens, and those of the issuers it is configured to trust.
 struct AccountTokens: TokenVerifier {
     let accounts: AccountService
     /// See `ServerLimits.tokenLeewaySeconds`.
@@ -20,7 +20,7 @@ struct AccountTokens: TokenVerifier {
 }
 
 extension Failure {
-    /// What a fresh token would mend is one status, and what none would another (contract §2.4).
+    /// Faults that a fresh token would mend have one status, all others another (contract §2.4).
     init(_ fault: TokenFault) {
         switch fault {
         case .expired, .revoked, .disabled, .noAccount: self = Credentials.expiredToken

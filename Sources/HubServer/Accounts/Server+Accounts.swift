@@ -6,18 +6,19 @@ import Logging
 import Synchronization
 import WireProtocols
 
-/// Accounts over HTTP: what the stock Auth SDKs, OAuth 2 clients and the pages behind mailed links ask for (accounts contract §1, §2).
-/// The first segment of their paths can name no data.
+/// The HTTP endpoints of accounts: for the stock Auth SDKs, OAuth 2 clients and the pages behind mailed links (accounts contract §1,
+/// §2). The first segment of their paths is no data path.
 ///
 ///     request ─► origin ─► AccountService.answer, on its own queue ─► CORS ─► the connection's loop
 extension Server {
     private static let accountRoots: Set<String> = [
-        "identitytoolkit.googleapis.com", "securetoken.googleapis.com", "www.googleapis.com", "emulator", "oauth2", ".account", ".oauth", ".well-known",
+        "identitytoolkit.googleapis.com", "securetoken.googleapis.com", "www.googleapis.com", "emulator", "oauth2", ".account", ".oauth",
+        ".well-known",
     ]
 
     static func isAccounts(_ target: HTTPTarget) -> Bool {
         guard let first = target.segments.first, accountRoots.contains(first) else { return false }
-        // Those of them that can be keys: `/emulator/….json` is data.
+        // These two are valid keys as well: `/emulator/….json` is data.
         return first != "emulator" && first != "oauth2" || !RESTRequest.isMeant(by: target)
     }
 
@@ -35,8 +36,8 @@ extension Server {
 
     func account(_ request: HTTPInboundRequest, _ connection: Connection) -> Route {
         guard let accounts else { return .response(nothingHere(request)) }
-        // Pages are opened from mails and post to themselves without saying where they are; what they may do is in their link. Keys are
-        // everybody's to read.
+        // Action pages are opened from mails and post to themselves without an `Origin`; the code in the link authorises them. The key
+        // sets are public.
         let second = request.target.segments.dropFirst().first
         let isPublic = second == "action" || request.target.segments.first == ".well-known"
         guard isPublic || origins.permits(request) else { return .response(forbiddenOrigin(request)) }
@@ -49,7 +50,9 @@ extension Server {
             let peer = settings.trustedProxies.client(of: request, from: connection.remoteAddress.host)
             guard accountRequests.enter(peer) else {
                 // No JSON: the SDKs would sign their user out (accounts contract §3.3).
-                return answer.send(.serviceUnavailable, shared.added(to: [.contentType: "text/plain", .retryAfter: "1"]), Array("Too much is asked at the moment. Try again later.\n".utf8))
+                return answer.send(
+                    .serviceUnavailable, shared.added(to: [.contentType: "text/plain", .retryAfter: "1"]),
+                    Array("Too much is asked at the moment. Try again later.\n".utf8))
             }
             accounts.perform { [self] accounts in
                 let made = await accounts.answer(request, peer: peer)
@@ -59,15 +62,15 @@ extension Server {
         }
     }
 
-    /// From now on changes of accounts have their effects, and what the process before owed is done.
-    func watch(_ accounts: AccountService, _ database: Database) {
+    /// Applies account changes to sessions and data from now on, and carries out the removals that the previous process left.
+    func applyAccountChanges(_ accounts: AccountService, _ database: Database) {
         let removal = AccountRemoval(settings.accountData, database: database, lane: lanes[0], accounts: accounts, logger: logger)
         let effects = AccountEffects(lanes, removal)
-        accounts.whenChanged { effects.happened($0) }
+        accounts.whenChanged { effects.apply($0) }
         removal.resume()
     }
 
-    /// After what was asked before.
+    /// Closes the account service behind the requests that it has accepted.
     func close(_ accounts: AccountService, _ done: @escaping @Sendable () -> Void) {
         accounts.whenChanged(nil)
         accounts.perform { [logger] accounts in
@@ -76,22 +79,23 @@ extension Server {
         }
     }
 
-    /// Notes that a credential is about to be checked; nil when no account can be meant. On the lane's loop.
+    /// Registers a sign-in before its credential is verified; nil when the credential can name no account. On the lane's loop.
     func beginSignIn(_ credential: String?, _ lane: Lane) -> SignIn? {
         guard accounts != nil, let credential else { return nil }
         return lane.signIns.begin(credential)
     }
 }
 
-/// Lets pages of other origins read answers (Fetch §3.2). There are no cookies, so a page can do no more than a program could.
+/// CORS header fields of account responses (Fetch §3.2). There are no cookies, so a page can do no more than any program.
 struct CORS {
     private let origin: String?
     private let headers: String?
     private let mayReachPrivateNetwork: Bool
 
-    private static let privateNetwork = (asks: "access-control-request-private-network", allows: HTTPField.Name("Access-Control-Allow-Private-Network"))
+    private static let privateNetwork = (
+        asks: "access-control-request-private-network", allows: HTTPField.Name("Access-Control-Allow-Private-Network"))
 
-    /// - Parameter origins: says which pages of the internet may reach a hub in the visitor's own network.
+    /// - Parameter origins: decides which pages of the internet may reach a hub in the visitor's private network.
     init(_ request: HTTPInboundRequest, _ origins: OriginPolicy) {
         origin = request.fields[.origin]
         headers = request.fields[.accessControlRequestHeaders]
@@ -99,7 +103,7 @@ struct CORS {
             && request.fields.contains { $0.name.canonicalName == Self.privateNetwork.asks && $0.value.lowercased() == "true" }
     }
 
-    /// For errors as well, or a page would see nothing but that something failed.
+    /// The fields with CORS added. Error responses need it too: without it the page cannot read their status and text.
     func added(to fields: HTTPFields) -> HTTPFields {
         var fields = fields
         fields[.vary] = "Origin"
@@ -107,7 +111,7 @@ struct CORS {
         return fields
     }
 
-    /// The answer to a browser that asks whether a page may ask.
+    /// The fields of the response to a preflight request.
     var preflight: HTTPFields {
         var fields = added(to: [.accessControlAllowMethods: "GET, HEAD, PUT, PATCH, POST, DELETE", .accessControlMaxAge: "600"])
         if let headers { fields[.accessControlAllowHeaders] = headers }

@@ -1,26 +1,25 @@
 import HubEngine
 import JSONTree
 
-/// That somebody is, or is about to be, an account's user on one connection. Used on the loop of its lane only.
+/// One connection's sign-in to an account. Used on the loop of its lane only.
 ///
-///     begun ── the token is checked ──► settled ── held by a session ──► ended
-///       └────────── the account changes ──────────┴──► the session is revoked
-///                   meanwhile: refused
+///     begun ── token is verified ──► settled ── a session holds it ──► ended
+///       └────────── the account changes ─────────────────┴──► revoked: the session ends, or the verification fails
 ///
-/// It is begun before its token is checked, so that a change which comes while that happens is not missed.
+/// It begins before its token is verified, so that a change of the account during the verification revokes it.
 final class SignIn: @unchecked Sendable {
     // Sendable: made and used on one loop; a verifier's thread only carries it.
 
-    /// As the token says; that it tells the truth is found out while the sign-in waits.
+    /// The user that the token names; unverified while the sign-in is not settled.
     let uid: String
-    /// The account's session that the token is of.
+    /// The account session (`sid`) that the token belongs to; nil for a token without one.
     let session: String?
-    /// Whoever acts as the user; nil while the token is checked.
+    /// The connection's session that is signed in; nil while the token is verified.
     weak var holder: Session?
-    /// The account has changed since.
-    fileprivate(set) var isOver = false
-    /// Where it is among those of its user.
-    fileprivate var place = 0
+    /// The account changed after this sign-in began.
+    fileprivate(set) var isRevoked = false
+    /// Its index in `SignIns.byUser[uid]`.
+    fileprivate var index = 0
 
     fileprivate init(uid: String, session: String?) {
         self.uid = uid
@@ -28,55 +27,56 @@ final class SignIn: @unchecked Sendable {
     }
 }
 
-/// The sign-ins of one lane by user: those of one account are found without a look at anybody else's. Used on the lane's loop.
+/// The sign-ins of one lane, indexed by user: a change finds those of its account without a scan. Used on the lane's loop.
 struct SignIns {
     private var byUser: [String: [SignIn]] = [:]
 
     /// For tests and metrics.
     var count: Int { byUser.values.reduce(0) { $0 + $1.count } }
 
-    /// Notes whose credential is about to be checked; nil when it names no user.
+    /// Registers the sign-in of a credential before it is verified; nil when the credential names no user.
     mutating func begin(_ credential: String) -> SignIn? {
         guard let claims = TokenParts.claims(of: credential), case .string(let uid) = TokenParts.subject(claims) else { return nil }
         let session: String? = if case .string(let text) = claims.child("sid") { text.string } else { nil }
         let signIn = SignIn(uid: uid.string, session: session)
-        signIn.place = byUser[signIn.uid]?.count ?? 0
+        signIn.index = byUser[signIn.uid]?.count ?? 0
         byUser[signIn.uid, default: []].append(signIn)
         return signIn
     }
 
-    /// What a check has led to: a failure also when the account has changed meanwhile, as nobody knows what the check had seen.
-    mutating func settled(_ signIn: SignIn?, _ result: Result<Identity, Failure>) -> Result<Identity, Failure> {
+    /// The result of a verification. A sign-in that was revoked meanwhile fails: the verifier may have read the account before its
+    /// change.
+    mutating func settle(_ signIn: SignIn?, _ result: Result<Identity, Failure>) -> Result<Identity, Failure> {
         guard let signIn else { return result }
-        guard case .success = result, !signIn.isOver else {
+        guard case .success = result, !signIn.isRevoked else {
             end(signIn)
-            return signIn.isOver ? .failure(Credentials.expiredToken) : result
+            return signIn.isRevoked ? .failure(Credentials.expiredToken) : result
         }
         return result
     }
 
-    /// O(1).
+    /// Removes a sign-in. O(1)
     mutating func end(_ signIn: SignIn) {
-        guard let index = byUser.index(forKey: signIn.uid) else { return }
-        let (place, last) = (signIn.place, byUser.values[index].count - 1)
-        guard place <= last, byUser.values[index][place] === signIn else { return }
+        guard let user = byUser.index(forKey: signIn.uid) else { return }
+        let (index, last) = (signIn.index, byUser.values[user].count - 1)
+        guard index <= last, byUser.values[user][index] === signIn else { return }
         if last == 0 {
-            byUser.remove(at: index)
+            byUser.remove(at: user)
             return
         }
-        byUser.values[index].swapAt(place, last)
-        byUser.values[index].removeLast()
-        if place < last { byUser.values[index][place].place = place }
+        byUser.values[user].swapAt(index, last)
+        byUser.values[user].removeLast()
+        if index < last { byUser.values[user][index].index = index }
     }
 
-    /// Takes what was said of an account from everybody who is it.
-    /// - Parameter session: only those of this session of the account; nil for all.
-    /// - Returns: whose sessions are to be revoked.
-    mutating func takeOver(uid: String, session: String?) -> [Session] {
+    /// Revokes the sign-ins of an account. O(sign-ins of the account)
+    /// - Parameter session: the account session whose sign-ins are revoked; nil revokes all.
+    /// - Returns: the connections' sessions to revoke.
+    mutating func revoke(uid: String, session: String?) -> [Session] {
         let affected = (byUser[uid] ?? []).filter { session == nil || $0.session == session }
         for signIn in affected {
-            signIn.isOver = true
-            // Those that are checked find out when that is done.
+            signIn.isRevoked = true
+            // Sign-ins still being verified stay registered: `settle` fails and removes them.
             if signIn.holder != nil { end(signIn) }
         }
         return affected.compactMap(\.holder)

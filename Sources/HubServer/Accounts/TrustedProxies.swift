@@ -2,8 +2,8 @@ import Glibc
 import HTTPTypes
 import WireProtocols
 
-/// The proxies in front of the hub whose word counts on whom they ask for (`X-Forwarded-For`). Anybody can write that field, so each
-/// address in it is believed only if the one that named it is a proxy of ours:
+/// The proxies in front of the hub that may name the client in `X-Forwarded-For`. Any client can send that field, so each address in
+/// it is believed only if the address that added it is a trusted proxy:
 ///
 ///     X-Forwarded-For: 10.9.9.9, 198.51.100.7, 10.0.0.2        connection from 10.0.0.1        trusted: 10.0.0.0/8
 ///                      (said by the client)  ▲ the client
@@ -16,13 +16,13 @@ public struct TrustedProxies: Sendable, Hashable {
 
     private var blocks: [Block] = []
 
-    /// None: whoever connects is whom it is asked for.
+    /// No trusted proxies: the peer of the connection is the client.
     public init() {}
 
-    /// Whether none is known.
+    /// Whether no proxy is trusted.
     var isEmpty: Bool { blocks.isEmpty }
 
-    /// What is no address.
+    /// A text that is neither an address nor a network.
     public struct NoAddress: Error, CustomStringConvertible {
         let text: String
 
@@ -40,14 +40,14 @@ public struct TrustedProxies: Sendable, Hashable {
         }
     }
 
-    /// Whose request it is.
-    /// - Parameter peer: who has connected.
+    /// The address of the client that sent a request.
+    /// - Parameter peer: the address of the connection's peer.
     func client(of request: HTTPInboundRequest, from peer: String) -> String {
         guard !blocks.isEmpty, let name = HTTPField.Name("X-Forwarded-For") else { return peer }
         var client = peer
         for hop in request.fields[values: name].joined(separator: ",").split(separator: ",").reversed() {
             guard trusts(client) else { break }
-            // What cannot be read was said by the last one that is trusted: it is as far as one can see.
+            // A malformed address ends the chain: the last trusted proxy counts as the client.
             guard let address = Self.address(hop) else { break }
             client = address
         }

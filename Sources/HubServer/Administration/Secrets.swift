@@ -4,18 +4,18 @@ public import Journal
 import JSONTree
 import Synchronization
 
-/// Database secrets: credentials of administrators, for servers, scripts and the command line (contract §8.1). Whoever has one
-/// is bound by no rule. A secret is shown once, when it is made; kept is only its hash, in the setting `secrets` of the store.
+/// Database secrets: administrator credentials for servers, scripts and the command line (contract §8.1). Requests with one bypass
+/// the rules. A secret is shown once, when it is made; only its hash is stored, in the setting `secrets`.
 ///
 ///     {"secrets":[{"id":"Qz7…","name":"backup","madeAt":1790000000000,"hash":"9f86d0…"}]}
 ///
-/// A hash without salt or stretching is enough: a secret is 40 random letters and digits (238 bits), not somebody's word.
+/// A hash without salt or stretching is enough: a secret is 40 random letters and digits (238 bits), not a chosen password.
 public final class Secrets: Sendable {
-    /// What is known of a secret.
+    /// The stored record of a secret.
     public struct Entry: Sendable, Equatable {
-        /// Names it in lists and for removal; tells nothing of it.
+        /// Identifies the secret in lists and for removal; independent of the secret itself.
         public let id: String
-        /// What it is for, as its maker said.
+        /// Its purpose, as given by the administrator who made it. At most 100 bytes.
         public let name: String
         /// ms since the epoch.
         public let madeAt: Int64
@@ -33,10 +33,10 @@ public final class Secrets: Sendable {
     private static let setting = "secrets"
     private let store: any SettingStore
     private let entries: Mutex<[Entry]>
-    /// Changes are made and kept one after the other.
+    /// Serializes changes with their storage.
     private let changes = DispatchQueue(label: "vigla.secrets")
 
-    /// Reads what is kept; blocks.
+    /// Reads the stored secrets; blocks.
     public init(_ store: any SettingStore) throws(JournalError) {
         self.store = store
         entries = Mutex(try store.settings(of: nil)[Self.setting].flatMap(Self.parse) ?? [])
@@ -45,7 +45,7 @@ public final class Secrets: Sendable {
     /// All secrets, oldest first. From any thread.
     public var all: [Entry] { entries.withLock { $0 } }
 
-    /// Whether a credential is one of the secrets. Takes the same time whichever it is, and whichever part of it is wrong.
+    /// Whether a credential is one of the secrets. Compares in constant time.
     public func admit(_ credential: String) -> Bool {
         guard credential.utf8.count == Self.length else { return false }
         let hash = Self.hash(credential)
@@ -55,9 +55,11 @@ public final class Secrets: Sendable {
     }
 
     /// Makes a secret.
-    /// - Parameter done: called once, on some queue, when it is as durable as a write: with the secret, which nobody can tell
-    ///   again, or with why there is none.
-    public func add(_ name: String, madeAt: Int64, _ done: @escaping @Sendable (Result<(entry: Entry, secret: String), SecretFault>) -> Void) {
+    /// - Parameter done: called once, on an arbitrary queue, when the entry is as durable as a write: with the secret, which cannot be
+    ///   shown again, or with the fault.
+    public func add(
+        _ name: String, madeAt: Int64, _ done: @escaping @Sendable (Result<(entry: Entry, secret: String), SecretFault>) -> Void
+    ) {
         let secret = SecureRandom.text(Self.length)
         let entry = Entry(id: SecureRandom.text(8), name: name, madeAt: madeAt, hash: Self.hash(secret))
         guard name.utf8.count <= Self.nameBytes else { return done(.failure(.nameTooLong)) }
@@ -68,7 +70,7 @@ public final class Secrets: Sendable {
                 return entries
             }
             guard let changed else { return done(.failure(.tooMany)) }
-            keep(changed) { [self] fault in
+            persist(changed) { [self] fault in
                 guard let fault else { return done(.success((entry, secret))) }
                 entries.withLock { $0.removeAll { $0.id == entry.id } }
                 done(.failure(fault))
@@ -76,9 +78,8 @@ public final class Secrets: Sendable {
         }
     }
 
-    /// Revokes a secret. Requests with it are refused from now on; sockets and streams that were opened with it go on until they
-    /// close.
-    /// - Parameter done: called once, on some queue; it holds across restarts then.
+    /// Revokes a secret. Requests with it are refused from now on; sockets and streams that were opened with it stay open.
+    /// - Parameter done: called once, on an arbitrary queue, when the removal is durable.
     public func remove(_ id: String, _ done: @escaping @Sendable (SecretFault?) -> Void) {
         changes.async { [self] in
             let (changed, removed) = entries.withLock { entries -> ([Entry]?, Entry?) in
@@ -87,15 +88,15 @@ public final class Secrets: Sendable {
                 return (entries, removed)
             }
             guard let changed else { return done(.unknown) }
-            keep(changed) { [self] fault in
-                // It would be valid again after a restart: it is now, too.
+            persist(changed) { [self] fault in
+                // The stored list still has it, so it would be valid again after a restart: keep it valid now, too.
                 if fault != nil, let removed { entries.withLock { $0.append(removed) } }
                 done(fault)
             }
         }
     }
 
-    private func keep(_ entries: [Entry], _ done: @escaping @Sendable (SecretFault?) -> Void) {
+    private func persist(_ entries: [Entry], _ done: @escaping @Sendable (SecretFault?) -> Void) {
         store.put(Self.bytes(entries), setting: Self.setting, of: nil) { result in
             switch result {
             case .success: done(nil)
@@ -104,7 +105,7 @@ public final class Secrets: Sendable {
         }
     }
 
-    // MARK: What is kept
+    // MARK: Storage
 
     private static func hash(_ secret: String) -> [UInt8] { HashFunction.sha256.hash(secret.utf8) }
 
@@ -133,11 +134,14 @@ public final class Secrets: Sendable {
             return try? reader.claims()
         }
         return node?.child("secrets").object?.children.compactMap { _, secret in
-            guard case .string(let id) = secret.child("id"), case .string(let name) = secret.child("name"), case .int(let madeAt) = secret.child("madeAt"),
+            guard case .string(let id) = secret.child("id"), case .string(let name) = secret.child("name"),
+                case .int(let madeAt) = secret.child("madeAt"),
                 case .string(let hex) = secret.child("hash"), hex.string.utf8.count == 64
             else { return nil }
             let digits = Array(hex.string.utf8)
-            let hash = stride(from: 0, to: 64, by: 2).compactMap { UInt8(String(decoding: digits[$0...($0 + 1)], as: UTF8.self), radix: 16) }
+            let hash = stride(from: 0, to: 64, by: 2).compactMap {
+                UInt8(String(decoding: digits[$0...($0 + 1)], as: UTF8.self), radix: 16)
+            }
             return hash.count == 32 ? Entry(id: id.string, name: name.string, madeAt: madeAt, hash: hash) : nil
         }
     }

@@ -18,22 +18,25 @@ import WireProtocols
 ///     | DELETE    /.settings/secrets/ID.json               | revokes one
 ///     | GET       /.inspect/databases.json                 | the open namespaces
 extension Server {
-    /// Answers an administrator, and refuses everybody else.
-    func administer(_ request: HTTPInboundRequest, _ database: Database, _ connection: Connection, _ answer: PendingAnswer) {
+    /// Carries out an administrative request; refuses callers that are no administrators.
+    func administer(_ request: HTTPInboundRequest, _ database: Database, _ connection: Connection, _ answer: PendingResponse) {
         let isHead = request.method == .head
-        // Not as somebody else: `auth_variable_override` is for data.
+        // No override: `auth_variable_override` applies to data only.
         let address = { [self] in countedAddress(of: request, connection) }
         identify(RESTRequest.credential(request), override: nil, lanes[answer.loopIndex], of: address) { [self] result in
             switch result {
             case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: isHead)
-            case .success(let identity) where !identity.isAdmin: answer.refuse(RESTRefusal(.unauthorized, "Permission denied"), isHead: isHead)
+            case .success(let identity) where !identity.isAdmin:
+                answer.refuse(RESTRefusal(.unauthorized, "Permission denied"), isHead: isHead)
             case .success: carryOut(request, database) { answer.sendLater($0, $1, isHead: isHead) }
             }
         }
     }
 
     /// - Parameter done: called once, from any thread, with the status and a JSON body.
-    private func carryOut(_ request: HTTPInboundRequest, _ database: Database, _ done: @escaping @Sendable (HTTPResponse.Status, [UInt8]) -> Void) {
+    private func carryOut(
+        _ request: HTTPInboundRequest, _ database: Database, _ done: @escaping @Sendable (HTTPResponse.Status, [UInt8]) -> Void
+    ) {
         var name = request.target.segments.joined(separator: "/")
         if name.hasSuffix(".json") { name.removeLast(5) }
         let method: HTTPRequest.Method = request.method == .head ? .get : request.method
@@ -50,7 +53,9 @@ extension Server {
         case (.get, ".settings/defaultWriteSizeLimit"), (.get, ".settings/strictTriggerValidation"):
             done(.ok, smallSettings.value(name, of: database.name))
         case (.put, ".settings/defaultWriteSizeLimit"), (.put, ".settings/strictTriggerValidation"):
-            guard smallSettings.put(request.body, name, of: database.name) else { return done(.badRequest, Self.error("Not a value that \(name) can have.")) }
+            guard smallSettings.put(request.body, name, of: database.name) else {
+                return done(.badRequest, Self.error("Not a value that \(name) can have."))
+            }
             done(.ok, request.body)
         case (.put, ".settings/functionTriggers"), (.post, ".settings/functionTriggers"): done(.ok, Array("{\"status\":\"ok\"}\n".utf8))
         case (.get, ".settings/secrets"): done(.ok, Self.list(secrets.all))
@@ -65,8 +70,8 @@ extension Server {
             // Names have no character that JSON would escape.
             let names = hub.all.map(\.name).sorted().map { "{\"name\":\"\($0)\"}" }
             done(.ok, Array("[\(names.joined(separator: ","))]\n".utf8))
-        case (_, ".settings/rules"), (_, ".settings/explain"), (_, ".settings/defaultWriteSizeLimit"), (_, ".settings/strictTriggerValidation"),
-            (_, ".settings/functionTriggers"), (_, ".settings/secrets"), (_, ".inspect/databases"):
+        case (_, ".settings/rules"), (_, ".settings/explain"), (_, ".settings/defaultWriteSizeLimit"),
+            (_, ".settings/strictTriggerValidation"), (_, ".settings/functionTriggers"), (_, ".settings/secrets"), (_, ".inspect/databases"):
             done(.methodNotAllowed, Self.error("Method \(request.method.rawValue) is not supported here."))
         default: done(.notFound, Self.error("There is no /\(name.prefix(64))."))
         }
@@ -128,7 +133,7 @@ extension SecretFault {
     }
 }
 
-/// Settings that the SDKs' command-line tool reads and writes. They last as long as the process.
+/// Settings that the SDKs' command-line tool reads and writes. Kept in memory only.
 final class SmallSettings: Sendable {
     private let values = Mutex<[String: [UInt8]]>([:])
 
@@ -148,7 +153,7 @@ final class SmallSettings: Sendable {
         return true
     }
 
-    /// What a write without `writeSizeLimit` may be.
+    /// The size limit of writes without `writeSizeLimit`.
     func writeSize(of namespace: String) -> RESTRequest.WriteSize {
         let text = String(decoding: value(Self.writeSize, of: namespace), as: UTF8.self)
         return RESTRequest.WriteSize(rawValue: String(text.dropFirst().dropLast())) ?? .unlimited

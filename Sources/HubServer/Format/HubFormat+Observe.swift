@@ -30,7 +30,7 @@ extension HubFormat {
         return frames
     }
 
-    /// What is shared by all subscriptions: the events of children, and behind them that of the value.
+    /// The events that all subscriptions of a place share: those of the children, then that of the value.
     func observed(_ change: ViewChange) -> ObserveFrames {
         var events: [ObserveEvent] = change.events.map { event in
             switch event.kind {
@@ -63,6 +63,6 @@ extension ObserveFault {
 }
 
 extension Identity {
-    /// The user's id, for those who ask who they are.
+    /// The user's id in the reply to `auth`; nil without a string `uid`.
     var uid: String? { if case .string(let text) = auth.child("uid") { text.string } else { nil } }
 }

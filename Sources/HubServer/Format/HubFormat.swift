@@ -2,13 +2,13 @@ import HubEngine
 import JSONTree
 import WireProtocols
 
-/// Writes what the engine says in the protocol of each client; frames come out ready to be sent.
+/// Encodes the engine's output in each client's protocol, framed and ready to send.
 struct HubFormat: WireFormat {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
         switch dialect {
         case .realtime: RealtimeFraming.frames(for: realtime(reply, token))
         case .observe: observe(reply, token)
-        // Their answers are no bytes yet (`Client.replied`).
+        // REST and the hub itself get replies as values (`Client.replied`).
         case .rest, .system: []
         }
     }
@@ -47,7 +47,7 @@ struct HubFormat: WireFormat {
         }
     }
 
-    /// The client's credential is no longer good (contract §8.1); its session ends behind this.
+    /// Tells a client that its credential was revoked (contract §8.1); its session ends behind this.
     func revoked(_ failure: Failure, dialect: Dialect) -> [UInt8] {
         switch dialect {
         case .realtime: RealtimeFraming.frames(for: RealtimePush.authRevoked(RealtimeRefusal(failure)))

@@ -4,14 +4,14 @@ import HubEngine
 import Synchronization
 import WireProtocols
 
-/// A connection that was just accepted: HTTP requests, until one turns it into a WebSocket.
+/// An accepted connection: it carries HTTP requests until one upgrades it to a WebSocket.
 ///
 /// ```
-/// http ── request ──► answering ── answer ──► http          one request at a time: what came behind it waits in `unread`
-///   │ ▲                                                     (at most one read) and nothing more is read
-///   │ └── drained ── congested ◄── too much waits for the peer, or it has asked for as much as one turn may bring
+/// http ── request ──► responding ── response ──► http        one request at a time: pipelined bytes wait in `unread`
+///   │ ▲                                                     (at most one read) and reading stops
+///   │ └── drained ── congested ◄── over the soft limit, or `turnRequests` answered in one turn
 ///   ├── upgrade ──► upgraded
-///   └── answering ──► sending (a large body, piece by piece) ──► http
+///   └── responding ──► sending (a large body, piece by piece) ──► http
 ///              └────► streaming
 /// ```
 final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
@@ -19,19 +19,19 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     private enum State {
         /// Requests are read and answered one after the other.
         case http
-        /// The last request's answer is still to come; nothing more is read until then.
-        case answering(keepsAlive: Bool)
-        /// The last request's namespace is being opened; then it is answered.
+        /// The last request's response is pending; reading stops until it is sent.
+        case responding(keepsAlive: Bool)
+        /// The last request's namespace is being opened; then the request is routed again.
         case opening(HTTPInboundRequest)
-        /// The peer does not take its answers; nothing more is read until it has.
+        /// The peer does not read its responses; reading stops until they are sent.
         case congested
-        /// An answer's body is being made as the peer takes it; nothing more is read until then.
-        case sending(OutgoingBody, keepsAlive: Bool)
-        /// An answer without an end; what still comes in is not read.
+        /// A large response body is encoded as the peer reads it; reading stops until it is sent.
+        case sending(ResponseBody, keepsAlive: Bool)
+        /// An event stream, which has no end of its own; further input is discarded.
         case streaming(EventStreamCarrier)
-        /// The upgrade was answered; all further bytes are the socket's.
+        /// The connection is a WebSocket; all further bytes belong to it.
         case upgraded(WebSocketCarrier)
-        /// A last answer is on its way; what still comes in is not read.
+        /// The last response is being sent; further input is discarded.
         case closing
     }
 
@@ -40,30 +40,29 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     private let lane: Lane
     private var parser: HTTPRequestParser
     private var state = State.http
-    /// What came behind a request that is not answered yet: the rest of one read.
+    /// Pipelined bytes behind a pending request: the rest of one read.
     private var unread = UnreadBytes()
-    /// Holds that, if it is much.
-    private var waiting = IncomingBytes()
-    /// Requests are being read: an answer that is given meanwhile has no need to go on with them.
-    private var isUsing = false
-    /// When the request that is being read, or the wait for one, began, or the peer last took of an answer: in the lane's
-    /// seconds.
+    /// The budget's lease for `unread`, above 16 KiB.
+    private var unreadLease = IncomingBytes()
+    /// The parser loop is on the stack: a response that is sent now need not resume it.
+    private var isParsing = false
+    /// When the current request, or the wait for one, began, or the peer last made progress with a response; in the lane's seconds.
     private var since: Int
-    /// What waited for the peer at the last look.
+    /// Bytes that waited for the peer at the last tick.
     private var waitingBytes = 0
-    /// Nothing more will be asked.
+    /// The peer has closed its sending side: no more requests come.
     private var peerHasFinished = false
-    /// What is held of an unfinished body.
-    private var incoming = IncomingBytes()
-    /// Whether it has been asked if the request that is being read can be permitted.
-    private var isJudged = false
-    /// Requests that were read, so that a late judgement is about the right one.
+    /// The budget's lease for an incomplete request body.
+    private var bodyLease = IncomingBytes()
+    /// Whether the early permission check of the current request has begun.
+    private var isPermissionChecked = false
+    /// Number of requests read: tells whether a late permission check still concerns the current one.
     private var requests = 0
-    /// Bytes that the peer had taken of an answer when it last had taken what `requestSeconds` demand, and has been given.
-    private var takenInTime = 0
-    private var given = 0
-    /// Bytes of the body when it last had brought what `requestSeconds` demand.
-    private var inTime = 0
+    /// Bytes of the response that the peer had read when it last met the rate of `bodyBytesPerSecond`, and bytes sent so far.
+    private var sentBytesOnTime = 0
+    private var writtenBytes = 0
+    /// Bytes of the request body when it last met that rate.
+    private var bodyBytesOnTime = 0
 
     init(_ connection: Connection, server: Server) {
         self.connection = connection
@@ -76,29 +75,30 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
 
     func received(_ bytes: UnsafeMutableRawBufferPointer) {
         if case .upgraded(let socket) = state { return socket.received(bytes) }
-        let used = unread.isEmpty ? use(bytes) : 0
+        let used = unread.isEmpty ? parse(bytes) : 0
         guard used < bytes.count else { return }
-        // Most peers wait for their answer, so reading is given up only now that there is something to read.
+        // Most peers send nothing before the response, so reading is stopped only when bytes arrive early.
         unread.append(bytes[used...])
         connection.isReading = false
-        if waiting.become(unread.count, server.memory, connection.remoteAddress) != nil { connection.close(.memoryBudget) }
+        if unreadLease.become(unread.count, server.memory, connection.remoteAddress) != nil { connection.close(.memoryBudget) }
     }
 
-    /// - Returns: the bytes used. The others are for later.
-    private func use(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
-        isUsing = true
-        defer { isUsing = false }
+    /// Parses and routes requests, as many as one turn allows.
+    /// - Returns: the number of bytes consumed.
+    private func parse(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+        isParsing = true
+        defer { isParsing = false }
         var rest = bytes[...]
         let most = requests &+ server.settings.limits.turnRequests
         while !rest.isEmpty {
             switch state {
             case .closing, .streaming: return bytes.count
-            case .answering, .opening, .congested, .sending: return rest.startIndex
+            case .responding, .opening, .congested, .sending: return rest.startIndex
             case .upgraded(let socket):
                 socket.received(UnsafeMutableRawBufferPointer(rebasing: rest))
                 return bytes.count
             case .http:
-                // The others have their turn first, and the peer takes what it was answered.
+                // Other connections have their turn first, and the peer must read its responses.
                 if requests >= most {
                     waitForPeer()
                     return rest.startIndex
@@ -108,17 +108,17 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
                 rest = rest.dropFirst(step.consumed)
                 switch step.event {
                 case .incomplete:
-                    countBody()
-                    judge()
+                    chargeBody()
+                    checkPermissionEarly()
                     return bytes.count
                 case .expectsContinue:
-                    judge()
+                    checkPermissionEarly()
                     if case .closing = state { return bytes.count }
                     connection.send(HTTPResponseEncoder.continueResponse)
                 case .request(let request):
                     requests += 1
-                    isJudged = false
-                    inTime = 0
+                    isPermissionChecked = false
+                    bodyBytesOnTime = 0
                     respond(to: request)
                 case .failure(let failure): finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
                 }
@@ -127,40 +127,40 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         return bytes.count
     }
 
-    /// Has the bytes of an unfinished body counted.
-    private func countBody() {
+    /// Charges an incomplete body to the memory budget and checks its rate.
+    private func chargeBody() {
         let bytes = parser.bodyBytes
-        if let refusal = incoming.become(bytes, server.memory, client) { return refuseBody(refusal) }
-        if bytes < inTime { inTime = 0 }
+        if let refusal = bodyLease.become(bytes, server.memory, client) { return refuseBody(refusal) }
+        if bytes < bodyBytesOnTime { bodyBytesOnTime = 0 }
         let limits = server.settings.limits
-        if bytes - inTime >= limits.requestSeconds * limits.bodyBytesPerSecond { (inTime, since) = (bytes, lane.mark) }
+        if bytes - bodyBytesOnTime >= limits.requestSeconds * limits.bodyBytesPerSecond { (bodyBytesOnTime, since) = (bytes, lane.mark) }
     }
 
-    /// Whose body is being read.
+    /// The client that the body's memory is charged to.
     private var client: SocketAddress { parser.head.map { server.client(of: $0, connection) } ?? connection.remoteAddress }
 
-    /// There is no room for more of the body: whoever sends it is to try again.
+    /// The budget has no room for more of the body: 503, so that the client tries again.
     private func refuseBody(_ refusal: MemoryShare.Refusal) {
-        drop()
+        discardRequest()
         finish(RESTResponse.refusal(RESTRefusal(refusal), keepsAlive: false), .memoryBudget)
     }
 
-    /// Reads nothing more of the request, and forgets what came.
-    private func drop() {
+    /// Discards the partial request and its lease.
+    private func discardRequest() {
         parser = HTTPRequestParser()
-        incoming = IncomingBytes()
+        bodyLease = IncomingBytes()
     }
 
-    /// A large body is not read to its end where no rule could allow what it asks for.
-    private func judge() {
-        guard !isJudged, case .http = state else { return }
+    /// Checks a request with a large body before reading it: no body helps where no rule can allow the write.
+    private func checkPermissionEarly() {
+        guard !isPermissionChecked, case .http = state else { return }
         let limit = server.settings.limits.earlyRefusalBytes
         guard (parser.announcedBytes ?? parser.bodyBytes) > limit, let head = parser.head else { return }
-        isJudged = true
+        isPermissionChecked = true
         let number = requests
-        server.judge(head, connection, lane) { [weak self] refusal in
+        server.checkPermissionEarly(head, connection, lane) { [weak self] refusal in
             guard let self, let refusal, requests == number, case .http = state else { return }
-            drop()
+            discardRequest()
             finish(RESTResponse.refusal(refusal, keepsAlive: false), .finished)
         }
     }
@@ -169,119 +169,119 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         since = lane.mark
         switch server.route(request, connection, mayOpen: mayOpen) {
         case .response(let bytes):
-            incoming = IncomingBytes()
+            bodyLease = IncomingBytes()
             guard request.keepsAlive else { return finish(bytes, .finished) }
             connection.send(bytes)
-            // Pipelined requests are small and their answers need not be.
+            // Small pipelined requests can have large responses.
             if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { waitForPeer() }
         case .refusal(let failure):
             finish(HTTPResponseEncoder.failure(failure), .protocolError(UInt16(failure.status.code)))
         case .pending(let begin):
-            state = .answering(keepsAlive: request.keepsAlive)
+            state = .responding(keepsAlive: request.keepsAlive)
             let client = server.client(of: request, connection)
             begin(
-                PendingAnswer(
+                PendingResponse(
                     self, loop: connection.loop, peer: client, keepsAlive: request.keepsAlive, isHTTP11: request.isHTTP11,
                     body: lease(of: request, from: client)))
         case .opening(let namespace):
             state = .opening(request)
-            let answer = PendingAnswer(self, loop: connection.loop, peer: connection.remoteAddress, keepsAlive: request.keepsAlive)
+            let answer = PendingResponse(self, loop: connection.loop, peer: connection.remoteAddress, keepsAlive: request.keepsAlive)
             server.hub.open(namespace) { _ in answer.opened() }
         case .upgrade(let accepted, let makeSocket):
-            incoming = IncomingBytes()
+            bodyLease = IncomingBytes()
             connection.send(accepted)
             lane.leave(self)
             parser = HTTPRequestParser()
-            // The socket may hold it from now on.
+            // The WebSocket controls reading from now on.
             connection.isReading = true
             state = .upgraded(makeSocket())
         }
     }
 
-    /// What holds the body of a whole request, until it is answered.
+    /// The lease for the body of a complete request, held until the response.
     private func lease(of request: HTTPInboundRequest, from client: SocketAddress) -> MemoryLease? {
-        // The last bytes came with the end: no refusal for them.
-        _ = incoming.become(request.body.count, server.memory, client)
-        return incoming.take()
+        // The body is complete in memory: its last bytes are not refused.
+        _ = bodyLease.become(request.body.count, server.memory, client)
+        return bodyLease.detachLease()
     }
 
-    /// Gives the pending answer and goes on with what came behind its request.
-    /// - Parameter mayStay: false when the answer says that the connection ends.
+    /// Sends the pending response and resumes with the pipelined bytes.
+    /// - Parameter mayStay: false when the response announces `Connection: close`.
     func answer(_ bytes: [UInt8], keepsAlive mayStay: Bool = true) {
-        guard case .answering(let keepsAlive) = state else { return }
+        guard case .responding(let keepsAlive) = state else { return }
         guard keepsAlive, mayStay else { return finish(bytes, .finished) }
         connection.send(bytes)
-        if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { waitForPeer() } else { goOn() }
+        if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { waitForPeer() } else { resume() }
     }
 
-    /// Answers nothing more until the peer has taken what was sent.
+    /// Handles no more requests until the peer has read what was sent.
     private func waitForPeer() {
         state = .congested
-        // The kernel may take all of it at this turn's flush; else `outboundDrained` goes on.
+        // The kernel may accept all of it at this turn's flush; otherwise `outboundDrained` resumes.
         connection.loop.execute { [weak self] in
             guard let self, case .congested = state, connection.isOpen, connection.bufferedBytes == 0 else { return }
-            goOn()
+            resume()
         }
     }
 
-    /// Gives the beginning of the pending answer, then the rest of its body as the peer takes it.
-    func answer(_ bytes: [UInt8], then body: OutgoingBody, keepsAlive mayStay: Bool) {
-        guard case .answering(let keepsAlive) = state else { return }
+    /// Sends the first bytes of the pending response, then the rest of its body as the peer reads.
+    func answer(_ bytes: [UInt8], then body: ResponseBody, keepsAlive mayStay: Bool) {
+        guard case .responding(let keepsAlive) = state else { return }
         connection.send(bytes)
-        (takenInTime, given, since) = (0, bytes.count, lane.mark)
+        (sentBytesOnTime, writtenBytes, since) = (0, bytes.count, lane.mark)
         state = .sending(body, keepsAlive: keepsAlive && mayStay)
         sendMore()
     }
 
-    /// The next piece; then the loop's other connections have their turn.
+    /// Sends the next piece; other connections of the loop have their turn before the one after it.
     private func sendMore() {
         guard case .sending(var body, let keepsAlive) = state else { return }
         if body.isDone {
-            state = .answering(keepsAlive: keepsAlive)
+            state = .responding(keepsAlive: keepsAlive)
             return answer([])
         }
         let piece = body.nextFramed()
-        given += piece.count
+        writtenBytes += piece.count
         connection.send(piece)
         state = .sending(body, keepsAlive: keepsAlive)
-        // Behind this turn's flush, which says what the kernel has not taken; else `outboundDrained` goes on.
+        // After this turn's flush, which shows what the kernel did not accept; then `outboundDrained` resumes.
         connection.loop.execute { [weak self] in
             guard let self, connection.isOpen, connection.bufferedBytes == 0 else { return }
             sendMore()
         }
     }
 
-    /// The pending answer becomes a stream; false when the connection has ended.
+    /// Turns the pending response into an event stream; false when the connection has ended.
     func stream(_ events: EventStreamCarrier, listener: any SocketListener) -> Bool {
-        guard case .answering = state, connection.isOpen else { return false }
+        guard case .responding = state, connection.isOpen else { return false }
         lane.leave(self)
         state = .streaming(events)
         unread = UnreadBytes()
-        waiting = IncomingBytes()
+        unreadLease = IncomingBytes()
         connection.isReading = true
         events.begin(listener)
         return true
     }
 
-    /// The namespace that the request means has been opened, or refused.
+    /// The request's namespace has been opened, or refused.
     func opened() {
         guard case .opening(let request) = state else { return }
         state = .http
         respond(to: request, mayOpen: false)
-        takeUnread()
+        consumeUnread()
     }
 
-    /// Reads on, first what came before. Whoever that leads to may pause again.
-    private func goOn() {
+    /// Returns to reading requests, the pipelined ones first. One of those may pause the connection again.
+    private func resume() {
         state = .http
         since = lane.mark
-        if !isUsing { takeUnread() }
+        if !isParsing { consumeUnread() }
     }
 
-    /// Whoever has asked for the last time still gets the answers.
+    /// A peer that closes its sending side still gets the pending responses.
     func peerFinishedSending() -> HalfClose {
         switch state {
-        case .answering, .opening, .congested, .sending:
+        case .responding, .opening, .congested, .sending:
             peerHasFinished = true
             return .keepWriting
         case .upgraded(let socket): return socket.peerFinishedSending()
@@ -289,19 +289,19 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         }
     }
 
-    /// Uses what came before, and reads on when nothing of it is left.
-    private func takeUnread() {
+    /// Consumes the pipelined bytes, and resumes reading when none are left.
+    private func consumeUnread() {
         if !unread.isEmpty {
-            var rest = unread.take()
-            rest.use { use($0) }
+            var rest = unread.detach()
+            rest.consume { parse($0) }
             unread = rest
-            _ = waiting.become(unread.count, server.memory, connection.remoteAddress)
+            _ = unreadLease.become(unread.count, server.memory, connection.remoteAddress)
         }
         switch state {
         case .http:
             connection.isReading = true
             if peerHasFinished { connection.close(.peerClosed) }
-        case .answering, .opening, .congested, .sending: if unread.isEmpty { connection.isReading = true }
+        case .responding, .opening, .congested, .sending: if unread.isEmpty { connection.isReading = true }
         case .upgraded(let socket): if peerHasFinished, socket.peerFinishedSending() == .close { connection.close(.peerClosed) }
         case .streaming, .closing: break
         }
@@ -317,7 +317,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         switch state {
         case .upgraded(let socket): socket.outboundCongested()
         case .streaming(let events): events.outboundCongested()
-        case .http, .answering, .opening, .congested, .sending, .closing: break
+        case .http, .responding, .opening, .congested, .sending, .closing: break
         }
     }
 
@@ -325,41 +325,43 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         switch state {
         case .upgraded(let socket): socket.outboundDrained()
         case .streaming(let events): events.outboundDrained()
-        case .congested: goOn()
+        case .congested: resume()
         case .sending: sendMore()
-        case .http, .answering, .opening, .closing: break
+        case .http, .responding, .opening, .closing: break
         }
     }
 
     func ended(_ reason: CloseReason) {
-        server.noteEnd(connection, reason)
-        drop()
+        server.logEnd(connection, reason)
+        discardRequest()
         unread = UnreadBytes()
-        waiting = IncomingBytes()
+        unreadLease = IncomingBytes()
         switch state {
         case .upgraded(let socket): socket.ended(reason)
         case .streaming(let events): events.ended()
-        case .http, .answering, .opening, .congested, .sending, .closing: lane.leave(self)
+        case .http, .responding, .opening, .congested, .sending, .closing: lane.leave(self)
         }
         state = .closing
     }
 
-    /// A head must come whole within its time, a body at its rate, and an answer must be taken: whoever is slow on purpose,
-    /// or half open, holds a descriptor for no longer than that.
+    /// Enforces the timeouts: a head must be complete within `requestSeconds`; bodies and responses must keep their rate. So slow
+    /// peers and half-open connections release their descriptors.
     func tick(seconds: Int, limits: ServerLimits) {
         let waiting = connection.bufferedBytes
         let tookSome = waiting < waitingBytes
         waitingBytes = waiting
         if case .sending = state {
-            // What is not taken holds the tree as it was: it must be taken at a rate.
-            let taken = given - waiting
-            if taken - takenInTime >= limits.requestSeconds * limits.bodyBytesPerSecond { (takenInTime, since) = (taken, seconds) }
-            if seconds - since >= limits.requestSeconds { connection.abort(taken > takenInTime ? .writeStalled : .idle) }
+            // An unfinished response retains an old version of the tree: the peer must read it at a rate.
+            let sentBytes = writtenBytes - waiting
+            if sentBytes - sentBytesOnTime >= limits.requestSeconds * limits.bodyBytesPerSecond {
+                (sentBytesOnTime, since) = (sentBytes, seconds)
+            }
+            if seconds - since >= limits.requestSeconds { connection.abort(sentBytes > sentBytesOnTime ? .writeStalled : .idle) }
             return
         }
         if tookSome { since = seconds }
         switch state {
-        case .answering, .opening: if waiting == 0 { return }
+        case .responding, .opening: if waiting == 0 { return }
         case .http, .congested, .sending, .streaming, .upgraded, .closing: break
         }
         guard seconds - since >= limits.requestSeconds else { return }

@@ -1,11 +1,11 @@
 import HTTPTypes
 import WireProtocols
 
-/// Which web pages may open a socket or a long poll. Browsers let every page do that to any address, and say only which page
-/// it was (RFC 6455 §10.2); programs that are not browsers say nothing and are let in.
+/// Decides which web pages may open a WebSocket or a long poll. Browsers let every page connect to any address and only report the
+/// page's origin (RFC 6455 §10.2); other programs send no origin and are let in.
 ///
-/// In production a client proves itself with a token that a stranger's page does not have, so all pages are let in unless
-/// `--allow-origin` names some. In development a token is whatever the client says, so only pages of this machine are:
+/// In production a client proves itself with a token that a foreign page does not have, so all pages are let in unless
+/// `--allow-origin` names some. In development tokens are unsigned, so only pages of this machine are let in:
 ///
 /// | page | `--dev` |
 /// |---|---|
@@ -15,8 +15,8 @@ import WireProtocols
 /// | without an origin (`null`): any page can make itself a frame like that | 403 |
 /// | anything else, also under a name that resolves to this machine | 403 |
 ///
-/// Nor may the hub be dialled by a name with a dot in development: a page can have its own name resolve to this machine, and
-/// asks it as its own origin, of which browsers say nothing.
+/// In development the `Host` may not be a name with a dot either (DNS rebinding): a page can let its own name resolve to this machine;
+/// its requests are then same-origin, and browsers send no `Origin` with them.
 struct OriginPolicy: Sendable {
     let allowed: [String]?
     let isDev: Bool
@@ -27,7 +27,7 @@ struct OriginPolicy: Sendable {
             guard !dialled.contains(".") || Self.isNumeric(dialled) || Self.isThisMachine(dialled) else { return false }
         }
         guard let origin = request.fields[.origin] ?? (usesReferer ? Self.referrer(request) : nil) else {
-            // A page may keep silent about itself where its browser does, too: under an address that is not this machine's.
+            // Without `Origin` and `Referer` the request may come from any page, so the `Host` must be this machine's.
             return !(usesReferer && isDev && allowed == nil) || request.host.map(Self.isThisMachine) ?? true
         }
         if let allowed { return allowed.contains { $0 == "*" || $0.lowercased() == origin.lowercased() } }
@@ -36,19 +36,19 @@ struct OriginPolicy: Sendable {
         guard let authority = Self.authority(origin) else { return false }
         let host = Self.host(authority)
         if Self.isThisMachine(host) { return true }
-        // A name could be made to resolve to this machine by anyone; a numeric address is what it says.
+        // DNS can resolve any name to this machine; a numeric address cannot be redirected.
         return Self.isNumeric(host) && authority.lowercased() == request.host?.lowercased()
     }
 
-    /// Whether a page that is let in is so for a reason: it is on the list by its own name, or of this machine. Others are let in because
-    /// a token decides, which is no reason to let any page of the internet at a hub that only its visitor can reach.
+    /// Whether a page is let in explicitly: the list has its origin, or the hub runs in development. Only such pages may reach a hub in
+    /// the visitor's private network; the others are let in because a token decides.
     func names(_ request: HTTPInboundRequest) -> Bool {
         guard let allowed else { return isDev }
         return request.fields[.origin].map { origin in allowed.contains { $0.lowercased() == origin.lowercased() } } ?? false
     }
 
-    /// The origin of the page that a script tag is in. A page may keep silent about itself (`no-referrer`), but not about being
-    /// another one's (Fetch Metadata, `Sec-Fetch-Site`).
+    /// The origin of the page that contains a script tag. A page can suppress `Referer` (`no-referrer`), but not the browser's
+    /// `Sec-Fetch-Site` (Fetch Metadata).
     private static func referrer(_ request: HTTPInboundRequest) -> String? {
         if let referer = request.fields[.referer] { return origin(referer) }
         let site = request.fields.first { $0.name.canonicalName == "sec-fetch-site" }?.value

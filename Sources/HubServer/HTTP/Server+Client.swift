@@ -3,8 +3,8 @@ import DispatchNet
 import WireProtocols
 
 extension Server {
-    /// Whom a request counts for, in memory and in turns: whoever has connected, or the one for whom a known proxy asks
-    /// (``TrustedProxies``). Costs a comparison where no proxy is known.
+    /// The client that a request's memory and work are charged to: the peer of the connection, or the address that a trusted proxy
+    /// forwards (``TrustedProxies``). One comparison where no proxy is trusted.
     func client(of request: HTTPInboundRequest, _ connection: Connection) -> SocketAddress {
         let peer = connection.remoteAddress
         if settings.trustedProxies.isEmpty { return peer }
@@ -13,19 +13,19 @@ extension Server {
         return client == host ? peer : SocketAddress.numeric(client) ?? peer
     }
 
-    /// Whom a connection's observers count for while nobody is signed in: an IPv4 address, or an IPv6 network of 64 bits. Nil for this
-    /// machine's own addresses: a proxy that is not known to be one stands for many.
+    /// The address that a signed-out connection's observers are charged to: an IPv4 address, or an IPv6 network of 64 bits. Nil for this
+    /// machine's own addresses, where an unknown proxy may stand for many clients.
     func observingAddress(of request: HTTPInboundRequest, _ connection: Connection) -> String? {
         let client = client(of: request, connection)
         return client.isLoopback && client == connection.remoteAddress ? nil : NetworkAddress.network(of: client.host)
     }
 
-    /// Whose refused tokens are counted together; nil for this machine's own addresses, unless they count like others.
+    /// The address that refused tokens are charged to; nil for this machine's own addresses, unless `countsLoopback` is set.
     func countedAddress(of request: HTTPInboundRequest, _ connection: Connection) -> String? {
         countedAddress(observingAddress(of: request, connection), connection.remoteAddress)
     }
 
-    /// - Parameter known: as `observingAddress` says.
+    /// - Parameter known: the result of `observingAddress`.
     func countedAddress(_ known: String?, _ peer: SocketAddress) -> String? {
         known ?? (settings.limits.admission.countsLoopback ? peer.network.host : nil)
     }

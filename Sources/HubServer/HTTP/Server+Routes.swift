@@ -8,15 +8,15 @@ import Limits
 import Logging
 import WireProtocols
 
-/// What a request leads to.
+/// How a request is handled.
 enum Route {
     case response([UInt8])
     case refusal(HTTPFailure)
-    /// The answer comes later: hand over the means to give it.
-    case pending((PendingAnswer) -> Void)
-    /// The namespace is to be opened first; then ask again.
+    /// The response comes later, through the object that the closure gets.
+    case pending((PendingResponse) -> Void)
+    /// Open the namespace, then route the request again.
     case opening(String)
-    /// Send the bytes, then hand the connection to the socket.
+    /// Send the bytes, then hand the connection to the WebSocket.
     case upgrade([UInt8], () -> WebSocketCarrier)
 }
 
@@ -39,7 +39,8 @@ extension Server {
             }
             return webSocket(request, connection) { [unowned self] carrier, database in
                 RealtimeSession(
-                    carrier, id: SecureRandom.text(32), host: dialled(request), replacing: request.target.value("ls"), lane: carrier.lane.index,
+                    carrier, id: SecureRandom.text(32), host: dialled(request), replacing: request.target.value("ls"),
+                    lane: carrier.lane.index,
                     database: database, server: self)
             }
         case ".lp": return longPoll(request, connection)
@@ -59,7 +60,7 @@ extension Server {
         }
     }
 
-    /// Browsers are led to the console. Tools of the SDKs ask here whether accounts are ready (accounts contract §6.10).
+    /// Redirects browsers to the console. The SDKs' tools ask here whether accounts are ready (accounts contract §6.10).
     private func root(_ request: HTTPInboundRequest) -> [UInt8] {
         let asksForPage = request.fields[values: .accept].contains { $0.contains("text/html") }
         if accounts == nil || asksForPage { return redirect("/.console/", request) }
@@ -67,25 +68,27 @@ extension Server {
     }
 
     func nothingHere(_ request: HTTPInboundRequest) -> [UInt8] {
-        let text = "Nothing is served at this path. The console is at /.console/, data at /<path>.json, the realtime socket at /.ws, the observe socket at /.observe."
+        let text = "Nothing is served at this path. The console is at /.console/, data at /<path>.json, the realtime socket at /.ws, the "
+            + "observe socket at /.observe."
         return plain(.notFound, "{\"error\":\"\(text)\"}\n", "application/json; charset=utf-8", request)
     }
 
     func forbiddenOrigin(_ request: HTTPInboundRequest) -> [UInt8] {
         let text = settings.isDev
-            ? "With --dev only pages of this machine are let in, by localhost or a numeric address. Start the hub with --allow-origin to name others."
+            ? "With --dev only pages of this machine are let in, by localhost or a numeric address. Start the hub with --allow-origin to "
+                + "name others."
             : "Pages of this origin are not let in. Start the hub with --allow-origin to name those that are."
         return plain(.forbidden, "{\"error\":\"\(text)\"}\n", "application/json; charset=utf-8", request)
     }
 
     /// - Parameters:
-    ///   - deflate: how to compress for clients that offer it; nil for endpoints whose clients must not be answered so.
-    ///   - listen: makes whoever speaks through the socket; nil when it is being closed already.
+    ///   - deflate: settings of permessage-deflate; nil for endpoints that never accept the offer.
+    ///   - listen: makes the listener of the WebSocket; nil when the socket is already being closed.
     private func webSocket(
         _ request: HTTPInboundRequest, _ connection: Connection, deflate: DeflateSettings? = nil,
         _ listen: @escaping (WebSocketCarrier, Database) -> (any SocketListener)?
     ) -> Route {
-        // What is sent to many is compressed once: no message may refer to an earlier one.
+        // A broadcast message is compressed once for all its receivers: it may not refer to earlier messages.
         var alone = deflate
         alone?.takesOverContext = false
         switch WebSocketHandshake.respond(to: request, deflate: alone) {
@@ -102,12 +105,12 @@ extension Server {
         }
     }
 
-    /// The database that a request means; nil when there is none.
+    /// The database that a request names; nil when there is none.
     func database(for request: HTTPInboundRequest, _ connection: Connection) -> Database? {
         let name = Namespace.name(of: request, default: settings.namespace)
         let database = hub.database(name)
         if database == nil {
-            unknownNamespaces.tell("unknown namespace", ["namespace": "\(name.prefix(64))", "peer": "\(connection.remoteAddress)"])
+            unknownNamespaces.log("unknown namespace", ["namespace": "\(name.prefix(64))", "peer": "\(connection.remoteAddress)"])
         }
         return database
     }
@@ -117,7 +120,7 @@ extension Server {
         return plain(.notFound, text, "application/json; charset=utf-8", request)
     }
 
-    /// `host[:port]` as the client dialled it (contract §1.3).
+    /// `host[:port]` as in the client's request (contract §1.3).
     func dialled(_ request: HTTPInboundRequest) -> String { request.host ?? "\(settings.host):\(port)" }
 
     private func redirect(_ location: String, _ request: HTTPInboundRequest) -> [UInt8] {
@@ -136,15 +139,19 @@ extension Server {
         }
         if request.target.segments.count == 1, !request.target.hasTrailingSlash { return redirect("/.console/", request) }
         guard let console else {
-            return plain(.notFound, "{\"error\":\"No console files. Start with --web DIR (web/ in the source tree).\"}\n", "application/json", request)
+            return plain(
+                .notFound, "{\"error\":\"No console files. Start with --web DIR (web/ in the source tree).\"}\n", "application/json",
+                request)
         }
         guard let file = console.file(request.target.segments.dropFirst()) else {
             return plain(.notFound, "{\"error\":\"No such file.\"}\n", "application/json", request)
         }
         let fields: HTTPFields = [
             .contentType: file.type, .cacheControl: "no-cache", .xContentTypeOptions: "nosniff",
-            .contentSecurityPolicy: "default-src 'self'; connect-src 'self' ws: wss: http: https:; style-src 'self' 'unsafe-inline'; img-src 'self' data:",
+            .contentSecurityPolicy: "default-src 'self'; connect-src 'self' ws: wss: http: https:; style-src 'self' 'unsafe-inline'; "
+                + "img-src 'self' data:",
         ]
-        return HTTPResponseEncoder.response(.ok, fields: fields, body: file.bytes, keepsAlive: request.keepsAlive, isHead: request.method == .head)
+        return HTTPResponseEncoder.response(
+            .ok, fields: fields, body: file.bytes, keepsAlive: request.keepsAlive, isHead: request.method == .head)
     }
 }

@@ -1,28 +1,28 @@
-/// What was read of a connection and is not used yet; nothing more is read until it is. Each byte is copied once.
+/// Bytes that were read from a connection and not consumed yet; reading stops until they are. Each byte is copied once.
 struct UnreadBytes {
     private var bytes: [UInt8] = []
-    /// Bytes at the front that were used.
-    private var used = 0
+    /// Number of bytes at the front that were consumed.
+    private var consumed = 0
 
     var isEmpty: Bool { bytes.isEmpty }
-    /// Memory that it takes.
+    /// Memory in use, in bytes, consumed ones included.
     var count: Int { bytes.count }
 
     mutating func append(_ more: Slice<UnsafeMutableRawBufferPointer>) {
         bytes.append(contentsOf: UnsafeRawBufferPointer(UnsafeMutableRawBufferPointer(rebasing: more)))
     }
 
-    /// Hands out all of it and keeps nothing.
-    mutating func take() -> UnreadBytes {
+    /// Moves the content out and leaves this empty, so that consuming it does not copy.
+    mutating func detach() -> UnreadBytes {
         defer { self = UnreadBytes() }
         return self
     }
 
-    /// Uses some of it.
-    /// - Parameter body: gets all that is left, may change what it uses, and says how many bytes that is.
-    mutating func use(_ body: (UnsafeMutableRawBufferPointer) -> Int) {
-        let from = used
-        used += bytes.withUnsafeMutableBytes { body(UnsafeMutableRawBufferPointer(rebasing: $0[from...])) }
-        if used >= bytes.count { self = UnreadBytes() }
+    /// Consumes bytes from the front.
+    /// - Parameter body: gets all bytes left, may change those it consumes, and returns their number.
+    mutating func consume(_ body: (UnsafeMutableRawBufferPointer) -> Int) {
+        let from = consumed
+        consumed += bytes.withUnsafeMutableBytes { body(UnsafeMutableRawBufferPointer(rebasing: $0[from...])) }
+        if consumed >= bytes.count { self = UnreadBytes() }
     }
 }

@@ -2,13 +2,13 @@ import DispatchNet
 import HubEngine
 import WireProtocols
 
-/// A WebSocket that takes over a long-polling session. The socket belongs to the loop that accepted it, the session to its
-/// lane: what either has for the other hops, in order.
+/// A WebSocket that takes over a long-polling session. The socket belongs to the loop that accepted it, the session to its lane: calls
+/// between them hop loops, in order.
 final class JoinedSocket: SocketListener, @unchecked Sendable {
     // Sendable: the carrier is touched on its connection's loop only, the session on its lane's.
     let carrier: WebSocketCarrier
     private let session: LongPollCarrier
-    /// What is on its way to the session.
+    /// Bytes that were handed to the session's loop and not processed yet.
     let posted: PostedBytes
 
     init(_ carrier: WebSocketCarrier, session: LongPollCarrier) {
@@ -18,7 +18,7 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
         posted = PostedBytes(server.settings.limits.requestBytes, server.memory.lease(of: carrier.peer, for: .incoming))
     }
 
-    /// Asks the session to take the socket; it is sent away with `r` otherwise.
+    /// Attaches the socket to the session. If the session refuses, the socket gets a reset (`r`).
     func join(host: String) {
         session.lane.loop.execute { [self, session] in
             if !session.join(self) { onSocket { $0.refuse(host: host) } }
@@ -32,7 +32,7 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
         let bytes = Array(text)
         session.lane.loop.execute { [self, session] in
             session.received(bytes, on: self)
-            took(bytes.count, isHeldElsewhere: false)
+            processed(bytes.count, isHeldElsewhere: false)
         }
     }
 
@@ -42,11 +42,11 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
         guard post(count, isHeldElsewhere: true) else { return }
         session.lane.loop.execute { [self, session] in
             session.received(large, on: self)
-            took(count, isHeldElsewhere: true)
+            processed(count, isHeldElsewhere: true)
         }
     }
 
-    /// Counts what is about to go to the session's loop, which may be busy: the socket is read no more over the limit.
+    /// Counts bytes before they hop to the session's loop, which may be busy. Over the limit, reading from the socket stops.
     private func post(_ bytes: Int, isHeldElsewhere: Bool) -> Bool {
         switch posted.add(bytes, isHeldElsewhere: isHeldElsewhere) {
         case .fine: break
@@ -59,13 +59,13 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
     }
 
     /// On the session's lane.
-    private func took(_ bytes: Int, isHeldElsewhere: Bool) {
+    private func processed(_ bytes: Int, isHeldElsewhere: Bool) {
         guard posted.remove(bytes, isHeldElsewhere: isHeldElsewhere) else { return }
-        // Behind the hold, if there is one: that came before what was taken now.
+        // Runs behind a hold that was set for these bytes.
         onSocket { [self] in if !posted.isTooMuch { $0.holdWhilePosted(false) } }
     }
 
-    /// Its messages are put together on the session's lane, which watches them.
+    /// The session's lane assembles its messages and watches their pace.
     var openMessage: OpenMessage? { nil }
 
     func congested() {
@@ -77,7 +77,7 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
     }
 
     func ended() {
-        session.lane.loop.execute { [self, session] in session.lost(self) }
+        session.lane.loop.execute { [self, session] in session.socketEnded(self) }
     }
 
     // MARK: On the session's lane
@@ -96,7 +96,7 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
 }
 
 extension LongPollCarrier {
-    /// False when the session has a socket, or is over.
+    /// Attaches a WebSocket; false when the session already has one, or has ended.
     func join(_ joining: JoinedSocket) -> Bool {
         guard server.longPolls.find(session: sessionID) === self, let actions = transport.join() else { return false }
         socket = joining
@@ -110,11 +110,11 @@ extension LongPollCarrier {
     }
 
     private func receive(_ text: [UInt8], _ joined: JoinedSocket) {
-        if aside.isBusy { return keep(text.count) { [self] in if counts(joined) { receive(text, joined) } } }
-        var heard: Heard?
-        text.withUnsafeBytes { bytes in socketAssembler.receive(bytes) { heard = hear($0) } }
-        noteIncoming()
-        if let heard { take(heard, onSocket: true) }
+        if largeReader.isBusy { return enqueue(text.count) { [self] in if isCurrent(joined) { receive(text, joined) } } }
+        var parsed: ParsedInbound?
+        text.withUnsafeBytes { bytes in socketAssembler.receive(bytes) { parsed = parse($0) } }
+        chargeIncoming()
+        if let parsed { process(parsed, onSocket: true) }
     }
 
     func received(_ large: LargeText, on joined: JoinedSocket) {
@@ -123,27 +123,27 @@ extension LongPollCarrier {
 
     private func receive(_ large: LargeText, _ joined: JoinedSocket) {
         guard case .socket(let message) = large.message else { return }
-        if aside.isBusy { return keep(0) { [self] in if counts(joined) { receive(large, joined) } } }
+        if largeReader.isBusy { return enqueue(0) { [self] in if isCurrent(joined) { receive(large, joined) } } }
         // A piece of a larger message, or too large for one.
         if socketAssembler.isInsideMessage || message.payload.count > server.settings.limits.realtime.messageBytes {
             return receive(message.payload, joined)
         }
-        take(.large(large), onSocket: true)
+        process(.large(large), onSocket: true)
     }
 
-    /// Whether what was kept of a socket still counts: it is the session's, or was at its end.
-    private func counts(_ joined: JoinedSocket) -> Bool { hasEnded ? goneSocket === joined : socket === joined }
+    /// Whether a queued message of a socket is still processed: the socket is the session's, or was at its end.
+    private func isCurrent(_ joined: JoinedSocket) -> Bool { hasEnded ? closedSocket === joined : socket === joined }
 
-    func lost(_ joined: JoinedSocket) {
+    func socketEnded(_ joined: JoinedSocket) {
         guard socket === joined else { return }
-        goneSocket = socket
+        closedSocket = socket
         socket = nil
         perform(transport.socketLost())
     }
 }
 
 extension WebSocketCarrier {
-    /// The session that the client wants to join is not here: it goes on without this socket (contract §1.8).
+    /// There is no such session: the client stays on long polling, without this socket (contract §1.8).
     func refuse(host: String) {
         send(RealtimeFraming.frames(for: RealtimeReply.reset(host: host)))
         finish()

@@ -10,7 +10,7 @@ import WireProtocols
 ///
 /// ```
 ///  any connection, any loop                    the session's lane
-///  GET /.lp ── PendingAnswer ── execute ──►  poll ─► downstream ─► answers ── execute ──► connection
+///  GET /.lp ── PendingResponse ── execute ──►  poll ─► downstream ─► answers ── execute ──► connection
 ///                                              └───► upstream ──► switch ──► RealtimeSession ─► Database
 ///  WebSocket ── text ────────── execute ──►  assembler ────────────┘
 /// ```
@@ -18,45 +18,45 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     // Sendable: all that changes is used on the lane's loop only, which entries from elsewhere hop to.
     let key: LongPollKey
     let sessionID: String
-    /// Where the session began from.
+    /// The network address of the client that opened the session.
     let network: SocketAddress
     let lane: Lane
     let database: Database
     unowned let server: Server
     let limits: LongPollLimits
 
-    /// Nil as soon as nothing more is asked of it: at the end, or behind the messages that were being read then.
+    /// Nil after the end, once the messages that were being read then are processed.
     private var session: RealtimeSession?
     private(set) var hasEnded = false
     private var upstream: LongPollUpstream
     private var downstream: LongPollDownstream
     private var unwrapper = FrameUnwrapper()
     private var mustFlush = false
-    /// When more than the soft limit began to wait for a poll, in the lane's seconds; nil while it does not.
+    /// When the bytes waiting for a poll went over the soft limit, in the lane's seconds; nil while they are under it.
     private var congestedSince: Int?
 
-    /// Polls without an answer, by ticket.
-    private var answers: [Int: PendingAnswer] = [:]
+    /// Polls without a response, by ticket.
+    private var answers: [Int: PendingResponse] = [:]
     private var nextTicket = 1
-    /// When the client last asked for something, and when the poll that is held came, in the lane's seconds.
-    private var heardAt: Int
+    /// When the client's last request came, and when the poll that is held came, in the lane's seconds.
+    private var lastRequestAt: Int
     private var heldSince: Int
 
     var transport: TransportSwitch
-    /// The WebSocket that has joined, and what puts its chunks together.
+    /// The WebSocket that has taken over, and the assembler of its chunks.
     var socket: JoinedSocket?
-    /// The one that has gone last: what came on it before the session's end still counts.
-    var goneSocket: JoinedSocket?
+    /// The socket that closed last: its messages from before the session's end are still processed.
+    var closedSocket: JoinedSocket?
     var socketAssembler: RealtimeAssembler
 
-    /// Large messages, whichever way they came.
-    private(set) lazy var aside = Aside(lane.loop, server, network) { [weak self] in self?.holdWhileReading($0) }
-    /// With the allowance of the lane.
+    /// Reads large messages, from polls and from the socket.
+    private(set) lazy var largeReader = LargeMessageReader(lane.loop, server, network) { [weak self] in self?.holdWhileReading($0) }
+    /// Limits with the lane's node allowance.
     private var realtime: RealtimeLimits
-    /// What is held of messages that have not come whole, and what waits for polls.
+    /// Leases for incomplete messages, and for messages that wait for polls.
     private var incoming = IncomingBytes()
     private var queued: MemoryLease?
-    /// Whether such a message comes fast enough, by polls and on the socket.
+    /// The pace of incomplete messages, by polls and on the socket.
     private var paces = (polls: MessagePace(), socket: MessagePace())
 
     /// Call `begin` next.
@@ -76,13 +76,13 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         realtime = server.settings.limits.realtime
         realtime.write.allowance = lane.allowance
         socketAssembler = RealtimeAssembler(limits: realtime)
-        heardAt = lane.mark
+        lastRequestAt = lane.mark
         heldSince = lane.mark
     }
 
-    /// Answers the opening request: the functions, the key, and the session's hello.
-    /// - Parameter address: whom the session's observers count for while nobody is signed in.
-    func begin(_ answer: PendingAnswer, host: String, replacing previous: String?, address: String?) {
+    /// Answers the opening request: the script's functions, the key, and the session's hello.
+    /// - Parameter address: the address that the observers of a signed-out session are charged to.
+    func begin(_ answer: PendingResponse, host: String, replacing previous: String?, address: String?) {
         answers[0] = answer
         lane.join(self)
         let session = RealtimeSession(
@@ -91,56 +91,56 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         self.session = session
     }
 
-    // MARK: What the client asks
+    // MARK: Requests
 
-    func poll(_ answer: PendingAnswer, serial: Int64?, segments: [LongPollSegment]) {
+    func poll(_ answer: PendingResponse, serial: Int64?, segments: [LongPollSegment]) {
         lane.loop.assertOnLoop()
-        heardAt = lane.mark
+        lastRequestAt = lane.mark
         let ticket = nextTicket
         nextTicket += 1
         answers[ticket] = answer
-        give(downstream.poll(ticket, serial: serial, bringsRequests: !segments.isEmpty))
+        respond(downstream.poll(ticket, serial: serial, bringsRequests: !segments.isEmpty))
         heldSince = lane.mark
         if downstream.hasClosed { return end() }
-        if let session, session.intake.bytes > limits.askedBytes { return fail(LongPollError.tooMuchAsked.reason) }
+        if let session, session.unanswered.bytes > limits.askedBytes { return fail(LongPollError.tooMuchAsked.reason) }
         receive(segments)
         guard !hasEnded, downstream.isHolding, downstream.queuedBytes > 0, !mustFlush else { return }
         _ = lane.loop.schedule(afterMs: limits.answerMs, everyMs: nil) { [weak self] in
             guard let self, !self.hasEnded else { return }
-            self.give(self.downstream.flush())
+            self.respond(self.downstream.flush())
         }
     }
 
-    /// The page was left (contract check 26, 27).
-    func leave() {
+    /// The client's page was unloaded (contract check 26, 27).
+    func pageUnloaded() {
         if !transport.hasMoved { end() }
     }
 
     private func receive(_ segments: [LongPollSegment]) {
-        var heard: [Heard] = []
+        var parsed: [ParsedInbound] = []
         do throws(LongPollError) {
             try upstream.receive(segments) { inbound in
-                if let one = hear(inbound) { heard.append(one) }
+                if let one = parse(inbound) { parsed.append(one) }
             }
         } catch { return fail(error.reason) }
-        noteIncoming()
-        for one in heard where !hasEnded { take(one, onSocket: false) }
+        chargeIncoming()
+        for one in parsed where !hasEnded { process(one, onSocket: false) }
     }
 
-    /// What came, before it is carried out.
-    enum Heard {
+    /// A parsed message, before it is carried out.
+    enum ParsedInbound {
         case message(RealtimeMessage, bytes: Int)
         case failure(RealtimeError)
         case large(LargeText)
     }
 
-    func hear(_ inbound: RealtimeInbound) -> Heard? {
+    func parse(_ inbound: RealtimeInbound) -> ParsedInbound? {
         var bytes = 0
         if case .message(let text) = inbound { bytes = text.count }
         if case .message(let text) = inbound, bytes > server.settings.limits.largeRequestBytes {
             let lease = server.memory.lease(of: network, for: .incoming)
             guard lease.become(bytes) else {
-                breakOff { fail((lease.refusal ?? .process).text) }
+                abandon { fail((lease.refusal ?? .process).text) }
                 return nil
             }
             return .large(LargeText(message: .text(Array(text)), lease: lease))
@@ -150,46 +150,46 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         } catch { return .failure(error) }
     }
 
-    /// Also behind the end, for what came before it.
-    func take(_ heard: Heard, onSocket: Bool) {
+    /// Carries a message out. After the end, this still processes messages that came before it.
+    func process(_ parsed: ParsedInbound, onSocket: Bool) {
         guard session != nil else { return }
-        if aside.isBusy {
+        if largeReader.isBusy {
             var bytes = 0
-            if case .message(let message, let size) = heard { bytes = message.cost(size) }
-            return keep(bytes) { [self] in take(heard, onSocket: onSocket) }
+            if case .message(let message, let size) = parsed { bytes = message.cost(size) }
+            return enqueue(bytes) { [self] in process(parsed, onSocket: onSocket) }
         }
-        switch heard {
+        switch parsed {
         case .message(let message, let bytes):
             perform(onSocket ? transport.receiveOnSocket(message, bytes: message.cost(bytes)) : transport.receiveByPoll(message))
-            noteIncoming()
-        case .failure(let error): breakOff { onSocket ? close(error.closeCode, error.reason) : fail(error.reason) }
+            chargeIncoming()
+        case .failure(let error): abandon { onSocket ? close(error.closeCode, error.reason) : fail(error.reason) }
         case .large(let text):
             guard let session else { return }
-            aside.read(text, session.reading()) { [self] outcome in
+            largeReader.read(text, session.largeMessageParser()) { [self] outcome in
                 switch outcome.value {
                 case .success(.success(let message)):
-                    take(.message(message.costing(outcome.bytes, outcome.hold), bytes: outcome.bytes), onSocket: onSocket)
-                case .success(.failure(let error)): take(.failure(error), onSocket: onSocket)
-                case .failure(.memory(let refusal)): breakOff { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
-                case .failure(.message(let error)): breakOff { close(error.closeCode, error.reason) }
+                    process(.message(message.costing(outcome.bytes, outcome.hold), bytes: outcome.bytes), onSocket: onSocket)
+                case .success(.failure(let error)): process(.failure(error), onSocket: onSocket)
+                case .failure(.memory(let refusal)): abandon { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+                case .failure(.message(let error)): abandon { close(error.closeCode, error.reason) }
                 }
             }
         }
     }
 
-    /// A message cannot be taken: nothing that came behind it is.
-    private func breakOff(_ close: () -> Void) {
+    /// A message cannot be processed: the messages behind it are dropped.
+    private func abandon(_ close: () -> Void) {
         let isBehindTheEnd = hasEnded
         close()
         if isBehindTheEnd { session = nil }
     }
 
-    func keep(_ bytes: Int, _ arrival: @escaping () -> Void) {
-        if let refusal = aside.keep(bytes, arrival) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+    func enqueue(_ bytes: Int, _ arrival: @escaping () -> Void) {
+        if let refusal = largeReader.enqueue(bytes, arrival) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
     }
 
-    /// Tells what is held of messages that have not come whole, and of requests that wait for the end of polling.
-    func noteIncoming() {
+    /// Charges the budget for incomplete messages, and for requests that wait for the end of polling.
+    func chargeIncoming() {
         if hasEnded { return }
         let bytes = upstream.bufferedBytes + socketAssembler.bufferedBytes + transport.waitingBytes
         if let refusal = incoming.become(bytes, server.memory, network) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
@@ -206,10 +206,10 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
             case .pongOnSocket: socket?.send(RealtimeFraming.frames(for: RealtimeReply.pong))
             case .pongByPoll: queue(.text(RealtimeReply.pong))
             case .endPolling:
-                give(downstream.finish(with: RealtimeReply.endTransmission))
-                // What could not be held back by polls is from here on.
-                if session?.intake.isHolding == true { socket?.holdInput(true) }
-                if aside.isBusy { socket?.holdWhileReading(true) }
+                respond(downstream.finish(with: RealtimeReply.endTransmission))
+                // Polls cannot be held back; the socket can.
+                if session?.unanswered.isHolding == true { socket?.holdInput(true) }
+                if largeReader.isBusy { socket?.holdWhileReading(true) }
             case .submit(let request): session?.submit(request)
             case .overflow: fail("too much waits for the end of polling")
             case .end: end()
@@ -217,7 +217,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         }
     }
 
-    // MARK: What the session says
+    // MARK: Output
 
     func send(_ frames: [UInt8]) {
         if transport.hasMoved {
@@ -231,11 +231,11 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
 
     func send(_ staged: StagedFrame, _ frames: [UInt8]) { send(frames) }
 
-    /// What is queued in one turn leaves in one answer at its end.
+    /// Queues a message. All messages of one turn leave in one response at its end.
     private func queue(_ message: LongPollMessage) {
         downstream.send(message)
         if downstream.queuedBytes > limits.queuedBytes { return fail(LongPollError.tooMuchQueued.reason) }
-        noteQueued()
+        chargeQueued()
         if hasEnded { return }
         if congestedSince == nil, downstream.queuedBytes > server.settings.limits.net.outboundSoftBytes {
             congestedSince = lane.mark
@@ -245,12 +245,12 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         mustFlush = true
         lane.loop.execute { [self] in
             mustFlush = false
-            give(downstream.flush())
+            respond(downstream.flush())
         }
     }
 
-    /// Tells what waits for polls.
-    private func noteQueued() {
+    /// Charges the budget for messages that wait for polls.
+    private func chargeQueued() {
         let bytes = downstream.queuedBytes
         if bytes == 0 {
             queued = nil
@@ -258,25 +258,25 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
             let lease = queued ?? server.memory.lease(of: network, for: .answers)
             queued = lease
             guard !lease.become(bytes) else { return }
-            // There is no memory for it, so the last answer goes without it.
+            // The budget refuses: drop the queue, and close with the last response.
             downstream.forget()
             fail((lease.refusal ?? .process).text)
         }
     }
 
-    private func give(_ given: [LongPollDownstream.Answer]) {
-        for answer in given { give(answer) }
+    private func respond(_ given: [LongPollDownstream.Answer]) {
+        for answer in given { respond(answer) }
         guard !given.isEmpty, downstream.queuedBytes == 0 else { return }
         queued = nil
         congestedSince = nil
         session?.drained()
     }
 
-    private func give(_ answer: LongPollDownstream.Answer) {
+    private func respond(_ answer: LongPollDownstream.Answer) {
         guard let poll = answers.removeValue(forKey: answer.ticket) else { return }
         if answer.bytes <= RESTExchange.inlineBytes { return poll.send(.ok, Self.scriptFields, answer.script) }
-        // A large script is made as the peer takes it, and counts until it has.
-        var body = OutgoingBody(answer.encoder)
+        // A large script is encoded as the peer reads it; its lease lasts until then.
+        var body = ResponseBody(answer.encoder)
         body.hold = queued.map { BodyHold($0, lane.loop) }
         queued = nil
         poll.send(.ok, Self.scriptFields, body)
@@ -284,14 +284,14 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
 
     // MARK: Back-pressure
 
-    /// Polls cannot be held back one by one; a client that goes on regardless ends (`tooMuchAsked`).
+    /// Polls cannot be held back one by one; a client that sends on regardless is closed (`tooMuchAsked`).
     func holdInput(_ isHeld: Bool) { socket?.holdInput(isHeld) }
     func holdWhileReading(_ isHeld: Bool) { socket?.holdWhileReading(isHeld) }
     var peer: SocketAddress { network }
 
     func reportDrain() {
         if let socket, transport.hasMoved { return socket.reportDrain() }
-        // After what is queued in this turn has found its poll.
+        // After this turn's messages have left with a poll.
         lane.loop.execute { [self] in
             if downstream.queuedBytes == 0, !transport.hasMoved { session?.drained() }
         }
@@ -325,38 +325,39 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         end()
     }
 
-    /// Ends the session, whatever carries it: the client is told to drop the connection, its pending writes fire.
+    /// Ends the session: the client is told to drop the connection, and its disconnect writes are committed.
     func end() {
         lane.loop.assertOnLoop()
         guard !hasEnded else { return }
         hasEnded = true
         congestedSince = nil
-        give(downstream.close())
+        respond(downstream.close())
         socket?.dismiss()
-        if let socket { goneSocket = socket }
+        if let socket { closedSocket = socket }
         socket = nil
         incoming = IncomingBytes()
         queued = nil
         lane.leave(self)
         server.longPolls.remove(self)
-        session?.ended(behind: aside)
-        if aside.isBusy { _ = aside.keep(0) { [self] in forget() } } else { forget() }
+        session?.ended(behind: largeReader)
+        if largeReader.isBusy { _ = largeReader.enqueue(0) { [self] in release() } } else { release() }
     }
 
-    private func forget() {
+    private func release() {
         session = nil
-        goneSocket = nil
+        closedSocket = nil
     }
 
-    /// Whether a message in several requests, or in several texts on the socket, comes too slowly.
+    /// Whether a message that spans several requests, or several texts on the socket, comes too slowly.
     private func isTooSlow(_ seconds: Int, _ limits: ServerLimits) -> Bool {
         func check(_ pace: inout MessagePace, _ assembler: RealtimeAssembler, _ perSecond: Int) -> Bool {
-            guard assembler.isInsideMessage, !aside.isBusy, session?.intake.isHolding != true else {
+            guard assembler.isInsideMessage, !largeReader.isBusy, session?.unanswered.isHolding != true else {
                 pace.reset()
                 return false
             }
             return pace.isTooSlow(
-                assembler.messages, assembler.openBytes, seconds: seconds, stretch: limits.requestSeconds, demand: limits.requestSeconds * perSecond)
+                assembler.messages, assembler.openBytes, seconds: seconds, stretch: limits.requestSeconds,
+                demand: limits.requestSeconds * perSecond)
         }
         return check(&paces.polls, upstream.assembler, limits.longPoll.bytesPerSecond)
             || check(&paces.socket, socketAssembler, limits.bodyBytesPerSecond)
@@ -366,13 +367,13 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         if isTooSlow(seconds, limits) {
             return close(WebSocketCloseCode.policyViolation, "a message that has begun must come whole, and not too slowly")
         }
-        // After the move the WebSocket has its own sign of life.
+        // A WebSocket has its own ping.
         if transport.hasMoved { return }
         if let congestedSince, (seconds - congestedSince) * 1000 >= limits.net.outboundSoftMs { return fail("too much waits for a poll") }
         if downstream.isHolding {
-            if seconds - heldSince >= limits.longPoll.holdSeconds { give(downstream.release()) }
-        } else if seconds - heardAt >= limits.longPoll.silenceSeconds {
-            fail("no poll for \(seconds - heardAt) s")
+            if seconds - heldSince >= limits.longPoll.holdSeconds { respond(downstream.release()) }
+        } else if seconds - lastRequestAt >= limits.longPoll.silenceSeconds {
+            fail("no poll for \(seconds - lastRequestAt) s")
         }
     }
 

@@ -2,15 +2,14 @@ import DispatchNet
 import Synchronization
 import WireProtocols
 
-/// The sessions that live, or began, on long polling: requests of one session come on any connection and find it here.
-/// Callable from any thread.
+/// The sessions that began by long polling. The requests of one session come on any connection and look it up here. From any thread.
 final class LongPollSessions: Sendable {
     private struct State {
         var byID: [String: LongPollCarrier] = [:]
         var bySession: [String: LongPollCarrier] = [:]
-        /// The server is stopping: no session begins any more.
+        /// The server is stopping: no new session is accepted.
         var isClosed = false
-        /// How many began from each network; loopback is counted only if asked.
+        /// Number of sessions by network; loopback is counted only with `countsLoopback`.
         var byNetwork: [SocketAddress: Int] = [:]
     }
 
@@ -23,17 +22,17 @@ final class LongPollSessions: Sendable {
         self.countsLoopback = countsLoopback
     }
 
-    /// Why a session may not begin.
+    /// Why a session is refused.
     enum Refusal {
-        /// There are as many as may be, or the server is stopping.
+        /// The limit of all sessions is reached, or the server is stopping.
         case total
-        /// There are as many of its address as may be.
+        /// The limit of sessions per address is reached.
         case address
     }
 
     var count: Int { state.withLock { $0.byID.count } }
 
-    /// Nil when the session may begin.
+    /// Registers a session; nil on success.
     func add(_ carrier: LongPollCarrier) -> Refusal? {
         state.withLock { state in
             guard !state.isClosed, state.byID.count < limits.sessions, state.byID[carrier.key.id] == nil else { return .total }
@@ -57,7 +56,7 @@ final class LongPollSessions: Sendable {
         }
     }
 
-    /// The session that the key opens.
+    /// The session with this key: id and password must match.
     func find(_ key: LongPollKey) -> LongPollCarrier? {
         guard let carrier = state.withLock({ $0.byID[key.id] }), key.opens(carrier.key) else { return nil }
         return carrier

@@ -1,14 +1,14 @@
 import HubEngine
 import Synchronization
 
-/// Bytes that one loop has handed to another one, which has not taken them yet. From both loops.
+/// Bytes that one loop has posted to another and that are not processed yet. From both loops.
 ///
 ///     socket's loop: add ─► execute ─► session's loop: remove
-///                     └── over the limit: nothing more is read, until half of it is taken
+///                     └── over the limit: reading stops until half of it is processed
 final class PostedBytes: Sendable {
     private struct State {
         var bytes = 0
-        /// The part that no other lease holds.
+        /// The part that this object's lease holds.
         var own = 0
     }
 
@@ -18,28 +18,30 @@ final class PostedBytes: Sendable {
 
     enum Outcome {
         case fine
-        /// Taken, but over the limit: nothing more should come.
+        /// Accepted, but over the limit: stop reading.
         case tooMuch
-        /// There is no memory for them.
+        /// The budget has no room.
         case refused(MemoryShare.Refusal)
     }
 
-    /// - Parameter lease: holds what is on its way in the budget, from 16 KiB on.
+    /// - Parameter lease: charges the bytes to the budget, above 16 KiB.
     init(_ limit: Int, _ lease: MemoryLease) {
         self.limit = limit
         self.lease = lease
     }
 
-    /// Bytes that are on their way.
+    /// Bytes posted and not processed.
     var bytes: Int { state.withLock { $0.bytes } }
     var isTooMuch: Bool { bytes > limit }
 
-    /// Bytes are about to be handed over.
-    /// - Parameter isHeldElsewhere: the budget knows them already.
+    /// Counts bytes before they are posted.
+    /// - Parameter isHeldElsewhere: another lease already holds them.
     func add(_ count: Int, isHeldElsewhere: Bool) -> Outcome {
         state.withLock { state in
             if !isHeldElsewhere {
-                if state.own + count > IncomingBytes.freeBytes, !lease.become(state.own + count) { return .refused(lease.refusal ?? .process) }
+                if state.own + count > IncomingBytes.freeBytes, !lease.become(state.own + count) {
+                    return .refused(lease.refusal ?? .process)
+                }
                 state.own += count
             }
             state.bytes += count
@@ -47,7 +49,7 @@ final class PostedBytes: Sendable {
         }
     }
 
-    /// Bytes were taken. True when half of the limit is free again with them.
+    /// Removes processed bytes. True when this frees half of the limit.
     func remove(_ count: Int, isHeldElsewhere: Bool) -> Bool {
         state.withLock { state in
             if !isHeldElsewhere {

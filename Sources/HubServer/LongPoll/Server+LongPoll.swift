@@ -16,10 +16,12 @@ extension Server {
         case .open(let callback):
             guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
             let carrier = LongPollCarrier(
-                callback: callback, from: client(of: request, connection), lane: lanes[connection.loop.index], database: database, server: self)
+                callback: callback, from: client(of: request, connection), lane: lanes[connection.loop.index],
+                database: database, server: self)
             switch longPolls.add(carrier) {
             case .total: return .response(plain(.serviceUnavailable, "{\"error\":\"Too many long-polling sessions.\"}\n", json, request))
-            case .address: return .response(plain(.tooManyRequests, "{\"error\":\"Too many long-polling sessions of this address.\"}\n", json, request))
+            case .address:
+                return .response(plain(.tooManyRequests, "{\"error\":\"Too many long-polling sessions of this address.\"}\n", json, request))
             case nil: break
             }
             let address = observingAddress(of: request, connection)
@@ -39,13 +41,15 @@ extension Server {
                     .ok, fields: fields, body: LongPollScript.disconnectPage(key: key), keepsAlive: request.keepsAlive))
         case .leave(let key):
             guard let carrier = longPolls.find(key) else { return .response(refusal(request)) }
-            carrier.lane.loop.execute { carrier.leave() }
+            carrier.lane.loop.execute { carrier.pageUnloaded() }
             return .response(script([], request))
         }
     }
 
-    /// Gives a WebSocket to the long-polling session it wants to take over; nil when there is none.
-    func join(_ carrier: WebSocketCarrier, to session: String, in database: Database, _ request: HTTPInboundRequest) -> (any SocketListener)? {
+    /// Attaches a WebSocket to the long-polling session that it names; nil when there is none.
+    func join(
+        _ carrier: WebSocketCarrier, to session: String, in database: Database, _ request: HTTPInboundRequest
+    ) -> (any SocketListener)? {
         guard let target = longPolls.find(session: session), target.database === database else {
             carrier.refuse(host: dialled(request))
             return nil

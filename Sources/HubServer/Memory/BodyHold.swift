@@ -1,7 +1,7 @@
 import DispatchNet
 
-/// What an answer under way holds of the memory budget. It goes in the background, behind the turn of the loop in which the
-/// answer ends: by then nothing on the loop holds the content any more, which may be large and of no other use.
+/// The budget's hold for a response under way. It is released in the background, after the loop turn in which the response ends: by
+/// then nothing on the loop retains the content, so freeing it, which may be long, happens there.
 final class BodyHold: Sendable {
     private let held: any Sendable
     private let loop: EventLoop

@@ -4,8 +4,8 @@ import DispatchNet
 import Glibc
 import Synchronization
 
-/// Work whose cost follows the size of a message or answer: reading it, hashing it, writing it down. It is done off the net
-/// loops on a few threads, and addresses have turns, so that nobody has all of them.
+/// Work whose cost grows with the size of a message or response: parsing, hashing, encoding. It runs off the net loops, on a few
+/// threads, scheduled round robin over addresses, so that one address cannot occupy all of them.
 ///
 ///     run(of: a) ─► a: ▮▮▮▮▮ ─┐
 ///     run(of: b) ─► b: ▮      ├─ round robin, at most `ofAddress` of each ─► `threads` at once
@@ -13,14 +13,14 @@ final class LargeWork: Sendable {
     private typealias Job = @Sendable () -> Void
 
     private struct Line {
-        /// In the order of arrival. Nothing is kept here of what has begun: it holds a message and its part of the budget.
+        /// Jobs in order of arrival. A running job is not in the list: it retains a message and its part of the budget.
         var jobs: Deque<Job> = []
         var running = 0
     }
 
     private struct State {
         var lines: [SocketAddress: Line] = [:]
-        /// Addresses with jobs that wait, those first whose turn it is.
+        /// Addresses with waiting jobs, in round-robin order.
         var turns: [SocketAddress] = []
         var running = 0
     }
@@ -37,7 +37,7 @@ final class LargeWork: Sendable {
         countsLoopback = limits.admission.countsLoopback
     }
 
-    /// Runs the work when it is the address' turn. From any thread.
+    /// Queues work of an address. From any thread; the work runs on a worker thread.
     func run(of address: SocketAddress, _ work: @escaping @Sendable () -> Void) {
         let network = address.network
         state.withLock { state in
@@ -49,7 +49,7 @@ final class LargeWork: Sendable {
         begin()
     }
 
-    /// Work that runs, and work that waits for its turn.
+    /// Number of jobs that run and that wait.
     var counts: (running: Int, waiting: Int) {
         state.withLock { state in (state.running, state.lines.values.reduce(0) { $0 + $1.jobs.count }) }
     }

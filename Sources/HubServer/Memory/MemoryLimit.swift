@@ -1,22 +1,24 @@
 import Glibc
 
-/// What the process may use of the machine's memory.
+/// The memory limits of the process.
 enum MemoryLimit {
-    /// What is held for clients by default: a quarter of what the process may use, at least 256 MiB and at most 1 GiB.
+    /// Default of ``ServerLimits/memoryBytes``: a quarter of what the process may use, at least 256 MiB and at most 1 GiB.
     static let defaultBudget = budget(ofLimit: processBytes)
 
     static func budget(ofLimit bytes: Int) -> Int { min(max(bytes / 4, 256 << 20), 1 << 30) }
 
-    /// The least of the machine's memory, the address space (`ulimit -v`) and the limits of the control groups.
+    /// The smallest of physical memory, the address space limit (`ulimit -v`) and the limits of the control groups, in bytes.
     static var processBytes: Int {
         var least = max(1, sysconf(Int32(_SC_PHYS_PAGES))) * max(1, sysconf(Int32(_SC_PAGESIZE)))
         var limit = rlimit()
-        if getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0, let bytes = Int(exactly: limit.rlim_cur) { least = min(least, bytes) }
+        if getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0, let bytes = Int(exactly: limit.rlim_cur) {
+            least = min(least, bytes)
+        }
         for bytes in groupLimits(text(of: "/proc/self/cgroup") ?? "", text) { least = min(least, bytes) }
         return least
     }
 
-    /// The limits that hold for a process of these control groups: of its group and of those above, in either version's files.
+    /// The memory limits of a process' control group and of its ancestors, version 1 or 2.
     /// - Parameters:
     ///   - groups: as in `/proc/self/cgroup`: `0::/a/b` (version 2), `5:memory:/a/b` (version 1).
     ///   - read: the text of a file; nil when there is none.
@@ -31,7 +33,7 @@ enum MemoryLimit {
             var names = parts[2].split(separator: "/")
             while true {
                 let folder = ([base] + names.map(String.init)).joined(separator: "/")
-                // "max" is no number: no limit.
+                // "max" means no limit.
                 if let bytes = read("\(folder)/\(name)").flatMap({ Int($0.filter(\.isNumber)) }), bytes > 0 { limits.append(bytes) }
                 if names.isEmpty { break }
                 names.removeLast()

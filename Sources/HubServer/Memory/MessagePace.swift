@@ -1,20 +1,20 @@
-/// Whether a message that has begun comes fast enough: like a body, it must bring so many bytes in each stretch of time,
-/// whatever signs of life come beside it.
+/// Checks the rate of an incomplete message: it must bring a number of bytes in each interval, whatever pings come beside it.
 struct MessagePace {
-    /// When the stretch began, in the lane's seconds; nil while nothing is open.
+    /// When the interval began, in the lane's seconds; nil while no message is open.
     private var since: Int?
-    /// Which message is open, and what had come of it then.
+    /// The open message, and its bytes when the interval began.
     private var message: UInt32 = 0
     private var bytes = 0
 
-    /// Nothing is open, or nothing is read from the peer.
+    /// Stops the check: no message is open, or reading from the peer is stopped.
     mutating func reset() { since = nil }
 
     /// - Parameters:
-    ///   - message: another number for another message.
-    ///   - bytes: what has come of it.
-    ///   - demand: bytes that each stretch must bring.
-    /// - Returns: whether the stretch is over without them.
+    ///   - message: number of the open message; each message has its own.
+    ///   - bytes: bytes received of it.
+    ///   - stretch: length of the interval in seconds.
+    ///   - demand: bytes that each interval must bring.
+    /// - Returns: whether the interval ended without them.
     mutating func isTooSlow(_ message: UInt32, _ bytes: Int, seconds: Int, stretch: Int, demand: Int) -> Bool {
         guard let since, self.message == message, bytes - self.bytes < demand else {
             (self.since, self.message, self.bytes) = (seconds, message, bytes)

@@ -2,8 +2,8 @@ import HubEngine
 import JSONTree
 import Synchronization
 
-/// What transfers under way show: the tree as it was, however often it was written since. A version of a place counts once,
-/// with what it takes in memory, however many transfers show it; what it shares with a later one counts there. From any thread.
+/// The versions of the tree that responses under way show, while writes go on. A version of a place is charged once, with its memory,
+/// however many transfers show it; memory that it shares with a later version is charged there. From any thread.
 ///
 /// ```
 /// /a: version 1 ─── version 2 ─── version 3          counted: 1 without what 2 has, 2 without what 3 has, all of 3
@@ -11,26 +11,26 @@ import Synchronization
 ///      transfers                   transfer
 /// ```
 final class PinnedVersions: Sendable {
-    /// What versions are compared with: others of the same thing.
+    /// What a version belongs to; versions of the same place may share memory.
     enum Place: Hashable, Sendable {
         case place(String, Path)
-        /// The values of one update, which are not one place.
+        /// The values of one update, which come from several places.
         case update(Int)
     }
 
     private struct Version {
         let number: Int
         let content: Node
-        /// Bytes of all of it.
+        /// Its memory in bytes, shared parts included.
         let whole: Int
-        /// Bytes that it counts now.
+        /// Bytes charged for it now, without parts that a later version is charged for.
         var counted: Int
         var transfers = 1
         let note: MemoryNote
     }
 
     private struct Line {
-        /// Oldest first; any order would do for an upper bound.
+        /// Oldest first. Any order gives an upper bound of the memory.
         var versions: [Version] = []
         let lease: MemoryLease
         var counted: Int { versions.reduce(0) { $0 + $1.counted } }
@@ -43,15 +43,15 @@ final class PinnedVersions: Sendable {
 
     private let share: MemoryShare
     private let state = Mutex(State())
-    /// Entries and pages that are looked at to find out what two versions share.
+    /// Most entries and pages that one comparison of two versions visits.
     private static let compared = 10_000
 
     init(_ budget: MemoryBudget) { share = MemoryShare(of: budget) }
 
-    /// Versions that are held.
+    /// Number of versions held.
     var count: Int { state.withLock { $0.lines.values.reduce(0) { $0 + $1.versions.count } } }
 
-    /// A name for the values of an update.
+    /// A new place for the values of one update.
     func update() -> Place {
         state.withLock { state in
             state.number += 1
@@ -59,15 +59,14 @@ final class PinnedVersions: Sendable {
         }
     }
 
-    /// Counts a version for a transfer until the result is let go of. O(nodes) for the first transfer that shows it, so not on
-    /// a net loop.
-    /// - Parameter address: whose part of the budget it is, for the first transfer.
+    /// Charges a version for a transfer until the result is released. O(nodes) for the first transfer that shows it, so not on a net loop.
+    /// - Parameter address: the memory share that the first transfer of a version is charged to.
     func hold(_ content: Node, of place: Place, for address: MemoryShare) -> Result<PinnedTransfer, MemoryShare.Refusal> {
         if let known = join(content, place) { return .success(known) }
         let whole = content.memoryBytes
-        // A single one may always be, if nothing else is: what is larger counts as all there is.
+        // A single version always fits when nothing else is held: a larger one is charged as the whole limit.
         let counted = min(whole, share.budget.pinnedLimit / MemoryLease.stepBytes * MemoryLease.stepBytes)
-        // Half of an address' part at most, or its large content could not be read at all.
+        // At most half of the address' share, or it could never read such large content.
         guard let note = address.note(min(counted, address.limit / 2)) else { return .failure(.share) }
         let last = state.withLock { $0.lines[place]?.versions.last }
         let own = last.map { $0.content.memoryBytes(besides: content, atMost: Self.compared) ?? $0.whole }
@@ -91,7 +90,7 @@ final class PinnedVersions: Sendable {
 
     private func join(_ content: Node, _ place: Place) -> PinnedTransfer? { state.withLock { join(content, place, &$0) } }
 
-    /// Another transfer of a version that is held.
+    /// Adds a transfer to a version that is held already; nil if it is not.
     private func join(_ content: Node, _ place: Place, _ state: inout State) -> PinnedTransfer? {
         guard let object = content.object,
             let index = state.lines[place]?.versions.lastIndex(where: { $0.content.object === object }),
@@ -101,7 +100,7 @@ final class PinnedVersions: Sendable {
         return PinnedTransfer(self, place, number)
     }
 
-    /// A transfer is over. Its content is let go of beside everything else, and counts until that is done.
+    /// Ends a transfer. The last one releases the version in the background; it is charged until that is done.
     fileprivate func end(_ place: Place, _ number: Int) {
         let gone = state.withLock { state -> Retired? in
             guard let index = state.lines[place]?.versions.firstIndex(where: { $0.number == number }) else { return nil }
@@ -109,7 +108,7 @@ final class PinnedVersions: Sendable {
             guard state.lines[place]?.versions[index].transfers == 0,
                 let gone = state.lines[place]?.versions.remove(at: index)
             else { return nil }
-            // What an earlier one shares with it counts there now.
+            // Memory that the previous version shares with it is charged to that one now.
             if index > 0, let earlier = state.lines[place]?.versions[index - 1] {
                 state.lines[place]?.versions[index - 1].counted = min(earlier.whole, earlier.counted + gone.counted)
             }
@@ -126,7 +125,7 @@ final class PinnedVersions: Sendable {
     }
 }
 
-/// A transfer's part in a version of a place, over when this is let go of.
+/// One transfer's reference to a pinned version; ends when it is released.
 final class PinnedTransfer: Sendable {
     private let versions: PinnedVersions
     private let place: PinnedVersions.Place

@@ -1,15 +1,15 @@
 import Dispatch
 import Synchronization
 
-/// Something that may be large and is no longer needed: its objects are let go of one by one, which takes some tens of
-/// nanoseconds each, so not on a net loop or a database's queue.
+/// Frees a value in the background. Freeing a large tree takes some tens of nanoseconds per object, too long for a net loop or a
+/// database's queue.
 final class Retired: Sendable {
     private let held: Mutex<(any Sendable)?>
     private static let queue = DispatchQueue(label: "vigla.retired", qos: .utility)
 
     init(_ held: any Sendable) { self.held = Mutex(held) }
 
-    /// Lets go of it in the background: there it has no other holder, if the caller had none but this.
+    /// Releases the value on a background queue. It is freed there if the caller holds no other reference.
     func retire(then done: @escaping @Sendable () -> Void = {}) {
         Self.queue.async { [self] in
             let last = held.withLock { held in

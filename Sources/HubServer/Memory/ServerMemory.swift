@@ -2,7 +2,7 @@ import DispatchNet
 import HubEngine
 import Synchronization
 
-/// What the process may hold for its clients, and what each network address has of it. From any thread.
+/// The memory budget of the process for its clients, and the share of each network address. From any thread.
 ///
 /// ```
 /// budget (ServerLimits.memoryBytes) ─┬─ share of an address (addressMemoryBytes) ─┬─ lease: a message that comes in
@@ -11,21 +11,21 @@ import Synchronization
 /// ```
 final class ServerMemory: Sendable {
     let budget: MemoryBudget
-    /// Old content that transfers hold.
+    /// Old versions that responses under way retain.
     let pinned: PinnedVersions
-    /// Bytes that one address may have.
+    /// Limit of one address' share, in bytes.
     let addressBytes: Int
     private let countsLoopback: Bool
-    /// What this machine's own addresses have: its proxies, tools and tests.
+    /// The share of this machine's own addresses: its proxies, tools and tests.
     private let own: MemoryShare
     private let book = Mutex(Book())
 
     private struct Book {
         var shares: [SocketAddress: MemoryShare] = [:]
-        /// Shares that nobody holds are forgotten when there are this many.
+        /// Number of shares at which those without a lease are removed.
         var sweepAt = 1024
 
-        /// A lease holds its share: what only the book has holds nothing.
+        /// Removes shares that only this table references: a lease references its share.
         mutating func sweep() {
             for network in Array(shares.keys) {
                 guard var share = shares.removeValue(forKey: network) else { continue }
@@ -43,7 +43,7 @@ final class ServerMemory: Sendable {
         own = MemoryShare(of: budget)
     }
 
-    /// What an address has: an IPv4 address, or an IPv6 network of 64 bits.
+    /// The share of an address' network: an IPv4 address, or an IPv6 network of 64 bits.
     func share(of address: SocketAddress) -> MemoryShare {
         if address.isLoopback, !countsLoopback { return own }
         let network = address.network
@@ -56,31 +56,31 @@ final class ServerMemory: Sendable {
         }
     }
 
-    /// A lease of an address' share that holds nothing yet.
+    /// An empty lease of an address' share.
     func lease(of address: SocketAddress, for purpose: MemoryBudget.Purpose) -> MemoryLease {
         MemoryLease(share(of: address), for: purpose)
     }
 
-    /// Addresses that are remembered.
+    /// Number of shares in the table.
     var known: Int { book.withLock { $0.shares.count } }
 }
 
-/// What a connection holds of what has not come whole. Small things cost a comparison.
+/// A connection's lease for incomplete input. Up to 16 KiB it is a comparison without a lease.
 struct IncomingBytes {
     private(set) var lease: MemoryLease?
 
-    /// Bytes that nobody is asked for.
+    /// Bytes that a connection may hold without a lease.
     static let freeBytes = 16 << 10
 
-    /// The connection holds so many bytes now. Nil for fine, else why it may not.
+    /// Sets the number of bytes held. Nil on success, else the budget's refusal.
     @inline(__always)
     mutating func become(_ bytes: Int, _ memory: ServerMemory, _ address: @autoclosure () -> SocketAddress) -> MemoryShare.Refusal? {
         if lease == nil, bytes <= Self.freeBytes { return nil }
-        return tell(bytes, memory, address())
+        return resize(bytes, memory, address())
     }
 
     @inline(never)
-    private mutating func tell(_ bytes: Int, _ memory: ServerMemory, _ address: SocketAddress) -> MemoryShare.Refusal? {
+    private mutating func resize(_ bytes: Int, _ memory: ServerMemory, _ address: SocketAddress) -> MemoryShare.Refusal? {
         guard bytes > 0 else {
             lease = nil
             return nil
@@ -90,8 +90,8 @@ struct IncomingBytes {
         return lease.become(bytes) ? nil : lease.refusal ?? .process
     }
 
-    /// All that is held goes on to somebody else.
-    mutating func take() -> MemoryLease? {
+    /// Moves the lease out, to the owner of the complete message.
+    mutating func detachLease() -> MemoryLease? {
         defer { lease = nil }
         return lease
     }
@@ -108,7 +108,7 @@ extension MemoryShare.Refusal {
 }
 
 extension Server {
-    /// Whether clients hold so many bytes less than at their most since this was last true (``ServerLimits/memoryBytes``). From
-    /// any thread.
-    public func takeFallOfMemory(over bytes: Int) -> Bool { memory.budget.takeFall(over: bytes) }
+    /// Whether the bytes held for clients have fallen by `bytes` from their peak since this last returned true
+    /// (``ServerLimits/memoryBytes``). From any thread.
+    public func consumeMemoryFall(over bytes: Int) -> Bool { memory.budget.takeFall(over: bytes) }
 }

@@ -6,16 +6,17 @@ import WireProtocols
 
 /// A `text/event-stream` (contract §7.6): one observer, on one connection, with one credential.
 ///
-///     begin ─► observe ─► replied ok ─► head ─► put "/" ─► put, patch … ─► cancel | auth_revoked | peer gone
-///                            └─ refused: an answer like any other, and the connection goes on
+///     begin ─► observe ─► replied ok ─► head ─► put "/" ─► put, patch … ─► cancel | auth_revoked | peer closed
+///                            └─ refused: an ordinary response, and the connection goes on
 final class EventStream: Session, @unchecked Sendable {
     // Sendable: everything declared here is used on the lane's loop only.
     private let request: RESTRequest
-    private let answer: PendingAnswer
+    private let answer: PendingResponse
     private let events: EventStreamCarrier
 
     init(
-        _ request: RESTRequest, _ identity: Identity, _ signIn: SignIn?, _ connection: Connection, _ answer: PendingAnswer, isChunked: Bool,
+        _ request: RESTRequest, _ identity: Identity, _ signIn: SignIn?, _ connection: Connection, _ answer: PendingResponse,
+        isChunked: Bool,
         database: Database, server: Server
     ) {
         self.request = request
@@ -24,14 +25,14 @@ final class EventStream: Session, @unchecked Sendable {
         events = EventStreamCarrier(connection, of: answer.peer, lane: lane, isChunked: isChunked)
         ends = identity.end(server.settings.limits.tokenLeewaySeconds)
         super.init(events, lane: lane.index, database: database, server: server, dialect: .rest, identity: identity)
-        hold(signIn)
+        attach(signIn)
     }
 
     /// When the credential runs out.
     private let ends: Int64?
     private var hasBegun = false
-    /// Revoked before there was a stream to say it on.
-    private var mustEnd = false
+    /// Revoked before the stream began; it ends as soon as it does.
+    private var isRevoked = false
 
     func begin() {
         // A query that loads everything is the place itself.
@@ -45,7 +46,7 @@ final class EventStream: Session, @unchecked Sendable {
             // The connection may have gone in the meantime.
             guard answer.begin(events, listener: self) else { return ended() }
             hasBegun = true
-            if mustEnd { revoke() } else { expire(at: ends) }
+            if isRevoked { revoke() } else { expire(at: ends) }
         case .failed(let failure):
             answer.refuse(RESTRefusal(failure), isHead: false)
             ended()
@@ -54,7 +55,7 @@ final class EventStream: Session, @unchecked Sendable {
     }
 
     override func revoke() {
-        if hasBegun { super.revoke() } else { mustEnd = true }
+        if hasBegun { super.revoke() } else { isRevoked = true }
     }
 
     override func dismissed() {
@@ -64,24 +65,24 @@ final class EventStream: Session, @unchecked Sendable {
     }
 }
 
-/// Carries a stream's events: chunks of an answer that has no end of its own.
+/// Carries a stream's events, as chunks of a response without an end.
 final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
     // Sendable: used on its connection's loop only.
     private let connection: Connection
     private let lane: Lane
-    /// False for peers of HTTP/1.0, who know no chunks.
+    /// False for HTTP/1.0 peers, which do not understand chunked transfer coding.
     private let isChunked: Bool
     private var listener: (any SocketListener)?
     private var isClosing = false
     /// When something was last sent, in the lane's seconds.
-    private var spokeAt: Int
+    private var lastSentAt: Int
 
     init(_ connection: Connection, of peer: SocketAddress, lane: Lane, isChunked: Bool) {
         self.connection = connection
         self.peer = peer
         self.lane = lane
         self.isChunked = isChunked
-        spokeAt = lane.mark
+        lastSentAt = lane.mark
     }
 
     /// The stream is accepted.
@@ -102,7 +103,7 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
         connection.send(isChunked ? staged : lane.unwrapped.events(staged, frames, lane.loop))
     }
 
-    /// Streams hear nothing that could break a protocol.
+    /// Streams receive nothing, so there is no close code to send.
     func close(_ code: UInt16, _ reason: String) { finish(.finished) }
     func dismiss() { finish(.dismissed) }
     func serverStops() { finish(.serverShutdown) }
@@ -114,13 +115,13 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
         connection.close(reason)
     }
 
-    /// Nothing is asked on a stream.
+    /// A stream has no input to hold.
     func holdInput(_ isHeld: Bool) {}
     func holdWhileReading(_ isHeld: Bool) {}
     let peer: SocketAddress
 
     func reportDrain() {
-        // After this turn's flush, which says what the kernel has not taken; `outboundDrained` follows then.
+        // After this turn's flush, which shows what the kernel did not accept; then `outboundDrained` follows.
         lane.loop.execute { [self] in
             if connection.backlogBytes == 0 { listener?.drained() }
         }
@@ -136,16 +137,16 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
     }
 
     func tick(seconds: Int, limits: ServerLimits) {
-        guard !isClosing, seconds - spokeAt >= limits.streamKeepAliveSeconds else { return }
-        spokeAt = seconds
-        // Who has not taken the last ones needs no further.
+        guard !isClosing, seconds - lastSentAt >= limits.streamKeepAliveSeconds else { return }
+        lastSentAt = seconds
+        // A peer that has not read the previous output needs no keep-alive.
         if connection.bufferedBytes == 0 { send(EventStreamEvent.keepAlive) }
     }
 }
 
 /// Events without their chunks, for the streams of one lane over HTTP/1.0: each once, however many streams it goes to.
 struct UnwrappedEvents {
-    /// What was unwrapped last and what became of it: the next stream of the same audience takes that.
+    /// The last frame and its unwrapped form, for the next stream of the same audience.
     private var last: (source: StagedFrame, result: StagedFrame)?
     /// Events that were unwrapped.
     private(set) var made = 0

@@ -3,7 +3,7 @@ import HubEngine
 import JSONTree
 import WireProtocols
 
-/// Writing an answer down: what is small at once, what is large measured and counted first, then given piece by piece.
+/// Encodes and sends responses: a small one at once; a large one is measured and charged first, then sent piece by piece.
 extension RESTExchange {
     func send(empty status: HTTPResponse.Status, tags: Node?) {
         withTag(of: tags) { [self] tag in
@@ -16,11 +16,11 @@ extension RESTExchange {
             guard body.count > Self.inlineBytes else {
                 return answer.send(RESTResponse.response(.ok, RESTResponse.Head(etag: tag), body, keepsAlive: answer.keepsAlive))
             }
-            send(OutgoingBody(body), .ok, RESTResponse.Head(etag: tag), .bytes)
+            send(ResponseBody(body), .ok, RESTResponse.Head(etag: tag), .bytes)
         }
     }
 
-    /// - Parameter tags: what the answer's ETag is of; nil for an answer without one.
+    /// - Parameter tags: the node that the ETag is the hash of; nil for a response without one.
     func send(_ node: Node, _ status: HTTPResponse.Status, tags: Node?) {
         withTag(of: tags) { [self] tag in
             if let wanted = request.ifNoneMatch, wanted == tag { return send(notModified: tag) }
@@ -41,28 +41,30 @@ extension RESTExchange {
     }
 
     private func send(_ node: Node, _ status: HTTPResponse.Status, _ tag: RESTRequest.ETag?) {
-        send(OutgoingBody(node, form(for: status), callback: request.callback), status, head(status, tag), .version(node))
+        send(ResponseBody(node, form(for: status), callback: request.callback), status, head(status, tag), .version(node))
     }
 
     func head(_ status: HTTPResponse.Status, _ tag: RESTRequest.ETag?) -> RESTResponse.Head {
         RESTResponse.Head(etag: tag, download: status == .ok ? request.download : nil, content: request.callback == nil ? .json : .script)
     }
 
-    /// What a large body holds while it is under way.
+    /// The memory that a large body retains while it is under way.
     enum Holding: Sendable {
-        /// Content that it shares with a version of the request's place.
+        /// A version of the request's place.
         case version(Node)
-        /// Content that it shares with several places.
+        /// Values of several places.
         case values([Node])
         /// Bytes of its own.
         case bytes
     }
 
-    /// What fits in a piece is sent as it is; a large body is measured first, and counted while it is under way.
-    func send(_ body: OutgoingBody, _ status: HTTPResponse.Status, _ head: RESTResponse.Head, _ holding: Holding) {
+    /// Sends a body: in one piece if it fits, else measured and charged first.
+    func send(_ body: ResponseBody, _ status: HTTPResponse.Status, _ head: RESTResponse.Head, _ holding: Holding) {
         var body = body
         let first = body.next(Self.inlineBytes)
-        if body.isDone { return answer.send(RESTResponse.response(status, head, first, keepsAlive: answer.keepsAlive, isHead: request.isHead)) }
+        if body.isDone {
+            return answer.send(RESTResponse.response(status, head, first, keepsAlive: answer.keepsAlive, isHead: request.isHead))
+        }
         onWorker({ [self, body] in measured(body, holding) }) { [self, body] measured in
             var body = body
             switch measured {
@@ -78,8 +80,8 @@ extension RESTExchange {
         }
     }
 
-    /// Whether a body may be given, and what counts it for as long as it is under way. On any thread. O(nodes)
-    private func measured(_ body: OutgoingBody, _ holding: Holding) -> Result<BodyHold?, RESTRefusal> {
+    /// Measures a body against `restReadBytes` and charges it to the budget. On any thread. O(nodes)
+    private func measured(_ body: ResponseBody, _ holding: Holding) -> Result<BodyHold?, RESTRefusal> {
         guard let size = body.size(upTo: server.settings.limits.restReadBytes) else { return .failure(.readTooBig) }
         if request.isHead { return .success(nil) }
         switch holding {
@@ -99,13 +101,13 @@ extension RESTExchange {
         }
     }
 
-    /// The body cannot be given. What has been written is told all the same, as with `print=silent`.
+    /// Responds without the refused body: to a write with its success, as with `print=silent`, else with the refusal.
     private func sendNothing(_ refusal: RESTRefusal, _ status: HTTPResponse.Status, _ head: RESTResponse.Head) {
         if request.method == .get || status != .ok { return answer.refuse(refusal, isHead: request.isHead) }
         answer.send(RESTResponse.response(.noContent, RESTResponse.Head(etag: head.etag), [], keepsAlive: answer.keepsAlive))
     }
 
-    /// What was written is repeated as it was sent, with priorities.
+    /// The form of the response: a write is echoed as it was sent, with priorities.
     func form(for status: HTTPResponse.Status) -> NodeEncoder.Form {
         var form = request.form
         if request.shallow != nil { form.showsArrays = false }

@@ -4,39 +4,39 @@ import HubEngine
 import JSONTree
 import WireProtocols
 
-/// One REST request on its way through the database and back. Lives until it is answered.
+/// One REST request on its way through the database and back. Lives until its response is sent.
 ///
 /// ```
-/// loop:    begin ── small body ─────────────► submit                    replied ─► answer
-///             └── large ─► aside: parse ─► loop ─► submit                  └─ large ─► aside: measure, hash ─► loop: answer, in pieces
+/// loop:    begin ── small body ─────────────► submit                    replied ─► response
+///             └── large ─► worker: parse ─► loop ─► submit                └─ large ─► worker: measure, hash ─► loop: response, in pieces
 /// ```
 ///
-/// What takes long for its size is `LargeWork`, so that other connections of the loop do not wait.
+/// Work that grows with size runs in `LargeWork`, so that other connections of the loop do not wait.
 final class RESTExchange: Client, NodePayer, @unchecked Sendable {
-    // Sendable: everything declared here is set before the request is submitted and used on the loop, or by the one thread
-    // that the exchange is with.
+    // Sendable: everything declared here is set before the request is submitted and used on the loop, or by the one worker thread that
+    // parses the body.
     let request: RESTRequest
-    let answer: PendingAnswer
+    let answer: PendingResponse
     let home: Lane
     let database: Database
-    private let asker: Identity
+    private let requester: Identity
     unowned let server: Server
     private let beganAt = Clock.nowMs()
     var isHTTP11 = true
-    /// As it was sent, while the answer may have to repeat it.
+    /// The request body, kept while the response may have to echo it.
     private var body: [UInt8] = []
     var isAnswered = false
-    /// The body is, and so may be the answer.
+    /// The request body is large, so the response may be.
     private var isLarge = false
 
-    /// Up to here an answer is measured and hashed on the loop, and is made in one piece.
+    /// Largest response that is measured, hashed and encoded on the loop, in one piece.
     static let inlineBytes = 128 << 10
 
-    init(_ request: RESTRequest, _ identity: Identity, _ answer: PendingAnswer, lane: Lane, database: Database, server: Server) {
+    init(_ request: RESTRequest, _ identity: Identity, _ answer: PendingResponse, lane: Lane, database: Database, server: Server) {
         self.request = request
         self.answer = answer
         home = lane
-        asker = identity
+        requester = identity
         self.database = database
         self.server = server
         super.init(lane: lane.index, dialect: .rest, identity: identity)
@@ -51,22 +51,22 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         guard isLarge else {
             home.allowance.begin(self)
             var work = parsed(body, home.allowance)
-            if let lease = home.allowance.hold as? MemoryLease { work = Self.judged(work, lease) }
+            if let lease = home.allowance.hold as? MemoryLease { work = Self.classified(work, lease) }
             let (cost, hold) = home.allowance.end()
             return carryOut(work, body, max(body.count, cost), hold)
         }
         let lease = server.memory.lease(of: answer.peer, for: .parsing)
         server.largeWork.run(of: answer.peer) { [self] in
             let allowance = NodeAllowance(lease)
-            let work = Self.judged(parsed(body, allowance, permits), lease)
+            let work = Self.classified(parsed(body, allowance, permits), lease)
             let (cost, hold) = allowance.end()
             home.loop.execute { [self] in carryOut(work, body, max(body.count, cost), hold) }
         }
     }
 
-    /// A body for which there is no memory is too large, or comes at a bad time: as far as is known it would fit if nobody had
-    /// anything else.
-    private static func judged(_ work: Result<Parsed, RESTRefusal>, _ lease: MemoryLease) -> Result<Parsed, RESTRefusal> {
+    /// A body that the budget refuses is too large if it needs half of the limit or more; otherwise the refusal is temporary, as it would
+    /// fit in an idle hub.
+    private static func classified(_ work: Result<Parsed, RESTRefusal>, _ lease: MemoryLease) -> Result<Parsed, RESTRefusal> {
         guard case .failure(.overBudget) = work, let refusal = lease.refusal else { return work }
         let isTooLarge = lease.bytes >= min(lease.share.limit, lease.share.budget.limit) / 2
         return isTooLarge ? work : .failure(RESTRefusal(refusal))
@@ -74,10 +74,10 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
 
     func makeHold() -> any NodeHold { server.memory.lease(of: answer.peer, for: .parsing) }
 
-    /// Says of a place whether some data could make the rules allow a write there.
+    /// Tests for a place whether the rules could allow the requester some write there; nil for administrators.
     private var permits: (@Sendable (Path) -> Bool)? {
-        if asker.isAdmin { return nil }
-        return { [server, database, asker] in server.mayAllowWrite($0, in: database, by: asker) }
+        if requester.isAdmin { return nil }
+        return { [server, database, requester] in server.mayAllowWrite($0, in: database, by: requester) }
     }
 
     private func parsed(
@@ -87,14 +87,16 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         limits.allowance = allowance
         limits.permits = permits
         return body.withUnsafeBytes { bytes in
-            do throws(RESTRefusal) { return .success(Parsed(try RESTBody(request, bytes, limits), of: request)) } catch { return .failure(error) }
+            do throws(RESTRefusal) { return .success(Parsed(try RESTBody(request, bytes, limits), of: request)) } catch {
+                return .failure(error)
+            }
         }
     }
 
-    /// What a body says, and what its answer will have to know of it.
+    /// A parsed body, with what the response needs of it.
     private struct Parsed: Sendable {
         let body: RESTBody
-        /// Whether the hub computes some of it, so that the answer may have to repeat the body as it came.
+        /// Whether it has server values, so that the response may have to echo the body as sent.
         var isComputed = false
         /// The names that an update was sent with.
         var names: [String]?
@@ -124,7 +126,8 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
 
     private func submit(_ work: Exchange.Work, size: Int = 0, hold: (any NodeHold)? = nil) {
         let exchange = Exchange(
-            request.path, work, ifHash: request.ifMatch?.hash, wantsContent: request.method != .get && request.wantsETag || request.ifMatch != nil)
+            request.path, work, ifHash: request.ifMatch?.hash,
+            wantsContent: request.method != .get && request.wantsETag || request.ifMatch != nil)
         database.submit(.exchange(exchange), from: self, size: size, hold: hold)
     }
 
@@ -137,22 +140,22 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     override func replied(_ reply: Reply) {
         switch reply {
         case .exchanged(let outcome):
-            if isLarge || !outcome.content.hasNodes(atMost: Self.retiredNodes) { last = Retired(outcome) }
+            if isLarge || !outcome.content.hasNodes(atMost: Self.nodesFreedInline) { lastContent = Retired(outcome) }
             request.method == .get ? read(outcome.content) : wrote(outcome)
         case .failed(let failure): refuse(RESTRefusal(failure))
         default: refuse(RESTRefusal(.internalServerError, "Unexpected answer."))
         }
     }
 
-    /// Large content may have been written over by the end, and this its last holder: it goes in the background, behind the
-    /// turn of the loop in which others let go of it.
-    private var last: Retired?
-    /// Up to here content is let go of on the loop.
-    private static let retiredNodes = 1000
+    /// Large content that a later write may have replaced, so that this is its last reference. It is freed in the background, after the
+    /// loop turn in which the other references are released.
+    private var lastContent: Retired?
+    /// Most nodes whose content is freed on the loop.
+    private static let nodesFreedInline = 1000
 
     deinit {
-        guard let last else { return }
-        home.loop.execute { last.retire() }
+        guard let lastContent else { return }
+        home.loop.execute { lastContent.retire() }
     }
 
     private func refuse(_ refusal: RESTRefusal) {
@@ -180,13 +183,13 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         }
     }
 
-    /// The names that an update was sent with; nil for a `null`, which has none.
+    /// The names in an update's body; nil for a `null` body, which has none.
     private var names: [String]?
 
-    /// An update's values under their names.
+    /// Echoes an update's values under their names.
     private func echo(_ written: [Node]) {
         guard let names, names.count == written.count else { return send(.null, .ok, tags: nil) }
-        let body = OutgoingBody(UpdateEcho(names, written, form(for: .ok)))
+        let body = ResponseBody(UpdateEcho(names, written, form(for: .ok)))
         withTag(of: nil) { [self] _ in send(body, .ok, RESTResponse.Head(), .values(written)) }
     }
 
@@ -195,7 +198,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         let tagged = request.wantsETag || request.ifNoneMatch != nil ? content : nil
         if let shallow = request.shallow {
             let range = NameEncoder.Range(after: shallow.startAfter, limit: shallow.limit, keepsLast: shallow.keepsLast)
-            let body = OutgoingBody(content, namesIn: range, isPretty: request.form.isPretty, callback: request.callback)
+            let body = ResponseBody(content, namesIn: range, isPretty: request.form.isPretty, callback: request.callback)
             return withTag(of: tagged) { [self] tag in send(body, .ok, head(.ok, tag), .version(content)) }
         }
         let node = request.part == .node ? content : content.priority

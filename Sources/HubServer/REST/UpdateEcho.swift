@@ -1,11 +1,11 @@
 import JSONTree
 
-/// An update's values under the names that it was sent with, written piece by piece: the values are those of the tree.
+/// Encodes an update's values under the names that it was sent with, piece by piece. The values are nodes of the tree.
 struct UpdateEcho: Sendable {
     private let names: [String]
     private let values: [Node]
     private let form: NodeEncoder.Form
-    /// The value that is being written, and the next one.
+    /// The encoder of the current value, and the index of the next.
     private var value: NodeEncoder?
     private var next = 0
     private(set) var isDone = false
@@ -17,7 +17,7 @@ struct UpdateEcho: Sendable {
         self.form = form
     }
 
-    /// Goes on until everything, or at least `bytes` more, has been appended.
+    /// Appends until everything, or at least `bytes`, is in the writer.
     mutating func write(to writer: inout JSONWriter, atLeast bytes: Int) {
         while !isDone, writer.bytes.count < bytes {
             if var encoder = value {
@@ -37,7 +37,7 @@ struct UpdateEcho: Sendable {
         }
     }
 
-    /// Bytes of all of it, escapes and white space not counted; nil for more than `limit`. O(nodes)
+    /// Its size in bytes without escapes and white space; nil above `limit`. O(nodes)
     func size(upTo limit: Int) -> Int? {
         var left = limit
         for (name, value) in zip(names, values) {

@@ -5,8 +5,8 @@ import Logging
 import SecurityRules
 import Synchronization
 
-/// Logs why the rules refused something: for whoever runs the hub, never for the client. A sample, so that whoever is refused
-/// all day fills no disk and costs next to nothing.
+/// Logs why the rules refused a request: for the operator, never for the client. It samples, so that a client that is refused all day
+/// neither fills the disk nor costs time.
 final class RefusalLog: Sendable {
     /// Bytes of the values of one line.
     static let lineBytes = 4_000
@@ -23,11 +23,11 @@ final class RefusalLog: Sendable {
 
     private struct Sample {
         var second: Int64 = 0
-        var told = 0
-        /// Refusals since the last line that were not told.
-        var left = 0
-        /// Lines that are being made.
-        var waiting = 0
+        var logged = 0
+        /// Refusals since the last line that were not logged.
+        var suppressed = 0
+        /// Lines being written.
+        var pending = 0
     }
 
     init(perSecond: Int, logger: Logger) {
@@ -35,7 +35,7 @@ final class RefusalLog: Sendable {
         self.logger = logger
     }
 
-    /// What hears of a namespace's refusals.
+    /// The listener of a namespace's refusals.
     func listener(_ namespace: String) -> any RefusalListener { Listener(log: self, namespace: namespace) }
 
     private struct Listener: RefusalListener {
@@ -46,29 +46,29 @@ final class RefusalLog: Sendable {
 
         func refused(_ request: RuledRequest, _ question: RuleQuestion) {
             log.queue.async {
-                log.tell(request, RefusalLog.paths(question.operation), RefusalLog.rules(question.explained()), namespace)
+                log.write(request, RefusalLog.paths(question.operation), RefusalLog.rules(question.explained()), namespace)
             }
         }
     }
 
-    /// A write was refused before its content was read: no content could make the rules allow it there. From any thread.
+    /// Logs a write that was refused before its content was read: no content could make the rules allow it. From any thread.
     func refusedUnread(_ path: Path, _ namespace: String) {
         guard admit(now: Clock.nowMs()) else { return }
         queue.async { [self] in
-            tell(.write, Self.paths(.write([path])), "no rule could grant it, whatever is written", namespace)
+            write(.write, Self.paths(.write([path])), "no rule could grant it, whatever is written", namespace)
         }
     }
 
-    /// Whether one more may be told in this second. A line that takes long holds further ones off.
+    /// Whether one more line may be logged in this second. Lines still being written count against the limit.
     func admit(now: Int64) -> Bool {
         sample.withLock { sample in
-            if now / 1000 != sample.second { (sample.second, sample.told) = (now / 1000, 0) }
-            guard sample.told < perSecond, sample.waiting < perSecond else {
-                sample.left += 1
+            if now / 1000 != sample.second { (sample.second, sample.logged) = (now / 1000, 0) }
+            guard sample.logged < perSecond, sample.pending < perSecond else {
+                sample.suppressed += 1
                 return false
             }
-            sample.told += 1
-            sample.waiting += 1
+            sample.logged += 1
+            sample.pending += 1
             return true
         }
     }
@@ -76,15 +76,15 @@ final class RefusalLog: Sendable {
     /// Returns when every line that was begun is written.
     func flush() { queue.sync {} }
 
-    private func tell(_ request: RuledRequest, _ paths: String, _ rules: @autoclosure () -> String, _ namespace: String) {
-        let left = sample.withLock { sample in
-            defer { (sample.left, sample.waiting) = (0, sample.waiting - 1) }
-            return sample.left
+    private func write(_ request: RuledRequest, _ paths: String, _ rules: @autoclosure () -> String, _ namespace: String) {
+        let suppressed = sample.withLock { sample in
+            defer { (sample.suppressed, sample.pending) = (0, sample.pending - 1) }
+            return sample.suppressed
         }
         var metadata: Logger.Metadata = [
             "namespace": "\(namespace)", "operation": "\(request.rawValue)", "path": "\(paths)", "rules": "\(rules())",
         ]
-        if left > 0 { metadata["unlogged"] = "\(left)" }
+        if suppressed > 0 { metadata["unlogged"] = "\(suppressed)" }
         logger.notice("refused by the rules", metadata: metadata)
     }
 
@@ -92,11 +92,12 @@ final class RefusalLog: Sendable {
         switch operation {
         case .read(let path, _): shortened(path.description, to: pathCharacters)
         case .write(let paths):
-            paths.prefix(5).map { shortened($0.description, to: pathCharacters) }.joined(separator: ", ") + (paths.count > 5 ? ", … (\(paths.count))" : "")
+            paths.prefix(5).map { shortened($0.description, to: pathCharacters) }.joined(separator: ", ")
+                + (paths.count > 5 ? ", … (\(paths.count))" : "")
         }
     }
 
-    /// The rules that were asked, the deciding one first, and what their parts came to.
+    /// The evaluated rules that refused, the deciding one first, with the values of their sub-expressions.
     static func rules(_ trace: RuleTrace) -> String {
         var text = ""
         for step in trace.steps.reversed() where step.outcome != .allowed {

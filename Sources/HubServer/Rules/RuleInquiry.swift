@@ -2,7 +2,7 @@ import HubEngine
 import JSONTree
 import SecurityRules
 
-/// One operation that an administrator wants explained, in the words of a case of `vigla rules test`.
+/// One operation to be explained to an administrator, in the format of a case of `vigla rules test`.
 ///
 ///     {"as":{"uid":"ada"},"write":"/users/ada/name","value":"Ada"}
 ///     {"as":null,"query":"/users","orderByChild":"name","limitToFirst":5}
@@ -13,12 +13,12 @@ struct RuleInquiry: Sendable {
     }
 
     var operation: Operation
-    /// What `auth` is; null for nobody.
+    /// The value of `auth`; null for a signed-out client.
     var auth: Node
     /// ms since the epoch; nil for the hub's time.
     var now: Int64?
 
-    /// Why a text is no inquiry.
+    /// Why a text is malformed.
     struct Fault: Error { let text: String }
 
     init(_ body: [UInt8]) throws(Fault) {
@@ -30,7 +30,9 @@ struct RuleInquiry: Sendable {
             } catch { return .failure(Fault(text: error.isMalformed ? "This is not JSON at byte \(error.offset + 1)." : "\(error)")) }
         }
         let members = try read.get()
-        guard let place = members.place else { throw Fault(text: "Name one of \"read\", \"query\", \"write\" and \"update\", with a path.") }
+        guard let place = members.place else {
+            throw Fault(text: "Name one of \"read\", \"query\", \"write\" and \"update\", with a path.")
+        }
         auth = members.auth
         now = members.now
         if members.isQuery, place.kind != .query { throw Fault(text: "Orders, bounds and limits belong to a \"query\".") }
@@ -64,7 +66,9 @@ struct RuleInquiry: Sendable {
 
         mutating func read(_ start: consuming JSONReader) throws(JSONError) -> Fault? {
             var reader = start
-            guard try reader.peek() == .object else { return Fault(text: "Expected an object such as {\"as\": {\"uid\": \"ada\"}, \"read\": \"/users/ada\"}.") }
+            guard try reader.peek() == .object else {
+                return Fault(text: "Expected an object such as {\"as\": {\"uid\": \"ada\"}, \"read\": \"/users/ada\"}.")
+            }
             try reader.beginObject()
             while let name = try reader.nextName() {
                 guard names.insert(name).inserted else { return Fault(text: "\"\(name.prefix(64))\" stands twice.") }
@@ -90,7 +94,9 @@ struct RuleInquiry: Sendable {
                 }
                 auth = try reader.claims()
             case "now":
-                guard try reader.peek() == .number, case .int(let ms) = try reader.number() else { return Fault(text: "\"now\" is a time in ms since 1970.") }
+                guard try reader.peek() == .number, case .int(let ms) = try reader.number() else {
+                    return Fault(text: "\"now\" is a time in ms since 1970.")
+                }
                 now = ms
             case "value": value = try reader.writeValue()
             case "values": return try entries(&reader)
@@ -104,7 +110,9 @@ struct RuleInquiry: Sendable {
             var writes: [TreeWrite] = []
             try reader.beginObject()
             while let name = try reader.nextName() {
-                guard let path = try? Path(parsing: name), !path.isRoot else { return Fault(text: "\"\(name.prefix(64))\" is no path below the update's.") }
+                guard let path = try? Path(parsing: name), !path.isRoot else {
+                    return Fault(text: "\"\(name.prefix(64))\" is no path below the update's.")
+                }
                 writes.append(TreeWrite(path, try reader.writeValue(depth: path.depth)))
             }
             values = writes
@@ -124,7 +132,8 @@ struct RuleInquiry: Sendable {
             case ("equalTo", _) where !value.hasChildren: query.equalTo = value
             case ("limitToFirst", .int(let count)) where count > 0: query.limitToFirst = Int(count)
             case ("limitToLast", .int(let count)) where count > 0: query.limitToLast = Int(count)
-            case ("orderByKey", _), ("orderByValue", _), ("orderByPriority", _), ("orderByChild", _), ("startAt", _), ("endAt", _), ("equalTo", _),
+            case ("orderByKey", _), ("orderByValue", _), ("orderByPriority", _), ("orderByChild", _), ("startAt", _), ("endAt", _),
+                ("equalTo", _),
                 ("limitToFirst", _), ("limitToLast", _):
                 return Fault(text: "\"\(name)\" cannot be that.")
             default: return Fault(text: "\"\(name.prefix(64))\" is not known here.")

@@ -2,12 +2,12 @@ import JSONTree
 import SecurityRules
 
 extension RuleTrace {
-    /// Bytes of an explanation after which rules and parts are left out, but for the last rule.
+    /// Bytes of JSON after which rules and parts are left out; the last rule is always included.
     static let jsonBytes = 1 << 20
-    /// Characters of a string value, and of a sub-expression's text, that are told.
+    /// Most characters of a string value, and of a sub-expression's text.
     static let valueCharacters = 200
 
-    /// The explanation for tools (docs/rules.md): what was asked, the verdict, and every rule with what its parts came to.
+    /// The explanation for tools (docs/rules.md): the operation, the verdict, and every rule with the values of its parts.
     func json(auth: Node, now: Int64) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 4096)
         writer.raw(isAllowed ? "{\"allowed\":true,\"operation\":" : "{\"allowed\":false,\"operation\":")
@@ -29,7 +29,7 @@ extension RuleTrace {
         writer.raw(",\"rules\":[")
         var isCut = false
         for (i, step) in steps.enumerated() {
-            // The last one decided.
+            // The last step decided.
             if writer.bytes.count > Self.jsonBytes, i < steps.count - 1 {
                 isCut = true
                 continue
@@ -47,7 +47,8 @@ extension RuleTrace {
         if let refusal { return "\(refusal.pattern)\(refusal.kind.rawValue) is not true." }
         if isAllowed { return "Allowed." }
         let asked = steps.contains { $0.kind == kind }
-        return asked ? "No \(kind.rawValue) rule on the way to the place allowed the \(verb)." : "There is no \(kind.rawValue) rule on the way to the place."
+        return asked ? "No \(kind.rawValue) rule on the way to the place allowed the "
+            + "\(verb)." : "There is no \(kind.rawValue) rule on the way to the place."
     }
 }
 

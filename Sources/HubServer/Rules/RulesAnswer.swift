@@ -2,13 +2,13 @@ public import HTTPTypes
 import JSONTree
 public import SecurityRules
 
-/// What a deploy, or the check of one, came to.
+/// The result of a deploy or a dry run.
 public enum RulesAnswer: Sendable {
-    /// The rules decide from now on; for a dry run, they could.
+    /// The rules are in force; after a dry run: they could be.
     case accepted(RulesReport)
     /// The text is faulty; the rules before stay in force.
     case refused(RulesErrors)
-    /// The text is right, but could not be put in force; the rules before stay.
+    /// The text is valid, but could not be put in force; the rules before stay.
     case failed(RulesFailure)
 }
 
@@ -18,11 +18,11 @@ public enum RulesFailure: Error, Sendable {
     case notStored(String)
 }
 
-/// About rules that were accepted.
+/// Details of accepted rules.
 public struct RulesReport: Sendable {
-    /// What the file probably does not mean.
+    /// Warnings: valid rules that are probably a mistake.
     public var warnings: [RuleError]
-    /// What they change about the rules that were in force.
+    /// The difference to the rules that were in force.
     public var changes: RulesChanges
     public var keeps: Keeping
 
@@ -45,7 +45,7 @@ public struct RulesChanges: Sendable, Equatable {
     public var added: [String] = []
     public var changed: [String] = []
     public var removed: [String] = []
-    /// Comments, layout, indexes.
+    /// Whether the whole text is the same, comments, layout and indexes included.
     public var isTextSame = false
 
     init(from old: RuleSet, to new: RuleSet) {
@@ -76,8 +76,7 @@ extension RulesAnswer {
     }
 
     /// The answer of the upload protocol (rules contract §2): `{"status":"ok"}`, or `{"error":"L:C: Message.\n…"}`.
-    /// - Parameter details: also what only Vigla's own tools ask for (`?details=true`): `hints` of the faults, `warnings`,
-    ///   `changes`, `kept`.
+    /// - Parameter details: adds what Vigla's own tools ask for (`?details=true`): `hints` of the faults, `warnings`, `changes`, `kept`.
     public func json(details: Bool) -> [UInt8] {
         var writer = JSONWriter()
         switch self {
@@ -104,7 +103,7 @@ extension RulesAnswer {
 }
 
 extension RulesReport {
-    /// More names or warnings than this are only counted.
+    /// Most names and warnings that are listed; further ones are only counted.
     private static let listed = 100
 
     fileprivate func write(to writer: inout JSONWriter) {

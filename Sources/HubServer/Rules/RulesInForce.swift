@@ -5,12 +5,11 @@ import Logging
 import SecurityRules
 import Synchronization
 
-/// The rules of each namespace: where they come from, and how others take their place. All changes happen here, one after the
-/// other.
+/// The rules of each namespace, their sources and their replacement. All changes are serialized here.
 ///
-/// Rules come from the file of `--rules` and from deploys, and **the last change counts**. A deploy is kept with a mark of the
-/// file that it took the place of: while the file is the same, the deployed rules hold, also after a restart; when the file has
-/// changed since, at a start or at SIGHUP, the file holds and the deployed rules are gone.
+/// Rules come from the file of `--rules` and from deploys, and **the last change counts**. A deploy is stored with the hash of the
+/// file that it replaced: while the file is the same, the deployed rules hold, also after a restart; when the file has changed, at a
+/// start or at SIGHUP, the file holds and the deployed rules are dropped.
 ///
 /// ```
 /// deploy ── check ── store ── replace in the database ── answer          nothing is changed until all before it has worked
@@ -20,18 +19,18 @@ final class RulesInForce: Sendable {
     private let isDurable: Bool
     private let logger: Logger
     private let state: Mutex<State>
-    /// Where texts are checked: it takes too long for a net loop or a database.
+    /// Queue on which rules are parsed and checked: that takes too long for a net loop or a database's queue.
     private let queue = DispatchQueue(label: "vigla.rules", qos: .userInitiated)
 
     private struct State {
-        /// The rules that namespaces without deployed ones have.
+        /// The rules of namespaces without deployed rules.
         var first: RuleSet
-        /// The file of `first`, and the mark of its text; nil and empty without one.
+        /// The file of `first`, and the hash of its text; nil and empty without one.
         var file: String?
-        var mark: String
-        /// Of the namespaces that are open.
+        var hash: String
+        /// Deployed rules of the open namespaces.
         var deployed: [String: RuleSet] = [:]
-        /// A change is under way; the others wait.
+        /// A change is under way; further ones wait.
         var isChanging = false
         var waiting: [@Sendable () -> Void] = []
     }
@@ -40,11 +39,11 @@ final class RulesInForce: Sendable {
         self.settings = settings
         self.isDurable = isDurable
         self.logger = logger
-        state = Mutex(State(first: rules, file: file, mark: file == nil ? "" : StoredRules.mark(of: rules.text)))
+        state = Mutex(State(first: rules, file: file, hash: file == nil ? "" : StoredRules.hash(of: rules.text)))
     }
 
-    /// The rules of a namespace as it is opened. Blocks: never on a net loop.
-    /// - Throws: when the settings cannot be read. Nobody may be let in on a guess.
+    /// The rules of a namespace that is being opened. Blocks: never on a net loop.
+    /// - Throws: when the settings cannot be read: without its rules a namespace stays closed.
     func open(_ namespace: String) throws(JournalError) -> RuleSet {
         let stored = try settings.settings(of: namespace)[StoredRules.setting]
         let rules = stored.flatMap { deployed($0, namespace) }
@@ -54,17 +53,22 @@ final class RulesInForce: Sendable {
         }
     }
 
-    /// The deployed rules that count; nil when the file has changed since.
+    /// The deployed rules; nil when the file has changed since the deploy, which drops them.
     private func deployed(_ bytes: [UInt8], _ namespace: String) -> RuleSet? {
-        let (file, mark) = state.withLock { ($0.file, $0.mark) }
+        let (file, hash) = state.withLock { ($0.file, $0.hash) }
         guard let stored = StoredRules(bytes) else {
-            logger.error("the deployed rules cannot be read: everything is denied until rules are deployed", metadata: ["namespace": "\(namespace)"])
+            logger.error(
+                "the deployed rules cannot be read: everything is denied until rules are deployed", metadata: ["namespace": "\(namespace)"])
             return .denyAll
         }
-        if let file, stored.after != mark {
-            logger.notice("the rules file has changed since rules were deployed, so it holds", metadata: ["namespace": "\(namespace)", "file": "\(file)"])
+        if let file, stored.after != hash {
+            logger.notice(
+                "the rules file has changed since rules were deployed, so it holds",
+                metadata: ["namespace": "\(namespace)", "file": "\(file)"])
             settings.put(nil, setting: StoredRules.setting, of: namespace) { [logger] result in
-                if case .failure(let error) = result { logger.error("deployed rules could not be removed", metadata: ["reason": "\(error)"]) }
+                if case .failure(let error) = result {
+                    logger.error("deployed rules could not be removed", metadata: ["reason": "\(error)"])
+                }
             }
             return nil
         }
@@ -73,7 +77,10 @@ final class RulesInForce: Sendable {
             logger.info("the deployed rules hold", metadata: ["namespace": "\(namespace)"])
             return rules
         } catch {
-            for fault in error.errors.prefix(20) { logger.error("deployed rules are faulty: everything is denied", metadata: ["namespace": "\(namespace)", "fault": "\(fault)"]) }
+            for fault in error.errors.prefix(20) {
+                logger.error(
+                    "deployed rules are faulty: everything is denied", metadata: ["namespace": "\(namespace)", "fault": "\(fault)"])
+            }
             return .denyAll
         }
     }
@@ -81,12 +88,12 @@ final class RulesInForce: Sendable {
     /// The rules of a namespace that was opened. From any thread.
     func rules(of namespace: String) -> RuleSet { state.withLock { $0.deployed[namespace] ?? $0.first } }
 
-    /// Whether deployed rules hold, and not those of the start. From any thread.
+    /// Whether deployed rules are in force. From any thread.
     func isDeployed(_ namespace: String) -> Bool { state.withLock { $0.deployed[namespace] != nil } }
 
     // MARK: Changes
 
-    /// Runs changes one after the other; each calls the closure it is given when it is done.
+    /// Runs changes one after the other. Each calls the closure that it gets when it is done.
     private func change(_ body: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) {
         let isFirst = state.withLock { state in
             defer { state.isChanging = true }
@@ -111,11 +118,11 @@ final class RulesInForce: Sendable {
         }
     }
 
-    /// Checks a text and puts it in force. All or nothing: until the text is right and stored the rules before hold; then the
-    /// new ones decide, from one request to the next, and running listens that they refuse are cancelled.
+    /// Checks rules and puts them in force. All or nothing: the rules before hold until the new ones are valid and stored; then the new
+    /// ones decide every further request, and running listens that they refuse are cancelled.
     /// - Parameters:
     ///   - isDryRun: only checks.
-    ///   - done: called once, on some queue.
+    ///   - done: called once, on an arbitrary queue.
     func deploy(_ source: [UInt8], to database: Database, isDryRun: Bool, _ done: @escaping @Sendable (RulesAnswer) -> Void) {
         change { [self] finished in
             let namespace = database.name
@@ -128,11 +135,13 @@ final class RulesInForce: Sendable {
                 logger.notice("rules refused", metadata: ["namespace": "\(namespace)", "faults": "\(error.errors.count)"])
                 return answer(.refused(error))
             }
-            var report = RulesReport(warnings: rules.warnings, changes: RulesChanges(from: self.rules(of: namespace), to: rules), keeps: .nothing)
+            var report = RulesReport(
+                warnings: rules.warnings, changes: RulesChanges(from: self.rules(of: namespace), to: rules), keeps: .nothing)
             if isDryRun { return answer(.accepted(report)) }
-            let (file, mark) = state.withLock { ($0.file, $0.mark) }
+            let (file, hash) = state.withLock { ($0.file, $0.hash) }
             report.keeps = !isDurable ? .untilStop : file.map { .storedUntilFileChanges($0) } ?? .stored
-            settings.put(StoredRules(source: rules.text, after: mark).bytes, setting: StoredRules.setting, of: namespace) { [self, report] result in
+            settings.put(
+                StoredRules(source: rules.text, after: hash).bytes, setting: StoredRules.setting, of: namespace) { [self, report] result in
                 if case .failure(let error) = result {
                     logger.error("rules could not be stored", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
                     return answer(.failed(.notStored("\(error)")))
@@ -142,7 +151,8 @@ final class RulesInForce: Sendable {
                     logger.notice(
                         "rules deployed",
                         metadata: [
-                            "namespace": "\(namespace)", "added": "\(report.changes.added.count)", "changed": "\(report.changes.changed.count)",
+                            "namespace": "\(namespace)", "added": "\(report.changes.added.count)",
+                            "changed": "\(report.changes.changed.count)",
                             "removed": "\(report.changes.removed.count)",
                         ])
                     answer(.accepted(report))
@@ -151,15 +161,15 @@ final class RulesInForce: Sendable {
         }
     }
 
-    /// The file was read again. If it is another than before, it holds in every namespace and deployed rules are gone.
-    /// - Parameter done: whether anything changed. Called once, on some queue.
+    /// Applies the file after it was read again. If its text has changed, it holds in every namespace and deployed rules are dropped.
+    /// - Parameter done: called once, on an arbitrary queue, with whether anything changed.
     func reload(_ rules: RuleSet, in hub: Hub, _ done: @escaping @Sendable (Bool) -> Void = { _ in }) {
         change { [self] finished in
-            let mark = StoredRules.mark(of: rules.text)
-            // From here on whoever opens a namespace gets the new ones.
+            let hash = StoredRules.hash(of: rules.text)
+            // Namespaces opened from here on get the new rules.
             let gone = state.withLock { state -> [String]? in
-                guard state.mark != mark else { return nil }
-                (state.first, state.mark) = (rules, mark)
+                guard state.hash != hash else { return nil }
+                (state.first, state.hash) = (rules, hash)
                 defer { state.deployed = [:] }
                 return Array(state.deployed.keys)
             }

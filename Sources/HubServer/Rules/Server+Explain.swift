@@ -5,13 +5,13 @@ import JSONTree
 import SecurityRules
 
 extension Server {
-    /// Explanations are made one after the other, away from databases and net loops: the rules of a wide write are many.
+    /// Explanations are made on a queue of their own, off databases and net loops: a wide write evaluates many rules.
     private static let explaining = DispatchQueue(label: "vigla.explain", qos: .utility)
 
     /// Explains to an administrator how the rules in force would decide one operation on the current content. Changes nothing.
     ///
     /// The body is one case of `vigla rules test` without expectation; the answer is a `RuleTrace` as JSON (docs/rules.md).
-    /// - Parameter done: called once, on some queue: 200 with the explanation, or 400 or 404 with `{"error":…}`.
+    /// - Parameter done: called once, on an arbitrary queue: 200 with the explanation, or 400 or 404 with `{"error":…}`.
     public func explain(_ body: [UInt8], namespace: String, _ done: @escaping @Sendable (HTTPResponse.Status, [UInt8]) -> Void) {
         let inquiry: RuleInquiry
         do throws(RuleInquiry.Fault) { inquiry = try RuleInquiry(body) } catch { return done(.badRequest, Self.fault(error.text)) }

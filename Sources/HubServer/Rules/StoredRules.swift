@@ -1,7 +1,7 @@
 import Cryptography
 import JSONTree
 
-/// Deployed rules as they are kept, in the setting `rules` of their namespace.
+/// Deployed rules in storage: the setting `rules` of their namespace.
 ///
 ///     {"after":"9f86d0…","source":"{\"rules\":{…}}"}
 struct StoredRules: Equatable {
@@ -9,7 +9,7 @@ struct StoredRules: Equatable {
 
     /// The text as it was deployed.
     var source: String
-    /// Mark of the `--rules` file that they took the place of; empty when there was none.
+    /// Hash of the `--rules` file that they replaced; empty when there was none.
     var after: String
 
     init(source: String, after: String) {
@@ -17,8 +17,8 @@ struct StoredRules: Equatable {
         self.after = after
     }
 
-    /// What tells one text of a rules file from another.
-    static func mark(of text: String) -> String {
+    /// SHA-256 of a rules file's text, in hex.
+    static func hash(of text: String) -> String {
         HashFunction.sha256.hash(text.utf8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
@@ -32,7 +32,7 @@ struct StoredRules: Equatable {
         return writer.bytes
     }
 
-    /// - Returns: nil for bytes that no version of this has written.
+    /// Parses the stored form; nil for anything else.
     init?(_ bytes: [UInt8]) {
         var (source, after): (String?, String?)
         let isRead = bytes.withUnsafeBytes { buffer in

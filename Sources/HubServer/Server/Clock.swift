@@ -10,7 +10,7 @@ enum Clock {
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 
-    /// ms since some moment, for intervals: never steps.
+    /// ms of a monotonic clock, for intervals; its origin is arbitrary.
     static func steadyMs() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
@@ -18,7 +18,7 @@ enum Clock {
     }
 }
 
-/// Calls back when a number of things have happened.
+/// Calls back after a number of arrivals.
 final class Countdown: Sendable {
     private let left: Atomic<Int>
     private let done: @Sendable () -> Void

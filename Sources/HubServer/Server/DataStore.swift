@@ -21,7 +21,7 @@ final class DataStore: Sendable {
     /// Rules, secrets and other settings that outlive the process.
     var settings: any SettingStore { store }
 
-    /// A namespace's content and where its commits go from now on. Blocks while it reads; ask once for each namespace.
+    /// Recovers a namespace's content and opens its journal. Blocks while it reads; call once for each namespace.
     func open(_ name: String) throws(JournalError) -> (recovered: Recovered, log: CommitJournal) {
         let recovered = try store.recover(name)
         if recovered.sequence > 0 {
@@ -32,7 +32,7 @@ final class DataStore: Sendable {
         return (recovered, CommitJournal(store.journal(for: name), namespace: name, logger: logger))
     }
 
-    /// Frees the folder for another process, after everything appended before. Calls back from a queue of its own.
+    /// Closes the store behind everything appended before, and unlocks its folder. Calls back on a queue of its own.
     func close(_ done: @escaping @Sendable () -> Void) {
         // Not on the journal queue, which the store waits for.
         DispatchQueue.global().async { [store, logger] in
@@ -47,7 +47,7 @@ final class CommitJournal: CommitLog {
     private let journal: SQLiteJournal
     private let namespace: String
     private let logger: Logger
-    /// Whether the last append failed: what a full disk does to every write is logged once.
+    /// Whether the last append failed. Only changes are logged: a full disk fails every write.
     private let isFailing = Atomic<Bool>(false)
 
     init(_ journal: SQLiteJournal, namespace: String, logger: Logger) {
@@ -63,18 +63,19 @@ final class CommitJournal: CommitLog {
         var operations: [JournalOperation] = []
         for commit in commits {
             for operation in commit.operations {
-                operations.append(operation.part == .priority ? .priority(operation.path, operation.value) : .set(operation.path, operation.value))
+                operations.append(
+                    operation.part == .priority ? .priority(operation.path, operation.value) : .set(operation.path, operation.value))
             }
             for change in commit.pending { operations.append(.pending(change)) }
         }
         let batch = JournalBatch(sequence: last.sequence, after: first.sequence - 1, operations: operations)
         journal.append(batch) { [self] result in
-            note(result)
+            logOutcome(result)
             completion(result.mapError(CommitRefusal.init))
         }
     }
 
-    private func note(_ result: Result<Void, JournalError>) {
+    private func logOutcome(_ result: Result<Void, JournalError>) {
         switch result {
         case .success:
             guard isFailing.exchange(false, ordering: .relaxed) else { return }
@@ -87,7 +88,7 @@ final class CommitJournal: CommitLog {
         }
     }
 
-    /// Where snapshots come from: they are made when the log has grown, beside the commits.
+    /// Makes a snapshot of the database whenever the log has grown enough, while commits go on.
     func makeSnapshots(of database: Database) {
         journal.whenSnapshotDue { [weak database, weak self] in
             guard let self, let database else { return }
@@ -97,7 +98,7 @@ final class CommitJournal: CommitLog {
         }
     }
 
-    /// Stores what has changed, so that the next start replays nothing, and takes no more commits.
+    /// Stores a last snapshot, so that the next start replays nothing, and closes the journal.
     func close(_ snapshot: JournalSnapshot, _ done: @escaping @Sendable () -> Void) {
         store(snapshot, "no snapshot at close") { [journal] in journal.close { _ in done() } }
     }

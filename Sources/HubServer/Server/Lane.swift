@@ -3,25 +3,25 @@ import HubEngine
 import JSONTree
 import WireProtocols
 
-/// One net loop with its sessions: sends what databases have for them and notices who has fallen silent.
+/// One net loop with its sessions: delivers the databases' output and checks timeouts once a second.
 final class Lane: @unchecked Sendable {
     // Sendable: mutable state is used on the loop's queue only, which every entry checks.
     let loop: EventLoop
     var index: Int { loop.index }
     private let limits: ServerLimits
-    /// Compresses for those of the lane's sessions that have agreed to it.
+    /// Compresses messages for the sessions that negotiated permessage-deflate.
     var compression: LaneCompression
-    /// What streams over HTTP/1.0 are sent, without chunks.
+    /// Events without transfer coding, for streams over HTTP/1.0.
     var unwrapped = UnwrappedEvents()
-    /// What the message that is being read on the loop may cost.
+    /// Bounds the memory of the message that is being parsed on the loop.
     let allowance = NodeAllowance()
-    /// Whose sessions and streams are here.
+    /// The sign-ins of the lane's sessions and streams.
     var signIns = SignIns()
     private var members: [ObjectIdentifier: any LaneMember] = [:]
-    /// Seconds since the lane began, counted by its own timer: reading it costs nothing.
+    /// Seconds since the lane began, counted by its timer.
     private var seconds = 0
-    /// When something that happens now began, for comparison with what `LaneMember.tick` is given: the end of the second
-    /// that runs, so that a limit of n seconds is never over before n seconds.
+    /// The time stamp of an event that happens now, to be compared with the seconds of `LaneMember.tick`. It is the end of the current
+    /// second, so that a limit of n seconds never ends before n seconds.
     var mark: Int { seconds + 1 }
 
     init(loop: EventLoop, limits: ServerLimits) {
@@ -50,7 +50,7 @@ final class Lane: @unchecked Sendable {
         for member in members.values { member.tick(seconds: seconds, limits: limits) }
     }
 
-    /// Tells the lane's members that the server stops. Callable from any thread; comes before whatever is handed over next.
+    /// Tells the lane's members that the server stops. From any thread; runs before later work of the loop.
     func announceStop() {
         loop.execute { [self] in
             for member in members.values { member.serverStops() }
@@ -77,10 +77,10 @@ final class Lane: @unchecked Sendable {
         }
     }
 
-    /// Keeps the place of what is being encoded, and sends it as soon as that is done: its bytes are copied once for the loop, and
-    /// not at all for a single client that may not need them at once.
+    /// Reserves the place of a frame that is still being encoded, in each client's output, and sends it when it is ready. Its bytes are
+    /// copied once for the loop, or not at all for a single client.
     private func deliver(_ deferred: DeferredBytes, to clients: [Client]) {
-        for client in clients { session(client).hold(deferred) }
+        for client in clients { session(client).reserve(deferred) }
         deferred.whenReady { [loop] deferred, outcome in
             loop.execute { [loop] in
                 let frame = clients.count < 2 || outcome.bytes.isEmpty ? nil : loop.stage(outcome.bytes)
@@ -90,11 +90,11 @@ final class Lane: @unchecked Sendable {
     }
 }
 
-/// What a lane looks after once a second.
+/// An object whose timeouts a lane checks once a second.
 protocol LaneMember: AnyObject {
-    /// - Parameter seconds: to compare with an earlier `Lane.mark`.
+    /// - Parameter seconds: the current time, to compare with an earlier `Lane.mark`.
     func tick(seconds: Int, limits: ServerLimits)
-    /// The server is about to close every connection: a last chance to say so.
+    /// The server is about to close every connection: the last moment to send a close message.
     func serverStops()
 }
 
@@ -102,6 +102,6 @@ extension LaneMember {
     func serverStops() {}
 }
 
-/// Every client that this server gives to an engine is a session, but those of single REST requests, which are only replied to.
+/// All clients that this server submits to an engine are sessions, except single REST requests, which only get replies.
 @inline(__always)
 private func session(_ client: Client) -> Session { unsafeDowncast(client, to: Session.self) }

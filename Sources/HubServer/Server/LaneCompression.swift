@@ -12,7 +12,7 @@ struct LaneCompression {
     private let settings: DeflateSettings
     /// By window bits.
     private var encoders: [Int: WebSocketEncoder] = [:]
-    /// What was compressed last and what became of it, by window bits: the next session of the same audience takes that.
+    /// The last staged frame and its compressed forms by window bits, for the next session of the same audience.
     private var source: StagedFrame?
     private var results: [Int: StagedFrame] = [:]
     private var wasUsed = false
@@ -44,7 +44,7 @@ struct LaneCompression {
 
     private func isWorthIt(_ frames: [UInt8]) -> Bool { frames.count >= settings.thresholdBytes && frames.count <= settings.mostBytes }
 
-    /// Once a second: compressors that nobody needed since the last time are given back.
+    /// Once a second: frees the compressors if no session used one since the last tick.
     mutating func tick() {
         if !wasUsed { encoders.removeAll() }
         wasUsed = false

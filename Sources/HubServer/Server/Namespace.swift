@@ -1,8 +1,8 @@
 import WireProtocols
 
-/// Which database a request means (contract §1.1).
+/// Names of databases (contract §1.1).
 public enum Namespace {
-    /// The `ns` parameter, else the first label of a host with at least three, else the default.
+    /// The namespace of a request: the `ns` parameter, else the first label of a host with at least three, else the default.
     static func name(of request: HTTPInboundRequest, default fallback: String) -> String {
         if let ns = request.target.value("ns"), !ns.isEmpty { return ns }
         guard let host = request.host else { return fallback }

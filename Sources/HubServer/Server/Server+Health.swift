@@ -8,7 +8,7 @@ extension Server {
     var refusal: CommitRefusal? { hub.all.lazy.compactMap(\.counters.refusal).first }
 
     /// A hub that refuses writes still serves reads, and a restart would not make room on its disk: `/.health` stays 200.
-    /// `/.health/ready`, for those who choose where to send writes, is then 503.
+    /// `/.health/ready`, for load balancers that route writes, is then 503.
     func health(_ request: HTTPInboundRequest) -> [UInt8] {
         let asksReadiness = request.target.segments.count > 1 && request.target.segments[1] == "ready"
         guard let refusal else { return plain(.ok, "{\"status\":\"ok\"}\n", "application/json", request) }

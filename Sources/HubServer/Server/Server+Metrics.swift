@@ -5,7 +5,7 @@ import Logging
 import Synchronization
 import WireProtocols
 
-/// What is open now, for metrics. Counted from any thread.
+/// Numbers of open sessions, for metrics. From any thread.
 final class SessionCounts: Sendable {
     let realtime = Atomic<Int>(0)
     let observe = Atomic<Int>(0)
@@ -25,7 +25,7 @@ final class SessionCounts: Sendable {
 
 /// `/.metrics`: how the server is, as Prometheus text (exposition format 0.0.4; docs/operations.md).
 extension Server {
-    /// - Returns: nil when the peer may not know.
+    /// - Returns: nil when the peer may not read metrics.
     func metrics(_ request: HTTPInboundRequest, _ connection: Connection) -> [UInt8]? {
         switch settings.metrics {
         case .off: return nil
@@ -36,8 +36,8 @@ extension Server {
         return Array(metricsText().utf8)
     }
 
-    /// A proxy on this machine asks for others: it says so, or passes on the name that they dialled. The name is also what tells
-    /// a page whose own name was made to resolve to this machine.
+    /// Whether a loopback request comes from a program on this machine. A proxy adds forwarding fields or keeps the client's `Host`; a web
+    /// page under DNS rebinding sends its own name as `Host`.
     private static func isOfThisMachine(_ request: HTTPInboundRequest) -> Bool {
         let isPassedOn = request.fields.contains { field in
             let name = field.name.canonicalName
@@ -86,47 +86,56 @@ extension Server {
             "vigla_token_checks", "Tokens that are checked, and that wait for it.", label: "state",
             [("running", checks.running), ("waiting", checks.waiting)])
         page.gauge("vigla_long_polling_sessions", "Sessions that began by long polling.", longPolls.count)
-        page.gauge("vigla_loop_inbox", "Work handed to a net loop and not begun.", label: "loop", loops.map { ("\($0.index)", $0.inboxDepth) })
+        page.gauge(
+            "vigla_loop_inbox", "Work handed to a net loop and not begun.", label: "loop", loops.map { ("\($0.index)", $0.inboxDepth) })
 
         let databases = hub.all.sorted { $0.name < $1.name }.map { (name: $0.name, inbox: $0.inboxDepth, counters: $0.counters) }
         func each(_ value: (EngineCounters) -> Int) -> [(String, Int)] { databases.map { ($0.name, value($0.counters)) } }
         let label = "namespace"
-        page.gauge("vigla_database_inbox", "Requests that wait for a database's queue.", label: label, databases.map { ($0.name, $0.inbox) })
+        page.gauge(
+            "vigla_database_inbox", "Requests that wait for a database's queue.", label: label, databases.map { ($0.name, $0.inbox) })
         page.gauge("vigla_database_waiting_bytes", "Bytes of requests not yet carried out and durable.", label: label, each(\.waitingBytes))
         page.counter("vigla_requests_total", "Requests handled.", label: label, each(\.requests))
         page.counter("vigla_commits_total", "Commits.", label: label, each(\.commits))
         page.gauge(
-            "vigla_degraded", "1 while the disk refuses, and with it every write is refused.", label: label, each { $0.refusal == nil ? 0 : 1 })
+            "vigla_degraded", "1 while the disk refuses, and with it every write is refused.", label: label,
+            each { $0.refusal == nil ? 0 : 1 })
         page.counter("vigla_degradations_total", "Times that the disk began to refuse.", label: label, each(\.refusals))
         page.counter("vigla_refused_writes_total", "Requests refused because the disk refuses.", label: label, each(\.refusedWrites))
-        page.counter("vigla_prepared_writes_total", "Large writes that were prepared beside a database's queue.", label: label, each(\.prepared))
         page.counter(
-            "vigla_writes_prepared_again_total", "Times that a large write was prepared again, as others changed what it rests on.", label: label,
-            each(\.preparedAgain))
+            "vigla_prepared_writes_total", "Large writes that were prepared beside a database's queue.", label: label, each(\.prepared))
+        page.counter(
+            "vigla_writes_prepared_again_total", "Times that a large write was prepared again, as others changed what it rests on.",
+            label: label, each(\.preparedAgain))
         page.counter(
             "vigla_followed_places_total", "Places written by others that were taken over into prepared writes on a database's queue.",
             label: label, each(\.followedPlaces))
-        page.counter("vigla_conflated_changes_total", "Changes that a slow reader was not told one by one.", label: label, each(\.conflated))
-        page.gauge("vigla_suspended_clients", "Clients whose observers are suspended because they read too slowly.", label: label, each(\.suspended))
+        page.counter(
+            "vigla_conflated_changes_total", "Changes that a slow reader was not told one by one.", label: label, each(\.conflated))
+        page.gauge(
+            "vigla_suspended_clients", "Clients whose observers are suspended because they read too slowly.", label: label,
+            each(\.suspended))
         page.gauge("vigla_observers", "Observers: listens, subscriptions and event streams.", label: label, each(\.observers))
         page.gauge("vigla_observers_counted", "What the observers count as; deep ones more than one.", label: label, each(\.listens))
         page.counter("vigla_query_changes_total", "Times that a commit concerned a live query.", label: label, each(\.windowsMoved))
         page.gauge("vigla_indexes", "Kept indexes.", label: label, each(\.indexes))
         page.gauge("vigla_index_entries", "Children in kept indexes.", label: label, each(\.indexEntries))
         page.counter(
-            "vigla_children_sorted_total", "Children sorted into indexes on a database's queue.", label: label, each(\.childrenSortedOnQueue))
+            "vigla_children_sorted_total", "Children sorted into indexes on a database's queue.", label: label,
+            each(\.childrenSortedOnQueue))
         page.counter(
-            "vigla_children_sorted_beside_total", "Children sorted into indexes beside a database's queue.", label: label, each(\.childrenSorted))
+            "vigla_children_sorted_beside_total", "Children sorted into indexes beside a database's queue.", label: label,
+            each(\.childrenSorted))
         return page.text
     }
 
-    func noteEnd(_ connection: Connection, _ reason: CloseReason) {
+    func logEnd(_ connection: Connection, _ reason: CloseReason) {
         logger.debug("connection ended", metadata: ["peer": "\(connection.remoteAddress)", "reason": "\(reason)"])
     }
 }
 
 extension MemoryBudget.Purpose {
-    /// As metrics name it.
+    /// Its label in metrics.
     fileprivate var label: String {
         switch self {
         case .incoming: "incoming"
@@ -137,16 +146,20 @@ extension MemoryBudget.Purpose {
     }
 }
 
-/// Prometheus' text form.
+/// A page in Prometheus' text format.
 private struct MetricsPage {
     private(set) var text = ""
 
     mutating func gauge(_ name: String, _ help: String, _ value: Int) { add(name, help, "gauge", nil, [("", value)]) }
-    mutating func gauge(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) { add(name, help, "gauge", label, values) }
+    mutating func gauge(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) {
+        add(name, help, "gauge", label, values)
+    }
     mutating func counter(_ name: String, _ help: String, _ value: Int) { add(name, help, "counter", nil, [("", value)]) }
-    mutating func counter(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) { add(name, help, "counter", label, values) }
+    mutating func counter(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) {
+        add(name, help, "counter", label, values)
+    }
 
-    /// No label's value has a quote, a backslash or a line end in it.
+    /// Label values need no escaping: none has a quote, a backslash or a line end.
     private mutating func add(_ name: String, _ help: String, _ type: String, _ label: String?, _ values: [(String, Int)]) {
         text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
         for (value, number) in values {

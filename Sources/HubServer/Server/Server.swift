@@ -18,7 +18,7 @@ import WireProtocols
 public final class Server: Sendable {
     public let settings: ServerSettings
     let logger: Logger
-    /// Requests for namespaces that are not here.
+    /// Throttles the log of requests for unknown namespaces.
     let unknownNamespaces: LogThrottle
     let hub: Hub
     let lanes: [Lane]
@@ -27,39 +27,39 @@ public final class Server: Sendable {
     let origins: OriginPolicy
     let admission: Admission
     let sessions = SessionCounts()
-    /// What the process may hold for its clients.
+    /// The memory budget for clients.
     let memory: ServerMemory
-    /// Where large messages, bodies and answers are worked on.
+    /// Worker threads for large messages, bodies and responses.
     let largeWork: LargeWork
     let smallSettings = SmallSettings()
-    /// Credentials of administrators.
+    /// Database secrets, the credentials of administrators.
     public let secrets: Secrets
-    /// Nil when there are none.
+    /// Nil when accounts are not configured.
     let accounts: AccountService?
-    /// Requests to the accounts that are under way.
+    /// Counts account requests under way.
     let accountRequests: AccountRequests
-    /// Has signed tokens checked; nil when they are nobody's to check.
+    /// Verifies signed tokens; nil without a verifier, when they count as anonymous.
     let tokenChecks: TokenChecks?
-    /// The largest body of a request with a head.
+    /// The largest body that a request with this head may have, in bytes.
     let bodyBytes: @Sendable (HTTPTarget, HTTPFields) -> Int
     private let group: EventLoopGroup
     private let listener: Listener
-    /// Speaks TLS beside the plain one.
+    /// The TLS listener beside the plain one.
     private let secureListener: Listener?
     private let store: DataStore?
-    /// Where settings are kept: in the data folder, or with `--memory` for as long as the process lives.
+    /// Stores settings in the data folder, or in memory with `--memory`.
     let settingStore: any SettingStore
     let rulesInForce: RulesInForce
-    /// Nil unless refusals are to be logged.
+    /// Logs refusals by the rules; nil with `loggedRefusals` 0.
     let refusalLog: RefusalLog?
-    /// Descriptors that connections leave to the store, the listeners and the loops.
+    /// Descriptors reserved for the store, the listeners and the loops.
     private static let descriptorsKept = 64
 
     /// Opens the store, binds the port and begins to serve.
     /// - Throws: `ServerError` for a port that cannot be bound or a store that cannot be opened.
     public init(_ settings: ServerSettings, logger: Logger) throws(ServerError) {
         self.settings = settings
-        // Tests of the SDKs ask from one address, and much at once.
+        // The SDKs' own tests send many requests at once from one address.
         accountRequests = AccountRequests(
             most: settings.limits.accountRequests, ofNetwork: settings.isDev ? .max : settings.limits.accountRequestsOfNetwork)
         self.logger = logger
@@ -100,7 +100,8 @@ public final class Server: Sendable {
             accounts = try settings.accounts.map { given in
                 var given = given
                 given.publicURL = given.publicURL ?? origin
-                return try AccountService(given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, now: { Clock.nowMs() })
+                return try AccountService(
+                    given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, now: { Clock.nowMs() })
             }
         } catch { throw .cannotOpen("\(error)") }
         let verifier = settings.tokens ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
@@ -111,7 +112,7 @@ public final class Server: Sendable {
         let refusalLog = settings.limits.loggedRefusals > 0 ? RefusalLog(perSecond: settings.limits.loggedRefusals, logger: logger) : nil
         self.refusalLog = refusalLog
         let opening = OpeningFault()
-        // Asked for again and again while it cannot be opened.
+        // Clients retry while a namespace cannot be opened.
         let unopened = LogThrottle(logger, .error)
         let outlet: Outlet = { lane, deliveries in lanes[lane].deliver(deliveries) }
         hub = Hub { [memory] name in
@@ -119,44 +120,49 @@ public final class Server: Sendable {
             do {
                 let stored = try store?.open(name)
                 let database = Database(
-                    name: name, rules: try rulesInForce.open(name), start: stored.map { ($0.recovered.root, $0.recovered.sequence) } ?? (.null, 0),
-                    pending: stored?.recovered.pending ?? [], log: stored?.log ?? NoCommitLog(), lanes: loopCount, limits: settings.limits.engine,
-                    budget: memory.budget, format: HubFormat(), refusals: refusalLog?.listener(name), outlet: outlet, clock: { Clock.nowMs() })
+                    name: name, rules: try rulesInForce.open(name),
+                    start: stored.map { ($0.recovered.root, $0.recovered.sequence) } ?? (.null, 0),
+                    pending: stored?.recovered.pending ?? [], log: stored?.log ?? NoCommitLog(), lanes: loopCount,
+                    limits: settings.limits.engine, budget: memory.budget, format: HubFormat(),
+                    refusals: refusalLog?.listener(name), outlet: outlet, clock: { Clock.nowMs() })
                 stored?.log.makeSnapshots(of: database)
                 return database
             } catch {
-                unopened.tell("namespace could not be opened", ["namespace": "\(name)", "reason": "\(error)"])
-                opening.note("\(error)")
+                unopened.log("namespace could not be opened", ["namespace": "\(name)", "reason": "\(error)"])
+                opening.record("\(error)")
                 return nil
             }
         }
         // The default namespace is recovered before the port answers, so that a broken store shows at start.
         guard hub.openNow(settings.namespace) != nil else { throw .cannotOpen(opening.text ?? "namespace \(settings.namespace)") }
-        if let accounts, let database = hub.database(settings.namespace) { watch(accounts, database) }
+        if let accounts, let database = hub.database(settings.namespace) { applyAccountChanges(accounts, database) }
         for lane in lanes { lane.startTicking() }
         warnOfExpiry()
         let tls = settings.tls?.identity
-        listener.start(on: group, tls: secureListener == nil ? tls : nil, admission: admission) { [self] in HTTPConnection($0, server: self) }
+        listener.start(on: group, tls: secureListener == nil ? tls : nil, admission: admission) { [self] in
+            HTTPConnection($0, server: self)
+        }
         secureListener?.start(on: group, tls: tls, admission: admission) { [self] in HTTPConnection($0, server: self) }
     }
 
-    /// The port that is listened on. It speaks TLS if there is a certificate and no ``securePort``.
+    /// The port of the listener. It speaks TLS if there is a certificate and no ``securePort``.
     public var port: UInt16 { listener.port }
     /// The port that speaks TLS beside the plain one.
     public var securePort: UInt16? { secureListener?.port }
 
-    /// Where programs on this machine find the hub.
+    /// The hub's origin for programs on this machine.
     private static func origin(_ settings: ServerSettings, port: UInt16) -> String {
-        let host = ["0.0.0.0", "::"].contains(settings.host) ? "localhost" : settings.host.contains(":") ? "[\(settings.host)]" : settings.host
+        let host =
+            ["0.0.0.0", "::"].contains(settings.host) ? "localhost" : settings.host.contains(":") ? "[\(settings.host)]" : settings.host
         let isSecure = settings.tls.map { $0.port == nil } ?? false
         return "\(isSecure ? "https" : "http")://\(host):\(port)"
     }
 
-    /// Closes connections, fires what was left for disconnects, writes a snapshot, then calls back.
+    /// Closes connections, commits the writes left for disconnects, writes a snapshot, then calls back.
     public func stop(_ done: @escaping @Sendable () -> Void) {
         listener.stop()
         secureListener?.stop()
-        // Sessions without a connection end first, so that the loops still carry the last answers to their polls.
+        // Long-polling sessions end first, so that the loops still send the last responses to their polls.
         longPolls.endAll(lanes) { [self] in closeConnections(done) }
     }
 
@@ -182,12 +188,12 @@ public final class Server: Sendable {
     }
 }
 
-/// Why the namespace that a server begins with could not be opened.
+/// Why the default namespace could not be opened at the start.
 private final class OpeningFault: Sendable {
-    private let noted = Mutex<String?>(nil)
+    private let recorded = Mutex<String?>(nil)
 
-    func note(_ text: String) { noted.withLock { $0 = text } }
-    var text: String? { noted.withLock { $0 } }
+    func record(_ text: String) { recorded.withLock { $0 = text } }
+    var text: String? { recorded.withLock { $0 } }
 }
 
 /// Why a server did not start; the text says what to do.

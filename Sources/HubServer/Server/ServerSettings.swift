@@ -21,7 +21,7 @@ public struct ServerSettings: Sendable {
     /// Folder of the durable store; nil keeps everything in memory only.
     public var dataFolder: String?
     public var durability = Durability.full
-    /// Whether to go on with what is sound when acknowledged commits cannot be read from the write-ahead log.
+    /// Whether to start with the sound part of the log when acknowledged commits in it cannot be read.
     public var acceptsLoss = false
     /// Folder of the console page's files; nil serves none.
     public var webFolder: String?
@@ -33,9 +33,9 @@ public struct ServerSettings: Sendable {
     public var tokens: (any TokenVerifier)?
     /// Accounts; nil serves none.
     public var accounts: AccountSettings?
-    /// Whose word counts on the addresses of the accounts' clients. Default: nobody's.
+    /// Proxies that may name the client's address in `X-Forwarded-For`. Default: none.
     public var trustedProxies = TrustedProxies()
-    /// Places of the default namespace that go with an account.
+    /// Places of the default namespace that are removed with an account.
     public var accountData: [AccountPlace] = []
     public var limits = ServerLimits()
     /// Web pages that may open a socket or a long poll, as origins (`https://app.example`), `*` for all. Nil: in development
@@ -49,11 +49,11 @@ public struct ServerSettings: Sendable {
 
 /// Who may read `/.metrics`.
 public enum MetricsAccess: String, Sendable, CaseIterable {
-    /// Programs on this machine that connect directly; a request that a proxy has passed on is refused.
+    /// Programs on this machine that connect directly; requests through a proxy are refused.
     case loopback
-    /// Everybody who can reach the port.
+    /// All programs that can reach the port.
     case all
-    /// Nobody.
+    /// No program.
     case off
 }
 
@@ -63,20 +63,20 @@ public struct ServerLimits: Sendable {
     public var engine = EngineLimits()
     /// Transport. Its `outboundLoopBytes` is each loop's part of `outboundBytes`.
     public var net = NetSettings()
-    /// Bytes that may wait for all slow readers; each loop has an equal part of them, but 64 MiB at least. 0 for half of
+    /// Bytes that may wait for all slow readers; each loop has an equal part of them, at least 64 MiB. 0 for half of
     /// `memoryBytes`. Default 0.
     public var outboundBytes = 0
     /// Connections: how many, how fast, of one address.
     public var admission = AdmissionLimits()
-    /// Bytes of requests of one session that are not answered yet; over it the peer is read no more until half of them are.
+    /// Bytes of one session's unanswered requests; above it reading from the peer stops until half of them are answered.
     /// Default 1 MiB; a single larger request passes.
     public var requestBytes = 1 << 20
-    /// What a request counts in them beside its bytes: a small one is worth its turn on the database queue, so that a session
-    /// has some 500 of them under way. Default 2 KiB.
+    /// Bytes added to each request in `requestBytes`: a small one still costs a turn on the database queue, so a session has at most some
+    /// 500 of them under way. Default 2 KiB.
     public var requestOverheadBytes = 2 << 10
     /// Bytes of one WebSocket message, and so of any frame; more closes the connection with 1009. Default 32 MiB.
     public var frameBytes = 32 << 20
-    /// Compression of `/.observe` for clients that offer it (RFC 7692); nil takes up no offer. Messages never refer to earlier
+    /// Compression of `/.observe` for clients that offer it (RFC 7692); nil declines every offer. Messages never refer to earlier
     /// ones there, so `takesOverContext` has no effect. Defaults: see `DeflateSettings`.
     public var deflate: DeflateSettings? = DeflateSettings()
     /// Bytes of a realtime message over all its chunks, and of an observe request; more is answered with `too_big`.
@@ -86,15 +86,15 @@ public struct ServerLimits: Sendable {
     public var longPoll = LongPollLimits()
     /// Requests to the accounts that may be under way at once; more are answered with 503. Default 1,000.
     public var accountRequests = 1_000
-    /// The same of one network: an IPv4 address, or the first 64 bits of an IPv6 address. Default 64; not with `isDev`.
+    /// The same for one network: an IPv4 address, or the first 64 bits of an IPv6 address. Default 64; not with `isDev`.
     public var accountRequestsOfNetwork = 64
     /// Seconds that a session goes on after its credential has run out. Default 10 (contract §8.1).
     public var tokenLeewaySeconds = 10
     /// Requests of one client that may wait while its credential is checked. Default 1,000.
     public var requestsBehindAuth = 1_000
-    /// Credentials of one connection that may be refused without a good one between them; the last one ends it with 1008. Default 10.
+    /// Consecutive credentials of one connection that may be refused; the last one closes it with 1008. Default 10.
     public var refusedCredentials = 10
-    /// Signed tokens that are checked at the same time, beside the net loops; 0 for one per two processors. Default 0.
+    /// Signed tokens verified at the same time, off the net loops; 0 for one per two processors. Default 0.
     public var tokenChecks = 0
     /// Bytes of tokens that may wait to be checked, 512 added for each; one address may have a quarter of them. More are answered with
     /// `unavailable`, over REST 503. Default 32 MiB: some 20,000 tokens of usual size.
@@ -106,9 +106,9 @@ public struct ServerLimits: Sendable {
     public var refusedTokensPerMinute = 1_000
     /// Bytes of a REST answer's body, escapes not counted; more is answered with 400. Default 256 MiB (contract §4.1).
     public var restReadBytes = 256 << 20
-    /// Seconds between signs of life on an event stream. Default 30 (contract §7.6).
+    /// Seconds between keep-alive events on an event stream. Default 30 (contract §7.6).
     public var streamKeepAliveSeconds = 30
-    /// Seconds without any byte from a WebSocket peer before it is asked for a sign of life. Default 25.
+    /// Seconds without any byte from a WebSocket peer before it gets a ping. Default 25.
     public var pingAfterSeconds = 25
     /// Seconds without any byte from a WebSocket peer before its session ends. Default 75 (contract §1.5).
     public var silenceSeconds = 75
@@ -117,36 +117,36 @@ public struct ServerLimits: Sendable {
     /// Refusals by the rules that are logged with their reasons, in one second; 0 logs none. Default 0.
     public var loggedRefusals = 0
     /// Bytes per second that the body of a request, and a message on a WebSocket, must bring on average in each
-    /// `requestSeconds`, and that a peer must take of an answer that waits for it. Default 8 KiB.
+    /// `requestSeconds`, and that a peer must read of a response that waits for it. Default 8 KiB.
     public var bodyBytesPerSecond = 8 << 10
 
-    /// Bytes that the process may hold for all its clients beside the trees: messages and bodies that have not come whole, values
-    /// that are made of them, answers under way and old content that these hold. Who would go over it is refused: a socket is
+    /// Bytes that the process may hold for all its clients beside the trees: incomplete messages and bodies, values parsed from them,
+    /// responses under way and the old versions that they retain. A client that would exceed it is refused: a socket is
     /// closed with 1013, a request answered with 503, `too_big` or 413. Default: a quarter of what the process may use, at least
     /// 256 MiB and at most 1 GiB.
     public var memoryBytes = MemoryLimit.defaultBudget
-    /// The part of them that one address may have (an IPv6 network of 64 bits); 0 for half. Default 0. This machine's own
+    /// Limit of one address' share of them (an IPv6 network of 64 bits); 0 for half. Default 0. This machine's own
     /// addresses may have all, unless `AdmissionLimits.countsLoopback` is set.
     public var addressMemoryBytes = 0
-    /// Bytes of a message or body above which it is read off the net loop. Default 32 KiB: more takes milliseconds, and
+    /// Bytes of a message or body above which it is parsed off the net loop. Default 32 KiB: more takes milliseconds, and
     /// many connections may send it at once.
     public var largeRequestBytes = 32 << 10
-    /// Large requests that are read, or whose answers are made, at the same time; 0 for one per processor, but two. Default 0.
+    /// Large requests parsed, or responses encoded, at the same time; 0 for one per processor, at least two. Default 0.
     public var largeRequests = 0
-    /// The same of one address; the next ones wait for their turn. 0 for half of `largeRequests`. Default 0.
+    /// The same for one address; further ones wait for their turn. 0 for half of `largeRequests`. Default 0.
     public var largeRequestsOfAddress = 0
-    /// What one connection may make its net loop do in a turn before the others have theirs: bytes of messages, inflated, with
+    /// Work of one connection in a turn of its net loop before other connections have theirs: bytes of messages, inflated, with
     /// 512 added for each (`WebSocketDecoder.eventWork`). One message may go over it. Default 32 KiB: some 60 small messages.
     public var turnWork = 32 << 10
-    /// Requests of HTTP that one connection may have answered in a turn before the others have theirs, and before it has taken the
-    /// answers. Default 32.
+    /// HTTP requests of one connection that are answered in a turn, before other connections have theirs and before it has read the
+    /// responses. Default 32.
     public var turnRequests = 32
-    /// Bytes of a body above which a request is refused before the rest is read where no rule could allow it. Default 64 KiB.
+    /// Bytes of a body above which a request that no rule could allow is refused before the rest is read. Default 64 KiB.
     public var earlyRefusalBytes = 64 << 10
 
     public init() {}
 
-    /// The transport's settings for so many loops.
+    /// The transport's settings for a number of loops.
     func net(ofLoops count: Int) -> NetSettings {
         var net = net
         net.outboundLoopBytes = max((outboundBytes > 0 ? outboundBytes : memoryBytes / 2) / max(1, count), 64 << 20)

@@ -4,13 +4,13 @@ import HTTPTypes
 import Logging
 import WireProtocols
 
-/// How a server speaks TLS.
+/// The TLS settings of a server.
 public struct ServerTLS: Sendable {
     public let identity: TLSServer
-    /// A port beside the plain one, 0 for one that the system chooses; nil puts TLS on the server's only port.
+    /// The TLS port beside the plain one, 0 for one that the system chooses; nil puts TLS on the server's only port.
     public let port: UInt16?
 
-    /// - Throws: `TLSFaults` with everything that is wrong with the files (PEM).
+    /// - Throws: `TLSFaults` with all faults of the two PEM files.
     public init(certificate: String, key: String, port: UInt16? = nil) throws(TLSFaults) {
         identity = try TLSServer(certificate: certificate, key: key, plainHTTPAnswer: Self.useHTTPS)
         self.port = port
@@ -22,8 +22,8 @@ public struct ServerTLS: Sendable {
 }
 
 extension Server {
-    /// Reads the certificate's files again, for connections that begin from now on; open ones go on. If anything is wrong
-    /// with them the certificate before stays, and the log says what. From any thread; blocks while it reads.
+    /// Reads the certificate's files again, for new connections; open ones keep theirs. If the files are faulty the old certificate stays
+    /// in use and the faults are logged. From any thread; blocks while it reads.
     public func reloadCertificate() {
         guard let identity = settings.tls?.identity else { return }
         do throws(TLSFaults) {
@@ -37,7 +37,7 @@ extension Server {
         }
     }
 
-    /// A certificate that has ended is served nevertheless: clients that keep a session do not look at it.
+    /// Warns of an expired certificate. It is served nevertheless: clients that resume a TLS session do not check it.
     func warnOfExpiry() {
         guard let identity = settings.tls?.identity, let end = identity.certificateEnd, end < Int64(time(nil)) else { return }
         logger.warning("the certificate has expired; clients will refuse it", metadata: ["file": "\(identity.certificateFile)"])

@@ -1,6 +1,6 @@
 import DispatchNet
 
-/// Brings a session's bytes to its peer: a WebSocket, or long polling until a WebSocket takes over.
+/// The transport of a session: a WebSocket, or long polling until a WebSocket takes over.
 ///
 ///     engine ─► Lane.deliver ─► session.carrier ─┬─ WebSocketCarrier ─► Connection
 ///                                                └─ LongPollCarrier ─┬─► polls on any connections
@@ -12,40 +12,40 @@ protocol Carrier: AnyObject {
     func send(_ frames: [UInt8])
     /// The same for frames that the loop has staged for many sessions; `frames` are their bytes.
     func send(_ staged: StagedFrame, _ frames: [UInt8])
-    /// The peer broke the protocol: says why and ends the session when all that is queued has been sent.
+    /// Closes the session after a protocol error: sends the reason, and ends when the queued output has been sent.
     func close(_ code: UInt16, _ reason: String)
-    /// The session was taken over by a newer one.
+    /// Closes the session without a reason: a newer session has replaced it.
     func dismiss()
-    /// Reads nothing from the peer, or goes on with it: too much of what it asked is not answered yet.
+    /// Stops reading from the peer, or resumes: too many of its requests are unanswered.
     func holdInput(_ isHeld: Bool)
-    /// The same while a large message of the peer is read off the loop.
+    /// Stops reading, or resumes, while a large message of the peer is parsed off the loop.
     func holdWhileReading(_ isHeld: Bool)
-    /// Where the peer is.
+    /// The address of the peer, or of the client behind a trusted proxy.
     var peer: SocketAddress { get }
-    /// Calls the session's `drained` when nothing that was sent before waits for the peer any more.
+    /// Calls the session's `drained` when everything sent before has left.
     func reportDrain()
 }
 
-/// A message that has begun and is not complete.
+/// An incomplete message.
 struct OpenMessage {
-    /// Another number for another message.
+    /// Number of the message on its connection.
     var number: UInt32
-    /// Bytes that have come of it.
+    /// Bytes received of it.
     var bytes: Int
 }
 
-/// Hears what comes on a WebSocket, and how its peer reads. Used on the connection's loop.
+/// Receives the messages and the back-pressure events of a WebSocket. Used on the connection's loop.
 protocol SocketListener: AnyObject {
-    /// A whole text message; the bytes are valid during the call.
+    /// A complete text message; the bytes are valid during the call.
     func received(text: UnsafeRawBufferPointer)
-    /// A whole text message that is large.
+    /// A complete text message above `largeRequestBytes`.
     func received(large: LargeText)
-    /// What has come of a message that is still open; nil while none is.
+    /// The protocol message that is incomplete after the last text; nil while none is.
     var openMessage: OpenMessage? { get }
-    /// Too much waits for the peer.
+    /// The output waiting for the peer is over the soft limit.
     func congested()
-    /// Nothing waits for the peer any more.
+    /// All output has left.
     func drained()
-    /// The connection is over. The last call.
+    /// The connection has ended. The last call.
     func ended()
 }

@@ -1,9 +1,9 @@
 import HubEngine
 import JSONTree
 
-/// Turns a credential into an identity (contract §8.1). A database secret is an administrator's. The constant `owner` is the
-/// administrator of a development server, which also trusts unsigned tokens as the SDKs' emulator mode sends them, however old they are;
-/// signed tokens are the accounts' to check, or whoever's the server was given.
+/// Resolves a credential to an identity (contract §8.1). Database secrets identify administrators. A development server also accepts
+/// the constant `owner` as administrator, and the unsigned tokens of the SDKs' emulator mode, whatever their age. Signed tokens are
+/// verified by the accounts, or by the `TokenVerifier` of the settings.
 struct Credentials {
     let isDev: Bool
     let tokens: TokenChecks?
@@ -23,14 +23,15 @@ struct Credentials {
     static let expiredToken = Failure(.expiredToken, "Auth token is expired.")
 
     /// - Parameters:
-    ///   - override: the identity that an administrator wants rules applied as; `.some(.null)` for nobody (contract §8.4).
+    ///   - - override: the `auth` value that an administrator's rules are evaluated with; `.some(.null)` for a signed-out client (contract
+    ///   §8.4).
     ///   - address: see `TokenChecks.verify`.
-    ///   - done: called once: at once, or from another thread.
+    ///   - done: called once, immediately or from another thread.
     func identify(
         _ credential: String, override: Node? = nil, of address: () -> String?,
         _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void
     ) {
-        // Before anything reads it: a stranger may send as much as a message holds.
+        // Checked before parsing: an anonymous client can send as much as a message holds.
         guard credential.utf8.count <= TokenParts.maxBytes else { return done(.failure(Self.badToken)) }
         if credential == "owner" {
             return done(isDev ? .success(Identity.admin.acting(as: override)) : .failure(Self.badToken))
@@ -38,11 +39,14 @@ struct Credentials {
         if secrets.admit(credential) { return done(.success(Identity.admin.acting(as: override))) }
         guard let parts = TokenParts.parts(of: credential) else { return done(.failure(Self.badToken)) }
         if parts[2].isEmpty {
-            guard isDev, TokenParts.json(parts[0]) != nil, let claims = TokenParts.json(parts[1]) else { return done(.failure(Self.badToken)) }
+            guard isDev, TokenParts.json(parts[0]) != nil, let claims = TokenParts.json(parts[1]) else {
+                return done(.failure(Self.badToken))
+            }
             return done(Result { () throws(Failure) in try Self.identity(claims) })
         }
-        // Nobody here can check it. An error would send the SDK into reconnecting for ever (contract §2.4), trust is out of the
-        // question: the client stays anonymous.
+        // Without a verifier a signed token cannot be trusted, and an error would make the SDK reconnect for ever (contract §2.4): the
+        // client
+        // stays anonymous.
         guard let tokens else {
             let isToken = TokenParts.json(parts[0]).map { $0.child("alg") != "none" } == true && TokenParts.json(parts[1]) != nil
             return done(isToken ? .success(.anonymous) : .failure(Self.badToken))
@@ -65,13 +69,13 @@ struct Credentials {
 }
 
 extension Identity {
-    /// Administrators may act as somebody else, or as nobody; of others the wish is ignored.
+    /// The identity with an administrator's override applied; other identities ignore the override.
     fileprivate func acting(as override: Node?) -> Identity {
         guard isAdmin, let override else { return self }
         return Identity(auth: override, expires: expires)
     }
 
-    /// When a session with this identity ends, ms since the epoch. A time that no clock reaches is as good as never.
+    /// When a session with this identity ends, ms since the epoch; nil for never. Saturates on overflow.
     func end(_ leewaySeconds: Int) -> Int64? {
         guard let expires else { return nil }
         let (seconds, isBeyond) = expires.addingReportingOverflow(Int64(leewaySeconds))

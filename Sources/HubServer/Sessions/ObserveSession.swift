@@ -2,7 +2,7 @@ import HubEngine
 import JSONTree
 import WireProtocols
 
-/// A program that speaks the observe protocol: one JSON object per text frame (docs/observe-protocol.md).
+/// A session of the observe protocol: one JSON object per text frame (docs/observe-protocol.md).
 final class ObserveSession: Session, @unchecked Sendable {
     // Sendable: everything declared here is used on the lane's loop only.
 
@@ -15,7 +15,7 @@ final class ObserveSession: Session, @unchecked Sendable {
     }
 
     override func received(text: UnsafeRawBufferPointer) {
-        if isReadingAside { return keep(text) }
+        if isReadingLarge { return enqueue(text) }
         let size = text.count
         if size > server.settings.limits.largeRequestBytes {
             if let large = large(text) { received(large: large) }
@@ -31,7 +31,7 @@ final class ObserveSession: Session, @unchecked Sendable {
     }
 
     override func received(large: LargeText) {
-        if isReadingAside { return keep(0) { [self] in received(large: large) } }
+        if isReadingLarge { return enqueue(0) { [self] in received(large: large) } }
         var limits = server.settings.limits.realtime.write
         limits.permits = permits
         let read: @Sendable (UnsafeRawBufferPointer, NodeAllowance) -> Result<Sized, ObserveError> = { [limits] text, allowance in
@@ -39,12 +39,12 @@ final class ObserveSession: Session, @unchecked Sendable {
             limits.allowance = allowance
             do throws(ObserveError) {
                 var request = try ObserveRequest.parse(text, limits: limits)
-                // What a large update takes is done here.
+                // Resolves the paths of a large update off the loop.
                 if case .update(let base, let writes) = request.operation { request.operation = .update(path: .root, writes.below(base)) }
                 return .success(Sized(request: request, bytes: text.count))
             } catch { return .failure(error) }
         }
-        readAside(large, read) { [self] result, cost, hold in
+        readLarge(large, read) { [self] result, cost, hold in
             switch result {
             case .success(let read): submit(read.request, size: read.bytes, cost: cost, hold)
             case .failure(let error): fail(error)
@@ -58,7 +58,7 @@ final class ObserveSession: Session, @unchecked Sendable {
         var bytes: Int
     }
 
-    /// Nobody can be told which request it was: says what is wrong and ends.
+    /// A malformed request has no readable id: sends the fault without one, and closes.
     private func fail(_ error: ObserveError) {
         carrier.send(WebSocketFrame.text(ObserveReply.failed(nil, error.fault)))
         carrier.close(WebSocketCloseCode.policyViolation, error.fault.message)
@@ -66,7 +66,7 @@ final class ObserveSession: Session, @unchecked Sendable {
 
     private func submit(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?) {
         guard isWaiting else { return carryOut(request, size: size, cost: cost, hold) }
-        wait(max(size, cost)) { [self] in carryOut(request, size: size, cost: cost, hold) }
+        waitForCredential(max(size, cost)) { [self] in carryOut(request, size: size, cost: cost, hold) }
     }
 
     private func carryOut(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?) {

@@ -3,17 +3,17 @@ import HubEngine
 import JSONTree
 import WireProtocols
 
-/// A stock SDK: realtime protocol v5 (contract §1.2–§2.5).
+/// A session of a stock SDK: realtime protocol v5 (contract §1.2–§2.5).
 final class RealtimeSession: Session, @unchecked Sendable {
     // Sendable: everything declared here is used on the lane's loop only.
     private var assembler: RealtimeAssembler
     private var limits: RealtimeLimits
 
-    /// Says hello before anything else is heard (contract §1.3).
+    /// Sends the hello before any request is read (contract §1.3).
     /// - Parameters:
-    ///   - id: names the session to the client; whoever knows it can end the session.
-    ///   - host: what this client can dial.
-    ///   - previous: the client's last session, which ends now.
+    ///   - id: the secret session id: a client that knows it can replace the session.
+    ///   - host: `host[:port]` for the client's next connections.
+    ///   - previous: id of the client's last session, which ends now.
     init(
         _ carrier: any Carrier, id: String, host: String, replacing previous: String?, lane: Int, database: Database, server: Server
     ) {
@@ -26,23 +26,23 @@ final class RealtimeSession: Session, @unchecked Sendable {
     }
 
     override func received(text: UnsafeRawBufferPointer) {
-        if isReadingAside { return keep(text) }
+        if isReadingLarge { return enqueue(text) }
         assembler.receive(text) { inbound in
             do throws(RealtimeError) {
                 if case .message(let text) = inbound, text.count > server.settings.limits.largeRequestBytes {
                     if let large = large(text) { read(large) }
                 } else {
-                    take(try inbound.message(limits: limits, payer: self))
+                    process(try inbound.message(limits: limits, payer: self))
                 }
             } catch { carrier.close(error.closeCode, error.reason) }
         }
-        note(assembler.bufferedBytes)
+        chargeIncoming(assembler.bufferedBytes)
     }
 
     override func received(large: LargeText) {
-        if isReadingAside { return keep(0) { [self] in received(large: large) } }
+        if isReadingLarge { return enqueue(0) { [self] in received(large: large) } }
         guard case .socket(let message) = large.message, !assembler.isInsideMessage, message.payload.count <= limits.messageBytes else {
-            // A piece of a larger message, or too large for one.
+            // A chunk of a larger message, or too large for one.
             if case .socket(let message) = large.message { message.payload.withUnsafeBytes { received(text: $0) } }
             return
         }
@@ -53,7 +53,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
         assembler.isInsideMessage ? OpenMessage(number: assembler.messages, bytes: assembler.openBytes) : nil
     }
 
-    private func take(_ message: RealtimeMessage?) {
+    private func process(_ message: RealtimeMessage?) {
         switch message {
         case .request(let request): submit(request)
         case .control(.ping): carrier.send(RealtimeFraming.frames(for: RealtimeReply.pong))
@@ -62,16 +62,16 @@ final class RealtimeSession: Session, @unchecked Sendable {
     }
 
     private func read(_ large: LargeText) {
-        readAside(large, reading()) { [self] result, bytes, hold in
+        readLarge(large, largeMessageParser()) { [self] result, bytes, hold in
             switch result {
-            case .success(let message): take(message.costing(bytes, hold))
+            case .success(let message): process(message.costing(bytes, hold))
             case .failure(let error): carrier.close(error.closeCode, error.reason)
             }
         }
     }
 
-    /// Reads a message on another thread.
-    func reading() -> @Sendable (UnsafeRawBufferPointer, NodeAllowance) -> Result<RealtimeMessage, RealtimeError> {
+    /// A function that parses a message on another thread.
+    func largeMessageParser() -> @Sendable (UnsafeRawBufferPointer, NodeAllowance) -> Result<RealtimeMessage, RealtimeError> {
         var limits = server.settings.limits.realtime
         limits.write.permits = permits
         return { [limits] text, allowance in
@@ -83,9 +83,9 @@ final class RealtimeSession: Session, @unchecked Sendable {
         }
     }
 
-    /// Hands the request to the database, which answers all of them in order of arrival (contract §2.5 rule 1).
+    /// Submits the request to the database, which answers requests in order of arrival (contract §2.5 rule 1).
     func submit(_ request: RealtimeRequest) {
-        if isWaiting { wait(request.bytes) { [self] in carryOut(request) } } else { carryOut(request) }
+        if isWaiting { waitForCredential(request.bytes) { [self] in carryOut(request) } } else { carryOut(request) }
     }
 
     private func carryOut(_ request: RealtimeRequest) {
@@ -96,7 +96,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
         case .stats, .appCheck, .unappCheck: answer(.done, number)
         case .listen(let path, let query, let tag, let hash):
             let filter = Self.filter(query)
-            // Without a tag the client would take the part that a query shows for the whole place (contract §2.3).
+            // Without a tag the client would treat the query's part as the whole place (contract §2.3).
             if filter != nil, tag == nil { return answer(.failed(Failure(.failure, "A query needs a tag.")), number) }
             ask(.observe(path, query: filter, style: .patches(tag: tag), hash: hash ?? ""), number)
         case .unlisten(let path, let query, let tag):
@@ -121,7 +121,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
         }
     }
 
-    /// The query if it selects; one that loads everything is a plain listen, whatever its order (contract §2.2).
+    /// The query if it filters; one that selects everything is a plain listen, whatever its order (contract §2.2).
     private static func filter(_ query: TreeQuery?) -> TreeQuery? {
         guard let query, !query.isDefault else { return nil }
         return query
@@ -129,10 +129,10 @@ final class RealtimeSession: Session, @unchecked Sendable {
 }
 
 extension RealtimeInbound {
-    /// As `message(limits:)`, with what its values cost.
+    /// Parses as `message(limits:)` does and charges its values' memory.
     /// - Parameters:
-    ///   - limits: with the allowance of the loop.
-    ///   - payer: asked for what holds the values, if they are many.
+    ///   - limits: with the loop's node allowance.
+    ///   - payer: makes the memory hold when the values are many.
     func message(limits: RealtimeLimits, payer: any NodePayer) throws(RealtimeError) -> RealtimeMessage? {
         limits.write.allowance?.begin(payer)
         defer { _ = limits.write.allowance?.end() }
@@ -148,7 +148,7 @@ extension [TreeWrite] {
 }
 
 extension RealtimeMessage {
-    /// An update of the root in place of one of another place: what a large one takes is done where it is read.
+    /// The same update with paths relative to the root, so that a large one is resolved where it is parsed.
     var withWholePaths: RealtimeMessage {
         guard case .request(var request) = self else { return self }
         switch request.action {
@@ -159,10 +159,10 @@ extension RealtimeMessage {
         return .request(request)
     }
 
-    /// Bytes that it holds, as text or as values, whichever is more.
+    /// Bytes of its text or of its values, whichever is more.
     func cost(_ textBytes: Int) -> Int { if case .request(let request) = self { max(textBytes, request.bytes) } else { textBytes } }
 
-    /// The same with what it costs, if that is more.
+    /// The message with a larger cost and its memory hold.
     func costing(_ bytes: Int, _ hold: (any NodeHold)?) -> RealtimeMessage {
         guard case .request(var request) = self, bytes > request.bytes || hold != nil else { return self }
         request.bytes = max(request.bytes, bytes)

@@ -1,86 +1,86 @@
 import HubEngine
 import JSONTree
 
-/// What a session has asked and is not answered yet, by size.
-struct Intake {
-    /// Bytes of requests whose mark has not come back.
+/// The unanswered requests of a session, in bytes.
+struct UnansweredRequests {
+    /// Bytes of requests whose mark the database has not returned.
     var bytes = 0
-    /// The part of them that no mark stands behind yet.
+    /// The part of them that no mark was submitted behind.
     var unmarked = 0
-    /// The carrier reads nothing now.
+    /// The carrier has stopped reading.
     var isHolding = false
 }
 
 /// Back-pressure, both ways:
 ///
 /// ```
-/// peer ──► carrier ──► requests … mark ──────────► database       too much without its mark: the carrier stops reading
-/// peer ◄── carrier ◄── answers, pushes … probe ◄── database       too much at the carrier: the database says less (Lag)
+/// peer ──► carrier ──► requests … mark ──────────► database       over the limit: reading stops until marks come back
+/// peer ◄── carrier ◄── answers, pushes … probe ◄── database       over the soft limit: the database conflates (Lag)
 ///             └── congested, drained ────────────────►┘
 /// ```
 extension Session {
-    /// Hands a request to the database.
+    /// Submits a request to the database.
     /// - Parameters:
-    ///   - size: bytes of the message that it came in, or of its values.
-    ///   - hold: holds them in the budget, if they are many.
+    ///   - size: bytes of its message, or of its values.
+    ///   - hold: the budget's hold for them, if they are many.
     final func ask(_ request: Request, _ token: Int64, size: Int, hold: (any NodeHold)? = nil) {
         let cost = size + server.settings.limits.requestOverheadBytes
         let isFull = database.submit(request, from: self, token: token, size: cost, hold: hold)
         let limit = server.settings.limits.requestBytes
-        intake.bytes += cost
-        intake.unmarked += cost
-        let mustHold = isFull || intake.bytes > limit
-        guard mustHold || intake.unmarked > limit / 4 else { return }
-        database.submit(.mark(bytes: intake.unmarked), from: self)
-        intake.unmarked = 0
+        unanswered.bytes += cost
+        unanswered.unmarked += cost
+        let mustHold = isFull || unanswered.bytes > limit
+        guard mustHold || unanswered.unmarked > limit / 4 else { return }
+        database.submit(.mark(bytes: unanswered.unmarked), from: self)
+        unanswered.unmarked = 0
         if mustHold { holdInput() }
     }
 
     private func holdInput() {
-        guard !intake.isHolding else { return }
-        intake.isHolding = true
+        guard !unanswered.isHolding else { return }
+        unanswered.isHolding = true
         carrier.holdInput(true)
     }
 
-    /// Requests are done.
+    /// A mark came back: the requests before it are done.
     final func marked(_ bytes: Int) {
-        if let outgoing { return outgoing.add(.marked(bytes)) }
-        isDone(bytes)
+        if let outputQueue { return outputQueue.add(.marked(bytes)) }
+        complete(bytes)
     }
 
-    final func isDone(_ bytes: Int) {
-        intake.bytes -= bytes
-        goOnIfPossible()
+    final func complete(_ bytes: Int) {
+        unanswered.bytes -= bytes
+        resumeInputIfPossible()
     }
 
-    /// Requests wait for a credential, or do so no more.
+    /// Stops or resumes reading after the queue behind a credential check has changed.
     final func holdIfNeeded() {
-        if waitingBytes > server.settings.limits.requestBytes { holdInput() } else { goOnIfPossible() }
+        if waitingBytes > server.settings.limits.requestBytes { holdInput() } else { resumeInputIfPossible() }
     }
 
-    private func goOnIfPossible() {
+    private func resumeInputIfPossible() {
         let limit = server.settings.limits.requestBytes
-        guard intake.isHolding, intake.bytes - intake.unmarked <= limit / 2, waitingBytes <= limit else { return }
-        intake.isHolding = false
+        guard unanswered.isHolding, unanswered.bytes - unanswered.unmarked <= limit / 2, waitingBytes <= limit else { return }
+        unanswered.isHolding = false
         carrier.holdInput(false)
     }
 
-    /// The peer reads too slowly: the database says less from now on.
+    /// The peer reads too slowly: the database conflates changes from now on.
     final func congested() {
         owesDrain = true
         database.submit(.congested, from: self)
     }
 
-    /// The peer has everything that it was sent.
+    /// The carrier has sent all output.
     final func drained() {
-        guard owesDrain, outgoing == nil else { return }
+        guard owesDrain, outputQueue == nil else { return }
         owesDrain = false
         database.submit(.drained, from: self)
     }
 
-    /// The database asks for `drained`.
+    /// The database asks for a `drained` report.
     final func probe() {
-        if let outgoing { return outgoing.add(.probe) }
+        if let outputQueue { return outputQueue.add(.probe) }
         owesDrain = true
         carrier.reportDrain()
     }

@@ -4,112 +4,114 @@ import JSONTree
 import Synchronization
 import WireProtocols
 
-/// One connected program: speaks one of the hub's protocols, whatever carries it.
+/// The session of one connected client, in one of the hub's protocols, over any carrier.
 ///
-///     request ─► (a credential is being checked: wait) ─► Database        in order of arrival (contract §2.5 rule 1)
+///     request ─► (queued while a credential is verified) ─► Database        in order of arrival (contract §2.5 rule 1)
 ///
-/// Made and used on the loop of its lane, but for what the engine keeps in `Client`. How much may be under way in either
-/// direction is in `Session+Flow`.
+/// Made and used on the loop of its lane, except the fields of `Client`, which the engine uses. `Session+Flow` bounds the traffic in
+/// both directions.
 class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     // Sendable: everything declared here is constant and used on the lane's loop only.
     final let carrier: any Carrier
     final let database: Database
     unowned final let server: Server
-    final var intake = Intake()
-    /// The database waits to hear that the peer has taken everything.
+    final var unanswered = UnansweredRequests()
+    /// The database expects a `drained` report.
     final var owesDrain = false
-    /// What waits behind something large that is still being encoded; nil while nothing does.
-    final var outgoing: Outgoing?
+    /// The output queue behind a frame that is still being encoded; nil while there is none.
+    final var outputQueue: OutputQueue?
 
-    /// Reads large messages; nil until there was one.
-    final private(set) var aside: Aside?
-    /// What is held of a message in parts.
+    /// Parses large messages; nil before the first one.
+    final private(set) var largeReader: LargeMessageReader?
+    /// The lease for an incomplete message.
     final var incoming = IncomingBytes()
-    /// Who the database has been told last that the client is.
-    private var told: Identity
+    /// The identity last submitted to the database.
+    private var submittedIdentity: Identity
 
-    /// Requests that came behind a credential that is being checked; nil while none is.
-    private var waiting: [() -> Void]?
-    /// Bytes of them.
+    /// Requests that wait for a credential to be verified; nil while none is.
+    private var waitingRequests: [() -> Void]?
+    /// Bytes of those requests.
     final private(set) var waitingBytes = 0
-    /// When the credential runs out and its leeway is over, ms since the epoch.
+    /// When the credential and its leeway expire, ms since the epoch.
     private var endsAt: Int64?
-    /// Hears when the account of the client's identity changes.
+    /// The sign-in of the client's identity; a change of the account revokes it.
     private var signIn: SignIn?
-    /// Credentials that were refused since the last one that was good.
+    /// Credentials refused since the last accepted one.
     private var refusals = 0
 
     init(_ carrier: any Carrier, lane: Int, database: Database, server: Server, dialect: Dialect, identity: Identity = .anonymous) {
         self.carrier = carrier
         self.database = database
         self.server = server
-        told = identity
+        submittedIdentity = identity
         super.init(lane: lane, dialect: dialect, identity: identity)
         server.sessions.add(dialect, 1)
     }
 
-    /// A whole text message; the bytes are valid during the call.
+    /// A complete text message; the bytes are valid during the call.
     func received(text: UnsafeRawBufferPointer) {}
 
-    /// A whole text message that is large.
+    /// A complete text message above `largeRequestBytes`.
     func received(large: LargeText) {}
 
-    /// What has come of a message in parts; nil while none is open.
+    /// The incomplete protocol message; nil while there is none.
     var openMessage: OpenMessage? { nil }
 
-    /// The peer is gone. What it asked for before is still carried out, and then its end.
-    final func ended() { ended(behind: aside) }
+    /// The connection has ended. Requests from before are still carried out, then the session's end.
+    final func ended() { ended(behind: largeReader) }
 
-    /// - Parameter reading: what reads the session's large messages.
-    final func ended(behind reading: Aside?) {
+    /// - Parameter reading: the reader of the session's large messages.
+    final func ended(behind reading: LargeMessageReader?) {
         server.sessions.add(dialect, -1)
         isGone.store(true, ordering: .relaxed)
-        outgoing = nil
+        outputQueue = nil
         incoming = IncomingBytes()
         expire(at: nil)
-        if let reading, reading.isBusy { _ = reading.keep(0) { [self] in submitEnd() } } else { submitEnd() }
+        if let reading, reading.isBusy { _ = reading.enqueue(0) { [self] in submitEnd() } } else { submitEnd() }
     }
 
     private func submitEnd() {
-        // Until then, something may still be asked as the user.
-        hold(nil)
-        if isWaiting { waiting?.append { [self] in database.submit(.end, from: self) } } else { database.submit(.end, from: self) }
+        // The sign-in ends here: requests from before may still need it.
+        attach(nil)
+        if isWaiting { waitingRequests?.append { [self] in database.submit(.end, from: self) } } else { database.submit(.end, from: self) }
     }
 
     // MARK: Credentials
 
-    final var isWaiting: Bool { waiting != nil }
+    final var isWaiting: Bool { waitingRequests != nil }
 
-    /// Carries a request out after the ones before it that wait for a credential.
+    /// Queues a request behind those that wait for a credential.
     /// - Parameter size: bytes that it holds.
-    final func wait(_ size: Int, _ carryOut: @escaping () -> Void) {
-        waiting?.append(carryOut)
+    final func waitForCredential(_ size: Int, _ carryOut: @escaping () -> Void) {
+        waitingRequests?.append(carryOut)
         waitingBytes += size
         holdIfNeeded()
         let limit = server.settings.limits.requestsBehindAuth
-        if let count = waiting?.count, count > limit {
+        if let count = waitingRequests?.count, count > limit {
             carrier.close(WebSocketCloseCode.policyViolation, "more than \(limit) requests wait for a credential")
         }
     }
 
-    /// Finds out who the client is, and answers; later requests wait for that (contract check 34).
+    /// Verifies a credential and answers; later requests wait for it (contract check 34).
     final func identify(_ credential: String, override: Node? = nil, token: Int64) {
-        // What came behind the last one that was allowed is not worth a check any more.
+        // The session is being closed: further credentials are not verified.
         if refusals >= server.settings.limits.refusedCredentials { return }
-        waiting = []
+        waitingRequests = []
         let signIn = server.beginSignIn(credential, home)
         let counted = { [self] in server.countedAddress(address, carrier.peer) }
         Credentials(server).identify(credential, override: override, of: counted) { [self, home] result in
-            if home.loop.isOnLoop { identified(result, signIn, token) } else { home.loop.execute { [self] in identified(result, signIn, token) } }
+            if home.loop.isOnLoop { identified(result, signIn, token) } else {
+                home.loop.execute { [self] in identified(result, signIn, token) }
+            }
         }
     }
 
     private func identified(_ result: Result<Identity, Failure>, _ signIn: SignIn?, _ token: Int64) {
-        switch home.signIns.settled(signIn, result) {
+        switch home.signIns.settle(signIn, result) {
         case .success(let identity):
-            hold(signIn)
+            attach(signIn)
             refusals = 0
-            told = identity
+            submittedIdentity = identity
             database.submit(.identify(identity), from: self, token: token)
             expire(at: identity.end(server.settings.limits.tokenLeewaySeconds))
         case .failure(let failure):
@@ -119,27 +121,27 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
                 carrier.close(WebSocketCloseCode.policyViolation, "\(refusals) credentials were refused, one after the other")
             }
         }
-        let held = waiting ?? []
-        waiting = nil
+        let held = waitingRequests ?? []
+        waitingRequests = nil
         waitingBytes = 0
         defer { holdIfNeeded() }
         for (i, carryOut) in held.enumerated() {
             carryOut()
             if isWaiting {
-                waiting?.append(contentsOf: held[(i + 1)...])
+                waitingRequests?.append(contentsOf: held[(i + 1)...])
                 return
             }
         }
     }
 
-    /// The session has the identity that ends then, or one that never does.
+    /// Sets when the session's identity expires; nil for never.
     final func expire(at time: Int64?) {
         endsAt = time
         if time == nil || isGone.load(ordering: .relaxed) { home.leave(self) } else { home.join(self) }
     }
 
-    /// The session is the sign-in's from now on, or nobody's.
-    final func hold(_ signIn: SignIn?) {
+    /// Attaches a sign-in to the session in place of the one before; nil only detaches.
+    final func attach(_ signIn: SignIn?) {
         if let before = self.signIn { home.signIns.end(before) }
         self.signIn = nil
         guard let signIn else { return }
@@ -153,46 +155,48 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         revoke()
     }
 
-    /// The client is no longer who it was: it is told so, and its session ends with the rights it had. Its SDK then asks for a fresh
+    /// Revokes the client's identity: the client is notified, and its session ends with the rights it had. Its SDK then asks for a fresh
     /// token, or learns that it gets none (accounts contract §15).
     func revoke() {
         expire(at: nil)
-        hold(nil)
+        attach(nil)
         database.submit(.revoke(notice: HubFormat().revoked(Credentials.expiredToken, dialect: dialect)), from: self)
     }
 
-    /// The client is nobody from now on; the database is to be told next.
+    /// Makes the client anonymous. The caller then submits `signOut` to the database.
     final func signedOut() {
         expire(at: nil)
-        hold(nil)
-        told = .anonymous
+        attach(nil)
+        submittedIdentity = .anonymous
     }
 
     // MARK: Large messages
 
     final var home: Lane { server.lanes[lane] }
 
-    /// Whether what comes now has to wait until a large message is read.
-    final var isReadingAside: Bool { aside?.isBusy ?? false }
+    /// Whether messages must wait because a large one is being parsed.
+    final var isReadingLarge: Bool { largeReader?.isBusy ?? false }
 
-    /// Keeps a text that came behind a large message.
-    final func keep(_ text: UnsafeRawBufferPointer) {
+    /// Queues a text that arrived behind a large message.
+    final func enqueue(_ text: UnsafeRawBufferPointer) {
         let bytes = Array(text)
-        keep(bytes.count) { [self] in bytes.withUnsafeBytes { received(text: $0) } }
+        enqueue(bytes.count) { [self] in bytes.withUnsafeBytes { received(text: $0) } }
     }
 
-    final func keep(_ bytes: Int, _ arrival: @escaping () -> Void) {
-        if let refusal = aside?.keep(bytes, arrival) { carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+    final func enqueue(_ bytes: Int, _ arrival: @escaping () -> Void) {
+        if let refusal = largeReader?.enqueue(bytes, arrival) { carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text) }
     }
 
-    /// Reads a large message off the loop.
-    final func readAside<Value: Sendable>(
+    /// Parses a large message off the loop.
+    final func readLarge<Value: Sendable>(
         _ text: LargeText, _ read: @escaping @Sendable (UnsafeRawBufferPointer, NodeAllowance) -> Value,
         then: @escaping (Value, _ bytes: Int, _ hold: (any NodeHold)?) -> Void
     ) {
-        let aside = self.aside ?? Aside(home.loop, server, carrier.peer) { [carrier] in carrier.holdWhileReading($0) }
-        self.aside = aside
-        aside.read(text, read) { [carrier] outcome in
+        let largeReader = self.largeReader ?? LargeMessageReader(home.loop, server, carrier.peer) {
+            [carrier] in carrier.holdWhileReading($0)
+        }
+        self.largeReader = largeReader
+        largeReader.read(text, read) { [carrier] outcome in
             switch outcome.value {
             case .success(let value): then(value, outcome.bytes, outcome.hold)
             case .failure(.memory(let refusal)): carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text)
@@ -201,24 +205,27 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         }
     }
 
-    /// A text that has come whole, with what holds it.
+    /// Copies a complete text, with a lease for it; nil after the session was closed because the budget refused.
     final func large(_ text: UnsafeRawBufferPointer) -> LargeText? {
         if let refusal = incoming.become(text.count, server.memory, carrier.peer) {
             carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text)
             return nil
         }
-        return LargeText(message: .text(Array(text)), lease: incoming.take())
+        return LargeText(message: .text(Array(text)), lease: incoming.detachLease())
     }
 
-    /// Tells what is held of a message in parts.
-    final func note(_ bytes: Int) {
-        if let refusal = incoming.become(bytes, server.memory, carrier.peer) { carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+    /// Charges the budget for an incomplete message.
+    final func chargeIncoming(_ bytes: Int) {
+        if let refusal = incoming.become(bytes, server.memory, carrier.peer) {
+            carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text)
+        }
     }
 
-    /// Says of a place whether some data could make the rules allow the client a write there; nil while nobody knows who it is.
+    /// Tests for a place whether the rules could allow the client some write there; nil while its identity is being verified, and for
+    /// administrators.
     final var permits: (@Sendable (Path) -> Bool)? {
-        guard !isWaiting, !told.isAdmin else { return nil }
-        return { [server, database, told] in server.mayAllowWrite($0, in: database, by: told) }
+        guard !isWaiting, !submittedIdentity.isAdmin else { return nil }
+        return { [server, database, submittedIdentity] in server.mayAllowWrite($0, in: database, by: submittedIdentity) }
     }
 }
 

@@ -4,16 +4,16 @@ import Glibc
 import HubEngine
 import Synchronization
 
-/// Has signed tokens checked off the net loops: a signature costs some 100 µs, and strangers may send as many as they like.
+/// Verifies signed tokens off the net loops: a signature costs some 100 µs, and anonymous clients may send any number of tokens.
 ///
 /// ```
-/// verify ─┬─ was good before ──────────────────► done, at once
-///         ├─ too many of its address refused ──► unavailable, at once
-///         ├─ too much waits ───────────────────► unavailable, at once
+/// verify ─┬─ remembered as valid ──────────────► done, immediately
+///         ├─ too many of its address refused ──► unavailable, immediately
+///         ├─ too much waits ───────────────────► unavailable, immediately
 ///         └─ waits for its address' turn ─► (too many refused meanwhile: unavailable) ─► the verifier ─► done
 /// ```
 ///
-/// A token that was good before costs no hop. From any thread.
+/// A remembered token costs no hop. From any thread.
 final class TokenChecks: Sendable {
     fileprivate struct Check {
         let token: String
@@ -29,9 +29,9 @@ final class TokenChecks: Sendable {
     }
 
     fileprivate struct State {
-        /// By address; this machine's own is nil.
+        /// Waiting checks by address; nil stands for this machine's own addresses.
         var lines: [String?: Line] = [:]
-        /// Whose turn it is; an address with more checks gets another one behind the others.
+        /// Addresses in round-robin order; an address with further checks is appended again.
         var turns = Deque<String?>()
         var waiting = 0
         var bytes = 0
@@ -39,7 +39,7 @@ final class TokenChecks: Sendable {
         var refused: RefusedTokens
     }
 
-    /// What a check that waits holds beside its token.
+    /// Bytes that a waiting check takes beside its token.
     static let overheadBytes = 512
 
     static let tooMuchWaits = Failure(.unavailable, "Too many tokens are waiting to be checked. Try again later.")
@@ -49,7 +49,7 @@ final class TokenChecks: Sendable {
     private let threads: Int
     private let mostBytes: Int
     private let mostBytesOfAddress: Int
-    /// ms of a clock that never steps.
+    /// ms of a monotonic clock.
     private let now: @Sendable () -> Int64
     private let state: Mutex<State>
     private let queue = DispatchQueue(label: "vigla.tokens", qos: .utility, attributes: .concurrent)
@@ -63,11 +63,11 @@ final class TokenChecks: Sendable {
         state = Mutex(State(refused: RefusedTokens(perMinute: limits.refusedTokensPerMinute)))
     }
 
-    /// Finds out whose token it is.
+    /// Verifies a token.
     /// - Parameters:
-    ///   - address: whose refused tokens are counted with it; nil for this machine's own, which are not counted. Asked for when
-    ///     the token must be checked.
-    ///   - done: called once: at once, or from another thread.
+    ///   - address: the address that a refusal is charged to; nil for this machine's own, which are not counted. Evaluated only if the
+    ///     token must be verified.
+    ///   - done: called once, immediately or from another thread.
     func verify(_ token: String, of address: () -> String?, _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void) {
         if let known = verifier.remembered(token) { return done(.success(known)) }
         let check = Check(token: token, address: address(), done: done)
@@ -77,10 +77,10 @@ final class TokenChecks: Sendable {
         if mustBegin { queue.async { [self] in work() } }
     }
 
-    /// Checks that are made, and that wait for their turn.
+    /// Number of checks that run and that wait.
     var counts: (running: Int, waiting: Int) { state.withLock { ($0.running, $0.waiting) } }
 
-    /// Checks what there is.
+    /// Verifies waiting tokens until none are left. One call per thread.
     private func work() {
         while let check = state.withLock({ $0.next() }) {
             let now = now()
@@ -99,7 +99,8 @@ final class TokenChecks: Sendable {
 }
 
 extension TokenChecks.State {
-    /// - Returns: why the check is not made; else whether another thread may begin.
+    /// Queues a check.
+    /// - Returns: the refusal, or whether to start another thread.
     fileprivate mutating func add(
         _ check: TokenChecks.Check, _ now: Int64, _ most: Int, _ mostOfAddress: Int, _ threads: Int
     ) -> (refusal: Failure?, mustBegin: Bool) {
@@ -117,7 +118,7 @@ extension TokenChecks.State {
         return (nil, true)
     }
 
-    /// The check whose turn it is; nil, and one thread less, when there is none.
+    /// The next check in round-robin order; nil, and one running thread less, when none waits.
     fileprivate mutating func next() -> TokenChecks.Check? {
         guard let address = turns.popFirst(), let index = lines.index(forKey: address),
             let check = lines.values[index].checks.popFirst()
@@ -133,32 +134,32 @@ extension TokenChecks.State {
     }
 }
 
-/// Tokens of each address that were refused: so many are free at once, and as many again in each minute. A value that is told the
-/// time, in ms.
+/// A rate limit on refused tokens per address: a burst of one minute's number, refilled evenly. A value type; callers pass the time in
+/// ms.
 struct RefusedTokens {
     private let intervalMs: Double
     private let periodMs: Double = 60_000
-    /// When nothing stands against an address any more. Who is not here has had none refused for a while.
-    private var clearAt: [String: Double] = [:]
-    /// Addresses that nothing stands against are forgotten when there are this many.
+    /// When each address' limit is fully refilled, in ms. Addresses without an entry have a full limit.
+    private var refilledAt: [String: Double] = [:]
+    /// Number of entries at which fully refilled ones are removed.
     private var sweepAt = 1024
 
     init(perMinute count: Int) { intervalMs = periodMs / Double(max(1, count)) }
 
-    /// Addresses that are remembered.
-    var known: Int { clearAt.count }
+    /// Number of entries.
+    var known: Int { refilledAt.count }
 
-    /// Whether as many were refused as are free.
+    /// Whether the limit of an address is used up.
     func isFull(_ address: String, _ now: Int64) -> Bool {
-        guard let clear = clearAt[address] else { return false }
+        guard let clear = refilledAt[address] else { return false }
         return clear - Double(now) > periodMs - intervalMs + 1e-6
     }
 
-    /// One more was refused.
+    /// Counts a refused token.
     mutating func add(_ address: String, _ now: Int64) {
-        clearAt[address] = max(clearAt[address] ?? 0, Double(now)) + intervalMs
-        guard clearAt.count >= sweepAt else { return }
-        clearAt = clearAt.filter { $0.value > Double(now) }
-        sweepAt = max(1024, clearAt.count * 2)
+        refilledAt[address] = max(refilledAt[address] ?? 0, Double(now)) + intervalMs
+        guard refilledAt.count >= sweepAt else { return }
+        refilledAt = refilledAt.filter { $0.value > Double(now) }
+        sweepAt = max(1024, refilledAt.count * 2)
     }
 }

@@ -1,13 +1,13 @@
 import JSONTree
 
-/// What a token says of itself, believed or not.
+/// The unverified content of a token.
 enum TokenParts {
-    /// The claims of a token with three parts, without a look at its signature.
+    /// The claims of a token with three parts. Its signature is not checked.
     static func claims(of token: String) -> Node? {
         parts(of: token).flatMap { json($0[1]) }
     }
 
-    /// Bytes of the longest token: as much as a request line carries. A longer credential is none, and is not looked at.
+    /// Bytes of the longest token: as much as a request line carries. A longer credential is refused unread.
     static let maxBytes = 16 << 10
 
     /// The three parts of a token; nil for what has more or fewer, or is too long. O(length), and O(1) beyond `maxBytes`.
@@ -17,7 +17,7 @@ enum TokenParts {
         return parts.count == 3 ? parts : nil
     }
 
-    /// Who the token is of.
+    /// The token's user: `sub`, else `user_id`.
     static func subject(_ claims: Node) -> Node {
         let subject = claims.child("sub")
         return subject.exists ? subject : claims.child("user_id")

@@ -1,65 +1,66 @@
 import DispatchNet
 import WireProtocols
 
-/// A WebSocket connection: frames in, sign of life, closing handshake.
+/// A WebSocket connection: decodes frames, sends pings, and does the closing handshake.
 ///
-///     received ─► decoder, `turnWork` at most ─► listener        what is left of the read has its turn after the others;
-///                    └── the rest: `unread` ─► goOn ─┘           until then, and while anything holds, nothing is read
+///     received ─► decoder, `turnWork` at most ─► listener           the rest of the read has its turn after other connections;
+///                    └── the rest: `unread` ─► resume ─┘            until then, and while there is any hold, reading stops
 ///
 /// Made and used on the connection's loop.
 final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     // Sendable: everything declared here is used on the connection's loop only.
     let connection: Connection
     let lane: Lane
-    /// Whoever speaks through the socket; held until the connection ends.
+    /// Receives the socket's messages; retained until the connection ends.
     var listener: (any SocketListener)?
     private var decoder: WebSocketDecoder
-    /// How messages to this peer may be compressed; nil sends them as they are.
+    /// The negotiated compression towards the peer; nil sends messages uncompressed.
     private let deflate: DeflateAgreement.Direction?
-    /// When the peer was last heard, in the lane's seconds.
-    private var heardAt: Int
-    private var isAsked = false
-    /// What waited for the peer at the last look: less than before means that it reads.
+    /// When the last bytes came from the peer, in the lane's seconds.
+    private var lastReceivedAt: Int
+    private var hasPinged = false
+    /// Bytes that waited for the peer at the last tick: fewer now means that it reads.
     private var waitingBytes = 0
     private var isClosing = false
-    /// What is held of a message that has not come whole, and whether it comes fast enough.
+    /// The lease and the pace of an incomplete message.
     private var incoming = IncomingBytes()
     private var pace = MessagePace()
     private let memory: ServerMemory
-    /// Why nothing is read now.
+    /// Reasons for which reading is stopped; empty while it is not.
     private var holds: Holds = []
-    /// What is left of what was read, and whether it has its turn soon.
+    /// The unconsumed rest of a read, and whether its turn is scheduled.
     private var unread = UnreadBytes()
-    private var isNext = false
-    /// The peer has said that nothing more comes behind that.
+    private var isTurnScheduled = false
+    /// The peer closed its sending side behind `unread`.
     private var peerHasFinished = false
     private let turnWork: Int
 
     private struct Holds: OptionSet {
         let rawValue: UInt8
-        /// Too much of what the peer asked is not answered yet.
+        /// Too many requests of the peer are unanswered.
         static let unanswered = Holds(rawValue: 1)
-        /// The peer does not take what it was sent.
+        /// The peer does not read its output.
         static let congested = Holds(rawValue: 2)
-        /// A large message is read off the loop.
+        /// A large message is parsed off the loop.
         static let reading = Holds(rawValue: 4)
-        /// Too much is on its way to a session of another loop.
+        /// Too many bytes are posted to a session of another loop.
         static let posted = Holds(rawValue: 8)
-        /// Some of what was read is left for the next turns.
+        /// A part of the last read is left for later turns.
         static let unread = Holds(rawValue: 16)
     }
 
-    /// - Parameter peer: who has connected, or whom a known proxy asks for.
+    /// - Parameter peer: the connection's peer, or the client that a trusted proxy forwards.
     init(_ connection: Connection, of peer: SocketAddress, server: Server, deflate: DeflateAgreement?) {
         self.connection = connection
         self.peer = peer
         lane = server.lanes[connection.loop.index]
-        heardAt = lane.mark
+        lastReceivedAt = lane.mark
         memory = server.memory
         let limits = server.settings.limits
         turnWork = limits.turnWork
         decoder = WebSocketDecoder(
-            role: .server, maxMessageBytes: limits.frameBytes, deflate: deflate, inlineBytes: min(limits.largeRequestBytes, limits.frameBytes))
+            role: .server, maxMessageBytes: limits.frameBytes, deflate: deflate,
+            inlineBytes: min(limits.largeRequestBytes, limits.frameBytes))
         self.deflate = deflate?.server
         lane.join(self)
     }
@@ -75,61 +76,62 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     }
 
     func received(_ bytes: UnsafeMutableRawBufferPointer) {
-        heardAt = lane.mark
-        isAsked = false
-        let used = unread.isEmpty ? use(bytes) : 0
+        lastReceivedAt = lane.mark
+        hasPinged = false
+        let used = unread.isEmpty ? decode(bytes) : 0
         if used < bytes.count, !isClosing {
             unread.append(bytes[used...])
             hold(.unread, true)
         }
-        count()
+        chargeIncoming()
     }
 
-    /// Reads what is left, as much as one turn may.
-    private func goOn() {
-        isNext = false
-        // Who lets go of the last hold comes here again.
+    /// Decodes more of the last read, as much as one turn allows.
+    private func resume() {
+        isTurnScheduled = false
+        // Removing the last other hold schedules this again.
         guard holds == .unread, connection.isOpen else { return }
-        var rest = unread.take()
-        rest.use { use($0) }
-        if isClosing { return count() }
+        var rest = unread.detach()
+        rest.consume { decode($0) }
+        if isClosing { return chargeIncoming() }
         unread = rest
-        count()
+        chargeIncoming()
         if unread.isEmpty {
             hold(.unread, false)
             if peerHasFinished { connection.close(.peerClosed) }
         } else {
-            haveNextTurn()
+            scheduleTurn()
         }
     }
 
-    /// Behind all that the loop has to do now: what others sent, and what is to be sent to them.
-    private func haveNextTurn() {
-        guard !isNext else { return }
-        isNext = true
-        lane.loop.execute { [self] in goOn() }
+    /// Schedules the next turn, behind all current work of the loop.
+    private func scheduleTurn() {
+        guard !isTurnScheduled else { return }
+        isTurnScheduled = true
+        lane.loop.execute { [self] in resume() }
     }
 
-    /// The peer says nothing more. What it said before is still read.
+    /// The peer closed its sending side. Bytes from before are still decoded.
     func peerFinishedSending() -> HalfClose {
         guard !unread.isEmpty else { return .close }
         peerHasFinished = true
         return .keepWriting
     }
 
-    /// Has what is held of the peer counted.
-    private func count() {
+    /// Charges the budget for the peer's incomplete input.
+    private func chargeIncoming() {
         let bytes = isClosing ? 0 : decoder.bufferedBytes + unread.count
         if let refusal = incoming.become(bytes, memory, peer) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
     }
 
-    /// - Returns: the bytes used. The others are for later.
-    private func use(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+    /// Decodes frames, up to `turnWork`.
+    /// - Returns: the number of bytes consumed.
+    private func decode(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         decoder.receive(bytes, work: turnWork) { event in
             guard !isClosing else { return }
             switch event {
             case .text(let text): listener?.received(text: text)
-            case .large(let message) where message.opcode == .text: take(message)
+            case .large(let message) where message.opcode == .text: receiveLarge(message)
             case .binary, .large: close(WebSocketCloseCode.unsupportedData, "Send text frames.")
             case .ping, .pong: if let answer = event.answer() { connection.send(answer) }
             case .close:
@@ -141,10 +143,12 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         }
     }
 
-    /// The message takes along what was held of it.
-    private func take(_ message: WebSocketLargeMessage) {
-        if let refusal = incoming.become(message.payload.count, memory, peer) { return close(WebSocketCloseCode.tryAgainLater, refusal.text) }
-        listener?.received(large: LargeText(message: .socket(message), lease: incoming.take()))
+    /// Passes a large message on, with the lease that was made for it.
+    private func receiveLarge(_ message: WebSocketLargeMessage) {
+        if let refusal = incoming.become(message.payload.count, memory, peer) {
+            return close(WebSocketCloseCode.tryAgainLater, refusal.text)
+        }
+        listener?.received(large: LargeText(message: .socket(message), lease: incoming.detachLease()))
     }
 
     let peer: SocketAddress
@@ -158,13 +162,13 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     private func hold(_ reason: Holds, _ isHeld: Bool) {
         if isHeld { holds.insert(reason) } else { holds.remove(reason) }
         connection.isReading = holds.isEmpty
-        if holds == .unread { haveNextTurn() }
-        // Who is not listened to has not fallen silent.
-        heardAt = lane.mark
+        if holds == .unread { scheduleTurn() }
+        // A peer that is not read from is not silent.
+        lastReceivedAt = lane.mark
     }
 
     func reportDrain() {
-        // After this turn's flush, which says what the kernel has not taken; `outboundDrained` follows then.
+        // After this turn's flush, which shows what the kernel did not accept; then `outboundDrained` follows.
         lane.loop.execute { [self] in
             if connection.backlogBytes == 0 { listener?.drained() }
         }
@@ -182,7 +186,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     // MARK: The end
 
-    /// Says why with a close frame and ends the connection when all that is queued has been sent.
+    /// Sends a close frame with a reason, and ends the connection when the queued output has been sent.
     func close(_ code: UInt16, _ reason: String) {
         guard !isClosing else { return }
         isClosing = true
@@ -196,7 +200,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     func dismiss() { connection.close(.dismissed) }
 
-    /// Says that nothing more will come, with a close frame.
+    /// Sends a normal close frame (1000).
     func finish() {
         guard !isClosing else { return }
         isClosing = true
@@ -204,7 +208,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         connection.close(.finished)
     }
 
-    /// RFC 6455 §7.4.1: 1001, "such as a server going down".
+    /// Sends 1001, "such as a server going down" (RFC 6455 §7.4.1).
     func serverStops() {
         guard !isClosing else { return }
         isClosing = true
@@ -222,24 +226,25 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     func tick(seconds: Int, limits: ServerLimits) {
         let waiting = connection.bufferedBytes
-        if waiting < waitingBytes || (!holds.isEmpty && !holds.contains(.congested)) { heardAt = seconds }
+        if waiting < waitingBytes || (!holds.isEmpty && !holds.contains(.congested)) { lastReceivedAt = seconds }
         waitingBytes = waiting
-        let silence = seconds - heardAt
+        let silence = seconds - lastReceivedAt
         if silence >= limits.silenceSeconds {
             connection.abort(.idle)
-        } else if silence >= limits.pingAfterSeconds, !isAsked {
-            isAsked = true
+        } else if silence >= limits.pingAfterSeconds, !hasPinged {
+            hasPinged = true
             connection.send(WebSocketFrame.ping())
         }
         watchPace(seconds, limits)
     }
 
-    /// A message that has begun must go on, whatever the peer sends beside it: what is held of it is held for all others, too.
+    /// Closes the connection if an incomplete message comes too slowly, whatever frames come beside it: its memory is charged to the
+    /// budget of all clients.
     private func watchPace(_ seconds: Int, _ limits: ServerLimits) {
         let isInside = decoder.isInsideMessage
         let chunked = listener?.openMessage
         guard isInside || chunked != nil, holds.isEmpty, !isClosing else { return pace.reset() }
-        // Chunks of one message are messages here.
+        // The chunks of one realtime message are WebSocket messages here.
         let number = chunked.map { ~$0.number } ?? decoder.messages
         let bytes = decoder.openBytes + (chunked?.bytes ?? 0)
         let isTooSlow = pace.isTooSlow(

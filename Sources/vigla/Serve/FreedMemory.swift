@@ -30,7 +30,7 @@ enum FreedMemory {
         // Held by its own handler.
         timer.setEventHandler {
             _ = timer
-            if server.takeFallOfMemory(over: fallBytes) { malloc_trim(0) }
+            if server.consumeMemoryFall(over: fallBytes) { malloc_trim(0) }
         }
         timer.resume()
     }

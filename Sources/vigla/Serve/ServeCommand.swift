@@ -118,7 +118,7 @@ struct Serve: ParsableCommand {
             case .success(let rules):
                 for line in RulesSource.warnings(of: rules, in: rulesFile) { StandardStream.error.line(line) }
                 server.reload(rules)
-            case .failure(let fault): server.noteFaultyRules(fault.lines)
+            case .failure(let fault): server.logFaultyRules(fault.lines)
             }
         })
         dispatchMain()

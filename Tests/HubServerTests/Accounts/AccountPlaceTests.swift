@@ -12,7 +12,7 @@ import Testing
         #expect(try place("/users/$uid").description == "/users/$uid")
     }
 
-    /// Custom tokens name users as they like; nothing can be stored below such a name, and least of all somebody else's data.
+    /// Custom tokens may have any user id; an id that is no valid key has no place, and above all no other user's.
     @Test func idThatIsNoKey_hasNoPlace() throws {
         for id in ["", "a/b", "../bo", "a.b", "$x", "a#", "[", "]", "a\u{0}", String(repeating: "x", count: 769)] {
             #expect(try place("/users/$uid").path(of: id) == nil, "\(id)")
@@ -21,7 +21,10 @@ import Testing
     }
 
     @Test func textsThatAreNoPlace_areRefused() throws {
-        for text in ["", "/", "/users", "/users/uid", "/users/x$uid", "/$uid/a.b", "/$uid/$other", "/" + Array(repeating: "$uid", count: 33).joined(separator: "/")] {
+        for text in [
+            "", "/", "/users", "/users/uid", "/users/x$uid", "/$uid/a.b", "/$uid/$other",
+            "/" + Array(repeating: "$uid", count: 33).joined(separator: "/"),
+        ] {
             #expect(throws: AccountPlace.Fault.self, "\(text)") { try AccountPlace(parsing: text) }
         }
         #expect(throws: Never.self) { try AccountPlace(parsing: Array(repeating: "$uid", count: 32).joined(separator: "/")) }
@@ -29,7 +32,8 @@ import Testing
 
     @Test func overlap_isWithinOneAnother_forSomeAccount() throws {
         for (a, b, overlaps) in [
-            ("/users/$uid", "/users/$uid", true), ("/users/$uid", "/users/$uid/private", true), ("/$uid", "/users/$uid", true), ("/users/$uid", "/presence/$uid", false),
+            ("/users/$uid", "/users/$uid", true), ("/users/$uid", "/users/$uid/private", true), ("/$uid", "/users/$uid", true),
+            ("/users/$uid", "/presence/$uid", false),
             ("/a/$uid/x", "/a/$uid/y", false), ("/a/$uid/x", "/a/b/$uid", true),
         ] {
             #expect(try place(a).overlaps(place(b)) == overlaps && place(b).overlaps(place(a)) == overlaps, "\(a) \(b)")

@@ -25,7 +25,8 @@ import Tokens
         _ server: TestServer, _ method: String, _ target: String, _ body: String = "", _ fields: [String] = []
     ) throws -> TestSocket.Response {
         let socket = try TestSocket(port: server.port)
-        let lines = ["\(method) \(target) HTTP/1.1", "Host: localhost"] + fields + (body.isEmpty ? [] : ["Content-Length: \(body.utf8.count)"])
+        let lines = ["\(method) \(target) HTTP/1.1", "Host: localhost"] + fields
+            + (body.isEmpty ? [] : ["Content-Length: \(body.utf8.count)"])
         try socket.send(lines.joined(separator: "\r\n") + "\r\n\r\n" + body)
         return try socket.response()
     }
@@ -33,7 +34,8 @@ import Tokens
     @Test func everyRoot_isAnsweredByTheAccounts_inTheirErrorShape() throws {
         let server = try server()
         for path in [
-            "/identitytoolkit.googleapis.com/v1/none", "/www.googleapis.com/identitytoolkit/v3/relyingparty/none", "/securetoken.googleapis.com/none",
+            "/identitytoolkit.googleapis.com/v1/none", "/www.googleapis.com/identitytoolkit/v3/relyingparty/none",
+            "/securetoken.googleapis.com/none",
             "/emulator/v1/none",
         ] {
             let answer = try ask(server, "POST", path + "?key=any", "{}")
@@ -64,7 +66,10 @@ import Tokens
 
     @Test func check6_preflightsAreReflected_andErrorsCarryCORS() throws {
         let server = try server { $0.allowedOrigins = ["*", "https://app.example"] }
-        let asked = ["Origin: https://app.example", "Access-Control-Request-Headers: content-type,x-client-version", "Access-Control-Request-Private-Network: true"]
+        let asked = [
+            "Origin: https://app.example", "Access-Control-Request-Headers: content-type,x-client-version",
+            "Access-Control-Request-Private-Network: true",
+        ]
         for path in [Self.lookup, "/securetoken.googleapis.com/v1/token", "/.oauth/token", "/.well-known/jwks.json"] {
             let answer = try ask(server, "OPTIONS", path, "", asked + ["Access-Control-Request-Method: POST"])
             #expect(answer.status == 204 && answer.body.isEmpty)
@@ -80,13 +85,17 @@ import Tokens
     }
 
     /// A page of the internet could otherwise try passwords at a hub that only its visitors can reach.
-    @Test(arguments: [(nil, false), (["*"], false), (["https://app.example"], true), (["*", "HTTPS://app.example"], true)] as [([String]?, Bool)])
+    @Test(arguments: [
+        (nil, false), (["*"], false), (["https://app.example"], true), (["*", "HTTPS://app.example"], true),
+    ] as [([String]?, Bool)])
     func privateNetworks_areOpenToNamedPagesOnly(_ origins: [String]?, _ isOpen: Bool) throws {
         let server = try server { $0.allowedOrigins = origins }
-        let answer = try ask(server, "OPTIONS", Self.lookup, "", ["Origin: https://app.example", "Access-Control-Request-Private-Network: true"])
+        let answer = try ask(
+            server, "OPTIONS", Self.lookup, "", ["Origin: https://app.example", "Access-Control-Request-Private-Network: true"])
         #expect(answer.status == 204 && answer.field("Access-Control-Allow-Private-Network") == (isOpen ? "true" : nil))
         let dev = try self.server { $0.isDev = true }
-        let local = try ask(dev, "OPTIONS", Self.lookup, "", ["Origin: http://localhost:3000", "Access-Control-Request-Private-Network: true"])
+        let local = try ask(
+            dev, "OPTIONS", Self.lookup, "", ["Origin: http://localhost:3000", "Access-Control-Request-Private-Network: true"])
         #expect(local.field("Access-Control-Allow-Private-Network") == "true")
     }
 
@@ -110,10 +119,15 @@ import Tokens
             $0.accounts?.bodyBytes = 1000
             $0.accounts?.administratorBodyBytes = 5000
         }
-        let batches = ["/identitytoolkit.googleapis.com/v1/projects/default/accounts:batchCreate", "/www.googleapis.com/identitytoolkit/v3/relyingparty/uploadAccount"]
+        let batches = [
+            "/identitytoolkit.googleapis.com/v1/projects/default/accounts:batchCreate",
+            "/www.googleapis.com/identitytoolkit/v3/relyingparty/uploadAccount",
+        ]
         func status(_ target: String, _ length: Int, _ fields: [String] = []) throws -> Int {
             let socket = try TestSocket(port: server.port)
-            let announced = (["POST \(target) HTTP/1.1", "Host: localhost", "Content-Length: \(length)", "Expect: 100-continue"] + fields).joined(separator: "\r\n")
+            let announced = (
+                ["POST \(target) HTTP/1.1", "Host: localhost", "Content-Length: \(length)", "Expect: 100-continue"] + fields
+            ).joined(separator: "\r\n")
             // Of a body that is too long nothing is wanted.
             try socket.send(announced + "\r\n\r\n")
             return try socket.head().status
@@ -129,7 +143,9 @@ import Tokens
     @Test func longHeaderLines_areTaken() throws {
         let server = try server()
         let heartbeat = String(repeating: "h", count: 16 << 10)
-        #expect(try ask(server, "POST", "/identitytoolkit.googleapis.com/v1/none?key=any", "{}", ["X-Firebase-Client: \(heartbeat)", "X-Firebase-AppCheck: \(heartbeat.prefix(8 << 10))"]).status == 404)
+        #expect(try ask(
+            server, "POST", "/identitytoolkit.googleapis.com/v1/none?key=any", "{}",
+            ["X-Firebase-Client: \(heartbeat)", "X-Firebase-AppCheck: \(heartbeat.prefix(8 << 10))"]).status == 404)
     }
 
     @Test func pipelinedRequests_areAnsweredInOrder() throws {
@@ -148,7 +164,10 @@ import Tokens
             #expect(answer.field("Access-Control-Allow-Origin") == "https://app.example")
         }
         #expect(try ask(server { $0.limits.accountRequestsOfNetwork = 0 }, "POST", Self.lookup, "{}").status == 503)
-        #expect(try ask(server { $0.limits.accountRequests = 1; $0.limits.accountRequestsOfNetwork = 1 }, "POST", "/identitytoolkit.googleapis.com/v1/none?key=a", "{}").status == 404)
-        #expect(try ask(server { $0.limits.accountRequests = 1 }, "POST", "/identitytoolkit.googleapis.com/v1/none?key=a", "{}").status == 404)
+        #expect(try ask(
+            server { $0.limits.accountRequests = 1; $0.limits.accountRequestsOfNetwork = 1 }, "POST",
+            "/identitytoolkit.googleapis.com/v1/none?key=a", "{}").status == 404)
+        #expect(
+            try ask(server { $0.limits.accountRequests = 1 }, "POST", "/identitytoolkit.googleapis.com/v1/none?key=a", "{}").status == 404)
     }
 }

@@ -31,7 +31,8 @@ import TestSupport
             for _ in 0..<200 {
                 switch Int.random(in: 0..<4, using: &random) {
                 case 0, 1:
-                    let begun = signIns.begin(Self.token("u\(Int.random(in: 0..<5, using: &random))", "s\(Int.random(in: 0..<3, using: &random))"))
+                    let begun = signIns.begin(
+                        Self.token("u\(Int.random(in: 0..<5, using: &random))", "s\(Int.random(in: 0..<3, using: &random))"))
                     model.append(try #require(begun))
                 case 2:
                     guard let index = model.indices.randomElement(using: &random) else { continue }
@@ -41,19 +42,19 @@ import TestSupport
                 default:
                     let uid = "u\(Int.random(in: 0..<5, using: &random))"
                     let session = Bool.random(using: &random) ? "s\(Int.random(in: 0..<3, using: &random))" : nil
-                    let before = model.filter(\.isOver).map(ObjectIdentifier.init)
-                    let holders = signIns.takeOver(uid: uid, session: session)
+                    let before = model.filter(\.isRevoked).map(ObjectIdentifier.init)
+                    let holders = signIns.revoke(uid: uid, session: session)
                     #expect(holders.isEmpty, "nobody acts as them yet")
                     for signIn in model {
                         let isConcerned = signIn.uid == uid && (session == nil || signIn.session == session)
-                        #expect(signIn.isOver == (isConcerned || before.contains(ObjectIdentifier(signIn))))
+                        #expect(signIn.isRevoked == (isConcerned || before.contains(ObjectIdentifier(signIn))))
                     }
                 }
                 #expect(signIns.count == model.count)
             }
             for signIn in model {
-                let settled = signIns.settled(signIn, .success(.anonymous))
-                #expect((settled == .success(.anonymous)) == !signIn.isOver)
+                let settled = signIns.settle(signIn, .success(.anonymous))
+                #expect((settled == .success(.anonymous)) == !signIn.isRevoked)
                 signIns.end(signIn)
             }
             #expect(signIns.count == 0)
@@ -73,7 +74,7 @@ import TestSupport
         var signIns = SignIns()
         let begun = signIns.begin(Self.token("ana", "s"))
         let signIn: SignIn = try #require(begun)
-        let settled = signIns.settled(signIn, .failure(Credentials.badToken))
+        let settled = signIns.settle(signIn, .failure(Credentials.badToken))
         #expect(settled == .failure(Credentials.badToken))
         #expect(signIns.count == 0)
     }

@@ -4,7 +4,7 @@ import WireProtocols
 
 @testable import HubServer
 
-/// Who asks, behind proxies; and how much one network may ask at once.
+/// The client's address behind proxies, and the limit of account requests per network.
 @Suite(.timeLimit(.minutes(30))) struct TrustedProxiesTests {
     private func client(_ proxies: [String], _ peer: String, _ fields: String...) throws -> String {
         var request = HTTPInboundRequest(method: .get, target: try HTTPTarget("/"), fields: [:])
@@ -33,7 +33,8 @@ import WireProtocols
 
     @Test func networks_endAtTheirBits() throws {
         for (block, inside, outside) in [
-            ("192.0.2.128/25", "192.0.2.129", "192.0.2.127"), ("192.0.2.0/23", "192.0.3.255", "192.0.4.0"), ("192.0.2.1/32", "192.0.2.1", "192.0.2.0"),
+            ("192.0.2.128/25", "192.0.2.129", "192.0.2.127"), ("192.0.2.0/23", "192.0.3.255", "192.0.4.0"),
+            ("192.0.2.1/32", "192.0.2.1", "192.0.2.0"),
             ("2001:db8::/33", "2001:db8:7fff::1", "2001:db8:8000::1"), ("0.0.0.0/0", "203.0.113.1", "2001:db8::1"),
         ] {
             #expect(try client([block], inside, "198.51.100.7") == "198.51.100.7")

@@ -25,7 +25,9 @@ import WireProtocols
     }
 
     /// A frame of a client, without a mask's work.
-    private func frame(_ payload: [UInt8], opcode: UInt8 = 1, isFinal: Bool = true, isCompressed: Bool = false, announcing length: Int? = nil) -> [UInt8] {
+    private func frame(
+        _ payload: [UInt8], opcode: UInt8 = 1, isFinal: Bool = true, isCompressed: Bool = false, announcing length: Int? = nil
+    ) -> [UInt8] {
         var bytes: [UInt8] = []
         WebSocketFrame.appendHeader(.text, payloadLength: length ?? payload.count, mask: WebSocketMask(bigEndian: 0), to: &bytes)
         bytes[0] = (isFinal ? 0x80 : 0) | (isCompressed ? 0x40 : 0) | opcode
@@ -116,7 +118,9 @@ import WireProtocols
         bytes += large.withUnsafeBytes { encoder.frame(.text, $0, mask: WebSocketMask(bigEndian: 0)) }
         bytes += WebSocketFrame.text(Array(#"{"id":5,"op":"ping"}"#.utf8), mask: WebSocketMask(bigEndian: 0))
         try socket.send(bytes)
-        for (id, rest) in [(1, #""ok":{"seq":1}}"#), (2, #""ok":{"seq":2}}"#), (3, #""ok":{"seq":3}}"#), (2, #""ok":{"seq":4}}"#), (5, #""ok":{}}"#)] {
+        for (id, rest) in [
+            (1, #""ok":{"seq":1}}"#), (2, #""ok":{"seq":2}}"#), (3, #""ok":{"seq":3}}"#), (2, #""ok":{"seq":4}}"#), (5, #""ok":{}}"#),
+        ] {
             #expect(try socket.text() == #"{"id":\#(id),"# + rest)
         }
         #expect(try server.metric(Self.incoming, becomes: { $0 == 0 }))
@@ -128,12 +132,16 @@ import WireProtocols
         let socket = try server.realtime().socket
         let text = String(repeating: "x", count: 600_000)
         var bytes: [UInt8] = []
-        func put(_ number: Int, _ value: String) { bytes += WebSocketFrame.text(Array(#"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"/a","d":\#(value)}}}"#.utf8), mask: WebSocketMask(bigEndian: 0)) }
+        func put(_ number: Int, _ value: String) {
+            bytes += WebSocketFrame.text(
+                Array(#"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"/a","d":\#(value)}}}"#.utf8), mask: WebSocketMask(bigEndian: 0))
+        }
         for round in 0..<3 {
             put(4 * round + 1, "1")
             put(4 * round + 2, "\"\(text)\"")
             put(4 * round + 3, "3")
-            bytes += WebSocketFrame.text(Array(#"{"t":"d","d":{"r":\#(4 * round + 4),"a":"gauth","b":{"cred":"owner"}}}"#.utf8), mask: WebSocketMask(bigEndian: 0))
+            bytes += WebSocketFrame.text(
+                Array(#"{"t":"d","d":{"r":\#(4 * round + 4),"a":"gauth","b":{"cred":"owner"}}}"#.utf8), mask: WebSocketMask(bigEndian: 0))
         }
         // In chunks, too.
         let chunked = Array(#"{"t":"d","d":{"r":13,"a":"p","b":{"p":"/b","d":"\#(text)"}}}"#.utf8)
@@ -178,7 +186,8 @@ import WireProtocols
         try sdk.sendText(#"{"t":"d","d":{"r":2,"a":"m","b":{"p":"/","d":{"b":\#(ones)}}}}"#)
         #expect(try sdk.text().contains(#"{"r":2,"b":{"s":"too_big""#))
         let rest = try RESTPeer(server)
-        #expect(try rest.refusal("PUT", "/a.json", ones).hasPrefix("413 The data takes more memory than the hub has left for it (--memory-budget)."))
+        #expect(try rest.refusal("PUT", "/a.json", ones).hasPrefix(
+            "413 The data takes more memory than the hub has left for it (--memory-budget)."))
         #expect(try rest.get("/a.json") == "200 2", "the connection goes on")
         #expect(try server.metric(Self.parsing, becomes: { $0 == 0 }))
         #expect(try server.metric(Self.incoming, becomes: { $0 == 0 }))
@@ -204,7 +213,8 @@ import WireProtocols
         let server = try TestServer { $0.limits.memoryBytes = 6 << 20 }
         func begin(_ bytes: Int, of length: Int) throws -> RESTPeer {
             let peer = try RESTPeer(server)
-            try peer.socket.send("PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n\"" + String(repeating: "a", count: bytes))
+            try peer.socket.send(
+                "PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n\"" + String(repeating: "a", count: bytes))
             return peer
         }
         let first = try begin(2_000_000, of: 2_000_012)
@@ -273,7 +283,8 @@ import WireProtocols
     // MARK: What no rule allows
 
     @Test func largeWrite_thatNoRuleAllows_isRefused_beforeItIsRead() throws {
-        let rules = try RuleSet(parsing: #"{"rules":{"open":{".write":true},"mine":{"$u":{".write":"auth.uid == $u"}},"late":{".write":"data.exists()"}}}"#)
+        let rules = try RuleSet(
+            parsing: #"{"rules":{"open":{".write":true},"mine":{"$u":{".write":"auth.uid == $u"}},"late":{".write":"data.exists()"}}}"#)
         let server = try TestServer { $0.rules = rules }
         // A namespace is opened by the first whole request.
         #expect(try RESTPeer(server).put("/open/a.json", "1") == "200 1")
@@ -308,14 +319,17 @@ import WireProtocols
 
     @Test func largeRequestsOnSockets_thatNoRuleAllows_areDenied_withoutTheirValues() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"open":{".write":true}}}"#)
-        // So little that the values would not fit: who is denied is told so nevertheless.
+        // The budget is too small for the values: a denied client gets the denial nevertheless.
         let server = try TestServer {
             $0.rules = rules
             $0.limits.memoryBytes = 4 << 20
         }
         let ones = "[" + Array(repeating: "1", count: 300_000).joined(separator: ",") + "]"
         let sdk = try server.realtime().socket
-        for (number, body) in [(1, #""p","b":{"p":"/shut","d":\#(ones)}"#), (2, #""m","b":{"p":"/","d":{"open/a":1,"shut/b":\#(ones)}}"#), (3, #""o","b":{"p":"/shut","d":\#(ones)}"#)] {
+        for (number, body) in [
+            (1, #""p","b":{"p":"/shut","d":\#(ones)}"#), (2, #""m","b":{"p":"/","d":{"open/a":1,"shut/b":\#(ones)}}"#),
+            (3, #""o","b":{"p":"/shut","d":\#(ones)}"#),
+        ] {
             try sdk.sendText(#"{"t":"d","d":{"r":\#(number),"a":\#(body)}}"#)
             #expect(try sdk.text().contains(#"{"r":\#(number),"b":{"s":"permission_denied","d":"Permission denied"}}"#))
         }

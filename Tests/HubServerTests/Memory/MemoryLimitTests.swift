@@ -8,7 +8,7 @@ import TestSupport
 @testable import DispatchNet
 @testable import HubServer
 
-/// How much memory there is for clients, and who gets how much of it.
+/// The memory budget for clients and its shares.
 @Suite(.timeLimit(.minutes(30))) struct MemoryLimitTests {
     @Test func budget_isAQuarter_withinItsBounds() {
         #expect(MemoryLimit.budget(ofLimit: 512 << 20) == 256 << 20)
@@ -22,7 +22,8 @@ import TestSupport
     @Test func groupLimits_areThoseOfTheGroupAndAbove_ofEitherVersion() {
         let files = [
             "/sys/fs/cgroup/memory.max": "max\n", "/sys/fs/cgroup/a/memory.max": "3000000\n", "/sys/fs/cgroup/a/b/memory.max": "max\n",
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "/sys/fs/cgroup/memory/x/memory.limit_in_bytes": "5000\n",
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+            "/sys/fs/cgroup/memory/x/memory.limit_in_bytes": "5000\n",
         ]
         #expect(MemoryLimit.groupLimits("0::/a/b\n") { files[$0] } == [3_000_000])
         #expect(MemoryLimit.groupLimits("0::/\n") { files[$0] } == [])
@@ -40,7 +41,9 @@ import TestSupport
         #expect(limits.net(ofLoops: 2).outboundLoopBytes == 512 << 20)
     }
 
-    private func address(_ text: String) throws -> SocketAddress { try #require(try SocketAddress.resolve(text, port: 1000, numericOnly: true).first) }
+    private func address(_ text: String) throws -> SocketAddress {
+        try #require(try SocketAddress.resolve(text, port: 1000, numericOnly: true).first)
+    }
 
     @Test func shares_areOfANetwork_andThisMachineHasAll() throws {
         var limits = ServerLimits()

@@ -34,9 +34,11 @@ import TestSupport
     @Test func line_saysWhatWasRefused_byWhichRule_andWhatItsPartsWere() throws {
         let lines = try logged(5) { listener, _ in
             #expect(listener.wantsRefusal(now: 1))
-            listener.refused(.write, try question(#"{"rules":{"$u":{".write":"auth.uid == $u"}}}"#, "/ada/x", auth: ["uid": "bo", "token": ["email": "bo@ex.org"]]))
+            listener.refused(.write, try question(
+                #"{"rules":{"$u":{".write":"auth.uid == $u"}}}"#, "/ada/x", auth: ["uid": "bo", "token": ["email": "bo@ex.org"]]))
         }
-        #expect(lines == [#"refused by the rules namespace=city | operation=write | path=/ada/x | rules=1:26 /$u.write is false (auth.uid == $u = false, auth.uid = "bo", $u = "ada")"#])
+        #expect(lines == [#"refused by the rules namespace=city | operation=write | path=/ada/x | rules=1:26 /$u.write is false (auth.uid "#
+            + #"== $u = false, auth.uid = "bo", $u = "ada")"#])
     }
 
     @Test func line_isShort_howeverLongValuesAndRulesAre() throws {
@@ -44,7 +46,8 @@ import TestSupport
         let chain = (0..<200).map { "newData.val() != 'a\($0)'" }.joined(separator: " && ")
         let lines = try logged(5) { listener, _ in
             _ = listener.wantsRefusal(now: 1)
-            listener.refused(.write, try question("{\"rules\":{\".write\":true,\".validate\":\"\(chain) && newData.val().length < 5\"}}", "/", value: .string(long)))
+            listener.refused(.write, try question(
+                "{\"rules\":{\".write\":true,\".validate\":\"\(chain) && newData.val().length < 5\"}}", "/", value: .string(long)))
         }
         #expect(lines.count == 1)
         #expect((lines.first?.utf8.count ?? 0) < 6_000)

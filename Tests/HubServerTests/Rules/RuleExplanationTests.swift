@@ -86,12 +86,20 @@ import Testing
         let server = try server()
         #expect(try ask(server, #"{"query":"/users","orderByChild":"name","limitToFirst":5}"#).answer.child("allowed") == true)
         #expect(try ask(server, #"{"query":"/users","limitToFirst":6}"#).answer.child("allowed") == false)
-        #expect(try ask(server, #"{"as":{"uid":"ada"},"update":"/","values":{"users/ada/name":"A","log/x":1}}"#).answer.child("allowed") == true)
-        #expect(try ask(server, #"{"as":{"uid":"bo"},"update":"/","values":{"log/x":1,"users/ada/name":"A"}}"#).answer.child("allowed") == false)
+        #expect(
+            try ask(server, #"{"as":{"uid":"ada"},"update":"/","values":{"users/ada/name":"A","log/x":1}}"#).answer.child("allowed") == true
+        )
+        #expect(
+            try ask(server, #"{"as":{"uid":"bo"},"update":"/","values":{"log/x":1,"users/ada/name":"A"}}"#).answer.child("allowed") == false
+        )
         // Server values are filled in first, from the current content.
-        #expect(try ask(server, #"{"as":{"uid":"ada"},"write":"/users/ada/n","value":{".sv":{"increment":1}}}"#).answer.child("allowed") == true)
-        #expect(try ask(server, #"{"as":{"uid":"ada"},"write":"/users/ada/n","value":{".sv":{"increment":-1}}}"#).answer.child("allowed") == false)
-        #expect(try ask(server, #"{"as":{"uid":"ada"},"now":7,"write":"/users/ada/n","value":{".sv":"timestamp"}}"#).answer.child("now") == 7)
+        #expect(
+            try ask(server, #"{"as":{"uid":"ada"},"write":"/users/ada/n","value":{".sv":{"increment":1}}}"#).answer.child("allowed") == true
+        )
+        #expect(try ask(
+            server, #"{"as":{"uid":"ada"},"write":"/users/ada/n","value":{".sv":{"increment":-1}}}"#).answer.child("allowed") == false)
+        #expect(
+            try ask(server, #"{"as":{"uid":"ada"},"now":7,"write":"/users/ada/n","value":{".sv":"timestamp"}}"#).answer.child("now") == 7)
     }
 
     @Test func explaining_changesNothing() throws {
@@ -112,17 +120,20 @@ import Testing
         (#"{"read":"a.b"}"#, "takes a path"), (#"{"write":"/a"}"#, "has a \"value\""), (#"{"update":"/a"}"#, "has \"values\""),
         (#"{"update":"/","values":{"a":1,"a/b":2}}"#, "contains another"), (#"{"update":"/","values":{"":1}}"#, "no path below"),
         (#"{"read":"/a","limitToFirst":5}"#, "belong to a \"query\""), (#"{"query":"/a","limitToFirst":0}"#, "cannot be that"),
-        (#"{"read":"/a","as":"ada"}"#, "what auth is"), (#"{"read":"/a","raed":1}"#, "not known"), (#"{"read":"/a","as":null,"as":null}"#, "twice"),
-        (#"{"read":"/a","now":"soon"}"#, "ms since 1970"), (#"{"write":"/a","value":{".sv":"never"}}"#, "Invalid"), (#"{"read":"/a"} x"#, "not JSON"),
+        (#"{"read":"/a","as":"ada"}"#, "what auth is"), (#"{"read":"/a","raed":1}"#, "not known"),
+        (#"{"read":"/a","as":null,"as":null}"#, "twice"),
+        (#"{"read":"/a","now":"soon"}"#, "ms since 1970"), (#"{"write":"/a","value":{".sv":"never"}}"#, "Invalid"),
+        (#"{"read":"/a"} x"#, "not JSON"),
     ]) func impossibleInquiry_isRefused_withWhatToDo(_ body: String, _ words: String) throws {
         let (status, answer) = try ask(try server(), body)
         #expect(status == 400)
         #expect(answer.child("error").json.replacing("\\\"", with: "\"").contains(words), "\(answer.json)")
     }
 
-    /// A wide write asks more rules, and long values are longer, than anybody reads.
+    /// A wide write evaluates more rules, and has longer values, than an explanation shows.
     @Test func explanation_isBounded_andTellsTheLastRule() throws {
-        let rules = try RuleSet(parsing: #"{"rules":{".write":true,"$k":{".validate":"newData.val() != 'no' && newData.val().length > 0"}}}"#)
+        let rules = try RuleSet(
+            parsing: #"{"rules":{".write":true,"$k":{".validate":"newData.val() != 'no' && newData.val().length > 0"}}}"#)
         let server = try TestServer {
             $0.rules = rules
             $0.namespace = "test"

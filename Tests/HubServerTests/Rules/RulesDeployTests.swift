@@ -27,7 +27,9 @@ import Testing
         return answer.withLock { $0 }
     }
 
-    private func json(_ answer: RulesAnswer, details: Bool = false) -> String { String(decoding: answer.json(details: details), as: UTF8.self) }
+    private func json(_ answer: RulesAnswer, details: Bool = false) -> String {
+        String(decoding: answer.json(details: details), as: UTF8.self)
+    }
 
     private func observer(_ server: TestServer, _ id: Int, _ path: String) throws -> TestSocket {
         let socket = try TestSocket(port: server.port)
@@ -86,7 +88,8 @@ import Testing
         let server = try TestServer()
         let answer = deploy(server.server, #"{"rules":{".read":"auth != null","$x":{".write":"true"}}}"#, isDryRun: true)
         let report = try Node(json: json(answer, details: true))
-        let changes = try Node(json: #"{"added":["/$x.write"],"addedCount":1,"changed":["/.read"],"changedCount":1,"removed":["/.write"],"removedCount":1,"same":false}"#)
+        let changes = try Node(json: #"{"added":["/$x.write"],"addedCount":1,"changed":["/.read"],"changedCount":1,"removed":["/.write"],"#
+            + #""removedCount":1,"same":false}"#)
         #expect(report.child("changes") == changes)
         #expect(report.child("kept") == "nothing")
         #expect(report.child("warnings").child("0").child("message").json.contains("$x is never"), "\(report.json)")
@@ -159,13 +162,15 @@ import Testing
         try folder { (folder: String) throws in
             var kept: RulesReport.Keeping?
             #expect(try run(folder, rules: first) == first)
-            let deployed = try run(folder, rules: first) { if case .accepted(let report) = self.deploy($0, Self.onlyB) { kept = report.keeps } }
+            let deployed = try run(folder, rules: first) {
+                if case .accepted(let report) = self.deploy($0, Self.onlyB) { kept = report.keeps }
+            }
             #expect(deployed == Self.onlyB)
             #expect(kept == .storedUntilFileChanges("rules.json"))
             // The file is the same: what was deployed after it holds, also when the file is left out.
             #expect(try run(folder, rules: first) == Self.onlyB)
             #expect(try run(folder, rules: nil) == Self.onlyB)
-            // Somebody changed the file: it holds, and going back to the old one does not bring the deploy back.
+            // The file has changed: it holds, and restoring the old file does not bring the deploy back.
             #expect(try run(folder, rules: second) == second)
             #expect(try run(folder, rules: first) == first)
         }
@@ -188,7 +193,7 @@ import Testing
             let last = try run(folder, rules: first) { server in
                 #expect(!reload(server, first))
                 #expect(self.deploy(server, Self.onlyB).status == .ok)
-                // SIGHUP for a new certificate takes nobody's deploy away.
+                // SIGHUP for a new certificate keeps the deploys.
                 #expect(!reload(server, first))
                 #expect(server.rules(of: "test")?.text == Self.onlyB)
                 #expect(reload(server, second))
@@ -207,7 +212,7 @@ import Testing
             let rules = RulesInForce(.allowAll, file: nil, settings: settings, isDurable: true, logger: logger)
             #expect(try rules.open("test").text == RuleSet.denyAll.text)
         }
-        let kept = StoredRules(source: "a\"\\\u{1F600}\n", after: StoredRules.mark(of: "x"))
+        let kept = StoredRules(source: "a\"\\\u{1F600}\n", after: StoredRules.hash(of: "x"))
         #expect(StoredRules(kept.bytes) == kept)
     }
 
@@ -215,7 +220,10 @@ import Testing
     @Test func rulesThatAreNotStored_doNotHold() throws {
         struct Full: SettingStore {
             func settings(of namespace: String?) -> [String: [UInt8]] { [:] }
-            func put(_ value: [UInt8]?, setting name: String, of namespace: String?, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+            func put(
+                _ value: [UInt8]?, setting name: String, of namespace: String?,
+                completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+            ) {
                 completion(.failure(.closed))
             }
         }

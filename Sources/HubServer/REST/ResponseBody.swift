@@ -2,9 +2,9 @@ import HubEngine
 import JSONTree
 import WireProtocols
 
-/// The body of a large answer, given piece by piece as the peer takes it. That of a node never exists as a whole, and what it
-/// shows is the tree as it was, whatever is written meanwhile.
-struct OutgoingBody: Sendable {
+/// The body of a large response, encoded piece by piece as the peer reads it. The body of a node never exists as a whole; it shows one
+/// version of the tree, whatever is written meanwhile.
+struct ResponseBody: Sendable {
     private enum Source: Sendable {
         case node(NodeEncoder)
         case names(NameEncoder)
@@ -16,25 +16,25 @@ struct OutgoingBody: Sendable {
     private var source: Source
     private var opening: [UInt8] = []
     private var closing: [UInt8] = []
-    /// Framed as chunks; else the head has said the length, or the end of the connection is the body's.
+    /// Uses chunked transfer coding; otherwise the head has the length, or the close of the connection ends the body.
     var isChunked = false
     private(set) var isDone = false
-    /// Counts what the body holds, for as long as it is under way.
+    /// The budget's hold while the body is under way.
     var hold: BodyHold?
 
-    /// Bytes of all of it, about; nil for more than `limit`. O(nodes)
+    /// Its approximate size in bytes; nil above `limit`. O(nodes)
     func size(upTo limit: Int) -> Int? {
         switch source {
         case .node(let encoder): encoder.size(upTo: limit)
         case .names(let encoder): encoder.size(upTo: limit)
         case .echo(let echo): echo.size(upTo: limit)
         case .bytes(let rest): rest.count <= limit ? rest.count : nil
-        // What waits for a poll has been counted, and bounded, before.
+        // Scripts were charged and bounded when they were queued for a poll.
         case .script: 0
         }
     }
 
-    /// Bytes of a piece: few enough that other connections of the loop have their turn.
+    /// Bytes of a piece: small enough that other connections of the loop have their turn.
     static let pieceBytes = 256 << 10
 
     /// - Parameter callback: the function that a script calls with the value.
@@ -56,7 +56,7 @@ struct OutgoingBody: Sendable {
 
     init(_ script: LongPollScriptEncoder) { source = .script(script) }
 
-    /// The next piece, unframed, of about so many bytes.
+    /// The next piece of about `count` bytes, without transfer coding.
     mutating func next(_ count: Int) -> [UInt8] {
         switch source {
         case .bytes(let rest):
@@ -90,7 +90,7 @@ struct OutgoingBody: Sendable {
     }
 
     private mutating func piece(_ count: Int, _ write: (inout JSONWriter) -> (Source, isDone: Bool)) -> [UInt8] {
-        // Nobody else holds the encoder's stack while it moves.
+        // Drops the other reference to the encoder's stack, which would be copied otherwise.
         source = .bytes([])
         var writer = JSONWriter(reservingCapacity: isChunked ? count + 4096 : 512)
         writer.raw(opening)
@@ -100,9 +100,9 @@ struct OutgoingBody: Sendable {
         return writer.bytes
     }
 
-    /// The next piece as it is sent.
+    /// The next piece with its transfer coding.
     mutating func nextFramed() -> [UInt8] {
-        // First the piece: it decides whether it is the last.
+        // Making the piece sets `isDone`, which `framed` reads.
         let piece = next(Self.pieceBytes)
         return framed(piece)
     }

@@ -4,12 +4,12 @@ import HubEngine
 import Synchronization
 import WireProtocols
 
-/// What a session has to say behind something large that is still being encoded, in order.
+/// A session's output queue behind a large frame that is still being encoded.
 ///
-///     deliveries ─► [ being encoded ][ bytes ][ bytes ][ probe ] ─► carrier        nothing passes the first
+///     deliveries ─► [ being encoded ][ bytes ][ bytes ][ probe ] ─► carrier        in order: nothing passes the first entry
 ///
 /// Used on the loop of the session's lane.
-final class Outgoing {
+final class OutputQueue {
     enum Entry {
         case later(DeferredBytes)
         case bytes([UInt8])
@@ -19,9 +19,9 @@ final class Outgoing {
     }
 
     private var entries: Deque<Entry> = []
-    /// Bytes that wait; of what is being encoded the least that it will have.
+    /// Bytes queued; a frame that is still being encoded counts with its lower bound.
     private(set) var bytes = 0
-    /// Whether the database knows that too much waits.
+    /// Whether the database was told that the queue is over the soft limit.
     var isCongested = false
 
     var first: Entry? { entries.first }
@@ -36,7 +36,7 @@ final class Outgoing {
     }
 }
 
-extension Outgoing.Entry {
+extension OutputQueue.Entry {
     fileprivate var size: Int {
         switch self {
         case .later(let deferred): deferred.leastBytes
@@ -47,68 +47,68 @@ extension Outgoing.Entry {
 }
 
 extension Session {
-    /// Sends frames, behind what is still being encoded.
+    /// Sends frames, in order behind frames that are still being encoded.
     @inline(__always)
     final func send(_ frames: [UInt8]) {
-        if outgoing == nil { carrier.send(frames) } else { hold(.bytes(frames)) }
+        if outputQueue == nil { carrier.send(frames) } else { appendOutput(.bytes(frames)) }
     }
 
     /// The same for frames that the loop has staged.
     @inline(__always)
     final func send(_ staged: StagedFrame, _ frames: [UInt8]) {
-        if outgoing == nil { carrier.send(staged, frames) } else { hold(.bytes(frames)) }
+        if outputQueue == nil { carrier.send(staged, frames) } else { appendOutput(.bytes(frames)) }
     }
 
-    /// The session is over behind all that is still to be said.
+    /// Closes the session behind its queued output.
     final func finish() {
-        if let outgoing { return outgoing.add(.close) }
+        if let outputQueue { return outputQueue.add(.close) }
         dialect == .rest ? dismissed() : carrier.dismiss()
     }
 
-    /// Keeps a place in the order.
-    final func hold(_ deferred: DeferredBytes) {
+    /// Reserves the place of a frame that is still being encoded.
+    final func reserve(_ deferred: DeferredBytes) {
         if isGone.load(ordering: .relaxed) { return }
-        if outgoing == nil { outgoing = Outgoing() }
-        hold(.later(deferred))
+        if outputQueue == nil { outputQueue = OutputQueue() }
+        appendOutput(.later(deferred))
     }
 
-    private func hold(_ entry: Outgoing.Entry) {
-        guard let outgoing else { return }
-        outgoing.add(entry)
+    private func appendOutput(_ entry: OutputQueue.Entry) {
+        guard let outputQueue else { return }
+        outputQueue.add(entry)
         let limits = server.settings.limits.net
-        if outgoing.bytes > limits.outboundHardBytes {
-            self.outgoing = nil
+        if outputQueue.bytes > limits.outboundHardBytes {
+            self.outputQueue = nil
             return carrier.close(WebSocketCloseCode.policyViolation, "too much waits to be sent")
         }
-        guard outgoing.bytes > limits.outboundSoftBytes, !outgoing.isCongested else { return }
-        outgoing.isCongested = true
+        guard outputQueue.bytes > limits.outboundSoftBytes, !outputQueue.isCongested else { return }
+        outputQueue.isCongested = true
         congested()
     }
 
-    /// Something is encoded. If it stands first, it leaves, and what was only waiting for it.
+    /// A frame is encoded. If it is first in the queue, it is sent, with the ready entries behind it.
     /// - Parameter frame: its bytes as the loop has staged them; nil for none.
     final func isReady(_ deferred: DeferredBytes, _ outcome: DeferredBytes.Outcome, _ frame: StagedFrame?) {
-        guard case .later(let first)? = outgoing?.first, first === deferred else { return }
-        outgoing?.removeFirst()
-        say(outcome, frame)
-        // Sending may end the session, and with it what is still to be said.
-        while let outgoing, let entry = outgoing.first {
+        guard case .later(let first)? = outputQueue?.first, first === deferred else { return }
+        outputQueue?.removeFirst()
+        deliver(outcome, frame)
+        // Sending may end the session, which drops the queue.
+        while let outputQueue, let entry = outputQueue.first {
             switch entry {
             case .later(let next):
                 guard let outcome = next.outcome else { return }
-                say(outcome, nil)
+                deliver(outcome, nil)
             case .bytes(let bytes): carrier.send(bytes)
             case .probe: owesDrain = true
-            case .marked(let bytes): isDone(bytes)
+            case .marked(let bytes): complete(bytes)
             case .close: dialect == .rest ? dismissed() : carrier.dismiss()
             }
-            outgoing.removeFirst()
+            outputQueue.removeFirst()
         }
-        outgoing = nil
+        outputQueue = nil
         if owesDrain { carrier.reportDrain() }
     }
 
-    private func say(_ outcome: DeferredBytes.Outcome, _ frame: StagedFrame?) {
+    private func deliver(_ outcome: DeferredBytes.Outcome, _ frame: StagedFrame?) {
         if let reply = outcome.reply { replied(reply) }
         if outcome.isTooLarge { return carrier.close(WebSocketCloseCode.messageTooBig, "what is observed has become too large") }
         if let frame { carrier.send(frame, outcome.bytes) } else if !outcome.bytes.isEmpty { carrier.send(outcome.bytes) }

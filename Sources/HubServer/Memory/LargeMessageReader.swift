@@ -4,7 +4,7 @@ import HubEngine
 import JSONTree
 import WireProtocols
 
-/// A message that is read off the loop, with the bytes of the budget that hold it.
+/// A message to be parsed off the loop, with the lease that charges its bytes to the budget.
 struct LargeText: Sendable {
     let message: Source
     let lease: MemoryLease?
@@ -15,25 +15,25 @@ struct LargeText: Sendable {
     }
 }
 
-/// Large messages of one peer: they are read off the loop one at a time, and what comes behind one waits for it, so that
-/// nothing overtakes.
+/// Parses the large messages of one peer off the loop, one at a time; messages that arrive behind one wait for it, so that order is
+/// queuedLease.
 ///
 ///     large ─► LargeWork: inflate, read into values ─► loop: then(…) ─► what came behind, up to the next large one
 ///
-/// Used on the loop of whoever has it.
-final class Aside: @unchecked Sendable {
+/// Used on one loop: that of the session or carrier that owns it.
+final class LargeMessageReader: @unchecked Sendable {
     // Sendable: everything declared here is used on one loop only.
     private let loop: EventLoop
     private unowned let server: Server
     private let address: SocketAddress
-    /// Hears when nothing more should be read from the peer, and when it may go on.
+    /// Called with true when reading from the peer should stop, with false when it may resume.
     private let hold: (Bool) -> Void
-    /// What came behind a large message, with its bytes.
-    private var behind: Deque<(bytes: Int, arrival: () -> Void)> = []
+    /// Messages that arrived behind a large one, with their sizes.
+    private var queue: Deque<(bytes: Int, arrival: () -> Void)> = []
     private(set) var isBusy = false
-    /// The bytes of what came behind, as the budget knows them.
-    private var kept = IncomingBytes()
-    private var keptBytes = 0
+    /// The budget's lease for `behind`, and its bytes.
+    private var queuedLease = IncomingBytes()
+    private var queuedBytes = 0
 
     init(_ loop: EventLoop, _ server: Server, _ address: SocketAddress, hold: @escaping (Bool) -> Void) {
         self.loop = loop
@@ -42,13 +42,13 @@ final class Aside: @unchecked Sendable {
         self.hold = hold
     }
 
-    /// What came of a large message.
+    /// The result of parsing a large message.
     struct Outcome<Value: Sendable>: Sendable {
-        /// What was made of it; a failure ends the connection.
+        /// The parsed value; a failure ends the connection.
         let value: Result<Value, Failure>
-        /// What its values cost.
+        /// Bytes of memory that its values take.
         var bytes = 0
-        /// Holds them.
+        /// The budget's hold for those bytes.
         var hold: (any NodeHold)?
 
         enum Failure: Error, Sendable {
@@ -57,17 +57,17 @@ final class Aside: @unchecked Sendable {
         }
     }
 
-    /// Keeps what came behind a large message. Nil for fine, else there is no memory for it.
-    func keep(_ bytes: Int, _ arrival: @escaping () -> Void) -> MemoryShare.Refusal? {
-        behind.append((bytes, arrival))
-        keptBytes += bytes
-        return kept.become(keptBytes, server.memory, address)
+    /// Queues a message that arrived behind a large one. Nil on success, else the budget's refusal.
+    func enqueue(_ bytes: Int, _ arrival: @escaping () -> Void) -> MemoryShare.Refusal? {
+        queue.append((bytes, arrival))
+        queuedBytes += bytes
+        return queuedLease.become(queuedBytes, server.memory, address)
     }
 
-    /// Reads a message off the loop. Not while another one is read.
+    /// Parses a message off the loop. Only while `isBusy` is false.
     /// - Parameters:
-    ///   - read: makes something of the text, on another thread.
-    ///   - then: gets it, on the loop; may begin the next one.
+    ///   - read: parses the text, on another thread.
+    ///   - then: gets the result, on the loop; may begin the next message.
     func read<Value: Sendable>(
         _ text: LargeText, _ read: @escaping @Sendable (UnsafeRawBufferPointer, NodeAllowance) -> Value,
         then: @escaping (Outcome<Value>) -> Void
@@ -103,15 +103,15 @@ final class Aside: @unchecked Sendable {
     private func finish(_ then: () -> Void) {
         isBusy = false
         then()
-        while !isBusy, let (bytes, arrival) = behind.popFirst() {
-            // Less is never refused.
-            keptBytes -= bytes
-            _ = kept.become(keptBytes, server.memory, address)
+        while !isBusy, let (bytes, arrival) = queue.popFirst() {
+            // Shrinking a lease always succeeds.
+            queuedBytes -= bytes
+            _ = queuedLease.become(queuedBytes, server.memory, address)
             arrival()
         }
         guard !isBusy else { return }
-        (behind, keptBytes) = ([], 0)
-        kept = IncomingBytes()
+        (queue, queuedBytes) = ([], 0)
+        queuedLease = IncomingBytes()
         hold(false)
     }
 }

@@ -3,23 +3,24 @@ import HTTPTypes
 import HubEngine
 import WireProtocols
 
-/// The answer that an HTTP connection still owes. The connection reads nothing more before it is given, so answers keep the
-/// order of their requests (RFC 9112 §9.3.2), and it is not closed for idleness.
-final class PendingAnswer: @unchecked Sendable {
+/// A pending HTTP response. Its connection reads nothing more until the response is sent, so responses keep the order of their requests
+/// (RFC 9112 §9.3.2), and it is not closed as idle.
+final class PendingResponse: @unchecked Sendable {
     // Sendable: the connection is touched on its loop only.
     private weak var connection: HTTPConnection?
     private let loop: EventLoop
-    /// Whether the connection stays open behind the answer.
+    /// Whether the connection stays open behind the response.
     let keepsAlive: Bool
-    /// Who asks.
+    /// The client's address, or that of the connection's peer.
     let peer: SocketAddress
-    /// Whether the peer knows chunks.
+    /// Whether the peer understands chunked transfer coding.
     private let isHTTP11: Bool
-    /// Holds the request's body in the budget until this is let go.
+    /// The budget's lease for the request body, released with this object.
     private let body: MemoryLease?
 
     init(
-        _ connection: HTTPConnection, loop: EventLoop, peer: SocketAddress, keepsAlive: Bool, isHTTP11: Bool = true, body: MemoryLease? = nil
+        _ connection: HTTPConnection, loop: EventLoop, peer: SocketAddress, keepsAlive: Bool, isHTTP11: Bool = true,
+        body: MemoryLease? = nil
     ) {
         self.isHTTP11 = isHTTP11
         self.connection = connection
@@ -29,14 +30,14 @@ final class PendingAnswer: @unchecked Sendable {
         self.body = body
     }
 
-    /// Gives the answer. From any thread, once; nothing happens when the connection has ended.
+    /// Sends the response. From any thread, once; without effect when the connection has ended.
     func send(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: [UInt8], isHead: Bool = false) {
         let bytes = HTTPResponseEncoder.response(status, fields: fields, body: body, keepsAlive: keepsAlive, isHead: isHead)
         loop.execute { [self] in connection?.answer(bytes) }
     }
 
-    /// Gives an answer whose body is made as the peer takes it. From any thread, once.
-    func send(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: OutgoingBody) {
+    /// Sends a response whose body is encoded as the peer reads it. From any thread, once.
+    func send(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: ResponseBody) {
         var body = body
         body.isChunked = isHTTP11
         var head: [UInt8] = []
@@ -45,30 +46,30 @@ final class PendingAnswer: @unchecked Sendable {
         loop.execute { [self, body, head] in connection?.answer(head, then: body, keepsAlive: isHTTP11) }
     }
 
-    /// Gives a JSON answer of REST. From any thread, once.
+    /// Sends a JSON response of REST. From any thread, once.
     func sendLater(_ status: HTTPResponse.Status, _ body: [UInt8], isHead: Bool) {
         let bytes = RESTResponse.response(status, RESTResponse.Head(), body, keepsAlive: keepsAlive, isHead: isHead)
         loop.execute { [self] in connection?.answer(bytes) }
     }
 
-    /// Of the connection's loop.
+    /// Index of the connection's loop.
     var loopIndex: Int { loop.index }
 
-    /// Has the request answered now that its namespace is known. From any thread.
+    /// Routes the request again now that its namespace is known. From any thread.
     func opened() {
         loop.execute { [self] in connection?.opened() }
     }
 
     // MARK: On the loop
 
-    /// Gives an answer that is written down already.
-    /// - Parameter keepsAlive: what its head says, where that is less than the peer asked for.
+    /// Sends an encoded response.
+    /// - Parameter keepsAlive: false when its head announces `Connection: close` although the peer asked to keep it.
     func send(_ bytes: [UInt8], keepsAlive: Bool = true) {
         connection?.answer(bytes, keepsAlive: keepsAlive)
     }
 
-    /// Gives an answer whose body goes on with `body`.
-    func send(_ bytes: [UInt8], then body: OutgoingBody, keepsAlive: Bool) {
+    /// Sends an encoded head and first piece, then the rest of the body.
+    func send(_ bytes: [UInt8], then body: ResponseBody, keepsAlive: Bool) {
         connection?.answer(bytes, then: body, keepsAlive: keepsAlive)
     }
 
