@@ -19,7 +19,7 @@ extension Server {
     static func isAccounts(_ target: HTTPTarget) -> Bool {
         guard let first = target.segments.first, accountRoots.contains(first) else { return false }
         // These two are valid keys as well: `/emulator/….json` is data.
-        return first != "emulator" && first != "oauth2" || !RESTRequest.isMeant(by: target)
+        return first != "emulator" && first != "oauth2" || !RESTRequest.isDataPath(target)
     }
 
     /// Whether an administrator sends many accounts at once.

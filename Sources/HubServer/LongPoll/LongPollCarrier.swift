@@ -259,7 +259,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
             queued = lease
             guard !lease.become(bytes) else { return }
             // The budget refuses: drop the queue, and close with the last response.
-            downstream.forget()
+            downstream.dropQueue()
             fail((lease.refusal ?? .process).text)
         }
     }

@@ -58,7 +58,7 @@ final class LongPollSessions: Sendable {
 
     /// The session with this key: id and password must match.
     func find(_ key: LongPollKey) -> LongPollCarrier? {
-        guard let carrier = state.withLock({ $0.byID[key.id] }), key.opens(carrier.key) else { return nil }
+        guard let carrier = state.withLock({ $0.byID[key.id] }), key.matches(carrier.key) else { return nil }
         return carrier
     }
 

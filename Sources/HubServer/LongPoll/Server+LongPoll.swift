@@ -39,7 +39,7 @@ extension Server {
             return .response(
                 HTTPResponseEncoder.response(
                     .ok, fields: fields, body: LongPollScript.disconnectPage(key: key), keepsAlive: request.keepsAlive))
-        case .leave(let key):
+        case .disconnect(let key):
             guard let carrier = longPolls.find(key) else { return .response(refusal(request)) }
             carrier.lane.loop.execute { carrier.pageUnloaded() }
             return .response(script([], request))

@@ -13,10 +13,10 @@ extension Server {
     private static let administrative: Set<String> = [".settings", ".inspect"]
 
     /// Whether a target is a REST endpoint, so that its namespace is made on demand.
-    static func isREST(_ target: HTTPTarget) -> Bool { isAdministrative(target) || RESTRequest.isMeant(by: target) }
+    static func isREST(_ target: HTTPTarget) -> Bool { isAdministrative(target) || RESTRequest.isDataPath(target) }
 
     /// Whether a target is a place of the tree, so that its body may be large.
-    private static func isData(_ target: HTTPTarget) -> Bool { !isAdministrative(target) && RESTRequest.isMeant(by: target) }
+    private static func isData(_ target: HTTPTarget) -> Bool { !isAdministrative(target) && RESTRequest.isDataPath(target) }
 
     /// A function from a request's head to the largest body that it may have, in bytes.
     static func bodyLimit(

@@ -21,7 +21,7 @@ struct HTTPBodyReader: Sendable {
     /// The length that the head has announced; nil for chunks.
     let announced: Int?
 
-    /// Throws `bodyTooLarge` at once when the head announces more than the limit.
+    /// Throws `bodyTooLarge` immediately when the head announces more than the limit.
     init(_ framing: HTTPFieldSection.Framing, _ limits: HTTPLimits) throws(HTTPFailure) {
         switch framing {
         case .none, .length(0):
@@ -41,7 +41,7 @@ struct HTTPBodyReader: Sendable {
     var isDone: Bool { if case .done = state { true } else { false } }
 
     /// Advances `at` through the body; true when it is complete.
-    mutating func take(
+    mutating func read(
         _ bytes: UnsafeRawBufferPointer, _ at: inout Int, _ limits: HTTPLimits
     ) throws(HTTPFailure) -> Bool {
         while true {
@@ -70,7 +70,7 @@ struct HTTPBodyReader: Sendable {
                 var section = trailers
                 let limit = section.remaining(limits)
                 let isEnd = try lines.next(bytes, &at, limit: limit, tooLong: .fieldsTooLarge) {
-                    line throws(HTTPFailure) in try section.take(line, limits)
+                    line throws(HTTPFailure) in try section.parse(line, limits)
                 }
                 trailers = section
                 guard let isEnd else { return false }

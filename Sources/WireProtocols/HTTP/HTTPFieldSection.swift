@@ -9,8 +9,8 @@ struct HTTPFieldSection: Sendable {
     /// How long the next line may be under `limits`.
     func remaining(_ limits: HTTPLimits) -> Int { max(0, limits.fieldBytes - bytesSeen) }
 
-    /// Takes one line; true when it was the empty one that ends the section.
-    mutating func take(_ line: UnsafeRawBufferPointer, _ limits: HTTPLimits) throws(HTTPFailure) -> Bool {
+    /// Parses one line; true for the empty one that ends the section.
+    mutating func parse(_ line: UnsafeRawBufferPointer, _ limits: HTTPLimits) throws(HTTPFailure) -> Bool {
         if line.isEmpty { return true }
         bytesSeen += line.count + 2
         count += 1
@@ -26,7 +26,7 @@ struct HTTPFieldSection: Sendable {
         return false
     }
 
-    /// How the message says its body ends.
+    /// How the end of the body is determined.
     enum Framing: Hashable {
         case none
         case length(Int)

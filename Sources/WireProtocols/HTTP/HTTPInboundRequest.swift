@@ -26,7 +26,7 @@ public struct HTTPInboundRequest: Sendable {
     /// `host[:port]` the client dialled: the target's authority, else Host; nil when HTTP/1.0 sent none.
     public var host: String? { target.authority ?? fields.hosts.first }
 
-    /// Whether the client asks to leave HTTP for WebSocket, well formed or not.
+    /// Whether the client requests an upgrade to WebSocket, well formed or not.
     public var asksForWebSocket: Bool { fields.hasToken("websocket", in: .upgrade) }
 }
 

@@ -1,4 +1,4 @@
-/// What one HTTP message may cost before it is refused. Every limit has its own answer (RFC 9110 §15.5, RFC 6585 §5).
+/// Limits of one HTTP message. Each has its own status (RFC 9110 §15.5, RFC 6585 §5).
 public struct HTTPLimits: Sendable, Hashable {
     /// Bytes of the request line (or status line) without CRLF; more → 414. Default 16 KiB.
     public var startLineBytes = 16 * 1024
@@ -8,7 +8,7 @@ public struct HTTPLimits: Sendable, Hashable {
     public var fieldCount = 100
     /// Bytes of the decoded body; more → 413, before the excess is read. Default 256 MiB (contract §4.1, REST write).
     public var bodyBytes = 256 * 1024 * 1024
-    /// The same for addresses that are not meant to take much (``HTTPRequestParser/init(limits:bodyBytes:)``). Default 1 MiB.
+    /// The same for targets with small bodies (``HTTPRequestParser/init(limits:bodyBytes:)``). Default 1 MiB.
     public var smallBodyBytes = 1024 * 1024
     /// Bytes of one chunk-size line with its extensions; more → 400. Default 256.
     public var chunkLineBytes = 256

@@ -1,4 +1,4 @@
-/// Collects one CR LF line at a time out of reads that may cut it anywhere.
+/// Collects one CR LF line at a time from reads that may split it anywhere.
 struct HTTPLineReader: Sendable {
     /// The part of the current line that came with earlier reads, without its CR LF.
     private var partial: [UInt8] = []
@@ -6,8 +6,8 @@ struct HTTPLineReader: Sendable {
     /// True when no byte of the next line has been seen.
     var isEmpty: Bool { partial.isEmpty }
 
-    /// Advances `at` behind the next line and hands the line over without CR LF; nil when it is not complete (then all
-    /// bytes are consumed). `limit` bounds the line without CR LF; exceeding it throws `tooLong` before more is kept.
+    /// Advances `at` behind the next line and returns the result of `body` for it, without CR LF; nil when it is incomplete (all bytes are
+    /// consumed then). `limit` bounds the line without CR LF; exceeding it throws `tooLong` before more is buffered.
     mutating func next<Result>(
         _ bytes: UnsafeRawBufferPointer, _ at: inout Int, limit: Int, tooLong: HTTPFailure,
         _ body: (UnsafeRawBufferPointer) throws(HTTPFailure) -> Result

@@ -1,13 +1,13 @@
 public import HTTPTypes
 
-/// Reads HTTP/1.1 requests off one connection (RFC 9112), strictly: what could be read in two ways is refused.
+/// Parses the HTTP/1.1 requests of one connection (RFC 9112), strictly: ambiguous input is refused.
 ///
 /// ```
 /// request line ──► field lines ──► [expectsContinue] ──► body ──► request ──► request line …
-///        └───────────────┴──────────────┴──────────────────┴──► failure (then nothing is read any more)
+///        └───────────────┴──────────────┴──────────────────┴──► failure (further input is ignored)
 /// ```
-/// One call reads at most one request and says how many bytes that took, so pipelined requests, and the first
-/// WebSocket frames behind an upgrade, stay in the caller's hands:
+/// One call parses at most one request and returns the number of bytes consumed, so pipelined requests, and the first
+/// WebSocket frames behind an upgrade, stay with the caller:
 /// ```swift
 /// while at < bytes.count {
 ///     let step = parser.receive(bytes[at...]); at += step.consumed
@@ -57,26 +57,26 @@ public struct HTTPRequestParser: Sendable {
     /// The limits of the request that is being read.
     private var bodyLimits: HTTPLimits
 
-    /// - Parameter bodyBytes: the largest body that a request with this head may have, if less than ``HTTPLimits/bodyBytes``; asked
-    ///   before any of the body is read. Nil when addresses do not differ.
+    /// - Parameter bodyBytes: the largest body for a request with this head, if less than ``HTTPLimits/bodyBytes``; called before any of
+    ///   the body is read. Nil when the limit is the same for all targets.
     public init(limits: HTTPLimits = HTTPLimits(), bodyBytes: (@Sendable (HTTPTarget, HTTPFields) -> Int)? = nil) {
         self.limits = limits
         bodyBytesOf = bodyBytes
         bodyLimits = limits
     }
 
-    /// True between requests: the connection may be closed for idleness without cutting one off.
+    /// True between requests: closing the connection as idle cuts no request off.
     public var isIdle: Bool {
         if case .requestLine = state { lines.isEmpty } else { false }
     }
 
-    /// Bytes of the body that have come of the request that is being read.
+    /// Bytes received of the current request's body.
     public var bodyBytes: Int { body?.body.count ?? 0 }
 
-    /// Bytes of the body that is being read, as its head has announced them; nil when it did not, or none is read.
+    /// The announced length of the current request's body; nil without one, or when no body is being read.
     public var announcedBytes: Int? { body?.announced }
 
-    /// The request whose body is being read, without the body; nil between requests and inside a head.
+    /// The current request without its body, while the body is being read; nil otherwise.
     public var head: HTTPInboundRequest? {
         guard case .body = state, let start else { return nil }
         return HTTPInboundRequest(
@@ -118,13 +118,13 @@ public struct HTTPRequestParser: Sendable {
                 var section = section
                 let isEnd = try lines.next(
                     bytes, &at, limit: section.remaining(limits), tooLong: .fieldsTooLarge
-                ) { line throws(HTTPFailure) in try section.take(line, limits) }
+                ) { line throws(HTTPFailure) in try section.parse(line, limits) }
                 self.section = section
                 guard let isEnd else { return .incomplete }
                 if isEnd, try finishHead() { return .expectsContinue }
             case .body:
                 guard let start, var body = body.take() else { throw .badRequestLine }
-                let isDone = try body.take(bytes, &at, bodyLimits)
+                let isDone = try body.read(bytes, &at, bodyLimits)
                 if !isDone {
                     self.body = body
                     return .incomplete

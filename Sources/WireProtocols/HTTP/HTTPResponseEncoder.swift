@@ -44,7 +44,7 @@ public enum HTTPResponseEncoder {
         appendEnd(status, framing, keepsAlive: keepsAlive, to: &bytes)
     }
 
-    /// The same for fields that are written already, each line with its end.
+    /// The same for encoded fields, each line with its end.
     static func appendHead(
         _ status: HTTPResponse.Status, lines: [UInt8], framing: Framing, keepsAlive: Bool, to bytes: inout [UInt8]
     ) {

@@ -13,7 +13,7 @@ public struct HTTPInboundResponse: Sendable {
 /// Reads HTTP/1.1 responses (RFC 9112 §4, §6.3), for the client side: the answer to an upgrade, and plain requests.
 ///
 /// Interim responses (1xx) other than 101 are skipped. Like `HTTPRequestParser`, one call reads at most one response,
-/// so the first WebSocket frames behind a 101 stay in the caller's hands.
+/// so the first WebSocket frames behind a 101 stay with the caller.
 public struct HTTPResponseParser: Sendable {
     public struct Step: Sendable {
         /// Bytes of the input that belong to this step. All of them when the event is `incomplete`.
@@ -31,7 +31,7 @@ public struct HTTPResponseParser: Sendable {
         case statusLine
         case fields
         case body
-        /// Without a length the body is all that comes until the server closes (RFC 9112 §6.3).
+        /// Without a length the body ends when the server closes (RFC 9112 §6.3).
         case untilClose
         case failed(HTTPFailure)
     }
@@ -94,13 +94,13 @@ public struct HTTPResponseParser: Sendable {
                 var section = section
                 let isEnd = try lines.next(
                     bytes, &at, limit: section.remaining(limits), tooLong: .fieldsTooLarge
-                ) { line throws(HTTPFailure) in try section.take(line, limits) }
+                ) { line throws(HTTPFailure) in try section.parse(line, limits) }
                 self.section = section
                 guard let isEnd else { return .incomplete }
                 if isEnd { try finishHead() }
             case .body:
                 guard let start, var body = body.take() else { throw .badStatusLine }
-                let isDone = try body.take(bytes, &at, limits)
+                let isDone = try body.read(bytes, &at, limits)
                 if !isDone {
                     self.body = body
                     return .incomplete

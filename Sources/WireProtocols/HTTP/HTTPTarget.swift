@@ -2,7 +2,7 @@
 ///
 /// `/a/b%20c.json?ns=demo&x=1+2` → segments `["a", "b c.json"]`, query `[("ns","demo"), ("x","1 2")]`.
 /// Empty segments vanish (contract §1.1: repeated slashes collapse). A decoded segment may hold any character, also `/`
-/// or `..`: whoever maps segments to keys or files checks them.
+/// or `..`: callers that map segments to keys or files must check them.
 public struct HTTPTarget: Sendable, Hashable {
     public struct QueryItem: Sendable, Hashable {
         public var name: String
@@ -102,8 +102,10 @@ public struct HTTPTarget: Sendable, Hashable {
         _ bytes: Slice<UnsafeRawBufferPointer>, plusIsSpace: Bool
     ) throws(HTTPFailure) -> String {
         let (whole, range) = (bytes.base, bytes.indices)
-        // A target is ASCII: without escapes it is its own text. Long polling sends kilobytes of that.
-        if whole.position(of: UInt8(ascii: "%"), in: range) == nil, !plusIsSpace || whole.position(of: UInt8(ascii: "+"), in: range) == nil {
+        // A target is ASCII: without escapes no decoding is needed. Long polling sends kilobytes of that.
+        if whole.position(
+            of: UInt8(ascii: "%"), in: range
+        ) == nil, !plusIsSpace || whole.position(of: UInt8(ascii: "+"), in: range) == nil {
             return String(decoding: bytes, as: UTF8.self)
         }
         var decoded: [UInt8] = []

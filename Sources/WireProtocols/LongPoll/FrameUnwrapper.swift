@@ -1,5 +1,5 @@
-/// Takes the messages of the server out of their WebSocket frames again, for a client that is not on a WebSocket: what is
-/// encoded for many is encoded once.
+/// Unwraps the server's messages from their WebSocket frames, for long-polling clients: so a broadcast message is encoded once for
+/// both transports.
 public struct FrameUnwrapper: Sendable {
     private var decoder = WebSocketDecoder(role: .client, maxMessageBytes: .max)
     private var assembler: RealtimeAssembler

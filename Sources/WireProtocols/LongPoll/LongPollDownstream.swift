@@ -1,28 +1,27 @@
-/// Answers polls (contract §1.8, downstream). Every answer that brings messages, or none, has the next number; the client
-/// waits for a missing one for ever.
+/// Answers polls (contract §1.8, downstream). Answers are numbered without gaps: the client waits forever for a missing one.
 ///
 /// ```
 /// message ─► queue ──┐
 /// poll ──► held ─────┴─► flush ─► answer: pRTLPCB(number,[message,…]);
-///            │ newer poll, or held for too long: answer with what there is, or []
+///            │ newer poll, or held for too long: answer with the queue, or []
 /// ```
-/// Tickets are the caller's names for polls that it has not answered yet.
+/// Tickets are the caller's ids of unanswered polls.
 public struct LongPollDownstream: Sendable {
     /// Send its script as the answer to a poll.
     public struct Answer: Sendable, Hashable {
         public var ticket: Int
-        /// What stands before the messages.
+        /// Script before the messages.
         var preamble: [UInt8] = []
         var messages: [LongPollMessage] = []
-        /// Of this answer; nil for one without messages, which has none.
+        /// Number of this answer; nil for an unnumbered one without messages.
         var number: Int?
-        /// What stands behind them.
+        /// Script behind the messages.
         var closing: [UInt8] = []
 
-        /// Bytes of its messages, as they are held.
+        /// Bytes of its messages in memory.
         public var bytes: Int { messages.reduce(0) { $0 + $1.count } }
 
-        /// All of the script. O(bytes)
+        /// The whole script. O(bytes)
         public var script: [UInt8] {
             var bytes: [UInt8] = []
             bytes.reserveCapacity(preamble.count + self.bytes + messages.count + closing.count + 32)
@@ -31,7 +30,7 @@ public struct LongPollDownstream: Sendable {
             return bytes
         }
 
-        /// Writes the script in pieces.
+        /// Encodes the script in pieces.
         public var encoder: LongPollScriptEncoder {
             guard let number else { return LongPollScriptEncoder(opening: preamble, messages: [], closing: closing) }
             return LongPollScriptEncoder(
@@ -40,20 +39,20 @@ public struct LongPollDownstream: Sendable {
     }
 
     private enum State {
-        /// Messages are passed on.
+        /// Messages are accepted.
         case open
-        /// The last message is in the queue, and no poll was there to take it: the next one does.
+        /// The last message is queued; the next poll gets it.
         case finishing
-        /// Everything was said: each poll is told so, with the number of the last answer that the client must wait for.
+        /// All messages were sent: each poll is answered with a close after the answer `last`.
         case finished(last: Int)
-        /// The session is over, whatever the client still waits for.
+        /// The session has ended: each poll is answered with an immediate close.
         case closed
     }
 
     private struct Poll {
         var ticket: Int
         var serial: Int64?
-        /// What stands before the answer; only the first one has something.
+        /// Script before the answer; only the first poll has one.
         var preamble: [UInt8] = []
     }
 
@@ -62,7 +61,7 @@ public struct LongPollDownstream: Sendable {
     private var queue: [LongPollMessage] = []
     /// Number of the next answer.
     private var number = 0
-    /// Serials of the last answered polls; two can be under way.
+    /// Serials of the last two answered polls: the client has at most two under way.
     private var answered: [Int64] = []
 
     /// Bytes that wait for a poll.
@@ -75,7 +74,7 @@ public struct LongPollDownstream: Sendable {
         held = Poll(ticket: opening, serial: nil, preamble: preamble)
     }
 
-    /// Whether the session is over: every poll is told so.
+    /// Whether the session has ended.
     public var hasClosed: Bool { if case .closed = state { true } else { false } }
 
     /// Whether a poll waits for an answer.
@@ -90,10 +89,10 @@ public struct LongPollDownstream: Sendable {
         queue.append(message)
     }
 
-    /// A poll has come; what it brings must be handed on after this. A poll that was answered before ends the session
-    /// (`hasClosed`): its answer is lost, and with it a number of the sequence.
-    /// - Parameter bringsRequests: it is held although messages wait, so that it takes the answers along; flush when they have
-    ///   come, or soon.
+    /// Accepts a poll. The caller processes its requests after this. A repeated poll whose answer was already sent ends the session
+    /// (`hasClosed`): that answer is lost, and with it a number of the sequence.
+    /// - Parameter bringsRequests: holds the poll although messages are queued, so that it can carry the replies; flush when they are
+    ///   queued, or soon.
     public mutating func poll(_ ticket: Int, serial: Int64?, bringsRequests: Bool = false) -> [Answer] {
         let poll = Poll(ticket: ticket, serial: serial)
         switch state {
@@ -110,27 +109,27 @@ public struct LongPollDownstream: Sendable {
             return bringsRequests ? [] : flush()
         }
         if let serial, let known = older.serial, serial < known {
-            // It was overtaken by the one that is held: neither waits.
+            // The held poll is newer than this one, so requests overtook each other: answer both.
             held = nil
             return [answer(older), answer(poll)]
         }
         held = poll
-        // A browser repeats a request whose connection broke: nobody reads the answer to the first.
+        // A browser repeats a request whose connection broke: the answer to the first is never read.
         if serial != nil, serial == older.serial { return [Answer(ticket: older.ticket)] }
         return [answer(older)]
     }
 
-    /// Answers the held poll if there is something to say.
+    /// Answers the held poll if messages are queued.
     public mutating func flush() -> [Answer] { queue.isEmpty ? [] : release() }
 
-    /// Answers the held poll in any case: it has waited long enough.
+    /// Answers the held poll, also without messages.
     public mutating func release() -> [Answer] {
         guard let poll = held, case .open = state else { return [] }
         held = nil
         return [answer(poll)]
     }
 
-    /// Sends `message` as the last one and lets the client go when it has everything.
+    /// Queues `message` as the last one; the client closes when it has received all of them.
     public mutating func finish(with message: [UInt8]) -> [Answer] {
         guard case .open = state else { return [] }
         send(message)
@@ -140,13 +139,13 @@ public struct LongPollDownstream: Sendable {
         return [lastAnswer(poll)]
     }
 
-    /// Forgets what waits for a poll: nobody is told of it. To be followed by `close`.
-    public mutating func forget() {
+    /// Drops the queued messages. Call `close` next: the client has missed them.
+    public mutating func dropQueue() {
         queue = []
         queuedBytes = 0
     }
 
-    /// Ends everything: the client drops the connection when it hears this. The poll that is held brings what is queued.
+    /// Ends the session: the client drops the connection on receipt. The held poll carries the queued messages.
     public mutating func close() -> [Answer] {
         defer {
             state = .closed

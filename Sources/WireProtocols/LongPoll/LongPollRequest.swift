@@ -1,16 +1,16 @@
 import Cryptography
 
-/// A GET of `/.lp` (contract §1.8). Each is the address of a script tag, but for the last two.
+/// A GET of `/.lp` (contract §1.8). All but the last two are loaded by script tags.
 public enum LongPollRequest: Sendable, Hashable {
     /// Begins a session. `callback` is the number at the end of the page's function names, digits or nothing: it is
     /// repeated inside a script.
     case open(callback: String)
-    /// Asks for messages and may bring some.
+    /// Polls for messages, and may carry segments of requests.
     case poll(LongPollKey, serial: Int64?, segments: [LongPollSegment])
-    /// The page inside an iframe that says goodbye when it is left.
+    /// The page of an iframe that sends the disconnect request when it is unloaded.
     case disconnectPage(LongPollKey)
-    /// The goodbye.
-    case leave(LongPollKey)
+    /// The disconnect request of that page.
+    case disconnect(LongPollKey)
 
     /// - Throws: `LongPollError.malformedRequest` for anything else.
     public init(_ target: HTTPTarget) throws(LongPollError) {
@@ -25,7 +25,7 @@ public enum LongPollRequest: Sendable, Hashable {
         guard let id = values["id"], let password = values["pw"] else { throw .malformedRequest }
         let key = LongPollKey(id: id, password: password)
         if values["disconn"] == "t" {
-            self = .leave(key)
+            self = .disconnect(key)
         } else if values["dframe"] == "t" {
             self = .disconnectPage(key)
         } else {
@@ -47,7 +47,7 @@ public enum LongPollRequest: Sendable, Hashable {
     }
 }
 
-/// What a client proves its session with.
+/// The credentials of a long-polling session.
 public struct LongPollKey: Sendable, Hashable {
     public var id: String
     public var password: String
@@ -57,8 +57,8 @@ public struct LongPollKey: Sendable, Hashable {
         self.password = password
     }
 
-    /// Whether the password is the one given, in a time that tells nothing about where they differ.
-    public func opens(_ secret: LongPollKey) -> Bool {
+    /// Whether id and password match; compares the password in constant time.
+    public func matches(_ secret: LongPollKey) -> Bool {
         isSameSecret(Array(password.utf8), Array(secret.password.utf8)) && id == secret.id
     }
 }
@@ -81,17 +81,17 @@ public struct LongPollSegment: Sendable, Hashable {
 
 /// Why a long-polling session ends.
 public enum LongPollError: Error, Sendable, Hashable {
-    /// Neither open, poll, page nor goodbye, or a parameter that is no number.
+    /// None of the requests of `LongPollRequest`, or a parameter that is no number.
     case malformedRequest
     /// Too many segments arrived before one that is still due.
     case tooFarAhead
-    /// The segments of one message disagree about how many they are, or are more than 999,999.
+    /// The segments of one message have different counts, or a count above 999,999.
     case pieceCount
     /// A segment is not base64 in the alphabet of URLs.
     case notBase64
-    /// More was queued for the client than it may be owed.
+    /// More than `queuedBytes` wait for the client's next poll.
     case tooMuchQueued
-    /// More was asked than is answered yet.
+    /// More than `askedBytes` of requests are unanswered.
     case tooMuchAsked
 
     /// A plain sentence for the log.
@@ -107,12 +107,12 @@ public enum LongPollError: Error, Sendable, Hashable {
     }
 }
 
-/// What long polling may cost.
+/// Limits of long polling.
 public struct LongPollLimits: Sendable, Hashable {
-    /// Seconds after which a poll is answered although there is nothing to say; clients ask again after 25. Default 20.
+    /// Seconds after which a poll is answered without messages; clients poll again after 25. Default 20.
     public var holdSeconds = 20
-    /// Milliseconds that a poll which brings requests waits for their answers, when there is something else to say already:
-    /// otherwise each answer would have to wait for another poll, behind older news. Default 20.
+    /// Milliseconds that a poll with requests waits for their replies although other messages are queued: otherwise each reply would need
+    /// another poll, behind older messages. Default 20.
     public var answerMs = 20
     /// Seconds without a poll after which the client counts as gone. Default 60 (contract §1.8).
     public var silenceSeconds = 60
@@ -130,7 +130,7 @@ public struct LongPollLimits: Sendable, Hashable {
     /// Bytes per second that a message in several requests must bring on average, in each 30 s: long polling is slow where
     /// round trips are. Default 512.
     public var bytesPerSecond = 512
-    /// Bytes of requests that may wait on a WebSocket for the end of what the client sent by polls. Default 32 MiB.
+    /// Bytes of requests that may wait on a joined WebSocket until all requests sent by polls have arrived. Default 32 MiB.
     public var joiningBytes = 32 << 20
 
     public init() {}

@@ -1,6 +1,6 @@
 import JSONTree
 
-/// What long polling answers with: scripts that run in the iframe of the client's page, and one page (contract §1.8).
+/// The response bodies of long polling: scripts that run in the iframe of the client's page, and one page (contract §1.8).
 public enum LongPollScript {
     /// The media type of scripts and of the disconnect page.
     public static let scriptType = "application/javascript; charset=utf-8"
@@ -36,8 +36,8 @@ public enum LongPollScript {
     /// The client drops the connection when it has had the answer with this number. 0 would mean at once.
     public static func close(after number: Int) -> [UInt8] { Array("pLPCommand('close',\(number));".utf8) }
 
-    /// A page that says goodbye when it is left. A request that outlives its page is what browsers allow there today; the
-    /// older ones allow a synchronous one. The key's parts are letters and digits.
+    /// A page that sends the disconnect request when it is unloaded: with a keep-alive request in current browsers, with a synchronous one
+    /// in older ones. The key's parts are letters and digits.
     public static func disconnectPage(key: LongPollKey) -> [UInt8] {
         let page = """
             <!DOCTYPE html><html><head><meta charset="utf-8"><title>disconnect</title></head><body><script>

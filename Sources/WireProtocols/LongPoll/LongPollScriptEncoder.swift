@@ -1,9 +1,9 @@
-/// A message for a client of long polling.
+/// A message for a long-polling client.
 public enum LongPollMessage: Sendable, Hashable {
     /// One JSON object.
     case text([UInt8])
-    /// Messages in the frames of the server, as `RealtimeFraming` makes them, whole: large ones are taken out of them as they
-    /// are sent, and never exist twice.
+    /// Messages in complete server frames, as `RealtimeFraming` makes them. Large ones are unwrapped while they are sent, without a second
+    /// copy in memory.
     case frames([UInt8])
 
     /// Bytes that it holds.
@@ -14,7 +14,7 @@ public enum LongPollMessage: Sendable, Hashable {
     }
 }
 
-/// Writes the script that answers a poll, piece by piece, so that a large one need not be written in one go.
+/// Encodes the script that answers a poll, piece by piece, so that a large one does not occupy the loop.
 ///
 ///     preamble  pRTLPCB(number,[message,…]);  closing
 public struct LongPollScriptEncoder: Sendable {
@@ -29,17 +29,17 @@ public struct LongPollScriptEncoder: Sendable {
     private var segments = 0
     private var isFirst = true
     private var escaper = ScriptEscaper()
-    /// Everything is written.
+    /// Everything is encoded.
     public private(set) var isDone = false
 
-    /// Bytes that are looked at between two looks at how much is written.
+    /// Bytes that are processed between two checks of the output's size.
     private static let stepBytes = 16 << 10
 
     init(opening: [UInt8], messages: [LongPollMessage], closing: [UInt8]) {
         (self.opening, self.messages, self.closing) = (opening, messages, closing)
     }
 
-    /// Appends the next piece: what is left, or at least so many bytes. O(bytes written)
+    /// Appends the next piece: the rest, or at least `count` bytes. O(bytes written)
     public mutating func write(to bytes: inout [UInt8], atLeast count: Int) {
         guard !isDone else { return }
         let end = bytes.count + count
@@ -116,16 +116,16 @@ public struct LongPollScriptEncoder: Sendable {
     }
 }
 
-/// Turns JSON into an expression of a script that means the same and cannot end the script or a line of it: `</` becomes
+/// Converts JSON into an equivalent script expression that cannot end the script or a line of it: `</` becomes
 /// `<\/`, U+2028 and U+2029 are escaped, and a member named `__proto__`, which would set a prototype, is computed.
 struct ScriptEscaper: Sendable {
-    /// The end of what came, not written yet: what stands for something else may begin there.
+    /// The unwritten end of the input, in which a sequence to be replaced may begin.
     private var tail: [UInt8] = []
     /// The byte before it.
     private var before: UInt8 = 0
 
     private static let prototypeName: StaticString = "\"__proto__\":"
-    /// Bytes of the longest text that stands for something else.
+    /// Bytes of the longest sequence that is replaced.
     private static let longest = 12
 
     /// Appends a piece of one message.
@@ -155,7 +155,7 @@ struct ScriptEscaper: Sendable {
         tail = at < json.count ? Array(json[at...]) : []
     }
 
-    /// What stands at a place instead of so many bytes; nil for what stands there.
+    /// The replacement at a position and the number of bytes that it replaces; nil for a byte that stays.
     @inline(__always)
     private static func replacement(_ json: UnsafeRawBufferPointer, _ at: Int, before: UInt8) -> (Int, StaticString?) {
         let byte = json[at]

@@ -1,7 +1,7 @@
 import JSONTree
 
-/// Puts a client's messages together (contract §1.8, upstream): requests overtake each other, so segments are taken in
-/// the order of their numbers, whatever the order of arrival.
+/// Assembles a client's messages (contract §1.8, upstream). Requests overtake each other, so segments are processed in the order of
+/// their numbers.
 ///
 /// ```
 /// request ─► ahead (by number) ─► next in order ─► base64 ─► chunks of a message ─► RealtimeInbound
@@ -13,18 +13,18 @@ public struct LongPollUpstream: Sendable {
         case idle
         /// `left` of `pieces` segments of a message are due.
         case inside(pieces: Int, left: Int)
-        /// A fault was found; nothing is read any more.
+        /// An error was found; further segments are ignored.
         case failed
     }
 
     private let limits: LongPollLimits
     private var state = State.idle
-    /// Number of the segment that is due.
+    /// Number of the next segment in order.
     private var next = 0
     private var ahead: [Int: LongPollSegment] = [:]
     private var bytesAhead = 0
     private var base64 = LongPollBase64()
-    /// Puts the segments of a message together.
+    /// Assembles the segments of a message.
     public private(set) var assembler: RealtimeAssembler
 
     public init(limits: LongPollLimits = LongPollLimits(), realtime: RealtimeLimits = RealtimeLimits()) {
@@ -32,11 +32,11 @@ public struct LongPollUpstream: Sendable {
         assembler = RealtimeAssembler(limits: realtime)
     }
 
-    /// Bytes held for messages that are not complete yet.
+    /// Bytes buffered for incomplete messages.
     public var bufferedBytes: Int { bytesAhead + assembler.bufferedBytes }
 
-    /// Takes the segments of one request and hands over the messages that they complete. Pointers are valid during the
-    /// call. After an error nothing is read any more.
+    /// Processes the segments of one request and delivers the messages that they complete. Pointers are valid during the call. After an
+    /// error further segments are ignored.
     public mutating func receive(
         _ segments: [LongPollSegment], _ handle: (RealtimeInbound) -> Void
     ) throws(LongPollError) {
@@ -48,7 +48,7 @@ public struct LongPollUpstream: Sendable {
         while let segment = ahead.removeValue(forKey: next) {
             next += 1
             bytesAhead -= segment.data.count
-            do throws(LongPollError) { try take(segment, handle) } catch { throw fail(error) }
+            do throws(LongPollError) { try process(segment, handle) } catch { throw fail(error) }
         }
         if ahead.count > limits.segmentsAhead || bytesAhead > limits.bytesAhead { throw fail(.tooFarAhead) }
     }
@@ -60,7 +60,7 @@ public struct LongPollUpstream: Sendable {
         return error
     }
 
-    private mutating func take(_ segment: LongPollSegment, _ handle: (RealtimeInbound) -> Void) throws(LongPollError) {
+    private mutating func process(_ segment: LongPollSegment, _ handle: (RealtimeInbound) -> Void) throws(LongPollError) {
         let left: Int
         switch state {
         case .failed: return

@@ -5,8 +5,7 @@
 ///    ▲                                          │        say `n` by poll; requests that waited, then those that come
 ///    └──────────── socket lost ─────────────────┘
 /// ```
-/// What the client sent by polls is complete when its `n` has arrived there; only then may what came on the socket be
-/// carried out.
+/// All requests sent by polls have arrived when the client's `n` has; only then may requests from the socket be carried out.
 public struct TransportSwitch: Sendable {
     public enum State: Sendable {
         /// Both directions use polls.
@@ -30,14 +29,14 @@ public struct TransportSwitch: Sendable {
         case submit(RealtimeRequest)
         /// More waits than may: end the session.
         case overflow
-        /// Nothing can come any more on the way that the client uses: end the session.
+        /// The client's transport is gone: end the session.
         case end
     }
 
     public private(set) var state = State.polling
     private let maxBytes: Int
 
-    /// Whether everything goes by the socket.
+    /// Whether both directions use the socket.
     public var hasMoved: Bool { if case .moved = state { true } else { false } }
 
     /// Bytes of requests from the socket that wait.
@@ -45,7 +44,7 @@ public struct TransportSwitch: Sendable {
 
     public init(limits: LongPollLimits = LongPollLimits()) { maxBytes = limits.joiningBytes }
 
-    /// A socket asks to join; nil when it must be turned away, because there is one already.
+    /// A socket asks to join; nil when it must be refused, because there is one already.
     public mutating func join() -> [Action]? {
         guard case .polling = state else { return nil }
         state = .joining(waiting: [], bytes: 0)

@@ -11,7 +11,7 @@ public enum ObserveEvent: Sendable, Equatable {
     case removed(key: Key, value: Node)
 }
 
-/// One event, encoded once for all who observe the place.
+/// One event, encoded once for all observers of the place.
 ///
 /// ```
 /// {"sub":1,   "seq":8124,"event":"changed","key":"p1","value":…,"prev":"p0"}
@@ -57,7 +57,7 @@ public struct ObservePush: Sendable {
         if let prev { writer.string(prev.text) } else { writer.raw("null") }
     }
 
-    /// What stands before `rest` for one observe.
+    /// The part before `rest` for one subscription.
     public static func prefix(sub: Int64) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 32)
         writer.raw("{\"sub\":")

@@ -48,7 +48,7 @@ public struct ObserveFault: Error, Sendable, Hashable {
     public static let permissionDenied = ObserveFault(.permissionDenied, "Permission denied")
 }
 
-/// Why an observe connection is closed: after it the next message could not be trusted.
+/// Why an observe connection is closed: its next messages cannot be interpreted.
 public enum ObserveError: Error, Sendable, Hashable {
     /// A message is not JSON. The offset counts bytes from its start.
     case malformed(offset: Int)

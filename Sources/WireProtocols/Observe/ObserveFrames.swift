@@ -1,11 +1,11 @@
-/// The events of one commit at one place, for all who observe it: each is encoded once, when somebody first asks for it.
+/// The events of one commit at one place, for all its observers: each is encoded once, when the first observer needs it.
 ///
-/// A subscription's frames are one copy of what is shared, behind its id. Used on one queue at a time.
+/// A subscription's frames copy the shared bytes behind its id. Used on one queue at a time.
 public final class ObserveFrames {
     private let events: [ObserveEvent]
     private let seq: Int64
     private var pushes: [ObservePush?]
-    /// Events that have been encoded.
+    /// Number of events encoded so far.
     public private(set) var encodings = 0
 
     /// - Parameter seq: number of the commit.

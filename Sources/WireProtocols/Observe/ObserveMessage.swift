@@ -3,14 +3,14 @@ import JSONTree
 /// One message of an observe server, as a client reads it.
 public enum ObserveMessage: Sendable, Equatable {
     case ok(id: Int64, ObserveSuccess)
-    /// `id` is nil when the server could not tell which request was meant; it closes then.
+    /// `id` is nil when the server could not read the request's id; it closes then.
     case failed(id: Int64?, ObserveFailure)
     case event(sub: Int64, seq: Int64, ObserveEvent)
     /// The observe has ended.
     case ended(sub: Int64, ObserveFailure)
 
-    /// Reads one message. Unknown members and codes are tolerated, so that newer servers can say more.
-    /// - Throws: `ObserveError.malformed` for what is not JSON, `.notAMessage` for what no observe server sends.
+    /// Parses one message. Unknown members and codes are ignored, for compatibility with newer servers.
+    /// - Throws: `ObserveError.malformed` for a text that is not JSON, `.notAMessage` for other JSON.
     public static func parse(_ bytes: UnsafeRawBufferPointer) throws(ObserveError) -> ObserveMessage {
         do throws(JSONError) {
             return try ObserveMessageParser(bytes: bytes).message()

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// What a request that succeeded is told: members that do not apply are absent on the wire.
+/// The result of a successful request; members that do not apply are absent on the wire.
 public struct ObserveSuccess: Sendable, Equatable {
     /// Number of the commit that a write made, or that a read or an observe starts from.
     public var seq: Int64?
@@ -8,7 +8,7 @@ public struct ObserveSuccess: Sendable, Equatable {
     public var value: Node?
     /// Answer to `push`: the new key.
     public var key: Key?
-    /// Answer to `auth`: who the connection acts as.
+    /// Answer to `auth`: the user's id.
     public var uid: String?
 
     public init(seq: Int64? = nil, value: Node? = nil, key: Key? = nil, uid: String? = nil) {

@@ -1,7 +1,7 @@
 import JSONTree
 
 extension ObserveRequest {
-    /// The request as JSON for one text frame (client side). An `invalid` operation cannot be asked for and yields a ping.
+    /// Encodes the request as JSON for one text frame (client side). An `invalid` operation has no encoding and yields a ping.
     public func encoded() -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"id\":")

@@ -30,9 +30,9 @@ private struct ObserveRequestParser {
         var events: ObserveEvents?
         var sub: Int64?
         var token: String?
-        /// Names that no operation of this server has.
+        /// Names that no operation of this server uses.
         var unsupported: String?
-        /// Members that were there, to tell which operations do not take them.
+        /// Members of the request, to refuse those that its operation does not have.
         var names: Set<String> = []
         var fault: RequestFault?
     }
@@ -42,7 +42,7 @@ private struct ObserveRequestParser {
         var members = Members()
         try reader.beginObject()
         while let name = try reader.nextName() {
-            // Of names that no operation has the first is enough.
+            // Only the first unknown name is reported.
             if Self.known.contains(name), !members.names.insert(name).inserted { members.fault = members.fault ?? .repeated(name) }
             switch name {
             case "id": members.id = try reader.int()

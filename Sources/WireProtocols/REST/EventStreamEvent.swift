@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// Events of a stream (contract §7.6), each as one chunk of a chunked answer: written once for all who follow the same place.
+/// Events of a stream (contract §7.6), each as one chunk of a chunked response, encoded once for all streams of the same place.
 ///
 /// ```
 /// 3F\r\n                                       the chunk's size
@@ -16,7 +16,7 @@ public enum EventStreamEvent {
         return end(writer)
     }
 
-    /// These places below `path` are now so; null for those that are gone.
+    /// These places below `path` have these values now; null for removed ones.
     public static func patch(_ path: some Collection<Key>, _ entries: [(path: Path, value: Node)], _ form: NodeEncoder.Form) -> [UInt8] {
         var writer = begin("event: patch\ndata: {\"path\":", path)
         writer.raw("{")
@@ -32,7 +32,7 @@ public enum EventStreamEvent {
 
     public static let keepAlive = HTTPResponseEncoder.chunk(Array("event: keep-alive\ndata: null\n\n".utf8))
 
-    /// Reading is no longer allowed; the stream ends behind this. The SDKs read data as JSON, and pass over `null`.
+    /// Reading is no longer allowed; the stream ends behind this. The SDKs parse the data as JSON and ignore `null`.
     public static let cancel = HTTPResponseEncoder.chunk(Array("event: cancel\ndata: null\n\n".utf8))
 
     /// The credential has run out; the stream ends behind this. Clients compare the text, which is no JSON.

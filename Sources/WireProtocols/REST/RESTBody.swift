@@ -1,14 +1,16 @@
 public import JSONTree
 
-/// What the body of a REST request says, as writes.
+/// The writes in the body of a REST request.
 public enum RESTBody: Sendable {
     /// PUT, PATCH, DELETE. Places are absolute.
     case write([TreeWrite])
     /// POST: a child under a key that the server makes.
     case push(WriteValue)
 
-    /// Reads the body of a request that writes. O(bytes)
-    public init(_ request: RESTRequest, _ bytes: UnsafeRawBufferPointer, _ limits: TreeWriteLimits = TreeWriteLimits()) throws(RESTRefusal) {
+    /// Parses the body of a write request. O(bytes)
+    public init(
+        _ request: RESTRequest, _ bytes: UnsafeRawBufferPointer, _ limits: TreeWriteLimits = TreeWriteLimits()
+    ) throws(RESTRefusal) {
         let place = TreePlace(path: request.path, part: request.part)
         if request.method == .delete {
             self = .write([TreeWrite(place.path, part: place.part, WriteValue(.null))])
@@ -29,7 +31,7 @@ public enum RESTBody: Sendable {
                 body = .write(entries.map { $0.below(place.path) })
             } else {
                 let isPush = request.method == .post
-                // The name of what is pushed is not known yet.
+                // The key of the pushed child is not known yet.
                 if !isPush, !(try TreeWrite.isPermitted(place.path, &reader, limits, &fault)) { throw RESTRefusal.permissionDenied }
                 let value = try TreeWrite.value(&reader, at: place, depth: place.path.depth + (isPush ? 1 : 0), limits, &fault)
                 body = value.map { isPush ? .push($0) : .write([TreeWrite(place.path, part: place.part, $0)]) }
@@ -53,7 +55,8 @@ public enum RESTBody: Sendable {
         case .data(.invalidKey(_, let offset)):
             var (line, start) = (1, 0)
             for at in 0..<min(offset, bytes.count) where bytes[at] == UInt8(ascii: "\n") { (line, start) = (line + 1, at + 1) }
-            return .bad("Invalid data; couldn't parse key beginning at \(line):\(offset - start + 1). Key value can't be empty or contain $ # [ ] / or .")
+            return .bad("Invalid data; couldn't parse key beginning at \(line):\(offset - start + 1). Key value can't be empty or contain "
+                + "$ # [ ] / or .")
         case .path(.invalidKey): return .noObject
         default: return .bad(fault.text)
         }

@@ -4,7 +4,7 @@ import JSONTree
 /// Why a REST request is refused, in the contract's words (§7.5). Nothing of the request was carried out.
 public struct RESTRefusal: Error, Sendable, Hashable {
     public var status: HTTPResponse.Status
-    /// What `error` says in the answer's body.
+    /// Text of `error` in the response body.
     public var text: String
 
     public init(_ status: HTTPResponse.Status, _ text: String) {
@@ -30,7 +30,7 @@ public struct RESTRefusal: Error, Sendable, Hashable {
 
     /// As the rules refuse a write.
     public static let permissionDenied = RESTRefusal(.unauthorized, "Permission denied")
-    /// The values of a body take more memory than there is for them.
+    /// The values of a body take more memory than the budget allows.
     public static let overBudget = RESTRefusal(.contentTooLarge, JSONError.overBudget(offset: 0).description)
     public static let writeTooBig = bad("Data to write exceeds the maximum size that can be modified with a single request.")
     public static let readTooBig = bad("The specified payload is too large, please request a location with less data.")

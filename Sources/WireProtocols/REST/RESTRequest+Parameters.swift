@@ -1,6 +1,6 @@
 import JSONTree
 
-/// The parameters of an address (contract §7.2). Unknown ones are ignored; of one that stands twice the first counts.
+/// The query parameters (contract §7.2). Unknown ones are ignored; of repeated ones the first counts.
 extension RESTRequest {
     mutating func readParameters(_ target: HTTPTarget) throws(RESTRefusal) {
         if target.query.isEmpty { return }
@@ -11,7 +11,9 @@ extension RESTRequest {
         }
         if target.value("format") == "export" { (form.showsPriorities, form.showsArrays) = (true, false) }
         if let size = target.value("writeSizeLimit") {
-            guard let known = WriteSize(rawValue: size) else { throw .bad("writeSizeLimit must be tiny, small, medium, large or unlimited") }
+            guard let known = WriteSize(rawValue: size) else {
+                throw .bad("writeSizeLimit must be tiny, small, medium, large or unlimited")
+            }
             writeSize = known
         }
         if let text = target.value("timeout") { timeoutMs = try Self.milliseconds(text) }
@@ -30,7 +32,8 @@ extension RESTRequest {
     private static func milliseconds(_ text: String) throws(RESTRefusal) -> Int {
         for (unit, factor) in [("ms", 1), ("min", 60_000), ("s", 1000)] where text.hasSuffix(unit) {
             let digits = text.dropLast(unit.count)
-            guard !digits.isEmpty, digits.utf8.allSatisfy(\.isDigit), let number = Int(digits), number > 0, number <= longestTimeoutMs / factor else { break }
+            guard !digits.isEmpty, digits.utf8.allSatisfy(\.isDigit), let number = Int(digits), number > 0,
+                number <= longestTimeoutMs / factor else { break }
             return number * factor
         }
         throw .bad("timeout must be a number with its unit, such as 500ms, 3s or 2min, of at most 15min")
@@ -93,7 +96,7 @@ extension RESTRequest {
             switch name {
             case "startAt": query.start = TreeQuery.Bound(value: value, key: key, inclusive: true)
             case "endAt": query.end = TreeQuery.Bound(value: value, key: key, inclusive: true)
-            // Without a key, what is passed over is every child with the value.
+            // Without a key, all children with the value are skipped.
             case "startAfter":
                 query.start = TreeQuery.Bound(value: value, key: key ?? (query.index == .key ? nil : "[MAX_NAME]"), inclusive: false)
             case "endBefore":
@@ -133,8 +136,10 @@ extension RESTRequest {
     private static func limit(_ text: String, _ name: String) throws(RESTRefusal) -> Int {
         let digits = text.utf8.first == UInt8(ascii: "-") ? text.utf8.dropFirst() : text.utf8[...]
         guard !digits.isEmpty, digits.allSatisfy(\.isDigit) else { throw .bad("\(name) must be an integer") }
-        guard text.utf8.first != UInt8(ascii: "-"), digits.contains(where: { $0 != UInt8(ascii: "0") }) else { throw .bad("\(name) must be positive") }
-        // More than can be there is all of it.
+        guard text.utf8.first != UInt8(ascii: "-"), digits.contains(where: { $0 != UInt8(ascii: "0") }) else {
+            throw .bad("\(name) must be positive")
+        }
+        // A limit beyond any number of children is no limit.
         return Int(text) ?? .max
     }
 
@@ -168,7 +173,7 @@ extension RESTRequest {
         }
     }
 
-    /// Reads a text that is one JSON value; nil when it is none, or not the one that is asked for.
+    /// Parses a text that is one JSON value of the expected type; nil for anything else.
     private static func read<Value>(_ text: String, _ body: (inout JSONReader) throws(JSONError) -> Value) -> Value? {
         Array(text.utf8).withUnsafeBytes { buffer in
             var reader = JSONReader(buffer)

@@ -2,13 +2,13 @@ import HTTPTypes
 import JSONTree
 
 extension RESTRequest {
-    /// Whether an address is one of REST: its last segment ends in `.json`, and no folder of it is a reserved one.
-    public static func isMeant(by target: HTTPTarget) -> Bool {
+    /// Whether a target is a REST data path: its last segment ends in `.json`, and no other segment is reserved.
+    public static func isDataPath(_ target: HTTPTarget) -> Bool {
         target.segments.last?.hasSuffix(".json") == true && !target.hasTrailingSlash
     }
 
-    /// Reads the address and the fields; the body is for ``RESTBody``.
-    /// - Throws: the refusal to answer with.
+    /// Parses target and fields; ``RESTBody`` parses the body.
+    /// - Throws: the refusal to respond with.
     public init(_ request: HTTPInboundRequest) throws(RESTRefusal) {
         let target = request.target
         (path, part) = try Self.place(target.segments)
@@ -20,7 +20,7 @@ extension RESTRequest {
         isStream = method == .get && !isHead && request.fields.hasToken("text/event-stream", in: .accept)
     }
 
-    /// The place that segments of an address name; the last one ends in `.json`.
+    /// The place that the target's segments name; the last one ends in `.json`.
     static func place(_ segments: [String]) throws(RESTRefusal) -> (Path, TreeWrite.Part) {
         var keys = ContiguousArray<Key>()
         var part = TreeWrite.Part.node
@@ -45,12 +45,13 @@ extension RESTRequest {
     /// The method, or the one that stands for it: some proxies let only GET and POST pass.
     private static func method(_ request: HTTPInboundRequest) throws(RESTRefusal) -> (Method, isHead: Bool) {
         var name = request.method.rawValue
-        if request.method == .post, let other = request.fields.value("x-http-method-override") ?? request.target.value("x-http-method-override") {
+        if request.method == .post, let other = request.fields.value("x-http-method-override")
+            ?? request.target.value("x-http-method-override") {
             name = other.uppercased()
         }
         switch name {
         case "GET": return (.get, false)
-        // Not as an override: how an answer ends is told by the method that was sent.
+        // Not as an override: the sent method decides whether the response has a body.
         case "HEAD" where request.method == .head: return (.get, true)
         case "PUT": return (.put, false)
         case "PATCH": return (.patch, false)
@@ -85,7 +86,7 @@ extension RESTRequest {
         ifNoneMatch = fields[.ifNoneMatch].map { ETag(field: $0) }
     }
 
-    /// What cannot be mixed (contract §7.3).
+    /// Refuses conditions that cannot be combined (contract §7.3).
     private func checkConditions() throws(RESTRefusal) {
         guard wantsETag || ifMatch != nil || ifNoneMatch != nil else { return }
         if method == .patch { throw .bad("X-Firebase-ETag, if-match and if-none-match are not supported for PATCH requests") }

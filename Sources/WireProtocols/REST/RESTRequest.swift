@@ -1,7 +1,6 @@
 public import JSONTree
 
-/// A request to `/<path>.json`, with everything its address and fields say (contract §7.1–§7.3). Pure: what it may do and
-/// what it leads to is decided elsewhere.
+/// A parsed request to `/<path>.json` (contract §7.1–§7.3). Its credential is not checked here.
 public struct RESTRequest: Sendable {
     public enum Method: Sendable, Hashable {
         case get, put, patch, post, delete
@@ -21,14 +20,14 @@ public struct RESTRequest: Sendable {
     public var isSilent = false
     /// JSONP: the function to call.
     public var callback: String?
-    /// The file name that a browser shall store the answer under.
+    /// The file name under which a browser saves the response.
     public var download: String?
     /// How long a read may take. Default and at most 15 minutes.
     public var timeoutMs = RESTRequest.longestTimeoutMs
     /// Nil leaves it to the setting `defaultWriteSizeLimit`.
     public var writeSize: WriteSize?
     public var credential: String?
-    /// The identity that rules are to be applied as, if the credential is an administrator's; `.some(.null)` for nobody.
+    /// The `auth` value that an administrator's rules are evaluated with; `.some(.null)` for a signed-out client.
     public var override: Node?
     /// `X-Firebase-ETag: true`
     public var wantsETag = false
@@ -47,8 +46,7 @@ public struct RESTRequest: Sendable {
         public var startAfter: Key?
     }
 
-    /// `writeSizeLimit`: how long a write may take the hub, as the bytes that it can carry out in that time at 10 MB/s.
-    /// Removing costs nothing here.
+    /// `writeSizeLimit`: the time that a write may take, as the bytes that the hub writes in that time at 10 MB/s. Removals always pass.
     public enum WriteSize: String, Sendable, CaseIterable {
         case tiny, small, medium, large, unlimited
 
@@ -62,14 +60,14 @@ public struct RESTRequest: Sendable {
         }
     }
 
-    /// Names the content of a place: its hash, `null_etag` for nothing (contract §7.3).
+    /// The ETag of a place's content: its hash, `null_etag` for no content (contract §7.3).
     public struct ETag: Sendable, Hashable {
         /// Empty for nothing.
         public var hash: String
 
         public init(hash: String) { self.hash = hash }
 
-        /// As a header says it; quotes are let go.
+        /// Parses a field value; quotes are removed.
         init(field: String) {
             var text = Substring(field.trimmed)
             if text.count >= 2, text.first == "\"", text.last == "\"" { text = text.dropFirst().dropLast() }

@@ -1,12 +1,12 @@
 public import HTTPTypes
 import JSONTree
 
-/// The heads of REST's answers (contract §7.4). Any page may read them: who may see what is decided by its credential.
+/// The heads of REST responses (contract §7.4). CORS lets any page read them: the credential decides access.
 public enum RESTResponse {
-    /// What an answer's head says beside its status.
+    /// The parts of a response head beside its status.
     public struct Head: Sendable {
         public var etag: RESTRequest.ETag?
-        /// The file name that a browser shall store the answer under.
+        /// The file name under which a browser saves the response.
         public var download: String?
         public var content = Content.json
 
@@ -21,14 +21,18 @@ public enum RESTResponse {
         }
     }
 
-    private static let common = "Cache-Control: no-cache\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: ETag\r\nX-Content-Type-Options: nosniff\r\n"
+    private static let common = """
+        Cache-Control: no-cache\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: ETag\r\n\
+        X-Content-Type-Options: nosniff\r\n
+        """
     private static let json = Array(("Content-Type: application/json; charset=utf-8\r\n" + common).utf8)
     private static let script = Array(("Content-Type: application/javascript; charset=utf-8\r\n" + common).utf8)
     private static let text = Array(("Content-Type: text/plain; charset=utf-8\r\n" + common).utf8)
     private static let events = Array(("Content-Type: text/event-stream; charset=utf-8\r\nX-Accel-Buffering: no\r\n" + common).utf8)
 
     public static func appendHead(
-        _ status: HTTPResponse.Status, _ head: Head = Head(), framing: HTTPResponseEncoder.Framing, keepsAlive: Bool, to bytes: inout [UInt8]
+        _ status: HTTPResponse.Status, _ head: Head = Head(), framing: HTTPResponseEncoder.Framing, keepsAlive: Bool,
+        to bytes: inout [UInt8]
     ) {
         var lines =
             switch head.content {
@@ -61,7 +65,7 @@ public enum RESTResponse {
         response(status, Head(), body, keepsAlive: keepsAlive, isHead: isHead)
     }
 
-    /// The answer to a browser that asks whether a page may make a request (Fetch §3.2.2): any may, with any field.
+    /// The response to a preflight request (Fetch §3.2.2): all origins and all fields are allowed.
     public static func preflight(_ request: HTTPInboundRequest) -> [UInt8] {
         let asked = request.fields.value("access-control-request-headers")
         let names = asked ?? "Authorization, Content-Type, X-Firebase-ETag, if-match, if-none-match, X-HTTP-Method-Override"
@@ -82,6 +86,7 @@ public enum RESTResponse {
 
     /// A name without what could end the quotes, the field or the folder.
     private static func fileName(_ text: String) -> String {
-        String(String.UnicodeScalarView(text.unicodeScalars.filter { $0.value >= 0x20 && $0.value != 0x7F && !"\"\\/".unicodeScalars.contains($0) }.prefix(200)))
+        String(String.UnicodeScalarView(
+            text.unicodeScalars.filter { $0.value >= 0x20 && $0.value != 0x7F && !"\"\\/".unicodeScalars.contains($0) }.prefix(200)))
     }
 }

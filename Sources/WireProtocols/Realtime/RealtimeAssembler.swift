@@ -1,10 +1,10 @@
 import JSONTree
 
-/// What came in on a realtime connection. Pointers are valid only during the call that hands the event over.
+/// An event of a realtime connection. Pointers are valid only during the call that delivers the event.
 public enum RealtimeInbound {
     /// The text `0`: the client is alive; no answer (contract §1.5).
     case keepAlive
-    /// A whole message, chunks joined: give it to `RealtimeMessage.parse`.
+    /// A complete message, chunks joined, for `RealtimeMessage.parse`.
     case message(UnsafeRawBufferPointer)
     /// A request over the limit was dropped: answer this number with `RealtimeRefusal.writeTooBig`.
     case oversized(number: Int64)
@@ -39,22 +39,22 @@ public struct RealtimeAssembler: Sendable {
         maxMessageBytes = limits.messageBytes
     }
 
-    /// Bytes held for a message that is not complete yet.
+    /// Bytes buffered for an incomplete message.
     public var bufferedBytes: Int { collected.count }
 
-    /// Whether chunks of a message are due.
+    /// Whether a message in chunks is incomplete.
     public var isInsideMessage: Bool {
         switch state {
         case .collecting, .dropping: true
         case .idle, .failed: false
         }
     }
-    /// Bytes that have come of the open message, dropped ones too.
+    /// Bytes received of the open message, dropped ones included.
     public private(set) var openBytes = 0
-    /// Messages in chunks that have begun, modulo 2³².
+    /// Number of messages in chunks that have begun, modulo 2³².
     public private(set) var messages: UInt32 = 0
 
-    /// Takes the payload of one text frame. O(n); a message of one frame is handed over without a copy.
+    /// Processes the payload of one text frame. O(n); a message of one frame is delivered without a copy.
     public mutating func receive(_ text: UnsafeRawBufferPointer, _ handle: (RealtimeInbound) -> Void) {
         switch state {
         case .failed:
@@ -134,7 +134,7 @@ public struct RealtimeAssembler: Sendable {
         do throws(JSONError) {
             guard try member("d"), try member("r") else { return nil }
             let number = try reader.int()
-            // Digits that touch the end may have been cut.
+            // Digits at the end may be truncated.
             return reader.offset < prefix.count ? number : nil
         } catch {
             return nil

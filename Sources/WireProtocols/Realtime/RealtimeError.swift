@@ -1,4 +1,4 @@
-/// Why a realtime connection is closed. What concerns one request only is a `RealtimeRefusal` instead.
+/// Why a realtime connection is closed. A fault of one request is a `RealtimeRefusal` instead.
 public enum RealtimeError: Error, Sendable, Hashable {
     /// A message is not JSON (contract check 13). The offset counts bytes from its start.
     case malformed(offset: Int)
@@ -40,7 +40,7 @@ public enum RealtimeStatus: String, Sendable, Hashable {
     case failure
 }
 
-/// What a refused request is answered with: status and a sentence (contract §2.4: never an object).
+/// The answer to a refused request: a status and a sentence (contract §2.4: never an object).
 public struct RealtimeRefusal: Error, Sendable, Hashable {
     public var status: RealtimeStatus
     public var text: String
@@ -61,7 +61,7 @@ public struct RealtimeRefusal: Error, Sendable, Hashable {
         .tooBig, "Data to write exceeds the maximum size that can be modified with a single request.")
 }
 
-/// What one realtime message may cost.
+/// Limits of one realtime message.
 public struct RealtimeLimits: Sendable {
     /// Bytes of one message, chunks joined; a longer one is answered with `too_big`. Default 16 MiB (contract §1.6).
     public var messageBytes = 16 * 1024 * 1024

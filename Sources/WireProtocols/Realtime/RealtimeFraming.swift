@@ -5,8 +5,8 @@
 /// longer:                      ["3"] [16384 units] [16384 units] [rest]
 /// ≥ 9999 segments:             [message]          (iOS reads at most four digits)
 /// ```
-/// A cut never splits a code point. Nothing but a count is ever a number or empty (contract §1.5): what does not begin
-/// with `{` is no message of this protocol and yields no frame.
+/// A cut never splits a code point. Only a count is ever numeric or empty (contract §1.5): a payload that does not begin with `{` is no
+/// message of this protocol and yields no frame.
 public enum RealtimeFraming {
     /// UTF-16 code units in one segment.
     public static let segmentUnits = 16_384

@@ -15,8 +15,8 @@ extension RealtimeMessage {
     }
 }
 
-/// The walk through one message. What must be known before a part can be read (`t` before `d`, `a` before `b`, `p` before
-/// `d`) and is not yet, is stepped over and read at the end.
+/// The parser of one message. A member that depends on a later one (`d` on `t`, `b` on `a`, data on `p`) is skipped and parsed at the
+/// end.
 private struct RealtimeParser {
     let bytes: UnsafeRawBufferPointer
     let limits: RealtimeLimits
@@ -148,7 +148,9 @@ private struct RealtimeParser {
             case "noauth":
                 if try reader.peek() == .bool { body.noauth = try reader.bool() } else { try reader.skipValue() }
             case "authvar":
-                body.authvar = try reader.optional(&body.fault) { reader throws(JSONError) in try reader.claims(allowance: limits.write.allowance) }
+                body.authvar = try reader.optional(&body.fault) { reader throws(JSONError) in
+                    try reader.claims(allowance: limits.write.allowance)
+                }
             default: try reader.skipValue()
             }
         }

@@ -7,8 +7,7 @@ public enum RealtimeMessage: Sendable {
 }
 
 extension RealtimeInbound {
-    /// What came in as a message, wherever it came from; nil for a sign of life. A request over the limit becomes one that
-    /// can only be refused.
+    /// Parses an inbound event; nil for a keep-alive. A request over the limit becomes `RealtimeAction.invalid`.
     /// - Throws: `RealtimeError` when the connection must be closed.
     public func message(limits: RealtimeLimits) throws(RealtimeError) -> RealtimeMessage? {
         switch self {
@@ -24,7 +23,7 @@ extension RealtimeInbound {
     }
 }
 
-/// What a client says about the connection itself (contract §1.4).
+/// A client's control message (contract §1.4).
 public enum RealtimeControl: Sendable, Hashable {
     /// Answer with `RealtimeReply.pong`.
     case ping
@@ -43,7 +42,7 @@ public struct RealtimeRequest: Sendable {
     public var action: RealtimeAction
     /// Bytes of the message that it came in, or of the values in it if they take more.
     public var bytes = 0
-    /// Holds the memory of the values, as long as the request is somewhere.
+    /// The budget's hold for the memory of the values, for the request's lifetime.
     public var hold: (any NodeHold)?
 
     public init(number: Int64, action: RealtimeAction) {
@@ -55,8 +54,8 @@ public struct RealtimeRequest: Sendable {
 public enum RealtimeAction: Sendable {
     /// `s`: counts of SDK use; answer ok.
     case stats
-    /// `q`, and `l` of very old clients. A query is present when the client sent one, even if `isDefault`. `hash` is what the client already holds;
-    /// nil when it did not say. `ch` (contract §4.7) is ignored: a full answer is always right.
+    /// `q`, and `l` of very old clients. A query is present when the client sent one, even if `isDefault`. `hash` is that of the client's
+    /// cached value; nil without one. `ch` (contract §4.7) is ignored: a full answer is always right.
     case listen(path: Path, query: TreeQuery?, tag: Int64?, hash: String?)
     /// `n`, and `u` of very old clients.
     case unlisten(path: Path, query: TreeQuery?, tag: Int64?)

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// A push of the server (contract §2.3), encoded once for all who receive it.
+/// A push of the server (contract §2.3), encoded once for all its receivers.
 ///
 /// ```
 /// {"t":"d","d":{"a":"d","b":{        "p":"a/b","d":…}}}       default listens
@@ -27,7 +27,7 @@ public struct RealtimePush: Sendable {
         return RealtimePush(kind: .data, rest: writer.bytes)
     }
 
-    /// `m`: these places, relative to `path`, have these values now; null for those that are gone.
+    /// `m`: these places, relative to `path`, have these values now; null for removed ones.
     public static func merge(path: Path, _ entries: [(path: Path, value: Node)]) -> RealtimePush {
         var writer = JSONWriter()
         writer.raw("\"p\":")
@@ -45,7 +45,7 @@ public struct RealtimePush: Sendable {
         return RealtimePush(kind: .merge, rest: writer.bytes)
     }
 
-    /// What stands before `rest` for a listen with this tag, or for a default listen.
+    /// The part before `rest` for a listen with this tag, or for a default listen.
     func prefix(tag: Int64?) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 48)
         switch kind {
@@ -60,9 +60,9 @@ public struct RealtimePush: Sendable {
         return writer.bytes
     }
 
-    /// The whole push in frames. Those of default listens are the same for everybody: make them once and share them. Those
-    /// of tagged ones differ in a few bytes in front and are one copy of `rest` for each tag (`vigla-bench engine` measures
-    /// it); a shared second segment would cost every connection one more entry in every `writev`.
+    /// The whole push in frames. Those of default listens are equal for all clients: make them once and share them. Those of tagged ones
+    /// copy `rest` behind a different prefix for each tag (measured by `vigla-bench engine`); sharing `rest` as a second segment would cost
+    /// every connection one more entry in every `writev`.
     public func frames(tag: Int64?) -> [UInt8] {
         let prefix = prefix(tag: tag)
         let length = prefix.count + rest.count
@@ -92,7 +92,7 @@ public struct RealtimePush: Sendable {
         return writer.bytes
     }
 
-    /// `ac`: the credential is no longer good; the client drops it and closes (contract §8.1).
+    /// `ac`: the credential was revoked; the client drops it and closes (contract §8.1).
     public static func authRevoked(_ refusal: RealtimeRefusal) -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"ac\",\"b\":{\"s\":\"")

@@ -29,7 +29,7 @@ public enum RealtimeReply {
     /// `n`: the last message by long polling, before the session goes on over its WebSocket (contract §1.8).
     public static let endTransmission = Array("{\"t\":\"c\",\"d\":{\"t\":\"n\",\"d\":{}}}".utf8)
 
-    /// Sends the client to another host; before hello it reconnects there at once.
+    /// Redirects the client to another host; sent before hello, it reconnects there immediately.
     public static func reset(host: String) -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"r\",\"d\":")

@@ -1,7 +1,7 @@
 public import JSONTree
 
 extension TreeQuery {
-    /// Reads a `q` object. Unknown members are ignored; impossible values are noted in `fault`.
+    /// Parses a `q` object. Unknown members are ignored; invalid values are recorded in `fault`.
     static func read(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> TreeQuery? {
         guard try reader.peek() == .object else {
             fault = fault ?? .member("q")

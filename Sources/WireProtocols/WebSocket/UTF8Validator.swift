@@ -15,7 +15,7 @@ struct UTF8Validator: Sendable {
     /// True between scalars: the text seen so far may end here.
     var isAtBoundary: Bool { pending == 0 }
 
-    /// Takes the next piece; false as soon as the whole can no longer be UTF-8. O(n), eight ASCII bytes per step.
+    /// Validates the next piece; false as soon as the text can no longer be UTF-8. O(n), eight ASCII bytes per step.
     mutating func consume(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var at = 0
         let count = bytes.count

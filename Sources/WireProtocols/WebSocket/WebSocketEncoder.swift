@@ -1,4 +1,4 @@
-/// Turns messages into frames (RFC 6455 §5.2), compressed where that was agreed on and is worth it (RFC 7692 §7.2.1).
+/// Encodes messages as frames (RFC 6455 §5.2), compressed if that was negotiated and makes them smaller (RFC 7692 §7.2.1).
 ///
 /// One encoder serves one connection; without context takeover it may serve all connections with an equal agreement, so that
 /// a message for many is compressed once. A copy would share the state of compression.
@@ -7,16 +7,16 @@ public struct WebSocketEncoder: Sendable {
     private let thresholdBytes: Int
 
     /// - Parameters:
-    ///   - direction: what was agreed on for what is sent here; nil never compresses.
+    ///   - direction: the negotiated compression of the sending direction; nil never compresses.
     public init(_ direction: DeflateAgreement.Direction? = nil, settings: DeflateSettings = DeflateSettings()) {
         deflater = direction.map { Deflater($0, settings) }
         thresholdBytes = max(1, settings.thresholdBytes)
     }
 
-    /// Whether a compressor is in memory (`DeflateSettings.memoryLevel`): from the first message that is long enough on.
+    /// Whether a compressor is allocated (`DeflateSettings.memoryLevel`): from the first message above the threshold on.
     public var holdsDeflater: Bool { deflater?.isAllocated ?? false }
 
-    /// Gives the compressor's memory back until the next message: for connections that have fallen silent.
+    /// Frees the compressor until the next message: for idle connections.
     public func release() { deflater?.release() }
 
     /// One message as a final frame. Clients pass a fresh random `mask` for each, servers none (RFC 6455 §5.1).
@@ -38,8 +38,7 @@ public struct WebSocketEncoder: Sendable {
         WebSocketFrame.append(opcode, payload, mask: mask, to: &bytes)
     }
 
-    /// The same messages as `frames`, which are whole frames of a server, with those compressed that are worth it. Nil when
-    /// none is: send `frames` as they are.
+    /// Compresses the messages in complete server frames where that makes them smaller. Nil when it does for none: send `frames`.
     public func compressed(_ frames: [UInt8]) -> [UInt8]? {
         guard deflater != nil, frames.count >= thresholdBytes else { return nil }
         var result: [UInt8] = []
@@ -55,7 +54,7 @@ public struct WebSocketEncoder: Sendable {
                 if result[start] & WebSocketFrameHeader.compressedBit != 0 { hasChanged = true }
                 at += size + header.length
             }
-            // Not whole frames: nothing to recognise here.
+            // These were not complete frames.
             if at < bytes.count { hasChanged = false }
         }
         return hasChanged ? result : nil

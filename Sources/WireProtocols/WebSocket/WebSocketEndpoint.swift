@@ -1,5 +1,5 @@
-/// The server's end of one WebSocket connection from its first byte to its last, for whoever wants messages and nothing else:
-/// the HTTP upgrade, frames, compression, pings, and the closing handshake.
+/// The server's end of one WebSocket connection, for servers that speak nothing else on it: the HTTP upgrade, frames, compression,
+/// pings, and the closing handshake.
 ///
 /// ```
 /// handshake ──(GET … Upgrade: websocket)──► open ──(Close, or a broken frame)──► ended
@@ -11,7 +11,7 @@ public struct WebSocketEndpoint: Sendable {
         case handshake(HTTPRequestParser)
         /// Messages go both ways (§4.1).
         case open(WebSocketDecoder)
-        /// The last bytes are on their way; what still comes is ignored (§7.1.1).
+        /// The close frame is being sent; further input is ignored (§7.1.1).
         case ended
     }
 
@@ -30,13 +30,13 @@ public struct WebSocketEndpoint: Sendable {
     private let maxMessageBytes: Int
     private let deflate: DeflateSettings?
 
-    /// - Parameter deflate: how to compress for clients that offer it; nil never does.
+    /// - Parameter deflate: settings of permessage-deflate; nil declines every offer.
     public init(maxMessageBytes: Int, deflate: DeflateSettings? = nil) {
         self.maxMessageBytes = maxMessageBytes
         self.deflate = deflate
     }
 
-    /// Takes the next bytes, in any pieces; they are unmasked in place. O(n).
+    /// Processes the next bytes, split anywhere; they are unmasked in place. O(n).
     public mutating func receive(_ bytes: UnsafeMutableRawBufferPointer, _ handle: (Step) -> Void) {
         var rest = bytes[...]
         while case .handshake(var http) = state, !rest.isEmpty {
@@ -54,7 +54,7 @@ public struct WebSocketEndpoint: Sendable {
             switch event {
             case .text(let text): handle(.message(.text, text, encoder))
             case .binary(let bytes): handle(.message(.binary, bytes, encoder))
-            // No message is large without a size from which it is.
+            // The decoder has no `inlineBytes`, so it delivers no large messages.
             case .large: break
             case .ping, .pong, .close, .failure: if let answer = event.answer() { handle(.send(answer)) }
             }

@@ -1,21 +1,21 @@
-/// What a WebSocket peer said. Pointers are valid only during the call that hands the event over: copy what must stay.
+/// An event of a WebSocket connection. Pointers are valid only during the call that delivers the event: copy what must stay.
 public enum WebSocketEvent {
-    /// A whole text message, already valid UTF-8, fragments joined.
+    /// A complete text message, valid UTF-8, fragments joined.
     case text(UnsafeRawBufferPointer)
-    /// A whole binary message, fragments joined.
+    /// A complete binary message, fragments joined.
     case binary(UnsafeRawBufferPointer)
-    /// A whole message above the decoder's `inlineBytes`.
+    /// A complete message above the decoder's `inlineBytes`.
     case large(WebSocketLargeMessage)
     /// Answer with a pong of the same payload (≤ 125 bytes; RFC 6455 §5.5.2).
     case ping(UnsafeRawBufferPointer)
-    /// An answer to our ping, or an unasked sign of life.
+    /// The answer to a ping, or an unsolicited pong (RFC 6455 §5.5.3).
     case pong(UnsafeRawBufferPointer)
     /// The peer closes: echo the code and end the connection. `code` is nil when the frame was empty (RFC 6455 §7.1.5).
     case close(code: UInt16?, reason: UnsafeRawBufferPointer)
     /// The peer broke the protocol: send a close frame with `error.closeCode` and end the connection.
     case failure(WebSocketError)
 
-    /// The frame that RFC 6455 wants as the answer: a pong to a ping (§5.5.2), a close frame to a close frame (§5.5.1) and to a
+    /// The frame that RFC 6455 requires in return: a pong to a ping (§5.5.2), a close frame to a close frame (§5.5.1) and to a
     /// failure (§7.1.7). Nil for everything else. Clients pass a fresh random mask.
     public func answer(mask: WebSocketMask? = nil) -> [UInt8]? {
         switch self {
@@ -61,7 +61,7 @@ public enum WebSocketError: Error, Sendable, Hashable {
     case badCompression
     /// The message would grow beyond the receiver's limit, also while it is decompressed (§7.4.1, 1009).
     case messageTooBig
-    /// A message has more empty fragments than any program has a use for (§7.4.1, 1008).
+    /// A message has more than `WebSocketDecoder.mostEmptyFragments` empty fragments (§7.4.1, 1008).
     case emptyFragments
 
     /// The status code for the close frame: 1002, 1007, 1008 or 1009.

@@ -3,7 +3,7 @@ public import HTTPTypes
 import JSONTree
 
 /// The opening handshake (RFC 6455 §4), both ends. No subprotocol is ever negotiated. The one extension is permessage-deflate
-/// (RFC 7692), for those who ask for it here: the strictest of the stock clients accept none (contract §1.2).
+/// (RFC 7692), and only for endpoints that pass settings: the strictest stock clients accept none (contract §1.2).
 public enum WebSocketHandshake {
     // MARK: Server
 
@@ -11,13 +11,13 @@ public enum WebSocketHandshake {
     public struct Acceptance: Sendable, Hashable {
         /// The bytes of the `101`.
         public var response: [UInt8]
-        /// How messages may be compressed; nil when they may not.
+        /// The negotiated compression; nil for none.
         public var deflate: DeflateAgreement?
     }
 
     /// The `101` that answers `request`, or why it is none. Clients may write `Upgrade` and `Connection` as token lists of
     /// any case; the answer has exactly one token each.
-    /// - Parameter deflate: how to compress for a client that offers it; nil takes up no offer.
+    /// - Parameter deflate: settings of permessage-deflate; nil declines every offer.
     public static func respond(
         to request: HTTPInboundRequest, deflate: DeflateSettings? = nil
     ) -> Result<Acceptance, HTTPFailure> {
@@ -88,7 +88,7 @@ public enum WebSocketHandshake {
 
     /// Checks the answer to `request`; after success the connection speaks WebSocket.
     /// - Parameter deflate: what the request offered.
-    /// - Returns: how messages may be compressed; nil when they may not.
+    /// - Returns: the negotiated compression; nil for none.
     @discardableResult
     public static func check(
         _ response: HTTPInboundResponse, key: String, deflate: DeflateSettings? = nil

@@ -1,16 +1,16 @@
-/// A whole message that is not handed over in place, because of its size: to be read on another thread than the connection's.
+/// A complete message above the decoder's `inlineBytes`, in a buffer of its own: to be inflated and parsed on another thread.
 public struct WebSocketLargeMessage: Sendable {
     public let opcode: WebSocketOpcode
-    /// As it came: compressed, or the message itself, already valid UTF-8.
+    /// The payload as received: compressed, or the message itself, valid UTF-8.
     public let payload: [UInt8]
     public let isCompressed: Bool
     /// Greatest size of the message.
     let maxMessageBytes: Int
 
     /// The message. O(n)
-    /// - Parameter grant: asked before memory is taken for what comes out, with the bytes that it is to have in all; false ends
-    ///   the work. Not asked for a message that came as it is.
-    /// - Throws: what the decoder would have failed with; `messageTooBig` also where `grant` refuses.
+    /// - Parameter grant: called before memory is allocated for the inflated message, with its total bytes; false stops the work. Not
+    ///   called for an uncompressed message.
+    /// - Throws: the error that the decoder would have failed with; `messageTooBig` also where `grant` refuses.
     public func content(_ grant: (Int) -> Bool = { _ in true }) throws(WebSocketError) -> [UInt8] {
         guard isCompressed else { return payload }
         var output: [UInt8] = []
@@ -23,7 +23,7 @@ public struct WebSocketLargeMessage: Sendable {
             let size = output.count + fitting.count
             if size > output.capacity {
                 let capacity = min(maxMessageBytes, max(size, 2 * output.capacity, 64 << 10))
-                // The room before is there until its bytes have moved.
+                // Both buffers exist until the bytes are copied.
                 guard grant(capacity + output.capacity) else { throw .messageTooBig }
                 output.reserveCapacity(capacity)
             }

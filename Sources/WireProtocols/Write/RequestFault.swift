@@ -1,6 +1,6 @@
 import JSONTree
 
-/// Why a well-formed request is refused on its own, without harm to the connection. Each protocol says it in its words.
+/// Why a well-formed request is refused while its connection goes on. Each protocol has its own text for it.
 enum RequestFault: Equatable {
     /// The data cannot be stored.
     case data(JSONError)
@@ -8,7 +8,7 @@ enum RequestFault: Equatable {
     case path(PathError)
     /// A member that the operation needs is missing or of the wrong type.
     case member(String)
-    /// A member that decides how others are read stands twice: what was checked would not be what is done.
+    /// A member that decides how others are parsed is repeated: the checked value could differ from the one used.
     case repeated(String)
     /// The data of an update is not an object.
     case notAnObject
@@ -21,7 +21,7 @@ enum RequestFault: Equatable {
     /// Something this server does not do (yet).
     case unsupported(String)
 
-    /// One sentence for the person who wrote the client (contract §7.5 where it has one).
+    /// One sentence for the client's developer (contract §7.5 where it has one).
     var text: String {
         switch self {
         case .data(let error): error.description
@@ -46,15 +46,15 @@ enum RequestFault: Equatable {
         }
     }
 
-    /// Whether the data takes more memory than there is for it.
+    /// Whether the data takes more memory than the budget allows.
     var isOverBudget: Bool { if case .data(.overBudget) = self { true } else { false } }
 
-    /// Whether no more values are to be made of the request.
+    /// Whether the request's remaining values are skipped.
     var endsReading: Bool { self == .denied || isOverBudget }
 }
 
 extension JSONReader {
-    /// Reads one value; when it is JSON but refused, notes why (the first reason stays) and steps over it.
+    /// Parses one value; when it is JSON but refused, records the fault (the first one stays) and skips it.
     mutating func optional<Value>(
         _ fault: inout RequestFault?, _ read: (inout JSONReader) throws(JSONError) -> Value
     ) throws(JSONError) -> Value? {
@@ -70,7 +70,7 @@ extension JSONReader {
         }
     }
 
-    /// The string that member `name` must be; anything else is noted as a fault and stepped over.
+    /// The string value of member `name`; anything else is recorded as a fault and skipped.
     mutating func text(of name: String, _ fault: inout RequestFault?) throws(JSONError) -> String? {
         if try peek() == .string { return try string() }
         fault = fault ?? .member(name)
@@ -78,7 +78,7 @@ extension JSONReader {
         return nil
     }
 
-    /// The integer that member `name` must be.
+    /// The integer value of member `name`; anything else is recorded as a fault and skipped.
     mutating func integer(of name: String, _ fault: inout RequestFault?) throws(JSONError) -> Int64? {
         if try peek() == .number {
             if case .int(let value) = try number() { return value }
@@ -89,7 +89,7 @@ extension JSONReader {
         return nil
     }
 
-    /// The path that member `name` must be.
+    /// The path in member `name`; anything else is recorded as a fault and skipped.
     mutating func path(of name: String, _ fault: inout RequestFault?) throws(JSONError) -> Path? {
         guard let text = try text(of: name, &fault) else { return nil }
         do throws(PathError) { return try Path(parsing: text) } catch {
@@ -98,7 +98,7 @@ extension JSONReader {
         }
     }
 
-    /// The place that member `name` must be: a path that may end in `.priority`.
+    /// The place in member `name`: a path that may end in `.priority`. Anything else is recorded as a fault and skipped.
     mutating func place(of name: String, _ fault: inout RequestFault?) throws(JSONError) -> TreePlace? {
         guard let text = try text(of: name, &fault) else { return nil }
         do throws(PathError) { return try TreePlace(parsing: text) } catch {

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// Where a write goes, as its text says.
+/// The target of a write, parsed from its text.
 struct TreePlace {
     var path: Path
     var part: TreeWrite.Part
@@ -10,7 +10,7 @@ struct TreePlace {
         self.part = part
     }
 
-    /// Reads a path whose last segment may be `.priority`.
+    /// Parses a path whose last segment may be `.priority`.
     init(parsing text: String) throws(PathError) {
         let suffix = ".priority"
         guard text.hasSuffix(suffix) else {
@@ -29,7 +29,7 @@ struct TreePlace {
 }
 
 extension TreeWrite {
-    /// Whether a write of the place may be permitted; else that is noted in `fault`, and its value stepped over.
+    /// Whether a write of the place may be permitted; otherwise the fault is recorded and the value skipped.
     static func isPermitted(
         _ path: Path, _ reader: inout JSONReader, _ limits: TreeWriteLimits, _ fault: inout RequestFault?
     ) throws(JSONError) -> Bool {
@@ -39,7 +39,7 @@ extension TreeWrite {
         return false
     }
 
-    /// Reads the data of a write to `place`. A refusal is noted in `fault`, and the value stepped over.
+    /// Parses the data of a write to `place`. A refusal is recorded in `fault`, and the value skipped.
     static func value(
         _ reader: inout JSONReader, at place: TreePlace, depth: Int, _ limits: TreeWriteLimits,
         _ fault: inout RequestFault?
@@ -59,7 +59,7 @@ extension TreeWrite {
         return read
     }
 
-    /// Reads the object of an update: member names are paths relative to `base` (contract §6.1). Refused are names that
+    /// Parses the object of an update: member names are paths relative to `base` (contract §6.1). Refused are names that
     /// are no path, the empty path, and places of which one contains another.
     static func entries(
         _ reader: inout JSONReader, base: Path, _ limits: TreeWriteLimits, _ fault: inout RequestFault?
@@ -85,7 +85,7 @@ extension TreeWrite {
                 if limits.allowance?.take(write: place.path, named: name) == false { fault = .data(.overBudget(offset: reader.nameOffset)) }
                 if let permits = limits.permits, !permits(base.appending(place.path)) { fault = .denied }
             }
-            // Nothing is made of what is refused in any case.
+            // A refused request needs no values.
             if fault?.endsReading == true {
                 try reader.skipValue()
                 continue
@@ -107,14 +107,14 @@ extension TreeWrite {
     }
 }
 
-/// What one written value may cost; the tree's own limits on keys and depth always hold (contract §4.1).
+/// Limits of one written value; the tree's own limits on keys and depth always hold (contract §4.1).
 public struct TreeWriteLimits: Sendable {
     /// Longest string in bytes of UTF-8. Default 10 MB.
     public var stringBytes = 10_485_760
-    /// What the values of one request may cost in memory; nil for whatever they take. More is refused as too big.
+    /// Bounds the memory of one request's values; nil for no bound. More is refused as too big.
     public var allowance: NodeAllowance?
-    /// Whether a write of a place may be permitted at all; asked before a value is made of its text. Nil for yes. What it
-    /// refuses is answered as denied, unless something before it in the text was wrong.
+    /// Whether a write of a place may be permitted; called before its value is parsed. Nil permits all. A refused
+    /// place is answered as denied, unless an earlier fault was found in the text.
     public var permits: (@Sendable (Path) -> Bool)?
 
     public init() {}

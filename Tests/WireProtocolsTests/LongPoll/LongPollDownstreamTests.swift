@@ -91,7 +91,7 @@ import TestSupport
         var (ticket, serial, sent) = (1, Int64(100), 0)
         var expected = 1
         var heard: [String] = []
-        func take(_ answers: [LongPollDownstream.Answer]) throws {
+        func receive(_ answers: [LongPollDownstream.Answer]) throws {
             for answer in answers {
                 let script = text(answer.script)
                 let prefix = "pRTLPCB(\(expected),["
@@ -105,23 +105,23 @@ import TestSupport
             case 0, 1:
                 downstream.send(utf8("{\"n\":\(sent)}"))
                 sent += 1
-            case 2: try take(downstream.flush())
-            case 3: try take(downstream.release())
+            case 2: try receive(downstream.flush())
+            case 3: try receive(downstream.release())
             default:
                 serial += 1
                 // Now and then two polls arrive in the wrong order.
                 if generator.below(6) == 0 {
-                    try take(downstream.poll(ticket, serial: serial + 1))
-                    try take(downstream.poll(ticket + 1, serial: serial))
+                    try receive(downstream.poll(ticket, serial: serial + 1))
+                    try receive(downstream.poll(ticket + 1, serial: serial))
                     (ticket, serial) = (ticket + 2, serial + 1)
                 } else {
-                    try take(downstream.poll(ticket, serial: serial))
+                    try receive(downstream.poll(ticket, serial: serial))
                     ticket += 1
                 }
             }
         }
-        try take(downstream.poll(ticket, serial: serial + 1))
-        try take(downstream.flush())
+        try receive(downstream.poll(ticket, serial: serial + 1))
+        try receive(downstream.flush())
         #expect(heard == (0..<sent).map { "{\"n\":\($0)}" })
     }
 

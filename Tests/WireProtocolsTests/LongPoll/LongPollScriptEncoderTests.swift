@@ -10,23 +10,24 @@ import Testing
         var rest = json[...]
         var before: Character = " "
         while let first = rest.unicodeScalars.first {
-            func take(_ count: Int, _ text: String) {
+            func replace(_ count: Int, _ text: String) {
                 before = Character(rest.unicodeScalars.prefix(count).last ?? " ")
                 rest = Substring(rest.unicodeScalars.dropFirst(count))
                 script += text
             }
-            if rest.hasPrefix("</") { take(2, "<\\/") }
-            else if first == "\u{2028}" { take(1, "\\u2028") }
-            else if first == "\u{2029}" { take(1, "\\u2029") }
-            else if rest.hasPrefix("\"__proto__\":"), before != "\\" { take(12, "[\"__proto__\"]:") }
-            else { take(1, String(first)) }
+            if rest.hasPrefix("</") { replace(2, "<\\/") }
+            else if first == "\u{2028}" { replace(1, "\\u2028") }
+            else if first == "\u{2029}" { replace(1, "\\u2029") }
+            else if rest.hasPrefix("\"__proto__\":"), before != "\\" { replace(12, "[\"__proto__\"]:") }
+            else { replace(1, String(first)) }
         }
         return script
     }
 
     private static func message(_ generator: inout SeededRandom) -> String {
         let parts = [
-            "</", "<", "/", "\u{2028}", "\u{2029}", "\u{2027}", "â", "\u{1F600}", "\"__proto__\":", "\\\"__proto__\":", "\"__proto__\"", "__proto__",
+            "</", "<", "/", "\u{2028}", "\u{2029}", "\u{2027}", "â", "\u{1F600}", "\"__proto__\":", "\\\"__proto__\":", "\"__proto__\"",
+            "__proto__",
             "\\", "abc", "\"",
         ]
         return "{\"a\":" + (0..<generator.below(40)).map { _ in parts[generator.below(parts.count)] }.joined() + "}"

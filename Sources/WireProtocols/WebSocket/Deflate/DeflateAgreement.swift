@@ -1,4 +1,4 @@
-/// What two ends have agreed on for permessage-deflate (RFC 7692 §7.1): how each direction is compressed.
+/// The negotiated parameters of permessage-deflate (RFC 7692 §7.1), for each direction.
 public struct DeflateAgreement: Sendable, Hashable {
     /// One direction of the connection.
     public struct Direction: Sendable, Hashable {
@@ -25,11 +25,11 @@ public struct DeflateAgreement: Sendable, Hashable {
     }
 }
 
-/// What compression may cost.
+/// Settings of compression.
 public struct DeflateSettings: Sendable, Hashable {
-    /// Messages with fewer bytes of payload are sent as they are: compressing them alone gains little. Default 256.
+    /// Messages with fewer bytes are sent uncompressed: compressing them alone gains little. Default 256.
     public var thresholdBytes = 256
-    /// Messages with more bytes are sent as they are: compressing one takes the net loop so long that others would wait. Default
+    /// Messages with more bytes are sent uncompressed: compressing one would delay the other connections of the net loop. Default
     /// 256 KiB.
     public var mostBytes = 256 << 10
     /// The largest window that is used for sending, and asked for from the peer: 2 to this power of bytes, 9...15.
@@ -40,8 +40,8 @@ public struct DeflateSettings: Sendable, Hashable {
     public var memoryLevel = 8
     /// How hard a compressor tries: 1...9. Default 4.
     public var level = 4
-    /// Whether messages may refer to earlier ones, in both directions. Off, nothing is held between messages, and what is
-    /// sent to many is compressed once. Default off.
+    /// Whether messages may refer to earlier ones, in both directions. Without it nothing is held between messages, and a broadcast
+    /// message is compressed once. Default off.
     public var takesOverContext = false
 
     public init() {}

@@ -70,7 +70,7 @@ struct DeflateParameters: Hashable {
     }
 }
 
-/// Choosing what to compress with (RFC 7692 §5, §7.1).
+/// The negotiation of permessage-deflate (RFC 7692 §5, §7.1).
 enum DeflateNegotiation {
     /// The server's choice among a client's offers: the first one that is for permessage-deflate and well formed. Every such
     /// offer can be met, for windows of all sizes are at hand. Nil when there is none: the connection goes on uncompressed.

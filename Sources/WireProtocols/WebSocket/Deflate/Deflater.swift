@@ -17,7 +17,7 @@ final class Deflater: @unchecked Sendable {
 
     deinit { release() }
 
-    /// Gives the memory back. The next message refers to none before it, which is always allowed.
+    /// Frees the stream. The next message refers to none before it, which is always allowed.
     func release() {
         guard let stream else { return }
         deflateEnd(stream)

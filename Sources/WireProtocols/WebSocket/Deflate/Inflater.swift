@@ -28,10 +28,10 @@ final class Inflater: @unchecked Sendable {
         self.stream = nil
     }
 
-    /// Decompresses the next piece of a message. `take` gets what comes out, in pieces of at most 16 KiB, each before the
-    /// next one is made: a message that grows without end is stopped by whoever throws there.
+    /// Decompresses the next piece of a message. `emit` gets the output in pieces of at most 16 KiB, each before the next one is made: it
+    /// stops a message that grows without end by throwing.
     func inflate(
-        _ piece: UnsafeRawBufferPointer, _ take: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void
+        _ piece: UnsafeRawBufferPointer, _ emit: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void
     ) throws(WebSocketError) {
         guard !piece.isEmpty else { return }
         hasInput = true
@@ -41,13 +41,13 @@ final class Inflater: @unchecked Sendable {
         while !rest.isEmpty {
             let part = UnsafeBufferPointer(rebasing: rest.prefix(1 << 30))
             rest = rest.dropFirst(part.count)
-            try inflate(part, stream, take)
+            try inflate(part, stream, emit)
         }
     }
 
     private func inflate(
         _ part: UnsafeBufferPointer<Bytef>, _ stream: UnsafeMutablePointer<z_stream>,
-        _ take: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void
+        _ emit: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void
     ) throws(WebSocketError) {
         stream.pointee.next_in = UnsafeMutablePointer(mutating: part.baseAddress)
         stream.pointee.avail_in = uInt(part.count)
@@ -64,7 +64,7 @@ final class Inflater: @unchecked Sendable {
                 let count = output.count - Int(stream.pointee.avail_out)
                 isFull = count == output.count
                 guard count > 0 else { return }
-                do throws(WebSocketError) { try take(UnsafeRawBufferPointer(rebasing: output[..<count])) } catch { failure = error }
+                do throws(WebSocketError) { try emit(UnsafeRawBufferPointer(rebasing: output[..<count])) } catch { failure = error }
             }
             if let failure { throw failure }
             switch result {
@@ -82,12 +82,12 @@ final class Inflater: @unchecked Sendable {
     }
 
     /// The message is complete. Throws when it ends inside a block.
-    func finish(_ take: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void) throws(WebSocketError) {
-        // Some senders say nothing at all for a message without bytes.
+    func finish(_ emit: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void) throws(WebSocketError) {
+        // Some senders send no payload for an empty message.
         guard hasInput, let stream else { return }
         var failure: WebSocketError?
         Deflater.marker.withUnsafeBufferPointer { marker in
-            do throws(WebSocketError) { try inflate(marker, stream, take) } catch { failure = error }
+            do throws(WebSocketError) { try inflate(marker, stream, emit) } catch { failure = error }
         }
         if let failure { throw failure }
         // zlib tells by this bit that it stands between two blocks.

@@ -44,7 +44,7 @@ struct WebSocketExtension: Hashable {
                 if at == bytes.count || bytes[at] == UInt8(ascii: ",") { continue }
                 guard let element = element() else { return nil }
                 list.append(element)
-            } while take(",")
+            } while consume(",")
             return at == bytes.count ? list : nil
         }
 
@@ -52,12 +52,12 @@ struct WebSocketExtension: Hashable {
             guard let name = token() else { return nil }
             var element = WebSocketExtension(name: name)
             skipBlanks()
-            while take(";") {
+            while consume(";") {
                 skipBlanks()
                 guard let name = token() else { return nil }
                 var parameter = Parameter(name: name)
                 skipBlanks()
-                if take("=") {
+                if consume("=") {
                     skipBlanks()
                     guard let value = at < bytes.count && bytes[at] == UInt8(ascii: "\"") ? quoted() : token() else { return nil }
                     parameter.value = value
@@ -84,7 +84,7 @@ struct WebSocketExtension: Hashable {
                 value.append(bytes[at])
                 at += 1
             }
-            guard take("\""), !value.isEmpty else { return nil }
+            guard consume("\""), !value.isEmpty else { return nil }
             return String(decoding: value, as: UTF8.self)
         }
 
@@ -92,7 +92,7 @@ struct WebSocketExtension: Hashable {
             while at < bytes.count, bytes[at].isBlank { at += 1 }
         }
 
-        private mutating func take(_ sign: Unicode.Scalar) -> Bool {
+        private mutating func consume(_ sign: Unicode.Scalar) -> Bool {
             guard at < bytes.count, bytes[at] == UInt8(ascii: sign) else { return false }
             at += 1
             return true
