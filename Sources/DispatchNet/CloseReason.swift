@@ -10,29 +10,29 @@ public enum CloseReason: Sendable, Hashable {
     case protocolError(UInt16)
     /// This server is stopping.
     case serverShutdown
-    /// Nothing was heard from the peer for too long.
+    /// No bytes came from the peer for too long.
     case idle
-    /// Everything was said: the regular end of an exchange.
+    /// The exchange is complete: the regular end.
     case finished
     /// A limit other than the outbound ones was passed (a message's size, requests without an answer).
     case limitExceeded(UInt16)
-    /// The application has ended the session: credentials revoked, replaced by a newer session, asked to leave.
+    /// The application has ended the session: credentials revoked, session replaced, or client asked to leave.
     case dismissed
     /// The kernel reported something else; the number is an errno.
     case systemError(Int32)
     /// The TLS handshake took longer than ``NetSettings/handshakeTimeoutMs``.
     case handshakeTimeout
-    /// The TLS handshake was refused by either side, or a record was not as the peer made it.
+    /// The TLS handshake was refused by either side, or a record failed authentication.
     case tlsFailed
-    /// The peer, or someone in between, ended a TLS connection without saying that this was all (RFC 8446 §6.1).
+    /// The TLS connection ended without close_notify, so the data may be truncated (RFC 8446 §6.1).
     case truncated
-    /// More than ``NetSettings/outboundSoftBytes`` waited for ``NetSettings/outboundSoftMs``, and the peer took too little.
+    /// More than ``NetSettings/outboundSoftBytes`` waited for ``NetSettings/outboundSoftMs``, and the peer read too little.
     case writeStalled
     /// The loop's slow readers together had more than ``NetSettings/outboundLoopBytes`` waiting, and this was one of them.
     case outputMemory
-    /// A request did not arrive whole in its time, or not fast enough.
+    /// A request was incomplete after its timeout, or came too slowly.
     case requestTimeout
-    /// What had come of the peer in part would have gone over what the process, or one address, may hold of such.
+    /// The peer's incomplete input would have exceeded the memory budget of the process or of its address.
     case memoryBudget
 
     /// Stable: written to logs and metrics. 1… in the order above.

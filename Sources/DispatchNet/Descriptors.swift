@@ -2,7 +2,7 @@ internal import Glibc
 
 /// The process's file descriptors: each connection is one.
 public enum Descriptors {
-    /// Raises the process's limit as far as the system permits, and says what it is now.
+    /// Raises the process's descriptor limit as far as the system permits, and returns it.
     @discardableResult
     public static func raiseLimit() -> Int {
         var limit = rlimit()

@@ -1,30 +1,30 @@
 /// The limits of a loop's connections. Every field has a unit in its name.
 ///
-/// What waits for a peer that reads too slowly, after the kernel took what it could:
+/// Limits on the output that waits for a slow peer, beyond the kernel's buffers:
 ///
 /// ```
 /// 0 ────────── soft ───────────────────────────────── hard
-///    buffered    │ the handler is told; if it lasts, and  │ closed at once:
-///                │ little is taken: `writeStalled`        │ `writeOverflow`
+///    buffered    │ `outboundCongested`; if it lasts, and  │ closed at once:
+///                │ little is read: `writeStalled`         │ `writeOverflow`
 /// ```
 public struct NetSettings: Sendable {
-    /// Above this a connection is *congested* until nothing waits any more: its handler hears ``ConnectionHandler/outboundCongested()`` and produces less.
+    /// Above this a connection is *congested* until its backlog is empty: its handler gets ``ConnectionHandler/outboundCongested()``.
     public var outboundSoftBytes = 1 << 20
-    /// How long a connection may be congested without taking at least ``outboundSoftBytes``; then it is closed with
+    /// How long a connection may be congested without reading at least ``outboundSoftBytes``; then it is closed with
     /// ``CloseReason/writeStalled``. Together they are the lowest rate at which a large answer may be read: 35 KB/s.
     public var outboundSoftMs = 30_000
     /// The most bytes that may wait for one peer. One more and it is closed with ``CloseReason/writeOverflow``.
     public var outboundHardBytes = 64 << 20
-    /// The most bytes that may wait for all slow peers of one loop. Over it a connection that is given more, and has more than
-    /// ``outboundCrowdedBytes`` waiting then, is closed with ``CloseReason/outputMemory``.
+    /// The most bytes that may wait for all slow peers of one loop. Over it a connection whose backlog grows, and has more than
+    /// ``outboundCrowdedBytes``, is closed with ``CloseReason/outputMemory``.
     public var outboundLoopBytes = 512 << 20
-    /// What each peer may have waiting however much waits for all.
+    /// Backlog bytes that each peer may have even when the loop's limit is exceeded.
     public var outboundCrowdedBytes = 64 << 10
 
     /// The size of the system's send buffer of each connection accepted; 0 lets the system grow it with the peer's speed.
     public var sendBufferBytes = 0
 
-    /// How long a closing connection may take to send what is queued.
+    /// How long a closing connection may take to send its queued output.
     public var drainTimeoutMs = 10_000
     /// How long a closing connection waits for the peer's FIN after the last byte. Closing at once instead could
     /// turn unread input into a reset that destroys the bytes just sent (RFC 9112 §9.6).
@@ -38,18 +38,18 @@ public struct NetSettings: Sendable {
     public var readBufferBytes = 128 << 10
     /// How many full read buffers one connection may take in a turn in which no other is ready.
     public var readsPerTurn = 4
-    /// How many bytes are read of each connection in a turn in which several are ready: what they make the handlers do is
-    /// what the last of them waits for.
+    /// How many bytes are read from each connection in a turn in which several are ready: the last one waits for the handlers' work on the
+    /// bytes of all others.
     public var sharedReadBytes = 16 << 10
-    /// How many bytes that have waited for a peer are given to the system in a turn in which several connections are ready.
+    /// How many backlog bytes of a connection are sent in a turn in which several connections are ready.
     public var sharedWriteBytes = 256 << 10
     /// How many connections whose TLS handshake is not done are read in a turn: each may cost a signature with the server's key, nearly a
     /// millisecond, and a burst of new connections brings hundreds. The others are read in the next turns.
     public var handshakesPerTurn = 4
 
-    /// A loop goes back to Dispatch when this long, up to twice, has brought nothing; till then it waits in its own
+    /// A loop returns to Dispatch after this long, up to twice, without an event; until then it waits in its own
     /// poller, where an event costs one wake-up instead of two and no re-arming: a busy loop is as fast as a bare one.
-    /// 0 goes back at once.
+    /// 0 returns immediately.
     public var stayAwakeMs = 2
 
     public init() {}

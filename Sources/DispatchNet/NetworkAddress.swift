@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// The network of a peer that is known as text, by the rule of `SocketAddress.network`: limits of what one customer may do are
-/// counted by it, also behind a proxy that names the peer.
+/// The network of a peer whose address is text, by the rule of `SocketAddress.network`. Limits per client are counted by it, also
+/// behind a proxy that names the peer.
 public enum NetworkAddress {
     /// - Parameter peer: an address, also `::ffff:192.0.2.1`, with or without brackets or zone.
-    /// - Returns: the IPv4 address, or the 64 bits of an IPv6 network in hexadecimal with `/64`. What is no address is its own network.
+    /// - Returns: the IPv4 address, or the 64 bits of an IPv6 network in hexadecimal with `/64`. Any other text is returned unchanged.
     public static func network(of peer: String) -> String {
         let bare = peer.hasPrefix("[") && peer.hasSuffix("]") ? String(peer.dropFirst().dropLast()) : peer
         guard let network = SocketAddress(ipv6: String(bare.prefix { $0 != "%" }))?.network else { return bare }
@@ -15,7 +15,7 @@ public enum NetworkAddress {
 }
 
 extension SocketAddress {
-    /// An IPv6 address as text, without port; one that stands for an IPv4 address (`::ffff:192.0.2.1`) becomes that.
+    /// Parses an IPv6 address without port; a mapped IPv4 address (`::ffff:192.0.2.1`) becomes IPv4.
     fileprivate init?(ipv6 text: String) {
         var address = in6_addr()
         guard inet_pton(AF_INET6, text, &address) == 1 else { return nil }

@@ -30,7 +30,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     /// `127.0.0.1:9000`, `[::1]:9000`.
     public var description: String { isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
-    /// What one customer of a network is given: an IPv4 address, or the 64 bits of an IPv6 network. Without the port.
+    /// The network that limits per address count: an IPv4 address, or 64 bits of an IPv6 one, as providers assign. Without the port.
     public var network: SocketAddress {
         SocketAddress(bytes: InlineBytes(high: bytes.high, low: isIPv6 && !isLoopback ? 0 : bytes.low), scope: 0, port: 0, isIPv6: isIPv6)
     }
@@ -109,8 +109,8 @@ extension SocketAddress {
         return try? resolve(isMapped ? String(text.dropFirst(7)) : text, port: 0, numericOnly: true).first
     }
 
-    /// Whether a name is `localhost` or ends in `.localhost`, in any case, with or without the dot of the root: such names
-    /// stand for this machine and nothing else (RFC 6761 §6.3).
+    /// Whether a name is `localhost` or ends in `.localhost`, in any case, with or without the root dot: such names
+    /// always mean this machine (RFC 6761 §6.3).
     public static func isLocalhost(_ name: String) -> Bool {
         var name = name.lowercased()
         if name.hasSuffix(".") { name.removeLast() }
@@ -119,8 +119,8 @@ extension SocketAddress {
 
     /// The addresses of a name, in the order to try. Blocks on DNS unless `numericOnly`.
     ///
-    /// The resolver is not asked for `localhost`: a machine without a hosts file has none that knows it, and one that says
-    /// something else must not lead away from this machine.
+    /// `localhost` is not resolved by DNS: without a hosts file the resolver does not know it, and a wrong answer must not lead away from
+    /// this machine.
     static func resolve(
         _ host: String, port: UInt16, numericOnly: Bool = false, passive: Bool = false
     ) throws(NetError) -> [SocketAddress] {

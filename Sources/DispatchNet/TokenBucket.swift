@@ -1,11 +1,11 @@
-/// A token bucket as one number: the time at which it will be full again (the generic cell rate algorithm). One that is full needs
-/// no memory. Times are of a clock that never steps, in the unit of the rate.
+/// A token bucket as one number: the time at which it will be full again (the generic cell rate algorithm). A full one needs no
+/// memory. Times are of a monotonic clock, in the unit of the rate.
 package struct TokenBucket: Sendable, Equatable {
-    /// How much a bucket holds, and how fast it fills.
+    /// The capacity of a bucket, and its refill interval.
     package struct Rate: Sendable {
-        /// How many at once after a quiet time; at least 1.
+        /// Tokens of a full bucket; at least 1.
         package let burst: Int64
-        /// Until a bucket that was emptied has one more; at least 1.
+        /// Time per token; at least 1.
         package let interval: Int64
 
         /// - Parameter burst: less than 1 counts as 1; bounded so that no time overflows.
@@ -22,15 +22,15 @@ package struct TokenBucket: Sendable, Equatable {
 
     package func isFull(now: Int64) -> Bool { fullAt <= now }
 
-    /// How long until one is left; 0: there is one now.
+    /// Time until a token is available; 0 when one is.
     package func wait(_ rate: Rate, now: Int64) -> Int64 {
         max(0, max(fullAt, now) + rate.interval - now - rate.interval * rate.burst)
     }
 
-    /// Counts one, whether there is one or not.
+    /// Consumes a token, also from an empty bucket.
     package mutating func record(_ rate: Rate, now: Int64) { fullAt = max(fullAt, now) + rate.interval }
 
-    /// Counts one if there is one.
+    /// Consumes a token if one is available.
     package mutating func admit(_ rate: Rate, now: Int64) -> Bool {
         guard wait(rate, now: now) == 0 else { return false }
         record(rate, now: now)
@@ -39,6 +39,6 @@ package struct TokenBucket: Sendable, Equatable {
 
     package mutating func giveBack(_ rate: Rate) { fullAt -= rate.interval }
 
-    /// The same by a clock that shows so much more.
+    /// The same bucket for a clock that is ahead by `difference`.
     package func shifted(by difference: Int64) -> TokenBucket { TokenBucket(fullAt: fullAt + difference) }
 }

@@ -60,7 +60,7 @@ import TestSupport
         let peer = TestPeer(port: server.port)
         peer.write(pattern(400_000))
         #expect(server.ends.next() == .protocolError(1009))
-        // The input that nobody reads any more is discarded by the server, so no reset destroys the answer.
+        // The server discards the unread input, so no reset destroys the answer.
         #expect(peer.read(100) == Array("bye".utf8))
         #expect(received.waiting.count == 1)
         #expect(server.ends.waiting.isEmpty)

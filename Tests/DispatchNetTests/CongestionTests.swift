@@ -50,7 +50,7 @@ import Testing
         // What the system's buffers hold (some megabytes) was taken before it was read.
         for interval in 0..<2 {
             #expect(peer.reads(bytes[interval * Self.much..<(interval + 1) * Self.much]))
-            #expect(server.onLoop { connection.judgeCongestion() } == true)
+            #expect(server.onLoop { connection.checkCongestion() } == true)
         }
         #expect(peer.reads(bytes[(2 * Self.much)...]))
         #expect(drained.next() == true)

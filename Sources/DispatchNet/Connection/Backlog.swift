@@ -1,10 +1,10 @@
 internal import CLinux
 internal import DequeModule
 
-/// What a peer has been too slow to take: bytes in order, oldest first. Exists only while there are some.
+/// Bytes that the kernel had no room for, oldest first. Exists only while there are some.
 ///
-/// Small remains are copied out of the turn's shared blocks, because those are used again; a large frame has a block
-/// of its own, which all connections that still need it share.
+/// Small frames are copied out of the turn's shared blocks, because those are reused; a large frame has a block of its own, which all
+/// connections that still need it share.
 struct Backlog {
     private struct Piece {
         let block: Block
@@ -12,9 +12,9 @@ struct Backlog {
         var end: Int
     }
 
-    /// A piece of which all has left is let go of at once: a peer that never takes the last byte makes us hold no more than what waits.
+    /// Pieces are released as soon as they are sent: a peer that never reads the last byte retains only unsent pieces.
     private var pieces: Deque<Piece> = []
-    /// The block that copies go to; ours alone.
+    /// The block that copies go to; used by this backlog only.
     private var tail: Block?
     private(set) var bytes = 0
 
@@ -48,8 +48,7 @@ struct Backlog {
         pieces.append(Piece(block: fresh, offset: 0, end: count))
     }
 
-    /// Describes the oldest bytes, in at most `limit` vectors and as many as `most` of them, and says how many vectors and bytes
-    /// they are.
+    /// Fills vectors with the oldest bytes, at most `limit` vectors and `most` bytes, and returns both numbers.
     func fill(_ vectors: UnsafeMutablePointer<iovec>, limit: Int, most: Int = .max) -> (vectors: Int, bytes: Int) {
         var count = 0
         var total = 0
@@ -63,7 +62,7 @@ struct Backlog {
         return (count, total)
     }
 
-    /// Forgets the oldest `count` bytes: they have left.
+    /// Removes the oldest `count` bytes after they were sent.
     mutating func consume(_ count: Int) {
         var left = count
         bytes -= count

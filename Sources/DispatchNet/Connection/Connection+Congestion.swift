@@ -2,21 +2,21 @@
 ///
 /// ```
 /// flowing ── over soft ──► congested ── nothing waits ──► flowing
-///                              │ after `outboundSoftMs`: too little was taken ──► writeStalled
+///                              │ after `outboundSoftMs`: too little was read ──► writeStalled
 ///                              └─ over hard ──► writeOverflow
 /// ```
 final class Congestion {
-    /// Bytes that the peer has taken since the last look at the clock.
-    var taken = 0
+    /// Bytes sent to the peer since the last check.
+    var sentBytes = 0
     var timer: LoopTimer?
 }
 
 extension Connection {
-    /// Whether more than the soft limit has waited for the peer, and it has not taken all of it yet.
+    /// Whether the backlog was over the soft limit and has not been empty since.
     public var isCongested: Bool { congestion != nil }
 
-    /// The backlog has grown.
-    func noteBacklog(_ bytes: Int) {
+    /// Checks the limits after the backlog has grown.
+    func backlogGrew(_ bytes: Int) {
         if bytes > outboundHardBytes { return fail(.writeOverflow) }
         guard bytes > min(loop.settings.outboundCrowdedBytes, loop.settings.outboundSoftBytes) else { return }
         if loop.counting.backlogBytes > loop.settings.outboundLoopBytes { return fail(.outputMemory) }
@@ -27,10 +27,10 @@ extension Connection {
         handler?.outboundCongested()
     }
 
-    /// The peer has taken some of the backlog.
-    func noteTaken(_ bytes: Int, left: Int) {
+    /// Counts backlog bytes that were sent.
+    func backlogSent(_ bytes: Int, left: Int) {
         guard let congestion else { return }
-        congestion.taken += bytes
+        congestion.sentBytes += bytes
         if left == 0 { endCongestion() }
     }
 
@@ -39,22 +39,22 @@ extension Connection {
         congestion = nil
     }
 
-    /// A peer that takes large answers slowly but steadily goes on; one that has all but stopped does not.
+    /// Checks a congested peer's rate periodically: a slow but steady reader stays, a stalled one is closed.
     private func watchCongestion() {
         congestion?.timer = loop.schedule(afterMs: loop.settings.outboundSoftMs, everyMs: nil) { [weak self] in
-            guard let self, self.judgeCongestion() else { return }
+            guard let self, self.checkCongestion() else { return }
             self.watchCongestion()
         }
     }
 
-    /// Fails a peer that has taken less than the soft limit since the last time; true when it goes on congested.
-    func judgeCongestion() -> Bool {
+    /// Closes a peer that has read less than the soft limit since the last check; true when it stays, congested.
+    func checkCongestion() -> Bool {
         guard let congestion else { return false }
-        if congestion.taken < loop.settings.outboundSoftBytes {
+        if congestion.sentBytes < loop.settings.outboundSoftBytes {
             fail(.writeStalled)
             return false
         }
-        congestion.taken = 0
+        congestion.sentBytes = 0
         return true
     }
 }

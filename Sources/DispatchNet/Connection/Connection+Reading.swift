@@ -13,12 +13,12 @@ extension Connection {
         }
     }
 
-    /// Reads until the kernel has no more, or until it is the others' turn: much at once while nobody else is ready, a little
-    /// otherwise, because what small messages make the handler do is paid by all who wait. A read that does not fill the
+    /// Reads until the kernel has no more, or the turn's limit is reached. The limit is large while no other connection is ready, and small
+    /// otherwise, because all ready connections wait for the work of this one's messages. A read that does not fill the
     /// buffer has emptied the socket; epoll is level-triggered, so whatever arrives after it is reported again.
     private func readable() {
         if let tls, tls.engine.state == .handshaking {
-            // What has come stays where it is, and is reported again.
+            // The input stays in the kernel, and is reported again.
             guard loop.handshakesLeft > 0 else { return }
             loop.handshakesLeft -= 1
         }
@@ -38,7 +38,7 @@ extension Connection {
                 }
                 if count < capacity { return }
             } else if count == 0 {
-                if let tls { return finishedWithoutGoodbye(tls) }
+                if let tls { return finishedWithoutCloseNotify(tls) }
                 return finishedByPeer()
             } else {
                 if count != -Int(EAGAIN) { fail(Self.reason(errno: Int32(-count))) }

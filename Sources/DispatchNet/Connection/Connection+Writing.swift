@@ -2,7 +2,7 @@ internal import CLinux
 internal import Glibc
 
 extension Connection {
-    /// Adds a frame of the loop's to what leaves at the end of the turn. This is the work done per delivery.
+    /// Queues a frame of the loop for the end of the turn. This is the work done per delivery.
     @inline(__always)
     func enqueue(_ segment: Segment) {
         guard state == .open, segment.length > 0 else { return }
@@ -26,7 +26,7 @@ extension Connection {
         loop.willFlush(self)
     }
 
-    /// Called once per turn for each dirty connection: hands this turn's frames to the kernel in one call.
+    /// Sends this turn's frames in one system call. Called once per turn for each dirty connection.
     func flush() {
         isDirty = false
         guard state != .closed else { return }
@@ -35,13 +35,13 @@ extension Connection {
         } else if pendingBytes > 0 {
             if backlog == nil { sendPending() } else { keepPending(skipping: 0) }
         }
-        if backlog != nil || tls != nil { noteBacklog(backlogBytes) }
+        if backlog != nil || tls != nil { backlogGrew(backlogBytes) }
         if state == .draining {
             if hasLeft { finishWriting() } else { boundClosing(loop.settings.drainTimeoutMs) }
         }
     }
 
-    /// Whether everything is with the kernel.
+    /// Whether the kernel has accepted everything.
     var hasLeft: Bool { backlog == nil && (tls?.unsentBytes ?? 0) == 0 }
 
     private func sendPending() {
@@ -50,7 +50,7 @@ extension Connection {
         if sent == pendingBytes { dropPending() } else { keepPending(skipping: sent) }
     }
 
-    /// Describes this turn's frames in the loop's vectors, as far as they go, and says how many those are.
+    /// Fills the loop's vectors with this turn's frames and returns their number.
     func describePending() -> Int {
         var count = 1
         let vectors = loop.vectors
@@ -62,7 +62,7 @@ extension Connection {
         return count
     }
 
-    /// One system call with the first `count` of the loop's vectors. The bytes taken, 0 when the kernel has no room,
+    /// Sends the first `count` of the loop's vectors in one system call. Returns the bytes accepted, 0 when the kernel has no room,
     /// negative when the connection has failed.
     func transmit(_ count: Int) -> Int {
         let sent = vigla_send(fd, loop.vectors, count)
@@ -72,12 +72,12 @@ extension Connection {
             return sent
         }
         if sent == -Int(EAGAIN) { return 0 }
-        // A reset by the peer may hide bytes that it sent before; they are lost with it, as with any server.
+        // Bytes that the peer sent before a reset may be lost, as with any server.
         fail(Self.reason(errno: Int32(-sent)))
         return -1
     }
 
-    /// Moves this turn's frames, but for the first bytes, to the backlog, and asks to be told when there is room.
+    /// Moves this turn's frames, except the bytes already sent, to the backlog, and waits for room.
     func keepPending(skipping sent: Int) {
         var skip = sent
         var kept = backlog ?? Backlog()
@@ -101,18 +101,18 @@ extension Connection {
         backlog = nil
     }
 
-    /// The peer has made room.
+    /// The kernel has room again.
     func writable() {
         if let tls { return writableRecords(tls) }
-        // The system may take megabytes of each of hundreds who read fast: others wait for that copy.
+        // The kernel may accept megabytes of each of hundreds of fast readers: others would wait for that copy.
         let most = loop.isShared ? loop.settings.sharedWriteBytes : .max
         guard state != .closed, let filled = backlog?.fill(loop.vectors, limit: 64, most: most) else { return }
         let sent = transmit(filled.vectors)
         guard sent >= 0 else { return }
         backlog?.consume(sent)
         loop.counting.backlogBytes -= sent
-        noteTaken(sent, left: backlog?.bytes ?? 0)
-        // More than 64 pieces, or than its part of the turn, or a short write: the level-triggered poller reports again when there is room.
+        backlogSent(sent, left: backlog?.bytes ?? 0)
+        // More than 64 pieces, the limit of the turn, or a short write: the level-triggered poller reports again when there is room.
         guard backlog?.isEmpty == true else { return }
         backlog = nil
         setInterest(.write, false)
@@ -121,9 +121,9 @@ extension Connection {
 
     // MARK: ending
 
-    /// Everything has left: say so to the peer, and wait for its FIN.
+    /// Everything was sent: sends close_notify and FIN, and waits for the peer's FIN.
     func finishWriting() {
-        if let tls, !sayGoodbye(tls) { return state == .closed ? () : boundClosing(loop.settings.drainTimeoutMs) }
+        if let tls, !sendCloseNotify(tls) { return state == .closed ? () : boundClosing(loop.settings.drainTimeoutMs) }
         if peerFinished { return destroy(reset: false) }
         guard vigla_shutdown_write(fd) == 0 else { return destroy(reset: false) }
         state = .lingering
@@ -131,7 +131,7 @@ extension Connection {
         boundClosing(loop.settings.lingerTimeoutMs)
     }
 
-    /// After this time the descriptor is closed whatever is missing.
+    /// Closes the descriptor after this time in any case.
     private func boundClosing(_ limitMs: Int) {
         if state == .draining, closingTimer != nil { return }
         closingTimer?.cancel()

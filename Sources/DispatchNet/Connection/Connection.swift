@@ -5,8 +5,8 @@ internal import Glibc
 ///
 /// ```
 /// send ─► segments in the loop's TurnFrames ─► one writev at the end of the turn ─► kernel
-///                                                   │ what the kernel did not take
-///                                                   └─► Backlog ─► leaves as the peer makes room
+///                                                   │ what the kernel did not accept
+///                                                   └─► Backlog ─► sent when the kernel has room again
 /// ```
 ///
 /// The shortest life: `open` → `close(_:)` → `draining` → `lingering` → `closed`. See ``State``.
@@ -14,11 +14,11 @@ public final class Connection: @unchecked Sendable {
     // because all mutable state is used on the loop's serial queue only, which every entry checks in debug builds.
 
     enum State: UInt8 {
-        /// Bytes go both ways, and the handler is listening.
+        /// Bytes go both ways to and from the handler.
         case open
-        /// The handler has been let go; what was queued is still leaving, input is thrown away.
+        /// The handler has been released; queued output is still being sent, input is discarded.
         case draining
-        /// The last byte and our FIN have left; waiting, for a bounded time, for the peer's FIN.
+        /// The last byte and our FIN are sent; waiting, for a bounded time, for the peer's FIN.
         case lingering
         /// The descriptor is gone.
         case closed
@@ -26,7 +26,7 @@ public final class Connection: @unchecked Sendable {
 
     public let loop: EventLoop
     public let remoteAddress: SocketAddress
-    /// See ``NetSettings/outboundHardBytes``; may be raised for a peer that is known to be owed a lot.
+    /// See ``NetSettings/outboundHardBytes``; may be raised for a peer with a large response.
     public var outboundHardBytes: Int
 
     // Small fields side by side: an idle connection pays for each gap.
@@ -35,7 +35,7 @@ public final class Connection: @unchecked Sendable {
     var interest: Interest = .read
     /// The peer's FIN has been read.
     var peerFinished = false
-    /// On the loop's list of connections to flush.
+    /// Whether the connection is on the loop's list to flush.
     var isDirty = false
     let tag: UInt64
     var handler: (any ConnectionHandler)?
@@ -45,13 +45,13 @@ public final class Connection: @unchecked Sendable {
     /// The bytes in `first` and `more`.
     var pendingBytes = 0
     var backlog: Backlog?
-    /// Between the frames and the kernel, on a connection that speaks TLS.
+    /// Encrypts between frames and kernel; nil without TLS.
     var tls: TLSChannel?
-    /// Exists while the peer is far behind.
+    /// Exists while the peer is congested.
     var congestion: Congestion?
-    /// Whom to tell when the descriptor is free again.
+    /// The admission that counts this connection until its descriptor is closed.
     var admission: Admission?
-    /// Bounds draining, then lingering.
+    /// The timeout of draining, then of lingering.
     var closingTimer: LoopTimer?
 
     init(loop: EventLoop, fd: Int32, tag: UInt64, remoteAddress: SocketAddress) {
@@ -72,7 +72,7 @@ public final class Connection: @unchecked Sendable {
     /// Whether `send` still has an effect.
     public var isOpen: Bool { state == .open }
 
-    /// Bytes accepted by `send` that the kernel has not taken yet.
+    /// Bytes accepted by `send` that the kernel has not accepted yet.
     public var bufferedBytes: Int { pendingBytes + backlogBytes }
 
     /// The part of them that did not fit into the kernel's buffer at the last flush.
@@ -98,7 +98,7 @@ public final class Connection: @unchecked Sendable {
         enqueue(frame.segment)
     }
 
-    /// Ends the session in good order: the handler hears `ended` later in this turn, what is queued still leaves
+    /// Closes in good order: the handler's `ended` is called later in this turn, queued output is still sent
     /// (for at most ``NetSettings/drainTimeoutMs``), then the connection is shut.
     public func close(_ reason: CloseReason) {
         guard state == .open else { return }
@@ -108,7 +108,7 @@ public final class Connection: @unchecked Sendable {
         markDirty()
     }
 
-    /// Ends the connection at once with a reset; what is queued, here and in the kernel, is thrown away.
+    /// Ends the connection immediately with a reset; output queued here and in the kernel is discarded.
     public func abort(_ reason: CloseReason) {
         guard state != .closed else { return }
         loop.assertOnLoop()

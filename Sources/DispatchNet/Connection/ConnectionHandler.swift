@@ -1,24 +1,24 @@
-/// What an application does with one connection's bytes. Every method is called on the connection's loop, never from
-/// inside a call that the handler itself made to its connection: an end caused by `send` or `close` is told later in
+/// The application's side of one connection. Every method is called on the connection's loop, never from
+/// inside a call that the handler itself made to its connection: an end caused by `send` or `close` is reported later in
 /// the same turn.
 public protocol ConnectionHandler: AnyObject {
-    /// The next bytes from the peer, as they came: a stream without message borders. The memory belongs to the loop,
+    /// The next bytes from the peer: a stream without message boundaries. The memory belongs to the loop,
     /// is valid only during the call, and may be changed in place (RFC 6455 §5.3 unmasking).
     func received(_ bytes: UnsafeMutableRawBufferPointer)
 
-    /// The peer has shut down its sending side and will send nothing more. Asked once; without an implementation
-    /// the connection is closed with ``CloseReason/peerClosed`` after what is queued has left.
+    /// The peer has shut down its sending side (half-close). Called once; without an implementation
+    /// the connection is closed with ``CloseReason/peerClosed`` after the queued output is sent.
     func peerFinishedSending() -> HalfClose
 
-    /// More than ``NetSettings/outboundSoftBytes`` waits for the peer: produce less until `outboundDrained`. Told once each
+    /// More than ``NetSettings/outboundSoftBytes`` waits for the peer: produce less until `outboundDrained`. Called once each
     /// time that the limit is passed.
     func outboundCongested()
 
-    /// Everything that the peer had been too slow to take has left: a good moment to produce more.
+    /// The backlog is empty: a good moment to produce more.
     func outboundDrained()
 
-    /// The connection is over for this handler. Exactly once, and the last call; the loop then lets the handler go.
-    /// What was queued before a `close` may still be leaving.
+    /// The connection has ended for this handler. Called exactly once, as the last call; the loop then releases the handler.
+    /// Output queued before a `close` may still be in transmission.
     func ended(_ reason: CloseReason)
 }
 
@@ -26,7 +26,7 @@ public protocol ConnectionHandler: AnyObject {
 public enum HalfClose: Sendable {
     /// Send what is queued, then close.
     case close
-    /// Stay open for writing: an answer is still being made. The handler closes.
+    /// Stay open for writing: a response is pending. The handler closes.
     case keepWriting
 }
 

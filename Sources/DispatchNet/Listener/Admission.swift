@@ -1,12 +1,12 @@
 internal import CLinux
 internal import Synchronization
 
-/// Who may connect: the limits that every listener of a server shares. Over one of them a new connection is closed at once,
+/// The connection limits that all listeners of a server share. A new connection over one of them is closed immediately,
 /// before it costs memory, and counted by its ``Refusal``; only a flood beyond ``AdmissionLimits/acceptsPerSecond`` waits in
 /// the system's queue instead.
 ///
-/// A peer's address is what the kernel says, so behind a proxy all clients are one address: raise
-/// ``AdmissionLimits/connectionsPerAddress`` there, and let the proxy tell clients apart.
+/// A peer's address is that of the TCP connection, so behind a proxy all clients have one address: raise
+/// ``AdmissionLimits/connectionsPerAddress`` there, and limit clients in the proxy.
 public final class Admission: Sendable {
     public let limits: AdmissionLimits
     private let book: Mutex<AdmissionBook>
@@ -19,13 +19,13 @@ public final class Admission: Sendable {
     /// Connections that are open now. From any thread.
     public var connections: Int { book.withLock { $0.connections } }
 
-    /// How many connections were refused, and why. From any thread.
+    /// Number of refused connections by reason. From any thread.
     public var refusals: [Refusal: Int] { book.withLock { $0.refusals } }
 
-    /// Nil to go on accepting, else the ms after which the next connection may be taken.
+    /// Nil to go on accepting, else the ms until the next connection may be accepted.
     func waitMs(nowNs: UInt64) -> Int? { book.withLock { $0.waitMs(nowNs: nowNs) } }
 
-    /// Counts a connection in, or says why not. Each one that is let in must `leave`.
+    /// Admits a connection, or returns the refusal. Each admitted one must `leave`.
     func admit(_ address: SocketAddress, nowNs: UInt64) -> Refusal? { book.withLock { $0.admit(address, nowNs: nowNs) } }
 
     func leave(_ address: SocketAddress) { book.withLock { $0.leave(address, nowNs: vigla_monotonic_ns()) } }
@@ -66,20 +66,20 @@ public struct AdmissionLimits: Sendable {
     public init() {}
 }
 
-/// The state of an ``Admission``: a value that is told the time.
+/// The state of an ``Admission``: a value type; callers pass the time.
 struct AdmissionBook {
     /// One address: its open connections, and the bucket of its new ones.
-    private struct Guest {
+    private struct AddressState {
         var connections = 0
         var bucket: TokenBucket
     }
 
     private let limits: AdmissionLimits
-    /// How many may come, in all and of one address; in ns.
+    /// Rates of new connections, in all and per address; in ns.
     private let rate, rateOfAddress: TokenBucket.Rate
     private var bucket = TokenBucket(fullAt: 0)
-    private var guests: [SocketAddress: Guest] = [:]
-    /// Guests without a connection are forgotten when there are this many.
+    private var addresses: [SocketAddress: AddressState] = [:]
+    /// Number of addresses at which those without a connection and with a full bucket are removed.
     private var sweepAt = 1024
     private(set) var connections = 0
     var refusals: [Refusal: Int] = [:]
@@ -90,8 +90,8 @@ struct AdmissionBook {
         rateOfAddress = TokenBucket.Rate(perSecond: limits.acceptsPerSecondPerAddress, burst: limits.acceptBurstPerAddress)
     }
 
-    /// Addresses that are remembered.
-    var known: Int { guests.count }
+    /// Number of addresses in the table.
+    var known: Int { addresses.count }
 
     mutating func waitMs(nowNs: UInt64) -> Int? {
         let wait = bucket.wait(rate, now: Int64(nowNs))
@@ -100,30 +100,30 @@ struct AdmissionBook {
 
     mutating func admit(_ address: SocketAddress, nowNs: UInt64) -> Refusal? {
         _ = bucket.admit(rate, now: Int64(nowNs))
-        let refusal = judge(address, nowNs)
+        let refusal = check(address, nowNs)
         if let refusal { refusals[refusal, default: 0] += 1 } else { connections += 1 }
         return refusal
     }
 
-    private mutating func judge(_ address: SocketAddress, _ nowNs: UInt64) -> Refusal? {
+    private mutating func check(_ address: SocketAddress, _ nowNs: UInt64) -> Refusal? {
         guard connections < limits.connections else { return .total }
         guard limits.countsLoopback || !address.isLoopback else { return nil }
         let network = address.network
-        var guest = guests[network] ?? Guest(bucket: TokenBucket(fullAt: 0))
-        defer { guests[network] = guest }
-        guard guest.connections < limits.connectionsPerAddress else { return .address }
-        guard guest.bucket.admit(rateOfAddress, now: Int64(nowNs)) else { return .addressRate }
-        guest.connections += 1
+        var state = addresses[network] ?? AddressState(bucket: TokenBucket(fullAt: 0))
+        defer { addresses[network] = state }
+        guard state.connections < limits.connectionsPerAddress else { return .address }
+        guard state.bucket.admit(rateOfAddress, now: Int64(nowNs)) else { return .addressRate }
+        state.connections += 1
         return nil
     }
 
     mutating func leave(_ address: SocketAddress, nowNs: UInt64) {
         connections -= 1
         guard limits.countsLoopback || !address.isLoopback else { return }
-        guests[address.network]?.connections -= 1
-        guard guests.count >= sweepAt else { return }
-        guests = guests.filter { $0.value.connections > 0 || !$0.value.bucket.isFull(now: Int64(nowNs)) }
-        sweepAt = max(1024, guests.count * 2)
+        addresses[address.network]?.connections -= 1
+        guard addresses.count >= sweepAt else { return }
+        addresses = addresses.filter { $0.value.connections > 0 || !$0.value.bucket.isFull(now: Int64(nowNs)) }
+        sweepAt = max(1024, addresses.count * 2)
     }
 }
 

@@ -5,8 +5,8 @@ internal import Glibc
 /// Opens a connection to a server, trying the addresses of its name one after the other. Callable from any thread;
 /// exactly one of the two closures is called, on the loop.
 /// - Parameters:
-///   - tls: nil for a plain connection; otherwise the server has to prove that it is `host`, and `connected` is called
-///     after that.
+///   - tls: nil for a plain connection; otherwise the server's certificate must be for `host`, and `connected` is called
+///     after the handshake.
 ///   - connected: makes the handler of the new connection, before its first byte is read.
 ///   - failed: gets the failure of the last address tried.
 public func connect(
@@ -20,7 +20,7 @@ public func connect(
         }
     }
     if let numeric = try? SocketAddress.resolve(host, port: port, numericOnly: true) { return begin(numeric) }
-    // A name may take the resolver seconds: never on a loop.
+    // DNS may block for seconds: never on a loop.
     DispatchQueue.global().async {
         do throws(NetError) {
             begin(try SocketAddress.resolve(host, port: port))
@@ -30,12 +30,12 @@ public func connect(
     }
 }
 
-/// One outgoing connection until it stands. Confined to its loop; kept alive by the loop's slots.
+/// One outgoing connection until it is established. Confined to its loop; retained by the loop's slots.
 final class Connector: @unchecked Sendable {
     // because it is used on the loop's queue only.
     private let loop: EventLoop
     private var addresses: ArraySlice<SocketAddress>
-    /// Whom to trust, and the host that is meant.
+    /// The verification settings, and the host name to verify.
     private let tls: (client: TLSClient, host: String)?
     private let connected: @Sendable (Connection) -> any ConnectionHandler
     private let failed: @Sendable (NetError) -> Void
@@ -68,7 +68,7 @@ final class Connector: @unchecked Sendable {
         failed(loop.phase == .running ? lastError : .loopClosed)
     }
 
-    /// Whether an attempt is now under way.
+    /// Begins an attempt; false when it failed immediately.
     private func begin(_ address: SocketAddress) -> Bool {
         let fd = vigla_socket(address.family)
         guard fd >= 0 else {
@@ -100,7 +100,7 @@ final class Connector: @unchecked Sendable {
         return true
     }
 
-    /// The kernel has decided the attempt.
+    /// The kernel reports the attempt's result.
     func ready() {
         guard let attempt else { return }
         let error = vigla_socket_error(attempt.fd)
@@ -113,7 +113,8 @@ final class Connector: @unchecked Sendable {
         loop.poller.remove(attempt.fd)
         loop.slots.free(attempt.tag)
         let role = tls.map { client, host in
-            TLSRole(context: client.context, host: client.name ?? host, dial: TLSDial(peer: "\(host):\(attempt.address.port)", failed: failed))
+            TLSRole(
+                context: client.context, host: client.name ?? host, dial: TLSDial(peer: "\(host):\(attempt.address.port)", failed: failed))
         }
         if !loop.adopt(Listener.Accepted(fd: attempt.fd, peer: attempt.address), role, nil, connected) { failed(.loopClosed) }
     }

@@ -4,8 +4,8 @@ internal import Synchronization
 
 extension Listener {
     private static let acceptsPerBatch = 256
-    /// How long accepting rests when the system has no descriptor to give: the level-triggered poller would otherwise report
-    /// the waiting peers again at once, for ever.
+    /// Milliseconds that accepting pauses when the system has no descriptor: otherwise the level-triggered poller would report the waiting
+    /// peers again immediately, forever.
     private static let restMs = 100
 
     struct Accepted: Sendable {
@@ -46,7 +46,7 @@ extension Listener {
         closeDescriptors()
     }
 
-    /// Takes up to a batch of waiting peers and deals them out; what is left is reported again by the poller.
+    /// Accepts up to a batch of waiting peers and distributes them to the loops; the poller reports the rest again.
     func acceptBatch() {
         guard let serving else { return }
         let loops = serving.group.loops
@@ -90,8 +90,8 @@ extension Listener {
         }
     }
 
-    /// Tells the peers that wait for a descriptor that there is none, instead of leaving them without an answer: the
-    /// reserved one takes them, one after the other, and lets them go.
+    /// Closes the connections that wait for a descriptor, instead of leaving them without an answer: the reserved descriptor accepts and
+    /// closes them one by one.
     private func shed(from fd: Int32, _ serving: Serving) {
         serving.loop.counting.acceptFailures += 1
         for _ in 0..<Self.acceptsPerBatch {
@@ -100,7 +100,7 @@ extension Listener {
             var storage = sockaddr_storage()
             let accepted = vigla_accept(fd, &storage)
             if accepted >= 0 {
-                // Counted first, so that whoever sees the end sees it counted.
+                // Counted before the close, so that the counter is right when the peer sees the close.
                 serving.admission?.refuse(.descriptors)
                 _ = vigla_close_reset(accepted)
             }
@@ -110,7 +110,7 @@ extension Listener {
         if reserve < 0 { reserve = vigla_reserve() }
     }
 
-    /// Accepts nothing for a while; peers wait in the system's queue.
+    /// Pauses accepting; peers wait in the system's queue.
     private func rest(_ serving: Serving, _ restMs: Int) {
         let loop = serving.loop
         for socket in serving.registered { loop.poller.change(socket.fd, tag: socket.tag, to: []) }
@@ -123,8 +123,8 @@ extension Listener {
 }
 
 extension EventLoop {
-    /// Makes a connection of a connected descriptor, and its handler, with TLS after the handshake. Reading begins with the next events.
-    /// False, with the descriptor closed, when the loop cannot take it.
+    /// Makes a connection from a connected descriptor, and its handler, with TLS after the handshake. Reading begins with the next events.
+    /// False, with the descriptor closed, when the loop cannot register it.
     @discardableResult
     func adopt(
         _ accepted: Listener.Accepted, _ role: TLSRole?, _ admission: Admission?,

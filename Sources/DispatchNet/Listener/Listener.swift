@@ -29,7 +29,7 @@ public final class Listener: @unchecked Sendable {
 
     let sockets: Mutex<Sockets>
     var serving: Serving?
-    /// Given up for a moment when no descriptor is left, to be able to take a waiting peer and close it.
+    /// A reserved descriptor, closed temporarily when none is left, to accept a waiting peer and close it.
     var reserve: Int32 = -1
 
     private init(descriptors: [Int32], localAddress: SocketAddress) {
@@ -83,7 +83,7 @@ public final class Listener: @unchecked Sendable {
     /// Begins to accept. Each connection's handler is made on that connection's loop, before its first byte is read.
     /// With `tls` that is after the handshake; a connection whose handshake fails has none.
     /// Once per listener.
-    /// - Parameter admission: who may connect; nil lets in everybody that the system has a descriptor for.
+    /// - Parameter admission: the connection limits; nil accepts all connections that the system has descriptors for.
     public func start(
         on group: EventLoopGroup, tls: TLSServer? = nil, admission: Admission? = nil,
         makeHandler: @escaping @Sendable (Connection) -> any ConnectionHandler

@@ -1,8 +1,8 @@
 internal import CLinux
 
 extension EventLoop {
-    /// Runs work on the loop after a delay, and then again at every interval if there is one; an interval that was
-    /// missed because the loop was busy is not made up for. Callable from any thread. Resolution 1 ms.
+    /// Runs work on the loop after a delay, and then at every interval if there is one; intervals
+    /// missed while the loop was busy are skipped. Callable from any thread. Resolution 1 ms.
     @discardableResult
     public func schedule(
         afterMs: Int, everyMs: Int?, _ work: @escaping @Sendable () -> Void
@@ -19,7 +19,7 @@ extension EventLoop {
         armTimer()
     }
 
-    /// Sets the poller's timer when something is due before what it is set to.
+    /// Sets the poller's timer if a timer is due before its current time.
     func armTimer() {
         let earliest = min(timers.earliestNs ?? .max, rest.untilNs ?? .max)
         guard earliest < timerArmedNs ?? .max else { return }
@@ -27,7 +27,7 @@ extension EventLoop {
         poller.armTimer(atNs: earliest)
     }
 
-    /// Whether a timer was due, rather than the loop's own rest.
+    /// Fires due timers. False when none was due, so that the event was the loop's own rest.
     func fireTimers() -> Bool {
         timerArmedNs = nil
         let now = vigla_monotonic_ns()
@@ -36,7 +36,7 @@ extension EventLoop {
             rest.isOver = rest.isQuiet
         }
         var fired = false
-        while let (timer, deadlineNs) = timers.takeDue(nowNs: now) {
+        while let (timer, deadlineNs) = timers.popDue(nowNs: now) {
             fired = true
             timer.fire()
             if let every = timer.everyNs, !timer.isCancelled {

@@ -1,12 +1,12 @@
 internal import Synchronization
 
 extension EventLoop {
-    /// After this many turns a visit ends, so that work which came by `queue.async` has its chance.
+    /// Turns after which a visit ends, so that other work on `queue` can run.
     private static let turnsPerVisit = 1000
-    /// Above this, frames of a round are sent before more work is taken on.
+    /// Bytes of frames above which a turn flushes before more work runs.
     private static let settleAboveBytes = 8 << 20
 
-    /// As many turns as there is work for. Begun by the source or by `execute`.
+    /// Runs turns while there is work. Called by the source or through `execute`.
     func visit() {
         assertOnLoop()
         inTurn = true
@@ -44,7 +44,7 @@ extension EventLoop {
         return true
     }
 
-    /// The number of events that were anybody's business.
+    /// Runs a batch of events; returns the number of those that had an owner or an effect.
     private func runEvents(waiting: Bool) -> Int {
         let count = collect(waiting: waiting)
         var idle = 0
@@ -63,7 +63,7 @@ extension EventLoop {
         return count - idle
     }
 
-    /// Whether the batch has events of more than one descriptor, the poller's own not counted. Looks at four at most.
+    /// Whether the batch has events of more than one descriptor, without the poller's own. Checks at most four.
     private func areSeveralReady(_ count: Int) -> Bool {
         if count > 3 { return true }
         var ready = 0
@@ -71,7 +71,7 @@ extension EventLoop {
         return ready > 1
     }
 
-    /// Whether it had an effect.
+    /// Handles an event of the poller itself; false when it had no effect.
     private func runOwnEvent(_ tag: UInt64) -> Bool {
         poller.acknowledge(tag)
         switch tag {
@@ -86,7 +86,7 @@ extension EventLoop {
         if frames.bytes > Self.settleAboveBytes { settle() }
     }
 
-    /// Flushes every dirty connection once, then tells handlers about ends; what they do meanwhile is settled too.
+    /// Flushes every dirty connection once, then calls the handlers' `ended`; output from those calls is flushed too.
     private func settle() {
         while !dirty.isEmpty || !endings.isEmpty {
             let count = dirty.count
@@ -113,7 +113,7 @@ extension EventLoop {
         }
     }
 
-    // MARK: what connections report
+    // MARK: reports of connections
 
     func willFlush(_ connection: Connection) {
         dirty.append(Unmanaged.passUnretained(connection))
@@ -134,7 +134,7 @@ extension EventLoop {
         if !inTurn { wakeToSettle() }
     }
 
-    /// For work that came by `queue.async` instead of `execute`.
+    /// Schedules a settle for sends made outside a turn, through `queue.async`.
     private func wakeToSettle() {
         assertOnLoop()
         execute {}

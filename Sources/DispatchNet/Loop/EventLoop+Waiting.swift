@@ -2,21 +2,21 @@ internal import CLinux
 internal import Dispatch
 internal import Synchronization
 
-/// How a loop sleeps, and how others wake it.
+/// Sleeping and wake-up of a loop.
 ///
 /// ```
 /// asleep ── source or queue.async ──► awake ── nothing to do ──► waiting ── event, doorbell ──► awake
 ///   ▲                                   │
-///   └── a rest of `stayAwakeMs` went by quietly
+///   └── no event for `stayAwakeMs`
 /// ```
 extension EventLoop {
-    /// What it takes to make the loop look into its inbox.
+    /// How to make the loop run its inbox.
     enum Attention {
-        /// In Dispatch's hands: a `queue.async`.
+        /// The loop is idle in Dispatch: `queue.async`.
         case asleep
-        /// At work, or asked to begin: nothing, it will look.
+        /// The loop is running or scheduled: nothing to do.
         case awake
-        /// Waiting for events: its doorbell.
+        /// The loop waits in the poller: ring the doorbell.
         case waiting
     }
 
@@ -26,18 +26,18 @@ extension EventLoop {
         var attention = Attention.asleep
     }
 
-    /// The loop's own patience: how long it stays awake without anything to do.
+    /// The period after which an idle loop returns to Dispatch.
     struct Rest {
-        /// When the present wakefulness is looked at again; nil while the loop is not waiting.
+        /// When the next check is due; nil while the loop is not waiting.
         var untilNs: UInt64?
         /// Nothing has happened since `untilNs` was set.
         var isQuiet = true
-        /// `untilNs` has passed quietly.
+        /// `untilNs` has passed without an event.
         var isOver = false
     }
 
     /// Runs work on the loop, in the order of the calls of each thread. Callable from any thread; never runs inside the
-    /// call. Work handed over before the loop wakes costs one hop together; to a busy loop it costs none.
+    /// call. All work submitted before the loop wakes costs one hop; on a busy loop it costs none.
     public func execute(_ work: @escaping @Sendable () -> Void) {
         let attention = inbox.withLock { inbox in
             inbox.work.append(work)
@@ -51,7 +51,7 @@ extension EventLoop {
         }
     }
 
-    /// Work handed over and not begun: the depth of the hop. From any thread.
+    /// Number of submitted blocks that have not begun. From any thread.
     public var inboxDepth: Int { inbox.withLock { $0.work.count } }
 
     /// Fetches a batch of events. Waits only while the inbox is empty, and with the doorbell live; the loop's timer ends the
@@ -74,7 +74,7 @@ extension EventLoop {
         return count
     }
 
-    /// Goes back to Dispatch, or on when work has come meanwhile.
+    /// Returns to Dispatch, or continues if work has been submitted meanwhile.
     func leave() {
         rest.isOver = false
         let mustReturn = inbox.withLock { inbox in

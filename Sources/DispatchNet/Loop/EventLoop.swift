@@ -24,9 +24,9 @@ public final class EventLoop: @unchecked Sendable {
     enum Phase {
         /// Connections come and go.
         case running
-        /// Shutting down: everything is being closed, nothing new is taken in.
+        /// Shutting down: connections are being closed, no new ones are accepted.
         case closing
-        /// The descriptors are gone. Handed-over work still runs; its sends go nowhere.
+        /// The descriptors are closed. `execute` still runs work; its sends have no effect.
         case closed
     }
 
@@ -39,7 +39,7 @@ public final class EventLoop: @unchecked Sendable {
     let source: any DispatchSourceRead
     private let onQueue = DispatchSpecificKey<Bool>()
 
-    // What the loop looks after.
+    // Connections and timers.
     var phase = Phase.running
     var whenClosed: [@Sendable () -> Void] = []
     var slots = SlotTable()
@@ -52,16 +52,16 @@ public final class EventLoop: @unchecked Sendable {
     let readBuffer: UnsafeMutableRawPointer
     let vectors: UnsafeMutablePointer<iovec>
     var frames = TurnFrames()
-    /// Counts the emptyings of `frames`, so that an outdated `StagedFrame` is recognised.
+    /// Number of resets of `frames`, so that an outdated `StagedFrame` is recognised.
     var filling: UInt32 = 0
-    /// Made with the loop's first TLS connection.
+    /// Buffers for TLS, made with the loop's first TLS connection.
     private(set) var tlsWire: TLSWire?
 
     // The turn.
     var inTurn = false
-    /// More than one connection is ready in this turn: each is read a little only.
+    /// More than one connection is ready in this turn, so that each has a smaller read limit.
     var isShared = false
-    /// Connections whose TLS handshake may still go on in this turn.
+    /// Number of TLS handshakes that may still be processed in this turn.
     var handshakesLeft = 0
     var taken: [@Sendable () -> Void] = []
     /// Connections to flush. Unretained: a connection stays in `slots` or in `gone` until the list is empty.
@@ -73,7 +73,7 @@ public final class EventLoop: @unchecked Sendable {
     // Waiting.
     let inbox = Mutex(Inbox())
     var rest = Rest()
-    /// What the poller's timer is set to.
+    /// The time that the poller's timer is set to.
     var timerArmedNs: UInt64?
 
     init(index: Int, settings: NetSettings) throws(NetError) {

@@ -1,7 +1,7 @@
 internal import Dispatch
 internal import Synchronization
 
-/// The loops of a process, usually one per core. Must be shut down to let go of its descriptors.
+/// The loops of a process, usually one per core. Must be shut down to release its descriptors.
 public final class EventLoopGroup: Sendable {
     public let loops: [EventLoop]
     private let turn = Atomic<Int>(0)
@@ -21,7 +21,7 @@ public final class EventLoopGroup: Sendable {
 
     /// Stops every listener and closes every connection with ``CloseReason/serverShutdown``, in good order for at most
     /// `graceMs`, then by reset. `done` is called on one of the loops' queues when all descriptors are closed; the
-    /// loops still run handed-over work after that. Calling it again only adds another `done`.
+    /// loops still run `execute` blocks after that. Calling it again only adds another `done`.
     public func shutdown(graceMs: Int = 3_000, _ done: @escaping @Sendable () -> Void) {
         let group = DispatchGroup()
         for loop in loops {
@@ -31,7 +31,7 @@ public final class EventLoopGroup: Sendable {
         group.notify(queue: loops[0].queue, execute: done)
     }
 
-    /// ``shutdown(graceMs:_:)`` for a caller that can wait. Not to be called on a loop.
+    /// The blocking form of ``shutdown(graceMs:_:)``. Not to be called on a loop.
     public func shutdownAndWait(graceMs: Int = 3_000) {
         let closed = DispatchSemaphore(value: 0)
         shutdown(graceMs: graceMs) { closed.signal() }

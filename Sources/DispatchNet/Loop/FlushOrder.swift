@@ -1,6 +1,6 @@
-/// Whether the connections of a turn are flushed from the last to the first, by chance and so in no step with what they do.
+/// Decides at random whether the connections of a turn are flushed from the last to the first.
 ///
-/// Who is told first asks first: with one fixed order the same one of two clients that compete for a value would win every time.
+/// A client that receives an event first can react first: with a fixed order the same one of two competing clients would always win.
 struct FlushOrder {
     private var state: UInt64 = 1
 

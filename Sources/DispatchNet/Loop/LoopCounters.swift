@@ -1,10 +1,10 @@
-/// What a loop has done since it began. Sums, never reset.
+/// The counters of a loop since its start. Never reset.
 public struct LoopCounters: Sendable {
     /// Connections accepted or connected.
     public var opened = 0
     /// Connections whose descriptor is closed.
     public var closed = 0
-    /// Frames handed to `send` and `broadcast`, once per connection.
+    /// Frames passed to `send` and `broadcast`, once per connection.
     public var deliveries = 0
     /// System calls that sent something.
     public var writes = 0
@@ -18,11 +18,11 @@ public struct LoopCounters: Sendable {
     public var backlogBytes = 0
     /// Times that a connection passed ``NetSettings/outboundSoftBytes``.
     public var congestions = 0
-    /// Events for connections that had already gone.
+    /// Events for connections that were already closed.
     public var staleEvents = 0
     /// TLS handshakes completed, in either role.
     public var handshakes = 0
-    /// Those of them that took up an earlier session.
+    /// Those of them that resumed a session.
     public var resumedHandshakes = 0
     /// Ends by ``CloseReason/code``.
     public internal(set) var endsByCode: [Int] = Array(repeating: 0, count: CloseReason.names.count)

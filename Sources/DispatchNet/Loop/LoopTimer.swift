@@ -1,7 +1,7 @@
 internal import HeapModule
 internal import Synchronization
 
-/// Work that a loop does later. Keeping it is not needed for it to fire; `cancel` may be called from any thread.
+/// A timer of a loop. It fires without being retained; `cancel` may be called from any thread.
 public final class LoopTimer: Sendable {
     private let cancelled = Atomic<Bool>(false)
     let everyNs: UInt64?
@@ -12,7 +12,7 @@ public final class LoopTimer: Sendable {
         self.work = work
     }
 
-    /// From here on the work does not begin again. The closure itself is let go when the timer would have fired.
+    /// The work does not begin any more. The closure itself is released when the timer would have fired.
     public func cancel() { cancelled.store(true, ordering: .releasing) }
 
     public var isCancelled: Bool { cancelled.load(ordering: .acquiring) }
@@ -26,7 +26,7 @@ public final class LoopTimer: Sendable {
 struct TimerQueue {
     private struct Entry: Comparable {
         let deadlineNs: UInt64
-        /// No two are the same.
+        /// Unique number, in the order of insertion.
         let order: UInt64
         let timer: LoopTimer
 
@@ -49,8 +49,8 @@ struct TimerQueue {
         nextOrder += 1
     }
 
-    /// Takes the earliest timer that is due. - Complexity: O(log n).
-    mutating func takeDue(nowNs: UInt64) -> (timer: LoopTimer, deadlineNs: UInt64)? {
+    /// Removes and returns the earliest timer that is due. - Complexity: O(log n).
+    mutating func popDue(nowNs: UInt64) -> (timer: LoopTimer, deadlineNs: UInt64)? {
         guard let earliestNs, earliestNs <= nowNs else { return nil }
         return heap.popMin().map { ($0.timer, $0.deadlineNs) }
     }

@@ -1,11 +1,11 @@
-/// What a descriptor is watched for.
+/// The events for which a descriptor is watched.
 struct Interest: OptionSet {
     let rawValue: UInt8
     static let read = Interest(rawValue: 1)
     static let write = Interest(rawValue: 2)
 }
 
-/// What happened to a descriptor.
+/// The events of a descriptor.
 struct Readiness: OptionSet {
     let rawValue: UInt8
     static let readable = Readiness(rawValue: 1)
@@ -14,7 +14,7 @@ struct Readiness: OptionSet {
     static let broken = Readiness(rawValue: 4)
 }
 
-/// The kernel's readiness queue with what ends a wait from outside: level-triggered, one per loop, used only on the loop's
+/// The kernel's readiness queue with a timer and a doorbell: level-triggered, one per loop, used only on the loop's
 /// queue except for `ring`.
 ///
 /// One implementation per platform, in `Poller+<mechanism>.swift`, which also names it `PlatformPoller`; nothing else knows
@@ -29,7 +29,7 @@ protocol Poller: AnyObject, Sendable {
     func change(_ fd: Int32, tag: UInt64, to interest: Interest)
     func remove(_ fd: Int32)
 
-    /// Fetches a batch and says how many events it has. Waits for the first one if it may, without a time limit of its own:
+    /// Fetches a batch and returns its number of events. Waits for the first one if it may, without a time limit of its own:
     /// a limit would set and cancel a kernel timer for every wait, which on a virtual machine costs as much as the wake-up
     /// that is saved.
     func collect(waiting: Bool) -> Int
@@ -43,7 +43,7 @@ protocol Poller: AnyObject, Sendable {
     /// An event of the poller's own was seen.
     func acknowledge(_ tag: UInt64)
 
-    /// No more `ring` has an effect from here on; the descriptor of the poller itself stays until `close`.
+    /// Disables `ring`; the descriptor of the poller itself stays until `close`.
     func silence()
     func close()
 }

@@ -1,4 +1,4 @@
-/// Who has registered a descriptor with a loop's poller.
+/// The owner of a descriptor that is registered with a loop's poller.
 enum Occupant {
     case connection(Connection)
     case listener(Listener)
@@ -7,7 +7,7 @@ enum Occupant {
 
 /// Finds the owner of an event. The tag given to the kernel is a slot number with the slot's generation above it;
 /// freeing a slot raises the generation, so an event that was fetched in the same batch as the end of its connection
-/// finds nobody, also when the slot, or the descriptor number, already belongs to another. The poller's own tags have no slot.
+/// finds no owner, even if the slot or the descriptor number is already reused. The poller's own tags have no slot.
 struct SlotTable {
     private struct Slot {
         var generation: UInt32 = 0

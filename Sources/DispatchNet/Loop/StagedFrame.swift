@@ -2,9 +2,9 @@
 /// another copy. Valid until the handler method, `execute` block or timer that staged it returns.
 public struct StagedFrame: Sendable, Equatable {
     let segment: Segment
-    /// Which filling of the loop's frames the segment belongs to.
+    /// The generation of the loop's frames that the segment belongs to.
     let filling: UInt32
-    /// The loop, by number: frames do not cross.
+    /// Index of the loop; a frame is valid on its loop only.
     let loop: Int
 }
 
@@ -31,7 +31,7 @@ extension EventLoop {
         }
     }
 
-    /// The same for any collection of things that have a connection; those without one are passed over.
+    /// The same for a sequence of receivers; those without a connection are skipped.
     @inlinable
     public func broadcast<Receivers: Sequence>(
         _ bytes: [UInt8], to receivers: Receivers, connection: (Receivers.Element) -> Connection?

@@ -2,7 +2,7 @@
 final class Block {
     let base: UnsafeMutableRawPointer
     let capacity: Int
-    /// Filled anew every turn: whoever needs its bytes longer copies them.
+    /// Reused every turn: a backlog that needs its bytes longer copies them.
     let isReused: Bool
     /// Bytes in use, from `base`.
     var used = 0
@@ -33,7 +33,7 @@ struct Segment: Equatable {
 
     static let none = Segment(block: 0, offset: 0, length: 0)
 
-    /// Whether `next` begins where this one ends, so that both leave as one run of bytes.
+    /// Whether `next` begins where this one ends, so that both are sent as one run of bytes.
     @inline(__always)
     func isFollowed(by next: Segment) -> Bool {
         block == next.block && offset &+ length == next.offset
@@ -84,13 +84,13 @@ struct TurnFrames {
         return Segment(block: UInt32(index), offset: UInt32(offset), length: UInt32(frame.count))
     }
 
-    /// Forgets the turn's frames. No connection may hold a segment any more.
+    /// Clears the turn's frames. No connection may hold a segment any more.
     mutating func reset() {
         guard bytes > 0 else { return }
         bytes = 0
         filling = 0
         if blocks.count > shared.count || shared.count > Self.keptBlocks {
-            // Large frames go (connections that could not send them hold their blocks themselves).
+            // Blocks of large frames are released; connections that could not send them retain theirs.
             blocks = shared.prefix(Self.keptBlocks).map { blocks[$0] }
             shared = Array(blocks.indices)
         }

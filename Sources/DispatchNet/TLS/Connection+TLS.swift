@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Glibc
 
-/// What is different about a connection with TLS: where `Connection+Reading` and `Connection+Writing` hand over to it.
+/// The TLS path of `Connection+Reading` and `Connection+Writing`.
 extension Connection {
     /// The connection begins with a handshake; its handler is made when that is done.
     func beginTLS(_ role: TLSRole, _ whenOpen: @escaping (Connection) -> any ConnectionHandler) {
@@ -21,26 +21,26 @@ extension Connection {
             guard let self, self.state == .open, self.tls?.engine.state == .handshaking else { return }
             self.fail(.handshakeTimeout)
         }
-        if role.dial != nil { take(tls.engine.start(through: wire), tls, wire) }
+        if role.dial != nil { process(tls.engine.start(through: wire), tls, wire) }
     }
 
     // MARK: reading
 
     func receivedRecords(_ records: UnsafeRawBufferPointer, _ tls: TLSChannel) {
-        // What still comes while the connection closes is thrown away unread.
+        // Input on a closing connection is discarded.
         guard state == .open, let wire = loop.tlsWire else { return }
-        take(tls.engine.receive(records, through: wire), tls, wire)
+        process(tls.engine.receive(records, through: wire), tls, wire)
     }
 
-    private func take(_ step: TLSEngine.Step, _ tls: TLSChannel, _ wire: TLSWire) {
+    private func process(_ step: TLSEngine.Step, _ tls: TLSChannel, _ wire: TLSWire) {
         if !wire.outgoing.isEmpty {
-            // Leaves at the end of the turn, together with what the handler answers. A peer that asks for answers of TLS itself
-            // (KeyUpdate) and does not take them meets the limits there.
-            tls.keep(wire.outgoing)
+            // Leaves at the end of the turn, with the handler's output. A peer that requests TLS responses (KeyUpdate) and does not read
+            // them meets the limits there.
+            tls.storeUnsent(wire.outgoing)
             wire.clearOutgoing()
             markDirty()
         }
-        if step.opened, let makeHandler = tls.takeWhenOpen() {
+        if step.opened, let makeHandler = tls.finishHandshake() {
             loop.counting.handshakes += 1
             if tls.engine.isResumed { loop.counting.resumedHandshakes += 1 }
             handler = makeHandler(self)
@@ -52,7 +52,7 @@ extension Connection {
         case .finished: finishedByPeer()
         case .plainHTTP:
             tls.dropUnsent()
-            tls.plainHTTPAnswer.withUnsafeBytes { tls.keep($0) }
+            tls.plainHTTPAnswer.withUnsafeBytes { tls.storeUnsent($0) }
             refuse(.protocolError(400))
         case .failed(let reason):
             (handler as? TLSDial)?.reason = reason
@@ -60,16 +60,16 @@ extension Connection {
         }
     }
 
-    /// Nothing more can be encrypted; the alert that says why still leaves.
+    /// Closes after a TLS error: application data is dropped, the alert is still sent.
     private func refuse(_ reason: CloseReason) {
         dropPending()
         dropBacklog()
         close(reason)
     }
 
-    /// The peer's FIN without a close_notify before it: perhaps not the peer's, and not all that it said
-    /// (RFC 8446 §6.1). The handler is not asked whether to go on.
-    func finishedWithoutGoodbye(_ tls: TLSChannel) {
+    /// A FIN without close_notify: the stream may be truncated, by the peer or on the way (RFC 8446 §6.1). The connection closes without
+    /// asking the handler.
+    func finishedWithoutCloseNotify(_ tls: TLSChannel) {
         guard state == .open else { return finishedByPeer() }
         peerFinished = true
         setInterest(.read, false)
@@ -78,12 +78,12 @@ extension Connection {
 
     // MARK: writing
 
-    /// This turn's frames, or as much of them as the kernel has room for, leave as records.
+    /// Encrypts and sends this turn's frames, as many as the kernel has room for.
     func flushRecords(_ tls: TLSChannel) {
         guard let wire = loop.tlsWire else { return }
         defer { countUnsent(tls) }
         if interest.contains(.write) {
-            // There was no room, and the poller will say when there is.
+            // The kernel has no room; the poller reports when it has.
             if pendingBytes > 0 { keepPending(skipping: 0) }
             return
         }
@@ -96,20 +96,20 @@ extension Connection {
         setInterest(.write, !hasLeft)
     }
 
-    /// The peer has made room.
+    /// The kernel has room again.
     func writableRecords(_ tls: TLSChannel) {
         guard let wire = loop.tlsWire else { return }
         let waiting = backlogBytes
         sendPortions(tls, wire)
         guard state != .closed else { return }
         countUnsent(tls)
-        noteTaken(max(0, waiting - backlogBytes), left: backlogBytes)
+        backlogSent(max(0, waiting - backlogBytes), left: backlogBytes)
         guard hasLeft else { return }
         setInterest(.write, false)
         if state == .draining { finishWriting() } else { handler?.outboundDrained() }
     }
 
-    /// Sends the records there are, and makes more from the backlog while the kernel takes them.
+    /// Sends the unsent records, and encrypts more of the backlog while the kernel accepts them.
     private func sendPortions(_ tls: TLSChannel, _ wire: TLSWire) {
         for _ in 0..<TLSChannel.portionsPerTurn {
             guard sendRecords(tls, wire), let filled = backlog?.fill(loop.vectors, limit: 64) else { return }
@@ -121,14 +121,14 @@ extension Connection {
         _ = sendRecords(tls, wire)
     }
 
-    /// What was encrypted and waits for room counts among the loop's slow readers as the plaintext did.
+    /// Counts unsent records as backlog, as their plaintext was.
     private func countUnsent(_ tls: TLSChannel) {
         guard state != .closed, tls.countedBytes != tls.unsentBytes else { return }
         loop.counting.backlogBytes += tls.unsentBytes - tls.countedBytes
         tls.countedBytes = tls.unsentBytes
     }
 
-    /// Makes a portion of records of the first `count` of the loop's vectors; nil when the connection has failed.
+    /// Encrypts a portion of the loop's first `count` vectors; nil when the connection has failed.
     private func encrypt(_ count: Int, _ tls: TLSChannel, _ wire: TLSWire) -> Int? {
         if let taken = tls.engine.encrypt(loop.vectors, count, limit: TLSChannel.portionBytes, through: wire) { return taken }
         wire.clearOutgoing()
@@ -136,7 +136,7 @@ extension Connection {
         return nil
     }
 
-    /// One system call for the records that were left and those just made. Whether all are gone.
+    /// Sends unsent and new records in one system call. True when none are left.
     private func sendRecords(_ tls: TLSChannel, _ wire: TLSWire) -> Bool {
         defer { wire.clearOutgoing() }
         let fresh = wire.outgoing
@@ -149,18 +149,18 @@ extension Connection {
             return transmit(fresh.isEmpty ? 1 : 2)
         }
         guard sent >= 0 else { return false }
-        // The usual case: everything is with the kernel.
+        // The usual case: the kernel accepted everything.
         if older == 0, sent == fresh.count { return true }
         tls.consumeUnsent(min(sent, older))
         let left = UnsafeRawBufferPointer(rebasing: fresh.dropFirst(max(0, sent - older)))
-        if !left.isEmpty { tls.keep(left) }
+        if !left.isEmpty { tls.storeUnsent(left) }
         return tls.unsentBytes == 0
     }
 
-    /// After the last byte: says that it was the last. False while that waits for room.
-    func sayGoodbye(_ tls: TLSChannel) -> Bool {
+    /// Sends close_notify behind the last byte. False while the kernel has no room for it.
+    func sendCloseNotify(_ tls: TLSChannel) -> Bool {
         guard tls.engine.state == .open, let wire = loop.tlsWire else { return true }
-        tls.engine.sayGoodbye()
+        tls.engine.sendCloseNotify()
         let isSent = sendRecords(tls, wire)
         countUnsent(tls)
         if !isSent, state != .closed { setInterest(.write, true) }
@@ -176,9 +176,9 @@ extension iovec {
 
 /// The handler of an outgoing connection until its handshake is done.
 final class TLSDial: ConnectionHandler {
-    /// OpenSSL's words for what is wrong with the peer.
+    /// OpenSSL's text for the failure.
     var reason: String?
-    /// There was not even a handshake.
+    /// The failure before the handshake.
     var failure: NetError?
     private let peer: String
     private let failed: @Sendable (NetError) -> Void

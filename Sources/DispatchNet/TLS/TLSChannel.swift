@@ -1,22 +1,22 @@
-/// A connection's TLS: the engine, and those of its records that the kernel has not taken.
+/// A connection's TLS: the engine, and the records that the kernel has not accepted.
 ///
 /// ```
 /// pending segments ─┐                                      ┌─► kernel
 ///                   ├─► TLSEngine, a portion at a time ─►──┤
 /// Backlog (plain) ──┘   and only when there is room        └─► unsent: less than a portion
 /// ```
-/// What waits for a slow peer waits as plaintext, in blocks shared by all who wait for the same: it is encrypted when the
-/// peer makes room. A stalled peer costs no encryption.
+/// Data for a slow peer waits as plaintext, in blocks shared with other slow peers: it is encrypted when the kernel has room. A
+/// stalled peer costs no encryption.
 final class TLSChannel {
-    /// How much is encrypted before the kernel is asked again whether it has room.
+    /// Bytes that are encrypted between two send calls.
     static let portionBytes = 128 << 10
-    /// How many portions one connection may send before the others have their turn.
+    /// Portions that one connection sends before the others have their turn.
     static let portionsPerTurn = 16
 
     let engine: TLSEngine
     /// Makes the handler when the handshake is done.
     private(set) var whenOpen: ((Connection) -> any ConnectionHandler)?
-    /// For a peer that does not speak TLS but HTTP.
+    /// The response to a peer that sends plain HTTP.
     let plainHTTPAnswer: [UInt8]
     /// Ends a handshake that takes too long.
     var deadline: LoopTimer?
@@ -32,14 +32,14 @@ final class TLSChannel {
         self.whenOpen = whenOpen
     }
 
-    /// Records that the kernel has still to take.
+    /// Bytes of records that the kernel has not accepted.
     var unsentBytes: Int { records.count - sent }
 
-    /// Memory for them, with what was sent of it.
+    /// The buffer of those records, and the number of its bytes already sent.
     var heldBytes: Int { records.count }
 
-    func keep(_ bytes: UnsafeRawBufferPointer) {
-        // A peer that never takes the last byte must not make us keep all that it has taken.
+    func storeUnsent(_ bytes: UnsafeRawBufferPointer) {
+        // Drops the sent part, so that a peer that never reads the last byte does not retain the whole buffer.
         if sent > records.count / 2 {
             records.removeFirst(sent)
             sent = 0
@@ -56,14 +56,14 @@ final class TLSChannel {
         if sent == records.count { dropUnsent() }
     }
 
-    /// Replaces what was to be sent.
+    /// Drops the unsent records.
     func dropUnsent() {
         records = []
         sent = 0
     }
 
-    /// The handshake is over, this way or that.
-    func takeWhenOpen() -> ((Connection) -> any ConnectionHandler)? {
+    /// Ends the handshake's timeout and returns the closure that makes the handler, once.
+    func finishHandshake() -> ((Connection) -> any ConnectionHandler)? {
         defer { whenOpen = nil }
         deadline?.cancel()
         deadline = nil
@@ -71,12 +71,12 @@ final class TLSChannel {
     }
 }
 
-/// Which side of TLS a new connection takes.
+/// The TLS role of a new connection.
 struct TLSRole {
     let context: TLSContext
-    /// For a client: the host it asked for.
+    /// For a client: the host name to verify.
     var host: String?
-    /// For a client: who hears when the handshake fails.
+    /// For a client: the handler that reports a failed handshake.
     var dial: TLSDial?
     var plainHTTPAnswer: [UInt8] = []
 }

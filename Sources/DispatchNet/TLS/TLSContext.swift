@@ -1,8 +1,8 @@
 internal import COpenSSL
 internal import Glibc
 
-/// OpenSSL's settings for one side: a certificate with its key, or whom to trust. Constant once it is made, and shared by
-/// connections, which keep it: a certificate that was replaced lives as long as the last connection that began with it.
+/// OpenSSL's settings for one side: a certificate with its key, or the trusted authorities. Constant once made and retained by its
+/// connections: a replaced certificate lives as long as the last connection that began with it.
 final class TLSContext: @unchecked Sendable {
     // because OpenSSL counts references to a context atomically and changes nothing else in it after it was made.
     let raw: OpaquePointer
@@ -34,7 +34,7 @@ final class TLSContext: @unchecked Sendable {
 
     deinit { vigla_tls_context_free(raw) }
 
-    /// Everything that is wrong with the two files is told at once.
+    /// Loads the two files; returns all their faults.
     func use(certificate: String, key: String) -> [TLSError] {
         var faults: [TLSError] = []
         do throws(TLSError) { try use(certificate: certificate) } catch { faults.append(error) }
@@ -63,7 +63,7 @@ final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// Seconds since 1970; nil when it cannot be told.
+    /// Seconds since 1970; nil when it cannot be read.
     var certificateEnd: Int64? {
         let end = vigla_tls_certificate_end(raw)
         return end > 0 ? end : nil
@@ -72,8 +72,8 @@ final class TLSContext: @unchecked Sendable {
     private static var reason: String { vigla_tls_error_text().map { String(cString: $0) } ?? "it cannot be used" }
 }
 
-/// Keys for the tickets by which clients take up their sessions again; common to all certificates of a server, so that a
-/// renewed one costs nobody a full handshake.
+/// Keys of session tickets, by which clients resume sessions. All certificates of a server share them, so that no client needs a full
+/// handshake because of a renewed certificate.
 final class TLSTickets: @unchecked Sendable {
     // because the C side has a lock of its own.
     let raw: OpaquePointer

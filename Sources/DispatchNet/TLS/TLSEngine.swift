@@ -5,37 +5,37 @@ internal import Glibc
 ///
 /// ```
 ///              ┌──────────── handshake done ───────────┐
-/// handshaking ─┤                                       ├─► open ── sayGoodbye ─► closing
-///              └─ bad certificate, no common protocol ─┴─► failed ◄─ a record that was changed on its way
+/// handshaking ─┤                                       ├─► open ── sendCloseNotify ─► closing
+///              └─ bad certificate, no common protocol ─┴─► failed ◄─ a record that was changed in transit
 /// ```
-/// What it wants to send is in the wire's `outgoing` after each call.
+/// The records to send are in the wire's `outgoing` after each call.
 final class TLSEngine {
     enum State: UInt8 {
-        /// Keys are being agreed on; nothing of the application's may leave or come yet.
+        /// The handshake is in progress; no application data yet.
         case handshaking
-        /// Records go both ways (after the peer's close_notify: only ours).
+        /// Application data goes both ways; after the peer's close_notify only ours.
         case open
-        /// Our close_notify has been made: nothing more is encrypted; what the peer still says is heard (RFC 8446 §6.1).
+        /// Our close_notify was made: nothing more is encrypted; the peer's data is still decrypted (RFC 8446 §6.1).
         case closing
-        /// The peer broke the protocol or was not who it should be; the alert that says so was the last thing made.
+        /// A protocol or certificate error; the last record made is the alert.
         case failed
     }
 
-    /// What came of some of the peer's bytes.
+    /// The result of processing some of the peer's bytes.
     struct Step {
         /// The handshake has just been completed.
         var opened = false
-        /// In the wire's memory, until the next call for any connection of the loop.
+        /// Decrypted bytes in the wire's memory, valid until the next call for any connection of the loop.
         var plaintext = UnsafeMutableRawBufferPointer(start: nil, count: 0)
         var end: End?
     }
 
     enum End: Equatable {
-        /// The peer's close_notify: everything it wanted to say has come.
+        /// The peer's close_notify: all its data has been received.
         case finished
         /// The peer spoke HTTP without TLS.
         case plainHTTP
-        /// OpenSSL's words.
+        /// A TLS error, with OpenSSL's text.
         case failed(String)
     }
 
@@ -44,7 +44,7 @@ final class TLSEngine {
     /// Outlives the connection's use of it.
     private let context: TLSContext
 
-    /// - Parameter host: for a client, whose certificate is expected.
+    /// - Parameter host: for a client, the name that the server's certificate must have.
     init(_ context: TLSContext, expecting host: String? = nil, through wire: TLSWire) throws(NetError) {
         guard let tls = vigla_tls_new(context.raw, wire.raw, context.isServer) else { throw .system(call: "SSL_new", errno: ENOMEM) }
         self.tls = tls
@@ -56,12 +56,12 @@ final class TLSEngine {
 
     deinit { vigla_tls_free(tls) }
 
-    /// For the client, which speaks first.
+    /// Begins a client's handshake.
     func start(through wire: TLSWire) -> Step {
         receive(UnsafeRawBufferPointer(start: nil, count: 0), through: wire)
     }
 
-    /// Takes bytes as they came from the peer, whole records or not; at most as many as the wire is made for.
+    /// Processes received bytes, split anywhere; at most as many as the wire's buffer has.
     func receive(_ records: UnsafeRawBufferPointer, through wire: TLSWire) -> Step {
         wire.raw.pointee.in = records.baseAddress?.assumingMemoryBound(to: UInt8.self)
         wire.raw.pointee.in_count = records.count
@@ -90,8 +90,8 @@ final class TLSEngine {
         return step
     }
 
-    /// Makes records of the vectors' bytes from the first on, small frames joined, until about `limit` bytes are taken.
-    /// - Returns: the plaintext bytes taken; nil when the connection is beyond use.
+    /// Encrypts the bytes of the vectors in order, small frames joined, until about `limit` bytes are consumed.
+    /// - Returns: the plaintext bytes consumed; nil when the connection has failed.
     func encrypt(_ vectors: UnsafePointer<iovec>, _ count: Int, limit: Int, through wire: TLSWire) -> Int? {
         guard state == .open else { return nil }
         let taken = vigla_tls_write(tls, wire.raw, vectors, count, limit)
@@ -102,14 +102,14 @@ final class TLSEngine {
         return taken
     }
 
-    /// Says that nothing more will come, once.
-    func sayGoodbye() {
+    /// Makes the close_notify alert (RFC 8446 §6.1), once.
+    func sendCloseNotify() {
         guard state == .open else { return }
         state = .closing
         vigla_tls_say_goodbye(tls)
     }
 
-    /// An earlier session was taken up again: no certificate was needed.
+    /// Whether the handshake resumed an earlier session, without a certificate.
     var isResumed: Bool { vigla_tls_is_resumed(tls) }
 
     private func fail() -> End {

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// The certificate that a listener shows, and what makes sessions resumable. One for any number of listeners.
+/// The certificate and the session ticket keys of listeners. One for any number of listeners.
 ///
 /// TLS 1.2 and 1.3, ALPN `http/1.1`; only ciphers with forward secrecy and authenticated encryption (RFC 9325 §4.2).
 public final class TLSServer: Sendable {
@@ -28,7 +28,7 @@ public final class TLSServer: Sendable {
     }
 
     /// Reads the files again. Handshakes that begin from now on show the new certificate; open connections and sessions
-    /// go on. With anything wrong the old certificate stays. From any thread; blocks.
+    /// go on. If the files are faulty the old certificate stays. From any thread; blocks.
     public func reload() throws(TLSFaults) {
         let fresh: TLSContext
         do throws(TLSError) { fresh = try TLSContext(server: tickets) } catch { throw TLSFaults(errors: [error]) }
@@ -40,17 +40,17 @@ public final class TLSServer: Sendable {
     /// When the certificate in use ends, in seconds since 1970.
     public var certificateEnd: Int64? { context.certificateEnd }
 
-    /// Of a connection that begins now.
+    /// The context of new connections.
     var role: TLSRole { TLSRole(context: context, plainHTTPAnswer: plainHTTPAnswer) }
 
     var context: TLSContext { current.withLock { $0 } }
 
-    /// New keys for tickets, as happens each 12 hours by itself; tickets of the keys before still open sessions.
+    /// Rotates the ticket keys, as happens every 12 hours; tickets of the previous keys remain valid.
     func rotateTicketKeys() { tickets.rotate() }
 }
 
-/// Whom a client believes. The server's certificate must lead to an authority that is trusted, be valid now, and be for
-/// the host that was asked for; there is no way around this.
+/// The certificate verification of a client. The server's certificate must lead to a trusted authority, be valid now, and be for
+/// the requested host; this cannot be disabled.
 public final class TLSClient: Sendable {
     let context: TLSContext
     let name: String?

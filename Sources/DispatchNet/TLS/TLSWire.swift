@@ -5,10 +5,10 @@ internal import Glibc
 /// Between two calls into an engine it holds nothing, so an idle TLS connection has no buffers at all.
 final class TLSWire {
     let raw: UnsafeMutablePointer<vigla_tls_wire>
-    /// What one read of the socket decrypts to, and one record that began in earlier reads.
+    /// Room for the plaintext of one read of the socket, and of one record that began in earlier reads.
     let plaintext: UnsafeMutableRawBufferPointer
 
-    /// Above this the memory for a turn's records is given back: only a few connections ever need so much.
+    /// Buffers for a turn's records above this size are freed: few connections ever need so much.
     private static let keptBytes = 1 << 20
 
     /// - Throws: `NetError.system` when there is no memory.
@@ -23,7 +23,7 @@ final class TLSWire {
         vigla_tls_wire_free(raw)
     }
 
-    /// The records that the last calls made, in order.
+    /// The records made by the last calls, in order.
     var outgoing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: raw.pointee.out, count: raw.pointee.out_count) }
 
     func clearOutgoing() {

@@ -52,7 +52,7 @@ import TestSupport
         for peer in peers { peer.finishHandshake() }
         turns.end()
         #expect(server.counters().handshakes == 40)
-        // Each answer to a hello has the certificate and a signature: more than 500 bytes. Nobody says more in this test.
+        // Each answer to a hello has the certificate and a signature: more than 500 bytes. No other record in this test has more.
         #expect(turns.most > 500 && turns.most < 8 * 4000, "\(turns.most) bytes in one turn")
         let whole = server.counters().bytesSent - before
         #expect(turns.most <= whole / 4, "\(turns.most) of \(whole) bytes in one turn")
@@ -232,7 +232,7 @@ import TestSupport
             do {
                 let leaver = try TLSPeer(port: server.port)
                 _ = leaver.engine.start(through: leaver.wire)
-                leaver.socket.write(Array(leaver.takeOutgoing().prefix(100 + round)))
+                leaver.socket.write(Array(leaver.dequeueOutgoing().prefix(100 + round)))
                 leaver.socket.reset()
             }
             let stranger = try TLSPeer(port: server.port, host: "other.example")
@@ -272,7 +272,7 @@ import TestSupport
         let peer = try TLSPeer(port: server.port)
         peer.handshake()
         peer.write([1])
-        peer.sayGoodbye()
+        peer.sendCloseNotify()
         #expect(server.ends.next() == .peerClosed)
         #expect(peer.read(1) == [1])
         #expect(peer.readsGoodbye())
@@ -287,7 +287,7 @@ import TestSupport
         let peer = try TLSPeer(port: server.port)
         peer.handshake()
         peer.write([1])
-        peer.sayGoodbye()
+        peer.sendCloseNotify()
         #expect(peer.read(11) == Array("late answer".utf8))
         #expect(peer.readsGoodbye())
         #expect(server.ends.next() == .finished)
@@ -374,10 +374,10 @@ import TestSupport
         for length in 0..<second.count {
             let peer = try TLSPeer(port: server.port)
             _ = peer.engine.start(through: peer.wire)
-            peer.socket.write(peer.takeOutgoing())
+            peer.socket.write(peer.dequeueOutgoing())
             let answer = try #require(peer.socket.readSome(64 << 10))
             _ = answer.withUnsafeBytes { peer.engine.receive($0, through: peer.wire) }
-            peer.socket.write(Array(peer.takeOutgoing().prefix(length)))
+            peer.socket.write(Array(peer.dequeueOutgoing().prefix(length)))
             peer.socket.finishWriting()
             #expect(peer.socket.readsEnd())
         }
@@ -390,11 +390,11 @@ import TestSupport
     private static func flights(port: UInt16) throws -> ([UInt8], [UInt8]) {
         let peer = try TLSPeer(port: port)
         _ = peer.engine.start(through: peer.wire)
-        let first = peer.takeOutgoing()
+        let first = peer.dequeueOutgoing()
         peer.socket.write(first)
         let answer = peer.socket.readSome(64 << 10) ?? []
         _ = answer.withUnsafeBytes { peer.engine.receive($0, through: peer.wire) }
-        let second = peer.takeOutgoing()
+        let second = peer.dequeueOutgoing()
         peer.socket.write(second)
         peer.write([1])
         #expect(peer.read(1) == [1])

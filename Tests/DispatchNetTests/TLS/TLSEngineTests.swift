@@ -51,12 +51,12 @@ import Testing
         }
         // The client's second flight.
         let whole = try Pair()
-        whole.server.receive(whole.client.takeOutbox())
-        whole.client.receive(whole.server.takeOutbox())
+        whole.server.receive(whole.client.dequeueOutbox())
+        whole.client.receive(whole.server.dequeueOutbox())
         for length in 0..<whole.client.outbox.count {
             let pair = try Pair()
-            pair.server.receive(pair.client.takeOutbox())
-            pair.client.receive(pair.server.takeOutbox())
+            pair.server.receive(pair.client.dequeueOutbox())
+            pair.client.receive(pair.server.dequeueOutbox())
             pair.server.receive(Array(pair.client.outbox.prefix(length)))
             #expect(pair.server.engine.state == .handshaking)
         }
@@ -116,9 +116,9 @@ import Testing
         let pair = try Pair()
         pair.run()
         pair.server.say([pattern(100)])
-        pair.server.engine.sayGoodbye()
+        pair.server.engine.sendCloseNotify()
         pair.server.collect()
-        pair.server.engine.sayGoodbye()
+        pair.server.engine.sendCloseNotify()
         #expect(pair.server.wire.outgoing.isEmpty)
         pair.run()
         #expect(pair.client.heard == pattern(100))
@@ -141,9 +141,9 @@ import Testing
     @Test func recordsThatWereSent_areLetGo_thoughSomeAlwaysWait() throws {
         let channel = TLSChannel(try Side(server: "server").engine, plainHTTPAnswer: []) { Scripted($0) }
         let record = pattern(1000)
-        record.withUnsafeBytes { channel.keep($0) }
+        record.withUnsafeBytes { channel.storeUnsent($0) }
         for _ in 0..<1000 {
-            record.withUnsafeBytes { channel.keep($0) }
+            record.withUnsafeBytes { channel.storeUnsent($0) }
             channel.consumeUnsent(1000)
             #expect(channel.unsentBytes == 1000 && channel.heldBytes <= 4000)
             channel.withUnsent { #expect($0.elementsEqual(record)) }
@@ -188,10 +188,10 @@ private final class Side {
     init(clientOf host: String, trusting trusts: Bool) throws {
         wire = try TLSWire(readBufferBytes: 64 << 10)
         engine = try TLSEngine(trusts ? TestContexts.client() : TLSClient().context, expecting: host, through: wire)
-        note(engine.start(through: wire))
+        record(engine.start(through: wire))
     }
 
-    func receive(_ bytes: [UInt8]) { note(bytes.withUnsafeBytes { engine.receive($0, through: wire) }) }
+    func receive(_ bytes: [UInt8]) { record(bytes.withUnsafeBytes { engine.receive($0, through: wire) }) }
 
     func say(_ frames: [[UInt8]]) {
         let copies = frames.map { frame in
@@ -210,12 +210,12 @@ private final class Side {
         wire.clearOutgoing()
     }
 
-    func takeOutbox() -> [UInt8] {
+    func dequeueOutbox() -> [UInt8] {
         defer { outbox = [] }
         return outbox
     }
 
-    private func note(_ step: TLSEngine.Step) {
+    private func record(_ step: TLSEngine.Step) {
         heard += step.plaintext
         if let found = step.end { end = found }
         collect()
@@ -233,10 +233,10 @@ private final class Pair {
         server = try Side(server: certificate)
     }
 
-    /// Carries bytes to and fro until nobody has any.
+    /// Carries bytes in both directions until neither end has any.
     func run() {
         while !client.outbox.isEmpty || !server.outbox.isEmpty {
-            let (up, down) = (client.takeOutbox(), server.takeOutbox())
+            let (up, down) = (client.dequeueOutbox(), server.dequeueOutbox())
             for at in stride(from: 0, to: up.count, by: min(chunk, max(1, up.count))) {
                 server.receive(Array(up[at..<min(up.count, at + min(chunk, up.count))]))
             }

@@ -20,7 +20,7 @@ final class TLSPeer {
     }
 
     /// What the engine wants to send.
-    func takeOutgoing() -> [UInt8] {
+    func dequeueOutgoing() -> [UInt8] {
         defer { wire.clearOutgoing() }
         return Array(wire.outgoing)
     }
@@ -32,7 +32,7 @@ final class TLSPeer {
 
     func sayHello() {
         _ = engine.start(through: wire)
-        socket.write(takeOutgoing())
+        socket.write(dequeueOutgoing())
     }
 
     func finishHandshake() {
@@ -48,7 +48,7 @@ final class TLSPeer {
         let step = bytes.withUnsafeBytes { engine.receive($0, through: wire) }
         plaintext += step.plaintext
         if let found = step.end { end = found }
-        socket.write(takeOutgoing())
+        socket.write(dequeueOutgoing())
         return end == nil
     }
 
@@ -62,7 +62,7 @@ final class TLSPeer {
                 return engine.encrypt(&vector, 1, limit: .max, through: wire) ?? Int.max / 2
             }
         }
-        return takeOutgoing()
+        return dequeueOutgoing()
     }
 
     func write(_ bytes: [UInt8]) { socket.write(records(bytes)) }
@@ -77,9 +77,9 @@ final class TLSPeer {
     /// Whether these bytes come next; see `TestPeer.reads`.
     func reads(_ bytes: some Collection<UInt8>) -> Bool { read(bytes.count).elementsEqual(bytes) }
 
-    func sayGoodbye() {
-        engine.sayGoodbye()
-        socket.write(takeOutgoing())
+    func sendCloseNotify() {
+        engine.sendCloseNotify()
+        socket.write(dequeueOutgoing())
     }
 
     /// Whether the server says that this was all, and ends.
