@@ -37,11 +37,16 @@ let package = Package(
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
         .target(name: "JSONTree", dependencies: ["Cryptography"], swiftSettings: shared + hotPath),
         .testTarget(name: "JSONTreeTests", dependencies: ["CMalloc", "JSONTree", "TestSupport"], swiftSettings: shared),
+        // everything that happens by time, and the clocks that say when
+        .target(name: "Scheduling", dependencies: [
+            .product(name: "HeapModule", package: "swift-collections"),
+        ], swiftSettings: shared + hotPath),
+        .testTarget(name: "SchedulingTests", dependencies: ["Scheduling", "TestSupport"], swiftSettings: shared),
         // what the allocator has given out, which Glibc's module leaves out
         .target(name: "CMalloc", path: "Tests/CMalloc"),
         // what tests of several targets need and no part of the product knows: seeded numbers, a clock, sockets, processes
         .target(
-            name: "TestSupport", dependencies: [.product(name: "Logging", package: "swift-log")], path: "Tests/TestSupport",
+            name: "TestSupport", dependencies: ["Scheduling", .product(name: "Logging", package: "swift-log")], path: "Tests/TestSupport",
             swiftSettings: shared),
         // the system's zlib
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),

@@ -132,7 +132,7 @@ import TestSupport
         let keys = keys()
         fetcher.fail(Self.url)
         #expect(await fault(keys, first) == .keysUnavailable)
-        clock.advance(seconds: -100_000)
+        clock.step(seconds: -100_000)
         fetcher.publish(Self.url, keys: [first])
         #expect(await fault(keys, first) == nil)
     }
