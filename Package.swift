@@ -61,16 +61,16 @@ let package = Package(
         .testTarget(name: "SecurityRulesTests", dependencies: ["JSONTree", "SecurityRules", "TestSupport"], exclude: ["Corpora"], swiftSettings: shared),
         // durable log of commits, snapshots, recovery
         .target(name: "Journal", dependencies: [
-            "CZlib", "JSONTree",
+            "CZlib", "JSONTree", "Scheduling",
             .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
         ], swiftSettings: shared),
         .testTarget(name: "JournalTests", dependencies: [
-            "Journal", "JSONTree", "TestSupport", .product(name: "GRDB", package: "GRDB.swift"),
+            "Journal", "JSONTree", "Scheduling", "TestSupport", .product(name: "GRDB", package: "GRDB.swift"),
         ], swiftSettings: shared),
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: [
-            "JSONTree", "SecurityRules", .product(name: "DequeModule", package: "swift-collections"),
+            "JSONTree", "Scheduling", "SecurityRules", .product(name: "DequeModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules", "TestSupport"], swiftSettings: shared),
 
@@ -92,10 +92,10 @@ let package = Package(
         // the system's libcurl, which speaks SMTP and fetches the keys of identity providers
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         // what one client may cause: lines of the log
-        .target(name: "Limits", dependencies: [.product(name: "Logging", package: "swift-log")], swiftSettings: shared),
+        .target(name: "Limits", dependencies: ["Scheduling", .product(name: "Logging", package: "swift-log")], swiftSettings: shared),
         // messages to users: templates, encoding, SMTP, tries
         .target(name: "Mail", dependencies: [
-            "CCurl", "JSONTree", "Limits", .product(name: "Logging", package: "swift-log"),
+            "CCurl", "JSONTree", "Limits", "Scheduling", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         // what the data path needs of identity: verify, sign, keys, claims
         .target(name: "Tokens", dependencies: [
@@ -104,40 +104,41 @@ let package = Package(
         ], swiftSettings: shared),
         // users, sessions, identity REST, OAuth 2
         .target(name: "Accounts", dependencies: [
-            "CCurl", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "Tokens", "WireProtocols",
+            "CCurl", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "Scheduling", "Tokens", "WireProtocols",
             .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "AccountsTests", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "TestCertificates", "TestSupport", "Tokens",
-            "WireProtocols",
+            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "Scheduling", "TestCertificates", "TestSupport",
+            "Tokens", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "Limits", "SecurityRules", "Tokens",
-            "WireProtocols",
+            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "Limits", "Scheduling", "SecurityRules",
+            "Tokens", "WireProtocols",
             .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         // a server on a free port, and clients of every kind that see what a peer sees
         .target(name: "TestHub", dependencies: [
-            "HubServer", "JSONTree", "SecurityRules", "TestSupport", "WireProtocols", .product(name: "Logging", package: "swift-log"),
+            "HubServer", "JSONTree", "Scheduling", "SecurityRules", "TestSupport", "WireProtocols",
+            .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/TestHub", swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "SecurityRules", "TestHub", "TestSupport", "Tokens",
-            "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "Scheduling", "SecurityRules", "TestHub",
+            "TestSupport", "Tokens", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"), .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
         // the contract's checklist, each check a test of its number, over real sockets
         .testTarget(name: "ConformanceTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "SecurityRules", "TestHub", "TestSupport", "Tokens",
-            "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Scheduling", "SecurityRules", "TestHub", "TestSupport",
+            "Tokens", "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/Conformance", swiftSettings: shared),
 
@@ -146,13 +147,13 @@ let package = Package(
             "DispatchNet", "JSONTree", "WireProtocols", .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared),
         .testTarget(name: "ViglaClientTests", dependencies: [
-            "DispatchNet", "HubServer", "JSONTree", "SecurityRules", "TestSupport", "ViglaClient", "WireProtocols",
+            "DispatchNet", "HubServer", "JSONTree", "Scheduling", "SecurityRules", "TestSupport", "ViglaClient", "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "Mail", "SecurityRules", "Tokens", "ViglaClient",
-            "WireProtocols",
+            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "Mail", "Scheduling", "SecurityRules", "Tokens",
+            "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -173,7 +174,7 @@ let package = Package(
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
             "Accounts", "CBaseline", "CLinux", "COpenSSL", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal",
-            "SecurityRules", "Tokens", "WireProtocols",
+            "Scheduling", "SecurityRules", "Tokens", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Histogram", package: "hdrhistogram-swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -1,5 +1,6 @@
 import Dispatch
 package import Logging
+package import Scheduling
 import Synchronization
 
 /// Throttles log lines that clients can cause without limit: logs the first lines of a minute in full, then the number of the
@@ -24,28 +25,13 @@ package final class LogThrottle: Sendable {
 
     private let logger: Logger
     private let level: Logger.Level
-    private let now: @Sendable () -> Int64
-    private let after: @Sendable (_ ms: Int64, _ work: @escaping @Sendable () -> Void) -> Void
+    private let scheduler: Scheduler
     private let state = Mutex(State())
 
-    /// - Parameters:
-    ///   - now: a monotonic clock in ms.
-    ///   - after: runs work after a number of ms.
-    package init(
-        _ logger: Logger, _ level: Logger.Level, now: @escaping @Sendable () -> Int64,
-        after: @escaping @Sendable (_ ms: Int64, _ work: @escaping @Sendable () -> Void) -> Void
-    ) {
+    package init(_ logger: Logger, _ level: Logger.Level, _ scheduler: Scheduler) {
         self.logger = logger
         self.level = level
-        self.now = now
-        self.after = after
-    }
-
-    /// With Dispatch's clock and timers.
-    package convenience init(_ logger: Logger, _ level: Logger.Level) {
-        self.init(logger, level, now: { Int64(DispatchTime.now().uptimeNanoseconds / 1_000_000) }) { ms, work in
-            DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + .milliseconds(Int(ms)), execute: work)
-        }
+        self.scheduler = scheduler
     }
 
     private enum Verdict { case log, suppress, suppressFirst(Logger.Message, waitMs: Int64) }
@@ -53,7 +39,7 @@ package final class LogThrottle: Sendable {
     /// Logs a line, or counts it as suppressed.
     package func log(_ message: Logger.Message, _ metadata: @autoclosure () -> Logger.Metadata) {
         guard level >= logger.logLevel else { return }
-        let now = now()
+        let now = scheduler.steadyMs
         let verdict = state.withLock { state -> Verdict in
             // Suppressed lines of the last period are reported by its timer first.
             if state.suppressed == 0, state.begun.map({ now - $0 >= Self.periodMs }) ?? true { (state.begun, state.logged) = (now, 0) }
@@ -67,13 +53,14 @@ package final class LogThrottle: Sendable {
         switch verdict {
         case .log: logger.log(level: level, message, metadata: metadata())
         case .suppress: break
-        case .suppressFirst(let message, let wait): after(wait) { [weak self] in self?.logSuppressed(message) }
+        case .suppressFirst(let message, let wait):
+            scheduler.after(ms: wait, on: .global(qos: .utility)) { [weak self] in self?.logSuppressed(message) }
         }
     }
 
     /// Logs the number of suppressed lines and begins a new period.
     private func logSuppressed(_ message: Logger.Message) {
-        let now = now()
+        let now = scheduler.steadyMs
         let suppressed = state.withLock { state in
             defer { state = State(begun: now) }
             return state.suppressed

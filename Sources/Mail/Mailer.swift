@@ -1,6 +1,7 @@
 import Dispatch
 import Limits
 public import Logging
+public import Scheduling
 import Synchronization
 
 /// Sends messages after the answer that announced them, and again when the mail server has no time. In memory only: messages
@@ -9,43 +10,29 @@ import Synchronization
 /// From any thread; no caller waits for it. Logs kinds of messages and domains, never an address, a link or a text.
 public final class Mailer: Sendable {
     private let transport: any MailTransport
-    private let clock: @Sendable () -> Int64
-    private let after: @Sendable (Int64, @escaping @Sendable () -> Void) -> Void
+    private let scheduler: Scheduler
     /// Clients cause these lines, and other servers decide what becomes of a message: both are throttled.
     private let refused: LogThrottle
     private let delayed: LogThrottle
     private let queue: Mutex<MailQueue>
 
-    /// - Parameters:
-    ///   - now: a clock in ms that never steps.
-    ///   - after: runs work so many ms later.
+    /// - Parameter scheduler: when messages are tried again, and when they are of no use any more.
     public init(
-        _ transport: any MailTransport, _ settings: MailerSettings = MailerSettings(), logger: Logger, now: @escaping @Sendable () -> Int64,
-        after: @escaping @Sendable (Int64, @escaping @Sendable () -> Void) -> Void
+        _ transport: any MailTransport, _ settings: MailerSettings = MailerSettings(), logger: Logger, _ scheduler: Scheduler
     ) {
         self.transport = transport
-        clock = now
-        self.after = after
-        refused = LogThrottle(logger, .error)
-        delayed = LogThrottle(logger, .warning)
+        self.scheduler = scheduler
+        refused = LogThrottle(logger, .error, scheduler)
+        delayed = LogThrottle(logger, .warning, scheduler)
         queue = Mutex(MailQueue(settings))
     }
 
-    /// With Dispatch's timers.
-    public convenience init(
-        _ transport: any MailTransport, _ settings: MailerSettings = MailerSettings(), logger: Logger, now: @escaping @Sendable () -> Int64
-    ) {
-        self.init(transport, settings, logger: logger, now: now) { ms, work in
-            DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(Int(ms)), execute: work)
-        }
-    }
-
     /// Accepts a message for sending.
-    /// - Parameter until: when it is of no use any more: the end of its link, by that clock.
+    /// - Parameter until: when it is of no use any more: the end of its link, in ms of the steady clock.
     /// - Returns: false when too many are waiting.
     @discardableResult
     public func send(_ message: Message, until: Int64) -> Bool {
-        let isAccepted = queue.withLock { $0.add(message, until: until, now: clock()) }
+        let isAccepted = queue.withLock { $0.add(message, until: until, now: scheduler.steadyMs) }
         if isAccepted { sendDue() } else {
             refused.log("a letter was not taken: too many wait for the mail server", Self.about(message))
         }
@@ -56,7 +43,7 @@ public final class Mailer: Sendable {
     public var count: Int { queue.withLock { $0.count } }
 
     private func sendDue() {
-        for (id, message) in queue.withLock({ $0.startDue(now: clock()) }) {
+        for (id, message) in queue.withLock({ $0.startDue(now: scheduler.steadyMs) }) {
             Task {
                 var fault: MailFault?
                 do throws(MailFault) { try await transport.deliver(message) } catch { fault = error }
@@ -66,7 +53,7 @@ public final class Mailer: Sendable {
     }
 
     private func finished(_ id: Int, _ message: Message, _ fault: MailFault?) {
-        let (outcome, next) = queue.withLock { ($0.finished(id, fault, now: clock()), $0.nextDue) }
+        let (outcome, next) = queue.withLock { ($0.finished(id, fault, now: scheduler.steadyMs), $0.nextDue) }
         var about = Self.about(message)
         if let fault {
             about["why"] = "\(fault.text)"
@@ -76,7 +63,7 @@ public final class Mailer: Sendable {
             case .waits(let ms): delayed.log("a letter could not be sent; next try in \(ms / 1000) s", about)
             }
         }
-        if let next { after(max(0, next - clock())) { [weak self] in self?.sendDue() } }
+        if let next { scheduler.after(ms: next - scheduler.steadyMs, on: .global()) { [weak self] in self?.sendDue() } }
     }
 
     private static func about(_ message: Message) -> Logger.Metadata {

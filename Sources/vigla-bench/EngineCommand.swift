@@ -4,6 +4,7 @@ import Dispatch
 import Glibc
 import HubEngine
 import JSONTree
+import Scheduling
 import SecurityRules
 import Synchronization
 
@@ -100,7 +101,8 @@ private final class BenchHub {
 
     init(root: Node) throws {
         let rules = try RuleSet(parsing: #"{"rules":{".read":true,".write":true,"m":{".indexOn":["at"]}}}"#)
-        database = Database(name: "bench", rules: rules, start: (root, 0), lanes: 1, format: format, outlet: { _, _ in }, clock: { 1_700_000_000_000 })
+        database = Database(
+            name: "bench", rules: rules, start: (root, 0), lanes: 1, format: format, outlet: { _, _ in }, scheduler: .system())
     }
 
     func client() -> Client {

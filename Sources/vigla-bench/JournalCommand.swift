@@ -5,6 +5,7 @@ import Glibc
 import Histogram
 import JSONTree
 import Journal
+import Scheduling
 import Synchronization
 
 /// What durability costs: commits beside the disk's own `fdatasync`, many writers sharing commits, snapshots beside commits,
@@ -168,7 +169,7 @@ struct JournalBench: ParsableCommand {
         var settings = JournalStore.Settings(durability: durability ?? Durability(rawValue: self.durability) ?? .full)
         settings.snapshotAfterBytes = .max
         settings.snapshotAfterBatches = .max
-        return try JournalStore.open(folder: folder + "/" + name, settings: settings)
+        return try JournalStore.open(folder: folder + "/" + name, settings: settings, scheduler: .system())
     }
 
     private static func key(_ i: Int) -> Key { Key("-Nx\(1_000_000_000 + i)") }

@@ -8,6 +8,7 @@ import Glibc
 import HTTPTypes
 import JSONTree
 import Logging
+import Scheduling
 import Tokens
 import WireProtocols
 
@@ -83,11 +84,8 @@ private struct OneUser {
         settings.project = "demo-app"
         settings.rememberedTokens = limit
         settings.isDev = true
-        service = try AccountService(settings, folder: nil, logger: Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() }) {
-            var time = timespec()
-            clock_gettime(CLOCK_REALTIME, &time)
-            return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
-        }
+        let logger = Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() }
+        service = try AccountService(settings, folder: nil, logger: logger, scheduler: .system())
         let request = HTTPInboundRequest(
             method: .post, target: try HTTPTarget("/identitytoolkit.googleapis.com/v1/accounts:signUp?key=any"), fields: [.contentType: "application/json"],
             body: Array(#"{"email":"ana@example.org","password":"correct horse battery","returnSecureToken":true}"#.utf8))

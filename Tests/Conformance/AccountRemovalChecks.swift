@@ -3,6 +3,7 @@ import Foundation
 import HubEngine
 import JSONTree
 import Logging
+import Scheduling
 import SecurityRules
 import Synchronization
 import TestHub
@@ -129,7 +130,7 @@ import TestSupport
         let database = Database(
             name: "slow", rules: .allowAll, lanes: lanes.count, limits: limits,
             background: BackgroundWork { job in jobs.withLock { $0.append(job) } },
-            format: HubFormat(), outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, clock: { Clock.nowMs() })
+            format: HubFormat(), outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, scheduler: .system())
         let removal = AccountRemoval(
             [try AccountPlace(parsing: "/users/$uid")], database: database, lane: lanes[0],
             accounts: try #require(server.server.accounts), logger: Logger(label: "test"))
@@ -174,7 +175,7 @@ import TestSupport
         let (lanes, log) = (server.server.lanes, Refusing())
         let database = Database(
             name: "refusing", rules: .allowAll, start: (["users": ["ana": 1]], 1), log: log, lanes: lanes.count, format: HubFormat(),
-            outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, clock: { Clock.nowMs() })
+            outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, scheduler: .system())
         let removal = AccountRemoval(
             [
                 try AccountPlace(parsing: "/users/$uid")

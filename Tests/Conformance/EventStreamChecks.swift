@@ -1,6 +1,7 @@
 import HubEngine
 @testable import HubServer
 import JSONTree
+import Scheduling
 import SecurityRules
 import TestHub
 import Testing
@@ -86,7 +87,7 @@ import Testing
         let server = try TestServer {
             $0.rules = rules
             $0.limits.tokenLeewaySeconds = 0
-            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: Clock.nowMs() / 1000 + 5)) }
+            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: SystemTime.wallMs / 1000 + 5)) }
         }
         let peer = try RESTPeer(server)
         #expect(try peer.stream("/a.json?auth=\(Token.signed("ana"))").status == 200)

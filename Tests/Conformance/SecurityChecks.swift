@@ -1,6 +1,7 @@
 import HubEngine
 @testable import HubServer
 import JSONTree
+import Scheduling
 import SecurityRules
 import TestHub
 import Testing
@@ -76,7 +77,7 @@ import Testing
         let server = try server(#"{"x":{".read":"auth.uid == 'ana'",".write":"auth.uid == 'ana'"},"seen":{".read":true}}"#) {
             $0.limits.tokenLeewaySeconds = 0
             // Long enough for what comes before the end.
-            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: Clock.nowMs() / 1000 + 5)) }
+            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: SystemTime.wallMs / 1000 + 5)) }
         }
         let peer = try Peer(server)
         #expect(try peer.ask("auth", #"{"cred":"\#(Token.signed("ana"))"}"#)[0].hasPrefix(#"ok {"auth":{"uid":"ana"},"expires":1"#))
@@ -93,7 +94,7 @@ import Testing
     @Test func expiredToken_isRevokedByLongPollingToo() throws {
         let server = try server(#"{".read":true}"#) {
             $0.limits.tokenLeewaySeconds = 0
-            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: Clock.nowMs() / 1000 + 5)) }
+            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: SystemTime.wallMs / 1000 + 5)) }
         }
         let peer = try LongPollPeer(server)
         try peer.poll(#"{"t":"d","d":{"r":1,"a":"auth","b":{"cred":"\#(Token.signed("ana"))"}}}"#)
@@ -105,7 +106,7 @@ import Testing
         for (leeway, status) in [(5, "expired_token"), (3600, "ok")] {
             let server = try server(#"{".read":true}"#) {
                 $0.limits.tokenLeewaySeconds = leeway
-                $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: Clock.nowMs() / 1000 - 60)) }
+                $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: SystemTime.wallMs / 1000 - 60)) }
             }
             #expect(try Peer(server).ask("auth", #"{"cred":"\#(Token.signed("ana"))"}"#)[0].hasPrefix(status))
         }

@@ -29,7 +29,7 @@ final class EngineHarness: Sendable {
         self.work = work
         database = Database(
             name: "test", rules: rules, start: (root, 0), pending: pending, log: log, lanes: lanes, limits: limits, background: background ?? work.background, budget: budget, format: format, refusals: refusals,
-            outlet: { sink.receive($0, $1) }, clock: time.now)
+            outlet: { sink.receive($0, $1) }, scheduler: time.scheduler)
         sink.harness = self
     }
 

@@ -60,7 +60,7 @@ final class FlakyLog: CommitLog {
 }
 
 extension EngineLimits {
-    /// Tries a log again only with a request, and only when the test's clock says so.
+    /// Tries a log again so late that other waits of a test go by before.
     static let patient: EngineLimits = {
         var limits = EngineLimits()
         limits.retryMs = 3_600_000
@@ -69,9 +69,9 @@ extension EngineLimits {
 }
 
 extension EngineHarness {
-    /// Lets the time pass after which the log is tried again; the next request does it.
+    /// Lets the time pass after which the log is tried again.
     func passRetryTime() {
         settle()
-        time.ms += Int64(EngineLimits.patient.retryMs)
+        time.advance(ms: Int64(EngineLimits.patient.retryMs))
     }
 }

@@ -242,10 +242,10 @@ import TestSupport
     @Test func idleIndex_isDropped_afterItsTime() throws {
         let hub = try hub(["k": Self.people(500)]) { $0.indexIdleMs = 1_000 }
         _ = hub.ask(.make(), .get("k", query: youngest(1)))
-        hub.time.ms += 999
+        hub.time.advance(ms: 999)
         _ = hub.ask(.make(), .get("k/p1/n"))
         #expect(hub.database.counters.indexes == 1)
-        hub.time.ms += 1
+        hub.time.advance(ms: 1)
         _ = hub.ask(.make(), .get("k/p1/n"))
         #expect(hub.database.counters.indexes == 0 && hub.database.counters.indexEntries == 0)
     }

@@ -55,7 +55,7 @@ import TestSupport
             return clients[clients.count - 1]
         }
         for step in 0..<400 {
-            hub.time.ms += 1
+            hub.time.advance(ms: 1)
             switch script.roll(20) {
             case 0...2 where watchers.count < 10:
                 watchers.append(Watcher(client: client(), query: script.query(declaredOnly: false)))
@@ -77,7 +77,7 @@ import TestSupport
                 if log.appended > before, script.roll(12) == 0 {
                     log.refuse()
                     hub.settle()
-                    hub.time.ms += 2_000
+                    hub.time.advance(ms: 2_000)
                     _ = hub.ask(client(), .get("x"))
                     log.complete()
                 } else {
@@ -148,7 +148,7 @@ import TestSupport
         for watcher in watchers { _ = hub.ask(watcher.client, .end) }
         hub.work.open()
         hub.settle()
-        hub.time.ms += 20
+        hub.time.advance(ms: 20)
         _ = hub.ask(client(), .get("x"))
         log.completeAll()
         _ = hub.ask(client(), .get("x"))

@@ -46,7 +46,7 @@ private struct RefusalScript {
         switch roll(10) {
         case 0...1 where world.canComplete: try world.complete()
         case 2 where world.canComplete: if roll(3) > 0 { try world.refuse() } else { try world.complete() }
-        case 3 where world.isRefusingNow: world.passRetryTime()
+        case 3 where world.isRefusingNow: try world.passRetryTime()
         default: try world.submit(1 + roll(3) * roll(2)) { request(world) }
         }
     }

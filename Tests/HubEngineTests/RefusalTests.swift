@@ -67,7 +67,7 @@ import TestSupport
         _ = hub.ask(client, .put("a", 1))
         log.refuse()
         hub.settle()
-        hub.time.ms += Int64(EngineLimits.patient.retryMs) - 1 + late
+        hub.time.advance(ms: Int64(EngineLimits.patient.retryMs) - 1 + late)
         #expect(hub.ask(client, .put("a", 2)) == ["error 0 unavailable", "error 0 unavailable"])
         #expect(log.isIdle == (late == 0))
         guard late == 1 else { return }
@@ -88,21 +88,45 @@ import TestSupport
         #expect(hub.database.counters.refusals == 1)
     }
 
-    /// Without a request nothing but the timer can do it.
     @Test func log_isTriedAgain_whenNobodyAsks() {
         let log = FlakyLog()
         var limits = EngineLimits()
-        limits.retryMs = 1
+        limits.retryMs = 1_000
         let hub = EngineHarness(log: log, limits: limits)
         let client = Client.make()
         _ = hub.ask(client, .put("a", 1))
         log.refuse()
-        #expect(becomes { hub.settle(); return log.appended >= 2 })
-        log.completeAll(.failure(.diskFull))
-        #expect(becomes { hub.settle(); return log.appended >= 3 })
-        log.completeAll()
-        #expect(becomes { hub.settle(); return hub.database.counters.refusal == nil })
+        hub.settle()
+        for tries in 1...3 {
+            hub.time.advance(ms: 999)
+            #expect(log.isIdle && log.appended == tries)
+            hub.time.advance(ms: 1)
+            #expect(log.appended == tries + 1)
+            log.complete(.failure(.diskFull))
+            hub.settle()
+            #expect(hub.database.counters.refusal != nil)
+        }
+        hub.time.advance(ms: 1_000)
+        log.complete()
+        hub.settle()
+        #expect(hub.database.counters.refusal == nil)
+        hub.time.advance(seconds: 3600)
+        #expect(log.isIdle && log.appended == 5 && hub.time.waiting == 0)
+    }
+
+    /// A clock that is set right while the disk is full neither hurries the next try nor puts it off.
+    @Test(arguments: [365 * 86_400, -365 * 86_400] as [Int64]) func log_isTriedAgain_byTimeGoneBy(step: Int64) {
+        let log = FlakyLog()
+        let hub = EngineHarness(log: log, limits: .patient)
+        let client = Client.make()
+        _ = hub.ask(client, .put("a", 1))
+        log.refuse()
+        hub.settle()
+        hub.time.step(seconds: step)
+        #expect(hub.ask(client, .put("a", 2)) == ["error 0 unavailable", "error 0 unavailable"])
         #expect(log.isIdle)
+        hub.passRetryTime()
+        #expect(!log.isIdle)
     }
 
     @Test func sessions_goBackToWhatIsDurable() throws {

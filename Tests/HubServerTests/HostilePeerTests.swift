@@ -6,6 +6,7 @@ import HubEngine
 import SecurityRules
 import TestHub
 import Testing
+import TestSupport
 import WireProtocols
 @testable import HubServer
 
@@ -232,7 +233,7 @@ import WireProtocols
         let hub = Hub { name in
             if name == "slow" { gate.wait() }
             return name == "none" ? nil : Database(
-                name: name, rules: .allowAll, lanes: 1, format: HubFormat(), outlet: { _, _ in }, clock: { 0 })
+                name: name, rules: .allowAll, lanes: 1, format: HubFormat(), outlet: { _, _ in }, scheduler: FakeClock().scheduler)
         }
         #expect(hub.openNow("known") != nil)
         let opened = DispatchSemaphore(value: 0)

@@ -1,5 +1,6 @@
 import HubServer
 import Logging
+import Scheduling
 import SecurityRules
 import TestHub
 import Testing
@@ -13,7 +14,7 @@ import TestSupport
         settings.port = 0
         settings.loops = 1
         settings.rules = .allowAll
-        let server = try Server(settings, logger: lines.logger)
+        let server = try Server(settings, scheduler: .system(), logger: lines.logger)
         defer { server.stop {} }
         let before = lines.all.count
         let socket = try TestSocket(port: server.port)

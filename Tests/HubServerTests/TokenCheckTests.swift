@@ -6,6 +6,7 @@ import JSONTree
 import Synchronization
 import TestHub
 import Testing
+import TestSupport
 @testable import HubServer
 
 /// Signed tokens are checked beside the net loops, in turns, and not without end.
@@ -73,7 +74,7 @@ import Testing
 
     @Test func addresses_haveTurns() {
         let verifier = Verifier(gate: DispatchSemaphore(value: 0))
-        let checks = TokenChecks(verifier, limits { _ in })
+        let checks = TokenChecks(verifier, limits { _ in }, FakeClock().scheduler)
         let answers = Answers()
         for number in 1...5 { answers.ask(checks, "a\(number)", of: "a") }
         for number in 1...2 { answers.ask(checks, "b\(number)", of: "b") }
@@ -90,7 +91,7 @@ import Testing
     @Test func whatWaits_isBounded_ofOneAddress_andOfAll() {
         let cost = 2 + TokenChecks.overheadBytes
         let verifier = Verifier(gate: DispatchSemaphore(value: 0))
-        let checks = TokenChecks(verifier, limits { $0.tokenCheckBytes = 40 * cost })
+        let checks = TokenChecks(verifier, limits { $0.tokenCheckBytes = 40 * cost }, FakeClock().scheduler)
         let answers = Answers()
         answers.ask(checks, "xx", of: "z")
         while counts(checks) != [1, 0] { usleep(1000) }
@@ -114,9 +115,9 @@ import Testing
     }
 
     @Test func refusedTokens_ofAnAddress_endItsChecks_forAWhile() {
-        let clock = Mutex<Int64>(1_000_000)
+        let clock = FakeClock()
         let verifier = Verifier()
-        let checks = TokenChecks(verifier, limits { $0.refusedTokensPerMinute = 20 }, now: { clock.withLock { $0 } })
+        let checks = TokenChecks(verifier, limits { $0.refusedTokensPerMinute = 20 }, clock.scheduler)
         let answers = Answers()
         func ask(_ token: String, of address: String?) {
             answers.ask(checks, token, of: address)
@@ -136,7 +137,7 @@ import Testing
         for number in 0..<100 { ask("bad \(number)", of: nil) }
         #expect(answers.count(TokenChecks.tooManyRefused) == 11)
         // A twentieth of a minute later there is one more; what is good does not use it up.
-        clock.withLock { $0 += 3_000 }
+        clock.advance(ms: 3_000)
         ask("good 2", of: "a")
         ask("good 4", of: "a")
         #expect(answers.count(TokenChecks.tooManyRefused) == 11)
@@ -147,7 +148,7 @@ import Testing
 
     @Test func checksThatWait_areNotMade_whenTheirAddressIsOverMeanwhile() {
         let verifier = Verifier(gate: DispatchSemaphore(value: 0))
-        let checks = TokenChecks(verifier, limits { $0.refusedTokensPerMinute = 5 }, now: { 0 })
+        let checks = TokenChecks(verifier, limits { $0.refusedTokensPerMinute = 5 }, FakeClock().scheduler)
         let answers = Answers()
         for number in 0..<100 { answers.ask(checks, "bad \(number)", of: "a") }
         for _ in 0..<100 { verifier.gate?.signal() }
@@ -158,7 +159,7 @@ import Testing
 
     @Test func tokensThatCannotBeChecked_areNotCounted() {
         let verifier = Verifier(failure: Failure(.unavailable, "later"))
-        let checks = TokenChecks(verifier, limits { $0.refusedTokensPerMinute = 5 }, now: { 0 })
+        let checks = TokenChecks(verifier, limits { $0.refusedTokensPerMinute = 5 }, FakeClock().scheduler)
         let answers = Answers()
         for number in 0..<50 {
             answers.ask(checks, "bad \(number)", of: "a")

@@ -1,3 +1,4 @@
+import Dispatch
 import GRDB
 import JSONTree
 import Synchronization
@@ -214,6 +215,35 @@ import TestSupport
         #expect(after.count == before.count && after.subtracting(before).count == 2)
         let recovered = try store.recover("main")
         #expect(recovered.root == root && recovered.replayed == 0)
+        try store.close()
+    }
+
+    /// While others write, the disk is theirs half of the time: a chunk is followed by a pause of its length, and of 50 ms at most.
+    @Test(arguments: [(took: 10, pause: 10), (took: 49, pause: 49), (took: 2_000, pause: 50)] as [(took: Int64, pause: Int64)])
+    func snapshot_pauses_whileOthersWrite(took: Int64, pause: Int64) async throws {
+        let (folder, clock) = (try TemporaryFolder(), FakeClock())
+        let isDone = Mutex(false)
+        let root: Node = ["people": .object((0..<500).map { (Key("p\(1000 + $0)"), ["n": .int(Int64($0)), "text": "something"] as Node) })]
+        let store = try JournalStore.open(folder: folder.path, settings: smallChunks(), scheduler: clock.scheduler)
+        let journal = store.journal(for: "main")
+        try await journal.store(JournalBatch(sequence: 1, after: 0, operations: [.set(.root, root)]))
+        store.snapshots.suspend()
+        journal.store(JournalSnapshot(root: root, sequence: 1)) { _ in isDone.withLock { $0 = true } }
+        #expect(await becomes { store.queue.sync { store.states["main"]?.run != nil } })
+        // The first chunk takes that long, and somebody writes meanwhile.
+        store.holding {
+            journal.append(JournalBatch(sequence: 2, after: 1, operations: [.set("x", 1)])) { _ in }
+            store.snapshots.resume()
+            store.snapshots.sync {}
+            clock.advance(ms: took)
+        }
+        #expect(await becomes { clock.waiting == 1 })
+        clock.advance(ms: pause - 1)
+        #expect(clock.waiting == 1 && !isDone.withLock { $0 })
+        clock.advance(ms: 1)
+        // No time goes by from here on, and nothing is written.
+        #expect(await becomes { isDone.withLock { $0 } })
+        #expect(clock.waiting == 0)
         try store.close()
     }
 

@@ -1,5 +1,6 @@
 import Dispatch
 import JSONTree
+import Scheduling
 import Synchronization
 import Testing
 import TestSupport
@@ -24,6 +25,11 @@ extension Journal {
 }
 
 extension JournalStore {
+    /// By the system's clocks.
+    static func open(folder: String, settings: Settings = Settings()) throws(JournalError) -> JournalStore {
+        try open(folder: folder, settings: settings, scheduler: .system())
+    }
+
     /// Holds the journal queue while `body` runs, so that everything it appends waits together.
     func holding(_ body: () -> Void) {
         let gate = DispatchSemaphore(value: 0)

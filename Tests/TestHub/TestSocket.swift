@@ -3,6 +3,7 @@ import Glibc
 package import HubServer
 package import JSONTree
 import Logging
+package import Scheduling
 import SecurityRules
 import Testing
 import TestSupport
@@ -207,7 +208,8 @@ package final class TestServer {
     package let server: Server
     package var port: UInt16 { server.port }
 
-    package init(_ configure: (inout ServerSettings) -> Void = { _ in }) throws {
+    /// - Parameter scheduler: by the system's clocks, unless the test moves them.
+    package init(scheduler: Scheduler = .system(), _ configure: (inout ServerSettings) -> Void = { _ in }) throws {
         var settings = ServerSettings()
         settings.port = 0
         settings.loops = 2
@@ -216,7 +218,7 @@ package final class TestServer {
         configure(&settings)
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        server = try Server(settings, logger: logger)
+        server = try Server(settings, scheduler: scheduler, logger: logger)
     }
 
     deinit { server.stop {} }

@@ -3,6 +3,7 @@ import DispatchNet
 import HubServer
 import JSONTree
 import Logging
+import Scheduling
 import SecurityRules
 import Testing
 import ViglaClient
@@ -219,7 +220,7 @@ final class TestHub {
         settings.rules = rules
         settings.isDev = isDev
         settings.loops = 1
-        server = try Server(settings, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        server = try Server(settings, scheduler: .system(), logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         self.port = server.port
         group = try EventLoopGroup(count: 1)
     }

@@ -1,6 +1,7 @@
 import Cryptography
 import Foundation
 import Glibc
+public import Scheduling
 
 /// What a stored hash says of a password.
 public enum PasswordVerdict: Sendable, Equatable {
@@ -17,10 +18,12 @@ public final class PasswordHasher: Sendable {
     /// What stands in for the hash of an account that has none, so that it costs the same to find out.
     private let dummy: PasswordHash
 
-    public init(_ settings: PasswordSettings) {
+    /// - Parameter scheduler: tells how long a password has waited.
+    public init(_ settings: PasswordSettings, _ scheduler: Scheduler) {
         self.settings = settings
         workers = PasswordWorkers(
-            threads: settings.workers, waiting: settings.waiting, seconds: settings.waitSeconds, yields: settings.yields)
+            threads: settings.workers, waiting: settings.waiting, seconds: settings.waitSeconds, yields: settings.yields,
+            scheduler)
         dummy = .scrypt(
             settings.scrypt, keyID: settings.pepper?.keyID, salt: SecureRandom.bytes(PasswordHash.saltBytes),
             hash: SecureRandom.bytes(PasswordHash.hashBytes))

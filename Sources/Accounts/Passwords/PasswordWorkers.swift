@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import Scheduling
 import Synchronization
 
 /// Threads that hash passwords and nothing else. Each takes tens of milliseconds and megabytes for one password, so there are
@@ -15,6 +16,7 @@ final class PasswordWorkers: Sendable {
     typealias Work = @Sendable (_ isInTime: Bool) -> Void
 
     private let shared: Shared
+    private let scheduler: Scheduler
     private let mostWaiting: Int
 
     /// - Parameters:
@@ -22,8 +24,10 @@ final class PasswordWorkers: Sendable {
     ///   - waiting: work that may wait for a thread.
     ///   - seconds: how long it may wait.
     ///   - yields: whether everything else goes first.
-    init(threads: Int, waiting: Int, seconds: Double, yields: Bool) {
-        shared = Shared(threads: max(1, threads), waitNs: UInt64(max(0, seconds) * 1e9), yields: yields)
+    ///   - scheduler: tells how long something has waited.
+    init(threads: Int, waiting: Int, seconds: Double, yields: Bool, _ scheduler: Scheduler) {
+        self.scheduler = scheduler
+        shared = Shared(threads: max(1, threads), waitNs: Int64(max(0, seconds) * 1e9), yields: yields, scheduler)
         mostWaiting = waiting
     }
 
@@ -40,7 +44,7 @@ final class PasswordWorkers: Sendable {
         let (isAdmitted, startsThread) = shared.state.withLock { state -> (Bool, Bool) in
             // Work that an idle thread will take at once does not wait.
             guard state.waiting.count < mostWaiting + shared.threads - state.busy else { return (false, false) }
-            state.waiting.append((work, DispatchTime.now().uptimeNanoseconds))
+            state.waiting.append((work, scheduler.steadyNs))
             guard state.started < shared.threads else { return (true, false) }
             state.started += 1
             return (true, true)
@@ -68,10 +72,14 @@ final class PasswordWorkers: Sendable {
         /// One signal for each piece of work.
         let wake = DispatchSemaphore(value: 0)
         let threads: Int
-        let waitNs: UInt64
+        let waitNs: Int64
         private let yields: Bool
+        private let scheduler: Scheduler
 
-        init(threads: Int, waitNs: UInt64, yields: Bool) { (self.threads, self.waitNs, self.yields) = (threads, waitNs, yields) }
+        init(threads: Int, waitNs: Int64, yields: Bool, _ scheduler: Scheduler) {
+            (self.threads, self.waitNs, self.yields) = (threads, waitNs, yields)
+            self.scheduler = scheduler
+        }
 
         func startThread() {
             var thread: pthread_t = 0
@@ -93,7 +101,7 @@ final class PasswordWorkers: Sendable {
         private func run() {
             if yields { Self.goLast() }
             while let (work, since) = next() {
-                work(DispatchTime.now().uptimeNanoseconds &- since <= waitNs)
+                work(scheduler.steadyNs - since <= waitNs)
                 state.withLock { $0.busy -= 1 }
             }
         }
@@ -106,10 +114,10 @@ final class PasswordWorkers: Sendable {
             setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19)
         }
 
-        private func next() -> (Work, UInt64)? {
+        private func next() -> (Work, Int64)? {
             while true {
                 wake.wait()
-                let (work, isOver) = state.withLock { state -> ((Work, UInt64)?, Bool) in
+                let (work, isOver) = state.withLock { state -> ((Work, Int64)?, Bool) in
                     guard let work = state.waiting.popFirst() else { return (nil, state.isOver) }
                     state.busy += 1
                     return (work, false)
@@ -122,12 +130,12 @@ final class PasswordWorkers: Sendable {
 
     /// A queue with its head moving through an array.
     private struct WaitingLine {
-        private var items: [(Work, UInt64)?] = []
+        private var items: [(Work, Int64)?] = []
         private var head = 0
 
         var count: Int { items.count - head }
-        mutating func append(_ item: (Work, UInt64)) { items.append(item) }
-        mutating func popFirst() -> (Work, UInt64)? {
+        mutating func append(_ item: (Work, Int64)) { items.append(item) }
+        mutating func popFirst() -> (Work, Int64)? {
             guard head < items.count else { return nil }
             let item = items[head]
             items[head] = nil

@@ -1,9 +1,9 @@
 import Dispatch
-import Glibc
 import GRDB
 import Limits
 public import Logging
 public import Mail
+public import Scheduling
 import Synchronization
 public import Tokens
 
@@ -36,11 +36,15 @@ public actor AccountService {
     var hidesAccounts: Bool
     var isClosed = false
     nonisolated let clock: AccountClock
+    /// When the store is swept and counts are written.
+    nonisolated let scheduler: Scheduler
     /// Whether a bearer credential is an administrator's.
     nonisolated let isAdministrator: @Sendable (String) -> Bool
     /// See `announce`.
     nonisolated let listener = Mutex<(@Sendable (AccountChange) -> Void)?>(nil)
     private nonisolated let executor: QueueExecutor
+    /// Where the actor runs.
+    nonisolated var queue: DispatchQueue { executor.queue }
     private nonisolated let tasks = QueueTaskExecutor(label: "vigla.accounts.tasks")
 
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -50,27 +54,25 @@ public actor AccountService {
     ///   - folder: the data folder; nil keeps everything in memory.
     ///   - isAdministrator: says of the token of an `Authorization: Bearer` field whether it is an administrator's.
     ///   - fetcher: brings the keys of other services; nil fetches them over the network.
-    ///   - now: the wall clock in ms since the epoch.
-    ///   - steady: a clock in ms that never steps; nil for the system's.
+    ///   - scheduler: the clocks, and all that happens by time.
     ///   - transport: takes mails instead of the configured mail server.
     /// - Throws: what SQLite says of a store that cannot be opened; `MessageTemplates.Faults` of mail templates.
     public init(
         _ settings: AccountSettings, folder: String?, isAdministrator: @escaping @Sendable (String) -> Bool = { _ in false },
-        fetcher: (any KeyFetching)? = nil, logger: Logger, now: @escaping @Sendable () -> Int64,
-        steady: (@Sendable () -> Int64)? = nil, transport: (any MailTransport)? = nil
+        fetcher: (any KeyFetching)? = nil, logger: Logger, scheduler: Scheduler, transport: (any MailTransport)? = nil
     ) throws {
         self.settings = settings
         hidesAccounts = settings.hidesAccounts
         knownCodes = KnownCodes(isKept: settings.isDev)
         self.logger = logger
-        faults = LogThrottle(logger, .error)
-        let steady = steady ?? AccountClock.sinceBoot
-        let clock = AccountClock(wall: now, steady: steady)
+        faults = LogThrottle(logger, .error, scheduler)
+        let clock = AccountClock(scheduler)
         self.clock = clock
+        self.scheduler = scheduler
         self.isAdministrator = isAdministrator
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStoreFault.around(folder) { try AccountStore(folder: folder) }
-        mail = try AccountMail(settings, transport: transport, logger: logger, clock)
+        mail = try AccountMail(settings, transport: transport, logger: logger, scheduler, clock)
         let fetcher = fetcher ?? CurlFetcher(settings.keyFetching, isDev: settings.isDev)
         tokens = try AccountStoreFault.around(folder) { [store] in
             try IdentityTokens(store, settings, fetcher: fetcher, logger: logger, clock)
@@ -78,13 +80,14 @@ public actor AccountService {
         federated = FederatedIdentities(
             settings.identityProviders, isDev: settings.isDev, replayLimit: settings.rememberedNonces, fetcher: fetcher,
             settings: settings.keyFetching,
-            logger: logger, now: now, steady: steady)
-        passwords = PasswordHasher(settings.passwords)
+            logger: logger, now: clock.wall, steady: clock.steady)
+        passwords = PasswordHasher(settings.passwords, scheduler)
         var limits = settings.throttle
         if settings.isDev { limits.isOn = false }
         throttle = Throttle(limits)
         throttle.restore(
-            try AccountStoreFault.around(folder) { [store] in try store.read { try $0.throttleRows() } }, now: steady(), wall: now())
+            try AccountStoreFault.around(folder) { [store] in try store.read { try $0.throttleRows() } }, now: clock.steady(),
+            wall: clock.wall())
         sweepRegularly()
     }
 
@@ -108,7 +111,7 @@ public actor AccountService {
 
 /// Runs an actor on a Dispatch queue.
 final class QueueExecutor: SerialExecutor {
-    private let queue: DispatchQueue
+    let queue: DispatchQueue
 
     init(label: String) { queue = DispatchQueue(label: label) }
 
@@ -129,39 +132,5 @@ private final class QueueTaskExecutor: TaskExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
-    }
-}
-
-/// The two clocks of the accounts.
-///
-/// The wall clock may be wrong for a while and then be corrected, by years even: at the start of a machine without a battery, or by
-/// hand. So what lies between two moments of one process is measured by a clock that never steps, and what is kept for later
-/// processes is kept with the wall's time of writing: one that is found in the future was written by a clock that was ahead, and
-/// counts as written now.
-struct AccountClock: Sendable {
-    /// ms since the epoch; may step.
-    let wall: @Sendable () -> Int64
-    /// ms since some moment; never steps.
-    let steady: @Sendable () -> Int64
-    private let start: (wall: Int64, steady: Int64)
-
-    init(wall: @escaping @Sendable () -> Int64, steady: @escaping @Sendable () -> Int64) {
-        (self.wall, self.steady) = (wall, steady)
-        start = (wall(), steady())
-    }
-
-    /// For what would end something for good, ms since the epoch: the wall's time, but no later than the steady clock has it since the
-    /// start. A wall clock that jumps ahead, right or wrong, ends nothing sooner.
-    var cautious: Int64 { min(wall(), start.wall + (steady() - start.steady)) }
-
-    /// For when a user was last seen, ms since the epoch: the wall's time, but no earlier than the steady clock has it since the
-    /// start. What is written while the wall clock is behind is not long ago when it is corrected.
-    var seen: Int64 { max(wall(), start.wall + (steady() - start.steady)) }
-
-    /// ms since the machine's start, with the time that it slept.
-    @Sendable static func sinceBoot() -> Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_BOOTTIME, &time)
-        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 }

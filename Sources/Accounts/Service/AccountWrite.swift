@@ -1,6 +1,7 @@
 import Dispatch
 import Logging
 import Mail
+import Scheduling
 import Synchronization
 import Tokens
 
@@ -146,7 +147,7 @@ final class AccountMail: Sendable {
     /// - Parameter transport: nil: the configured mail server's; on a development hub without one, the log.
     /// - Throws: what is wrong with the operator's templates.
     init(
-        _ settings: AccountSettings, transport: (any MailTransport)?, logger: Logger, _ clock: AccountClock
+        _ settings: AccountSettings, transport: (any MailTransport)?, logger: Logger, _ scheduler: Scheduler, _ clock: AccountClock
     ) throws(MessageTemplates.Faults) {
         let chosen: (any MailTransport)? =
             if let transport { transport } else if let smtp = settings.mail.smtp {
@@ -154,7 +155,7 @@ final class AccountMail: Sendable {
             } else if settings.isDev {
                 PrintedMail { logger.notice("\($0)") }
             } else { nil }
-        mailer = chosen.map { Mailer($0, settings.mail.mailer, logger: logger, now: clock.steady) }
+        mailer = chosen.map { Mailer($0, settings.mail.mailer, logger: logger, scheduler) }
         templates = try MessageTemplates(app: settings.mail.app, folder: settings.mail.templates)
         self.clock = clock
     }

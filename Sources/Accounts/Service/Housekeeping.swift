@@ -1,7 +1,7 @@
-import Dispatch
 import GRDB
 import Limits
 import Logging
+import Scheduling
 
 extension AccountService {
     private static let dayMs: Int64 = 86_400_000
@@ -10,38 +10,55 @@ extension AccountService {
     /// Events removed in one transaction; others wait meanwhile.
     static let eventsAtOnce = 1_000
 
-    /// Sweeps after so many seconds and then once a day, as long as the service is there.
-    nonisolated func sweepRegularly(after seconds: Int = 600) {
-        DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + .seconds(seconds)) { [weak self] in
-            self?.perform { service in
+    /// What is swept, in this order. Each step is one transaction; others come in between.
+    enum SweepStep {
+        case sessions, events, guests
+    }
+
+    /// Sweeps ten minutes after the start and then once a day, as long as the service is there.
+    nonisolated func sweepRegularly() { sweep(.sessions, afterMs: 600_000) }
+
+    private nonisolated func sweep(_ step: SweepStep, afterMs ms: Int64) {
+        scheduler.after(ms: ms, on: queue) { [weak self] in
+            self?.assumeIsolated { service in
                 guard !service.isClosed else { return }
-                await service.sweep()
-                service.sweepRegularly(after: 86_400)
+                if let next = service.sweep(step) {
+                    service.sweep(next, afterMs: 0)
+                } else {
+                    service.sweep(.sessions, afterMs: Self.dayMs)
+                }
             }
         }
     }
 
-    /// Removes what time has made useless: codes, sessions and events past their days, and guests who did not come back.
-    func sweep() async {
-        let now = clock.cautious
+    /// Removes some of what time has made useless: codes, sessions and events past their days, and guests who did not come back.
+    /// - Returns: what is to be done next; nil: that was all.
+    func sweep(_ step: SweepStep) -> SweepStep? {
         do {
-            try store.transaction { transaction in
-                try transaction.removeCodes(endedBefore: now - Self.dayMs)
-                let told = now - Int64(settings.endedSessionDays) * Self.dayMs
-                let idle = settings.idleDays > 0 ? told - Int64(settings.idleDays) * Self.dayMs : .min
-                try transaction.removeSessions(endedBefore: told, idleSince: idle)
-            }
-            if settings.auditDays > 0 {
+            let now = clock.cautious
+            switch step {
+            case .sessions:
+                try store.transaction { transaction in
+                    try transaction.removeCodes(endedBefore: now - Self.dayMs)
+                    let told = now - Int64(settings.endedSessionDays) * Self.dayMs
+                    let idle = settings.idleDays > 0 ? told - Int64(settings.idleDays) * Self.dayMs : .min
+                    try transaction.removeSessions(endedBefore: told, idleSince: idle)
+                }
+                return .events
+            case .events:
+                guard settings.auditDays > 0 else { return .guests }
                 let time = now - Int64(settings.auditDays) * Self.dayMs
-                while try store.transaction({ try $0.removeAudit(before: time, limit: Self.eventsAtOnce) }) { await Task.yield() }
+                return try store.transaction { try $0.removeAudit(before: time, limit: Self.eventsAtOnce) } ? .events : .guests
+            case .guests:
+                guard settings.guestDays > 0 else { return nil }
+                return try removeGuests(unseenSince: now - Int64(settings.guestDays) * Self.dayMs) ? .guests : nil
             }
-            guard settings.guestDays > 0 else { return }
-            while try removeGuests(unseenSince: now - Int64(settings.guestDays) * Self.dayMs) { await Task.yield() }
         } catch AccountStoreFault.closed {
             // The next start sweeps.
         } catch {
             logger.error("accounts could not be swept", metadata: ["error": "\(error)"])
         }
+        return nil
     }
 
     /// - Returns: whether there may be more.

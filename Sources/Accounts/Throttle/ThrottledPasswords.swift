@@ -1,6 +1,6 @@
-import Dispatch
 import DispatchNet
 import Logging
+import Scheduling
 import Tokens
 
 extension AccountError {
@@ -85,8 +85,8 @@ extension AccountService {
     private func keepThrottleSoon() {
         guard throttle.hasChanges, !keepsThrottleSoon else { return }
         keepsThrottleSoon = true
-        DispatchQueue.global().asyncAfter(deadline: .now() + .seconds(1)) { [weak self] in
-            Task { await self?.keepThrottle() }
+        scheduler.after(ms: 1_000, on: queue) { [weak self] in
+            self?.assumeIsolated { $0.keepThrottle() }
         }
     }
 

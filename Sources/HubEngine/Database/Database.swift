@@ -1,5 +1,6 @@
 public import Dispatch
 public import JSONTree
+public import Scheduling
 public import SecurityRules
 import Synchronization
 
@@ -44,19 +45,19 @@ public final class Database: Sendable {
     ///   - background: where work runs whose cost follows the size of the data.
     ///   - budget: what such work may hold; one for the whole process.
     ///   - refusals: hears of what the rules refuse.
-    ///   - clock: ms since the epoch.
+    ///   - scheduler: tells the time, and when the log is tried again.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), pending: [PendingSession] = [],
         log: any CommitLog = NoCommitLog(), lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
-        refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet, clock: @escaping @Sendable () -> Int64
+        refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet, scheduler: Scheduler
     ) {
         self.name = name
         self.log = log
         self.limits = limits
         queue = DispatchQueue(label: "vigla.database.\(name)")
         let context = EngineContext(
-            queue: queue, limits: limits, format: format, lanes: lanes, background: background, budget: budget, clock: clock)
+            queue: queue, limits: limits, format: format, lanes: lanes, background: background, budget: budget, scheduler: scheduler)
         engine = Engine(context, rules: rules, start: start, log: log, refusals: refusals, outlet: outlet)
         if !pending.isEmpty { queue.async { [engine] in engine.fireAbandoned(pending) } }
     }

@@ -30,7 +30,7 @@ final class Engine: @unchecked Sendable {
         let batch = Batch(keepsHistory: !log.isImmediate)
         let outbox = Outbox(lanes: context.lanes)
         let encodings = EncodingLine(context.background, context.budget, heavier: EncodingLine(context.background, context.budget))
-        let refusals = RefusalReports(content, clock: context.clock, listener)
+        let refusals = RefusalReports(context, content, listener)
         let durability = DurabilityLine(context, content, batch, outbox, log: log, outlet: outlet)
         let guardian = LogGuard(context, content, durability, log: log)
 

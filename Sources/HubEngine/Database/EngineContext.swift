@@ -1,5 +1,6 @@
 import Dispatch
 import JSONTree
+import Scheduling
 
 /// What every part of a database's engine is given: for whom it is made and what it may use. Nothing here changes.
 final class EngineContext: Sendable {
@@ -7,8 +8,8 @@ final class EngineContext: Sendable {
     let queue: DispatchQueue
     let limits: EngineLimits
     let format: any WireFormat
-    /// ms since the epoch.
-    let clock: @Sendable () -> Int64
+    /// The clocks, and what happens by time.
+    let scheduler: Scheduler
     /// Number of net loops.
     let lanes: Int
     /// Where large work runs, and what it may hold.
@@ -20,7 +21,7 @@ final class EngineContext: Sendable {
 
     init(
         queue: DispatchQueue, limits: EngineLimits, format: any WireFormat, lanes: Int, background: BackgroundWork, budget: MemoryBudget,
-        clock: @escaping @Sendable () -> Int64
+        scheduler: Scheduler
     ) {
         self.queue = queue
         self.limits = limits
@@ -28,9 +29,12 @@ final class EngineContext: Sendable {
         self.lanes = lanes
         self.background = background
         self.budget = budget
-        self.clock = clock
+        self.scheduler = scheduler
         collected = MemoryShare(of: budget, limit: budget.limit / 2)
     }
+
+    /// The wall clock, ms since the epoch.
+    func clock() -> Int64 { scheduler.wallMs }
 
     /// Lets go of large values in the background: each of their objects takes its time.
     func release(_ old: [any Sendable]) {

@@ -47,21 +47,21 @@ public protocol RefusalListener: Sendable {
 
 /// Tells the listener of refusals, if there is one and it wants to know. Confined to the database queue.
 final class RefusalReports {
+    private let context: EngineContext
     private let content: Content
-    private let clock: @Sendable () -> Int64
     private let listener: (any RefusalListener)?
 
     /// - Parameter listener: nil when refusals are reported to nobody.
-    init(_ content: Content, clock: @escaping @Sendable () -> Int64, _ listener: (any RefusalListener)?) {
+    init(_ context: EngineContext, _ content: Content, _ listener: (any RefusalListener)?) {
+        self.context = context
         self.content = content
-        self.clock = clock
         self.listener = listener
     }
 
     /// - Parameter question: asked for when the listener wants it, with the time of now.
     func report(_ request: RuledRequest, _ question: (Int64) -> RuleQuestion) {
         guard let listener else { return }
-        let now = clock()
+        let now = context.clock()
         if listener.wantsRefusal(now: now) { listener.refused(request, question(now)) }
     }
 

@@ -1,5 +1,6 @@
 import Dispatch
 import JSONTree
+import Scheduling
 
 /// Whether the log takes commits, and what is done while it does not: writes are refused, and the log is tried with a commit that
 /// changes nothing, from time to time. Confined to the database queue.
@@ -31,7 +32,7 @@ final class LogGuard: @unchecked Sendable {
 
     /// The log has refused a batch.
     func refused(_ reason: CommitRefusal) {
-        breaker.refused(reason, now: context.clock())
+        breaker.refused(reason)
         context.meter.counters.refusal = reason.forLater
         context.meter.counters.refusals += 1
     }
@@ -42,21 +43,16 @@ final class LogGuard: @unchecked Sendable {
     /// Tries the log in a while, and again until it takes commits.
     func tryLater() {
         let number = context.meter.counters.refusals
-        context.queue.asyncAfter(deadline: .now() + .milliseconds(context.limits.retryMs)) { [weak self] in
+        context.scheduler.after(ms: Int64(context.limits.retryMs), on: context.queue) { [weak self] in
             guard let self, isRefusing, number == context.meter.counters.refusals else { return }
             tryNow()
             tryLater()
         }
     }
 
-    /// On the way of requests, so that a hub that is asked needs no timer.
-    func tryIfDue() {
-        if breaker.isDue(now: context.clock(), every: context.limits.retryMs) { tryNow() }
-    }
-
     /// Appends a commit that changes nothing. Nothing else is appended until its result is known.
     private func tryNow() {
-        guard breaker.begin(now: context.clock()) else { return }
+        guard breaker.begin() else { return }
         log.append([Commit(sequence: content.sequence + 1, operations: [], pending: [])]) { [self] result in
             context.queue.async { [self] in tried(result) }
         }

@@ -1,5 +1,6 @@
 import Dispatch
 import JSONTree
+import Scheduling
 import SecurityRules
 
 /// Indexes are built where they are needed, off the queue when they are large, kept while they are used, and dropped when they
@@ -241,7 +242,7 @@ final class IndexKeeper: @unchecked Sendable {
     /// An index was used, or is not needed any more: idle ones wait for their next use, but for those that no rule names.
     func settle(_ index: KeptIndex) {
         if index.isInUse { return kept.use(index) }
-        if index.isDeclared { kept.rest(index, now: context.clock()) } else { drop(index) }
+        if index.isDeclared { kept.rest(index, now: context.scheduler.steadyMs) } else { drop(index) }
     }
 
     /// The index stays until it is unpinned.
@@ -264,7 +265,7 @@ final class IndexKeeper: @unchecked Sendable {
     /// Between requests: drops what has been idle for long, and makes room when indexes have grown with their places.
     func tend() {
         if kept.oldest != nil {
-            let now = context.clock()
+            let now = context.scheduler.steadyMs
             while let oldest = kept.oldest, now - oldest.usedAt >= limits.indexIdleMs { drop(oldest) }
         }
         if kept.entries > limits.indexEntries { shrink() }

@@ -143,7 +143,7 @@ final class RequestLoop: @unchecked Sendable {
     private var isLogBehind: Bool { durability.waitingCommits > context.limits.turnWork / 2 }
 
     private func beginTurn() {
-        if log.isRefusing { log.tryIfDue() } else { disconnects.writeOwed() }
+        if !log.isRefusing { disconnects.writeOwed() }
         context.meter.beginTurn()
     }
 

@@ -3,6 +3,7 @@ import HTTPTypes
 import HubEngine
 import JSONTree
 import Logging
+import Scheduling
 import SecurityRules
 import Synchronization
 import WireProtocols
@@ -88,7 +89,7 @@ extension Server {
         case .null: name = ""
         default: return done(.badRequest, Self.error("Expected an object such as {\"name\":\"backup\"}."))
         }
-        secrets.add(name, madeAt: Clock.nowMs()) { [logger] result in
+        secrets.add(name, madeAt: scheduler.wallMs) { [logger] result in
             switch result {
             case .failure(let fault): done(fault.status, Self.error("\(fault)"))
             case .success(let (entry, secret)):

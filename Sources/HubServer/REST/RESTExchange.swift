@@ -2,6 +2,7 @@ import DispatchNet
 import HTTPTypes
 import HubEngine
 import JSONTree
+import Scheduling
 import WireProtocols
 
 /// One REST request on its way through the database and back. Lives until its response is sent.
@@ -21,7 +22,8 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     let database: Database
     private let requester: Identity
     unowned let server: Server
-    private let beganAt = Clock.nowMs()
+    /// ms of the steady clock.
+    private let beganAt: Int64
     var isHTTP11 = true
     /// The request body, kept while the response may have to echo it.
     private var body: [UInt8] = []
@@ -39,6 +41,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         requester = identity
         self.database = database
         self.server = server
+        beganAt = server.scheduler.steadyMs
         super.init(lane: lane.index, dialect: .rest, identity: identity)
     }
 
@@ -194,7 +197,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     }
 
     private func read(_ content: Node) {
-        if Clock.nowMs() - beganAt > Int64(request.timeoutMs) { return refuse(.tookTooLong) }
+        if server.scheduler.steadyMs - beganAt > Int64(request.timeoutMs) { return refuse(.tookTooLong) }
         let tagged = request.wantsETag || request.ifNoneMatch != nil ? content : nil
         if let shallow = request.shallow {
             let range = NameEncoder.Range(after: shallow.startAfter, limit: shallow.limit, keepsLast: shallow.keepsLast)

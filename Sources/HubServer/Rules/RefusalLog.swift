@@ -2,6 +2,7 @@ import Dispatch
 import HubEngine
 import JSONTree
 import Logging
+import Scheduling
 import SecurityRules
 import Synchronization
 
@@ -16,6 +17,7 @@ final class RefusalLog: Sendable {
     private static let pathCharacters = 300
 
     private let perSecond: Int
+    private let scheduler: Scheduler
     private let logger: Logger
     private let sample = Mutex(Sample())
     /// Explanations are made here, one after the other.
@@ -30,8 +32,9 @@ final class RefusalLog: Sendable {
         var pending = 0
     }
 
-    init(perSecond: Int, logger: Logger) {
+    init(perSecond: Int, _ scheduler: Scheduler, logger: Logger) {
         self.perSecond = perSecond
+        self.scheduler = scheduler
         self.logger = logger
     }
 
@@ -53,7 +56,7 @@ final class RefusalLog: Sendable {
 
     /// Logs a write that was refused before its content was read: no content could make the rules allow it. From any thread.
     func refusedUnread(_ path: Path, _ namespace: String) {
-        guard admit(now: Clock.nowMs()) else { return }
+        guard admit(now: scheduler.wallMs) else { return }
         queue.async { [self] in
             write(.write, Self.paths(.write([path])), "no rule could grant it, whatever is written", namespace)
         }

@@ -3,6 +3,7 @@ import HubEngine
 import Journal
 import JSONTree
 import Logging
+import Scheduling
 import Synchronization
 
 /// The durable side of a server: one journal for each namespace in one data folder.
@@ -10,11 +11,13 @@ final class DataStore: Sendable {
     private let store: JournalStore
     private let logger: Logger
 
-    init(folder: String, durability: Durability, acceptsLoss: Bool, logger: Logger) throws(ServerError) {
+    init(folder: String, durability: Durability, acceptsLoss: Bool, scheduler: Scheduler, logger: Logger) throws(ServerError) {
         self.logger = logger
         if durability == .normal { logger.notice("durability normal: a power cut may take the last moments of acknowledged writes") }
         let settings = JournalStore.Settings(durability: durability, acceptsLoss: acceptsLoss)
-        do { store = try JournalStore.open(folder: folder, settings: settings) } catch { throw .cannotOpen("\(error)") }
+        do {
+            store = try JournalStore.open(folder: folder, settings: settings, scheduler: scheduler)
+        } catch { throw .cannotOpen("\(error)") }
         if let finding = store.finding { logger.error("the data was damaged", metadata: ["finding": "\(finding)"]) }
     }
 

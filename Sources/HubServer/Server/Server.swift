@@ -7,6 +7,7 @@ import Journal
 import JSONTree
 import Limits
 public import Logging
+public import Scheduling
 import Synchronization
 import WireProtocols
 
@@ -18,6 +19,8 @@ import WireProtocols
 public final class Server: Sendable {
     public let settings: ServerSettings
     let logger: Logger
+    /// The clocks, and what happens by them beside the loops' timers.
+    let scheduler: Scheduler
     /// Throttles the log of requests for unknown namespaces.
     let unknownNamespaces: LogThrottle
     let hub: Hub
@@ -56,14 +59,16 @@ public final class Server: Sendable {
     private static let descriptorsKept = 64
 
     /// Opens the store, binds the port and begins to serve.
+    /// - Parameter scheduler: the process's.
     /// - Throws: `ServerError` for a port that cannot be bound or a store that cannot be opened.
-    public init(_ settings: ServerSettings, logger: Logger) throws(ServerError) {
+    public init(_ settings: ServerSettings, scheduler: Scheduler, logger: Logger) throws(ServerError) {
         self.settings = settings
+        self.scheduler = scheduler
         // The SDKs' own tests send many requests at once from one address.
         accountRequests = AccountRequests(
             most: settings.limits.accountRequests, ofNetwork: settings.isDev ? .max : settings.limits.accountRequestsOfNetwork)
         self.logger = logger
-        unknownNamespaces = LogThrottle(logger, .notice)
+        unknownNamespaces = LogThrottle(logger, .notice, scheduler)
         memory = ServerMemory(settings.limits)
         largeWork = LargeWork(settings.limits)
         let loopCount = settings.loops > 0 ? settings.loops : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
@@ -86,7 +91,8 @@ public final class Server: Sendable {
         console = settings.webFolder.map(ConsoleFiles.init)
 
         let store = try settings.dataFolder.map { folder throws(ServerError) in
-            try DataStore(folder: folder, durability: settings.durability, acceptsLoss: settings.acceptsLoss, logger: logger)
+            try DataStore(
+                folder: folder, durability: settings.durability, acceptsLoss: settings.acceptsLoss, scheduler: scheduler, logger: logger)
         }
         self.store = store
         settingStore = store?.settings ?? MemorySettings()
@@ -101,19 +107,20 @@ public final class Server: Sendable {
                 var given = given
                 given.publicURL = given.publicURL ?? origin
                 return try AccountService(
-                    given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, now: { Clock.nowMs() })
+                    given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, scheduler: scheduler)
             }
         } catch { throw .cannotOpen("\(error)") }
         let verifier = settings.tokens ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
-        tokenChecks = verifier.map { TokenChecks($0, settings.limits) }
+        tokenChecks = verifier.map { TokenChecks($0, settings.limits, scheduler) }
         let rulesInForce = RulesInForce(
             settings.rules, file: settings.rulesFile, settings: settingStore, isDurable: store != nil, logger: logger)
         self.rulesInForce = rulesInForce
-        let refusalLog = settings.limits.loggedRefusals > 0 ? RefusalLog(perSecond: settings.limits.loggedRefusals, logger: logger) : nil
+        let refusalLog =
+            settings.limits.loggedRefusals > 0 ? RefusalLog(perSecond: settings.limits.loggedRefusals, scheduler, logger: logger) : nil
         self.refusalLog = refusalLog
         let opening = OpeningFault()
         // Clients retry while a namespace cannot be opened.
-        let unopened = LogThrottle(logger, .error)
+        let unopened = LogThrottle(logger, .error, scheduler)
         let outlet: Outlet = { lane, deliveries in lanes[lane].deliver(deliveries) }
         hub = Hub { [memory] name in
             guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }
@@ -124,7 +131,7 @@ public final class Server: Sendable {
                     start: stored.map { ($0.recovered.root, $0.recovered.sequence) } ?? (.null, 0),
                     pending: stored?.recovered.pending ?? [], log: stored?.log ?? NoCommitLog(), lanes: loopCount,
                     limits: settings.limits.engine, budget: memory.budget, format: HubFormat(),
-                    refusals: refusalLog?.listener(name), outlet: outlet, clock: { Clock.nowMs() })
+                    refusals: refusalLog?.listener(name), outlet: outlet, scheduler: scheduler)
                 stored?.log.makeSnapshots(of: database)
                 return database
             } catch {

@@ -2,6 +2,7 @@ public import DispatchNet
 import Glibc
 import HTTPTypes
 import Logging
+import Scheduling
 import WireProtocols
 
 /// The TLS settings of a server.
@@ -39,7 +40,7 @@ extension Server {
 
     /// Warns of an expired certificate. It is served nevertheless: clients that resume a TLS session do not check it.
     func warnOfExpiry() {
-        guard let identity = settings.tls?.identity, let end = identity.certificateEnd, end < Int64(time(nil)) else { return }
+        guard let identity = settings.tls?.identity, let end = identity.certificateEnd, end < scheduler.wallMs / 1000 else { return }
         logger.warning("the certificate has expired; clients will refuse it", metadata: ["file": "\(identity.certificateFile)"])
     }
 }

@@ -1,5 +1,6 @@
 import HubEngine
 import JSONTree
+import Scheduling
 
 /// Resolves a credential to an identity (contract §8.1). Database secrets identify administrators. A development server also accepts
 /// the constant `owner` as administrator, and the unsigned tokens of the SDKs' emulator mode, whatever their age. Signed tokens are
@@ -10,10 +11,12 @@ struct Credentials {
     let secrets: Secrets
     /// See `ServerLimits.tokenLeewaySeconds`.
     let leewaySeconds: Int
+    let scheduler: Scheduler
 
     init(_ server: Server) {
         let settings = server.settings
         secrets = server.secrets
+        scheduler = server.scheduler
         isDev = settings.isDev
         tokens = server.tokenChecks
         leewaySeconds = settings.limits.tokenLeewaySeconds
@@ -51,10 +54,10 @@ struct Credentials {
             let isToken = TokenParts.json(parts[0]).map { $0.child("alg") != "none" } == true && TokenParts.json(parts[1]) != nil
             return done(isToken ? .success(.anonymous) : .failure(Self.badToken))
         }
-        tokens.verify(credential, of: address) { [leewaySeconds] result in
+        tokens.verify(credential, of: address) { [leewaySeconds, scheduler] result in
             done(
                 result.flatMap { identity in
-                    if let end = identity.end(leewaySeconds), end <= Clock.nowMs() { return .failure(Self.expiredToken) }
+                    if let end = identity.end(leewaySeconds), end <= scheduler.wallMs { return .failure(Self.expiredToken) }
                     return .success(identity.acting(as: override))
                 })
         }

@@ -1,6 +1,7 @@
 import DispatchNet
 import HubEngine
 import JSONTree
+import Scheduling
 import WireProtocols
 
 /// A session of a stock SDK: realtime protocol v5 (contract §1.2–§2.5).
@@ -21,7 +22,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
         assembler = RealtimeAssembler(limits: limits)
         limits.write.allowance = server.lanes[lane].allowance
         super.init(carrier, lane: lane, database: database, server: server, dialect: .realtime)
-        carrier.send(RealtimeFraming.frames(for: RealtimeReply.hello(nowMs: Clock.nowMs(), host: host, session: id)))
+        carrier.send(RealtimeFraming.frames(for: RealtimeReply.hello(nowMs: server.scheduler.wallMs, host: host, session: id)))
         database.submit(.begin(sessionID: id, replacing: previous), from: self)
     }
 

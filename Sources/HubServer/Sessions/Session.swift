@@ -1,6 +1,7 @@
 import DispatchNet
 import HubEngine
 import JSONTree
+import Scheduling
 import Synchronization
 import WireProtocols
 
@@ -151,7 +152,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     }
 
     final func tick(seconds: Int, limits: ServerLimits) {
-        guard let endsAt, Clock.nowMs() >= endsAt else { return }
+        guard let endsAt, server.scheduler.wallMs >= endsAt else { return }
         revoke()
     }
 

@@ -2,6 +2,7 @@ import DequeModule
 import Dispatch
 import Glibc
 import HubEngine
+import Scheduling
 import Synchronization
 
 /// Verifies signed tokens off the net loops: a signature costs some 100 µs, and anonymous clients may send any number of tokens.
@@ -49,17 +50,16 @@ final class TokenChecks: Sendable {
     private let threads: Int
     private let mostBytes: Int
     private let mostBytesOfAddress: Int
-    /// ms of a monotonic clock.
-    private let now: @Sendable () -> Int64
+    private let scheduler: Scheduler
     private let state: Mutex<State>
     private let queue = DispatchQueue(label: "vigla.tokens", qos: .utility, attributes: .concurrent)
 
-    init(_ verifier: any TokenVerifier, _ limits: ServerLimits, now: @escaping @Sendable () -> Int64 = { Clock.steadyMs() }) {
+    init(_ verifier: any TokenVerifier, _ limits: ServerLimits, _ scheduler: Scheduler) {
         self.verifier = verifier
         threads = limits.tokenChecks > 0 ? limits.tokenChecks : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)) / 2)
         mostBytes = limits.tokenCheckBytes
         mostBytesOfAddress = limits.tokenCheckBytes / 4
-        self.now = now
+        self.scheduler = scheduler
         state = Mutex(State(refused: RefusedTokens(perMinute: limits.refusedTokensPerMinute)))
     }
 
@@ -71,7 +71,7 @@ final class TokenChecks: Sendable {
     func verify(_ token: String, of address: () -> String?, _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void) {
         if let known = verifier.remembered(token) { return done(.success(known)) }
         let check = Check(token: token, address: address(), done: done)
-        let now = now()
+        let now = scheduler.steadyMs
         let (refusal, mustBegin) = state.withLock { state in state.add(check, now, mostBytes, mostBytesOfAddress, threads) }
         if let refusal { return done(.failure(refusal)) }
         if mustBegin { queue.async { [self] in work() } }
@@ -83,7 +83,7 @@ final class TokenChecks: Sendable {
     /// Verifies waiting tokens until none are left. One call per thread.
     private func work() {
         while let check = state.withLock({ $0.next() }) {
-            let now = now()
+            let now = scheduler.steadyMs
             if let address = check.address, state.withLock({ $0.refused.isFull(address, now) }) {
                 check.done(.failure(Self.tooManyRefused))
                 continue

@@ -2,6 +2,7 @@ import Dispatch
 import struct Foundation.Data
 import GRDB
 import JSONTree
+import Scheduling
 
 extension JournalStore {
     /// Whether and how the store's own steps are part of a commit.
@@ -18,6 +19,8 @@ extension JournalStore {
     /// Most rows of batches and chunks that go in one commit.
     private static let trimmedBatches = 200
     private static let trimmedChunks = 16
+    /// Longest pause between two chunks.
+    static let longestPauseNs: Int64 = 50_000_000
 
     func state(of namespace: String) -> SnapshotState {
         if let state = states[namespace] { return state }
@@ -67,12 +70,14 @@ extension JournalStore {
     }
 
     /// Encodes the next chunk and puts it among what waits.
-    private func advance(_ run: SnapshotRun, after delay: DispatchTimeInterval = .nanoseconds(0)) {
-        snapshots.asyncAfter(deadline: .now() + delay) { [self] in
-            run.began = .now()
+    private func advance(_ run: SnapshotRun, after pauseNs: Int64 = 0) {
+        // With the store, also in the pause: who asked for the snapshot is told what became of it.
+        let next = { @Sendable [self] in
+            run.beganNs = scheduler.steadyNs
             let step: SnapshotStep = run.encodeNext() ? .chunk(run) : .take(run)
             enqueue(Waiting.Item(namespace: run.namespace, work: .step(step)) { [self] result in completed(step, result) })
         }
+        if pauseNs > 0 { scheduler.after(ns: pauseNs, on: snapshots, next) } else { snapshots.async(execute: next) }
     }
 
     /// Within a transaction on the journal queue. Returns the bytes written.
@@ -113,9 +118,9 @@ extension JournalStore {
             run.keepStored()
             // While others write, the disk is theirs half of the time.
             let batches = state(of: run.namespace).journalBatches
-            let pause = batches == run.seenBatches ? 0 : Int(clamping: DispatchTime.now().uptimeNanoseconds - run.began.uptimeNanoseconds)
+            let pauseNs = batches == run.seenBatches ? 0 : scheduler.steadyNs - run.beganNs
             run.seenBatches = batches
-            advance(run, after: .nanoseconds(min(pause, 50_000_000)))
+            advance(run, after: min(pauseNs, Self.longestPauseNs))
         case (.take(let run), .success):
             let state = state(of: run.namespace)
             var layout = ChunkLayout(run.manifest.tree)

@@ -1,4 +1,3 @@
-import Dispatch
 import JSONTree
 
 /// What the store knows of one namespace's snapshot.
@@ -57,8 +56,8 @@ final class SnapshotRun: @unchecked Sendable {
     private(set) var bytes: [UInt8] = []
     /// The chunk as it was stored; set within the transaction, taken over when that is durable.
     var stored: StoredChunk?
-    /// When the chunk under way was begun.
-    var began = DispatchTime.now()
+    /// When the chunk under way was begun, ns of the steady clock.
+    var beganNs: Int64 = 0
     /// Batches that had been journalled when the last chunk was stored.
     var seenBatches = 0
     /// What has changed before the snapshot: to be noted again if it fails.

@@ -1,5 +1,6 @@
 import Dispatch
 import GRDB
+public import Scheduling
 import Synchronization
 
 /// The data folder: one SQLite database (`vigla.sqlite`) with the journals and snapshots of all namespaces, held by one
@@ -21,6 +22,8 @@ public final class JournalStore: @unchecked Sendable {
     let queue: DispatchQueue
     let path: String
     let settings: Settings
+    /// When a snapshot goes on.
+    let scheduler: Scheduler
     let database: DatabaseQueue
     /// For recovery and for followers, beside the commits.
     let reader: DatabaseQueue
@@ -96,7 +99,7 @@ public final class JournalStore: @unchecked Sendable {
 
     /// Opens the folder and makes what is missing in it. Blocks.
     /// - Throws: `.cannotOpen`, `.inUse`, `.notAJournal`, `.newerFormat`, `.corrupt`, `.diskFull`, `.disk`.
-    public static func open(folder: String, settings: Settings = Settings()) throws(JournalError) -> JournalStore {
+    public static func open(folder: String, settings: Settings = Settings(), scheduler: Scheduler) throws(JournalError) -> JournalStore {
         let lock = try FolderLock(folder: folder)
         let queue = DispatchQueue(label: "vigla.journal")
         let path = folder + "/" + fileName
@@ -120,19 +123,23 @@ public final class JournalStore: @unchecked Sendable {
             side.label = "vigla.journal.checkpointer"
             side.readonly = false
             let checkpointer = try DatabaseQueue(path: path, configuration: side)
-            let store = JournalStore(queue, path, settings, (database, reader, checkpointer), lock, registry, stage + 1, log, missing ?? admission.finding)
+            let store = JournalStore(
+                queue, path, settings, scheduler, (database, reader, checkpointer), lock, registry, stage + 1, log,
+                missing ?? admission.finding)
             if missing != nil || admission.isRepaired { log.forget() }
             return store
         } catch { throw JournalError(error, opening: path) }
     }
 
     private init(
-        _ queue: DispatchQueue, _ path: String, _ settings: Settings, _ connections: (DatabaseQueue, DatabaseQueue, DatabaseQueue), _ lock: FolderLock,
+        _ queue: DispatchQueue, _ path: String, _ settings: Settings, _ scheduler: Scheduler,
+        _ connections: (DatabaseQueue, DatabaseQueue, DatabaseQueue), _ lock: FolderLock,
         _ registry: [String: Registered], _ nextStage: Int64, _ log: LogWatch, _ finding: String?
     ) {
         self.queue = queue
         self.path = path
         self.settings = settings
+        self.scheduler = scheduler
         (database, reader, checkpointer) = connections
         self.lock = lock
         self.registry = registry

@@ -4,6 +4,7 @@ import Glibc
 import HubServer
 import Journal
 import JSONTree
+import Scheduling
 import ViglaClient
 
 /// `vigla secret …`
@@ -38,7 +39,7 @@ struct Secret: ParsableCommand {
         /// Works on the data folder; ends the program.
         func offline(_ work: (Secrets) -> Void) -> Never {
             do {
-                let store = try JournalStore.open(folder: data ?? "", settings: .init())
+                let store = try JournalStore.open(folder: data ?? "", settings: .init(), scheduler: .system())
                 work(try Secrets(store))
                 // Closed behind whatever was put.
                 try store.close()
@@ -73,7 +74,7 @@ struct Secret: ParsableCommand {
             if place.data != nil {
                 place.offline { secrets in
                     let made = DispatchSemaphore(value: 0)
-                    secrets.add(name, madeAt: Self.nowMs()) { result in
+                    secrets.add(name, madeAt: SystemTime.wallMs) { result in
                         switch result {
                         case .success(let (_, secret)): StandardStream.output.line(secret)
                         case .failure(let fault): fail("\(fault)")
@@ -91,12 +92,6 @@ struct Secret: ParsableCommand {
                 guard case .string(let secret) = answer.child("secret") else { fail("the hub gave no secret") }
                 StandardStream.output.line(secret.string)
             }
-        }
-
-        private static func nowMs() -> Int64 {
-            var time = timespec()
-            clock_gettime(CLOCK_REALTIME, &time)
-            return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
         }
     }
 

@@ -2,6 +2,7 @@ import CLinux
 import Dispatch
 import Glibc
 import HubServer
+import Scheduling
 
 /// Gives memory back to the system that the hub needs no more. The C library would keep most of what a burst of large
 /// messages took: it has a heap for each thread, and after the first large block that is freed it maps larger and larger ones
@@ -14,7 +15,7 @@ enum FreedMemory {
     /// A fall of what clients hold that is worth a look through the heaps, in bytes.
     private static let fallBytes = 64 << 20
     /// The time between two such looks at least.
-    private static let seconds = 10
+    private static let pauseMs: Int64 = 10_000
 
     /// Call before the process has other threads.
     static func configure() {
@@ -23,15 +24,10 @@ enum FreedMemory {
         mallopt(M_ARENA_MAX, Int32(max(4, sysconf(Int32(_SC_NPROCESSORS_ONLN)))))
     }
 
-    /// Looks after a server as long as the process lives.
-    static func watch(_ server: Server) {
-        let timer = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "vigla.memory", qos: .utility))
-        timer.schedule(deadline: .now() + .seconds(seconds), repeating: .seconds(seconds), leeway: .seconds(1))
-        // Held by its own handler.
-        timer.setEventHandler {
-            _ = timer
-            if server.consumeMemoryFall(over: fallBytes) { malloc_trim(0) }
+    /// Looks after a server as long as it lives.
+    static func watch(_ server: Server, _ scheduler: Scheduler) {
+        scheduler.every(ms: pauseMs, on: DispatchQueue(label: "vigla.memory", qos: .utility)) { [weak server] in
+            if server?.consumeMemoryFall(over: fallBytes) == true { malloc_trim(0) }
         }
-        timer.resume()
     }
 }

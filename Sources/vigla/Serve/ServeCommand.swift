@@ -3,6 +3,7 @@ import Dispatch
 import Glibc
 import HubServer
 import Logging
+import Scheduling
 
 /// `vigla serve`: the hub itself.
 struct Serve: ParsableCommand {
@@ -101,13 +102,14 @@ struct Serve: ParsableCommand {
         let (level, format) = (configuration.logLevel, configuration.logFormat)
         LoggingSystem.bootstrap { label in LogLines(label: label, format: format, level: level) }
         let signals = ProcessSignals()
+        let scheduler = Scheduler.system()
         let server: Server
         do throws(ServerError) {
-            server = try Server(configuration.settings, logger: Logger(label: "vigla"))
+            server = try Server(configuration.settings, scheduler: scheduler, logger: Logger(label: "vigla"))
         } catch {
             fail("\(error)")
         }
-        FreedMemory.watch(server)
+        FreedMemory.watch(server, scheduler)
         for warning in configuration.warnings(server) { StandardStream.error.line(warning) }
         StandardStream.output.line(configuration.readyLine(server))
         let rulesFile = configuration.settings.rulesFile

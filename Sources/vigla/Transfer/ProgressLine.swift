@@ -1,4 +1,5 @@
 import Glibc
+import Scheduling
 
 /// One line on a terminal that says how far something is; nothing anywhere else.
 struct ProgressLine {
@@ -12,9 +13,7 @@ struct ProgressLine {
     /// - Parameter total: 0 when nobody knows.
     mutating func show(_ done: Int, of total: Int = 0, unit: String) {
         guard isShown else { return }
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        let now = Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+        let now = SystemTime.steadyNs / 1_000_000
         guard now >= next else { return }
         next = now + 100
         let share = total > 0 ? "\(done * 100 / total) %, \(done) of \(total)" : "\(done)"

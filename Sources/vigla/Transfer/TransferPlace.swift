@@ -4,6 +4,7 @@ import Glibc
 import HubServer
 import JSONTree
 import Journal
+import Scheduling
 import ViglaClient
 
 /// Where a tree comes from or goes to.
@@ -54,7 +55,7 @@ struct DataFolder {
     init(_ folder: String, namespace: String?, acceptsLoss: Bool) {
         self.namespace = namespace ?? "default"
         do throws(JournalError) {
-            store = try JournalStore.open(folder: folder, settings: JournalStore.Settings(acceptsLoss: acceptsLoss))
+            store = try JournalStore.open(folder: folder, settings: JournalStore.Settings(acceptsLoss: acceptsLoss), scheduler: .system())
             if let finding = store.finding { StandardStream.error.line("vigla: \(finding)") }
         } catch {
             if case .inUse = error { fail("\(error)\nOr name the running hub by its address: http://127.0.0.1:9000/") }

@@ -148,7 +148,7 @@ import TestSupport
         settings.isDev = true
         settings.signingAlgorithm = .es256
         settings.externalIssuers = [ExternalIssuer(issuer: issuer, audiences: ["app"])]
-        let service = try AccountService(settings, folder: nil, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now, steady: clock.now)
+        let service = try AccountService(settings, folder: nil, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, scheduler: clock.scheduler)
         let claims: Claims = ["iss": .string(issuer), "aud": "app", "sub": "u", "exp": .int(clock.seconds + 60)]
         let token = try TokenKeys.rsa[0].sign(claims)
         for _ in 0..<3 {

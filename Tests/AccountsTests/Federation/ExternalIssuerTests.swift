@@ -23,7 +23,7 @@ import TestSupport
             ExternalIssuer(issuer: "https://other.example", audiences: ["app"]),
         ]
         service = try AccountService(
-            settings, folder: nil, fetcher: fetcher, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now, steady: clock.now)
+            settings, folder: nil, fetcher: fetcher, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, scheduler: clock.scheduler)
         fetcher.publish(Self.url, keys: [TokenKeys.p256[0], TokenKeys.rsa[0]])
     }
 

@@ -34,7 +34,7 @@ struct AccountBench: Sendable {
         self.clock = clock
         service = try AccountService(
             settings, folder: folder, isAdministrator: { $0 == Self.administrator }, fetcher: fetcher,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: { clock.ms }, steady: { clock.steadyMs }, transport: mailbox)
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, scheduler: clock.scheduler, transport: mailbox)
         service.whenChanged { [changes] in changes.add($0) }
     }
 
@@ -111,6 +111,12 @@ extension AccountService {
         }
     }
 
+    /// A sweep, whenever it is due.
+    func sweep() {
+        var step: SweepStep? = .sessions
+        while let now = step { step = sweep(now) }
+    }
+
     /// What the store says, for what no endpoint shows.
     func stored<Result: Sendable>(_ look: @Sendable (AccountTransaction) throws -> Result) throws -> Result { try store.read { try look($0) } }
 }
@@ -144,6 +150,11 @@ struct Reply: Sendable {
         guard parts.count == 3, let bytes = Base64.decodeURL(parts[1]) else { return .null }
         return (try? JSONValue(bytes)) ?? .null
     }
+}
+
+extension PasswordHasher {
+    /// Whose passwords wait as long as they like.
+    convenience init(_ settings: PasswordSettings) { self.init(settings, FakeClock().scheduler) }
 }
 
 /// What a closure was called with.

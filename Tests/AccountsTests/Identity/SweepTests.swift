@@ -22,6 +22,31 @@ import TestSupport
         for reply in [old, gone] { #expect(try await bench.refresh(reply["refreshToken"]?.string).error == "INVALID_REFRESH_TOKEN") }
     }
 
+    /// Ten minutes after the start and then once a day, in many small steps, with nothing but time going by.
+    @Test func sweeps_comeByThemselves() async throws {
+        let bench = try AccountBench { ($0.guestDays, $0.auditDays) = (3, 2) }
+        let guest = try #require(try await bench.signUp()["localId"]?.string)
+        let old = bench.clock.ms - 3 * Self.day * 1000
+        func add(_ count: Int) async throws {
+            try await bench.service.step { service in
+                try service.store.transaction { transaction in for _ in 0..<count { try transaction.audit(.signInFailed, "u", peer: nil, at: old) } }
+            }
+        }
+        func left() async throws -> Int { try await bench.service.stored { try $0.audit(of: "u", limit: 9_999).count } }
+        try await add(2 * AccountService.eventsAtOnce + 5)
+        bench.clock.advance(seconds: 599)
+        #expect(try await left() == 2 * AccountService.eventsAtOnce + 5)
+        bench.clock.advance(seconds: 1)
+        #expect(bench.changes.all.isEmpty)
+        bench.clock.advance(seconds: 3 * Self.day)
+        #expect(try await left() == 0)
+        #expect(bench.changes.all == [AccountChange(guest, .deleted)])
+        #expect(bench.clock.waiting == 1)
+        try await bench.service.close()
+        bench.clock.advance(seconds: Self.day)
+        #expect(bench.clock.waiting == 0)
+    }
+
     @Test func codes_are_kept_a_day_behind_their_end() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")

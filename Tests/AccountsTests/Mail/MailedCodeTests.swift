@@ -66,7 +66,7 @@ import WireProtocols
         var settings = AccountSettings()
         settings.passwords = .quick
         settings.signingAlgorithm = .es256
-        let service = try AccountService(settings, folder: nil, logger: LineLog().logger, now: { 0 })
+        let service = try AccountService(settings, folder: nil, logger: LineLog().logger, scheduler: FakeClock(ms: 0).scheduler)
         #expect(throws: AccountError.self) { try service.mail.address("ana@example.org") }
         let bench = try AccountBench { $0.hidesAccounts = true }
         for email in ["άνα@example.org", "unknown@example.org"] {
@@ -86,7 +86,7 @@ import WireProtocols
         settings.mail.mailer.waitsMs = [3_600_000_000]
         let log = LineLog()
         let mailbox = Mailbox()
-        let service = try AccountService(settings, folder: nil, logger: log.logger, now: { 1_790_000_000_000 }, transport: Unwilling(mailbox))
+        let service = try AccountService(settings, folder: nil, logger: log.logger, scheduler: FakeClock().scheduler, transport: Unwilling(mailbox))
         func ask(_ path: String, _ body: String, form: Bool = false) async throws -> AccountAnswer {
             let type = form ? "application/x-www-form-urlencoded" : "application/json"
             let request = HTTPInboundRequest(method: .post, target: try HTTPTarget(path), fields: [.contentType: type], body: Array(body.utf8))

@@ -60,20 +60,21 @@ import TestSupport
 
     @Test(arguments: [1, 3]) func mailer_retries_untilItIsTaken(_ failures: Int) async {
         let transport = Transport { $0 <= failures ? .later("busy") : nil }
-        let times = Mutex<[Int64]>([])
-        let end = AsyncStream<Void>.makeStream()
         let lines = LineLog()
-        let clock = FakeClock(ms: 0)
-        let mailer = Mailer(transport, logger: lines.logger, now: clock.now) { ms, work in
-            times.withLock { $0.append(ms) }
-            clock.ms += ms
-            work()
-            end.continuation.yield()
+        let clock = FakeClock()
+        let mailer = Mailer(transport, logger: lines.logger, clock.scheduler)
+        var tries: Int { transport.carried.withLock { $0.count } }
+        #expect(mailer.send(Self.message("secret c0de"), until: clock.steadyMs + 3_600_000))
+        for (count, wait) in [5_000, 15_000, 60_000].prefix(failures).enumerated() {
+            // A try is made beside this.
+            #expect(await becomes { clock.waiting == 1 })
+            clock.advance(ms: Int64(wait) - 1)
+            #expect(tries == count + 1)
+            clock.advance(ms: 1)
+            #expect(await becomes { tries == count + 2 })
         }
-        #expect(mailer.send(Self.message("secret c0de"), until: 3_600_000))
-        var iterator = end.stream.makeAsyncIterator()
-        for _ in 0..<failures { await iterator.next() }
-        #expect(times.withLock { $0 } == Array([5_000, 15_000, 60_000].prefix(failures)))
+        #expect(await becomes { mailer.count == 0 })
+        #expect(clock.waiting == 0 && tries == failures + 1)
         #expect(lines.all.count == failures)
         #expect(lines.all.allSatisfy { !$0.contains("c0de") && !$0.contains("ana") && $0.contains("example.org") })
     }

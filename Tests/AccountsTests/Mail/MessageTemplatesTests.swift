@@ -92,10 +92,10 @@ import TestSupport
         var settings = AccountSettings()
         settings.passwords = .quick
         let lines = LineLog()
-        var service = try AccountService(settings, folder: nil, logger: lines.logger, now: { 0 })
+        var service = try AccountService(settings, folder: nil, logger: lines.logger, scheduler: FakeClock(ms: 0).scheduler)
         #expect(throws: AccountError.self) { try service.mail.address("ana@example.org") }
         settings.isDev = true
-        service = try AccountService(settings, folder: nil, logger: lines.logger, now: { 0 })
+        service = try AccountService(settings, folder: nil, logger: lines.logger, scheduler: FakeClock(ms: 0).scheduler)
         #expect(try service.mail.address("ana@example.org").text == "ana@example.org")
         #expect(throws: AccountError("INVALID_EMAIL", "No mail can be sent to this address")) { try service.mail.address("άνα@example.org") }
     }

@@ -1,11 +1,14 @@
 import Glibc
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Accounts
 @testable import Tokens
 
 @Suite(.timeLimit(.minutes(30))) struct PasswordHasherTests {
+    private let clock = FakeClock()
+
     @Test func password_isRight_afterHashing() async throws {
         let hasher = PasswordHasher(.quick)
         let stored = try await hasher.hash("correct horse")
@@ -87,7 +90,7 @@ import Testing
     }
 
     @Test func workers_admitExactly_whatMayWait() {
-        let workers = PasswordWorkers(threads: 1, waiting: 2, seconds: 60, yields: false)
+        let workers = PasswordWorkers(threads: 1, waiting: 2, seconds: 60, yields: false, clock.scheduler)
         let (gate, done) = (Gate(), Gate())
         // One is at work (it says so), two wait, the next is refused.
         let started = Gate()
@@ -104,7 +107,7 @@ import Testing
     /// The scheduling class of the thread that works: 0 is the ordinary one, 5 the one that goes last.
     @Test(arguments: [(false, Int32(0)), (true, 5)])
     func workers_goLast_ifTheyAreTo(_ yields: Bool, _ expected: Int32) {
-        let workers = PasswordWorkers(threads: 1, waiting: 1, seconds: 600, yields: yields)
+        let workers = PasswordWorkers(threads: 1, waiting: 1, seconds: 600, yields: yields, clock.scheduler)
         let (policy, done) = (Box(), Gate())
         #expect(workers.submit { _ in policy.value.withLock { $0 = sched_getscheduler(0) }; done.open() })
         done.wait()
@@ -116,22 +119,25 @@ import Testing
     }
 
     @Test func work_isNotDone_afterItsTime() {
-        let workers = PasswordWorkers(threads: 1, waiting: 2, seconds: 0, yields: false)
+        let workers = PasswordWorkers(threads: 1, waiting: 2, seconds: 25, yields: false, clock.scheduler)
         let (started, gate, done) = (Gate(), Gate(), Gate())
-        let inTime = Mutex<Bool?>(nil)
+        let inTime = Mutex<[Bool]>([])
         #expect(workers.submit { _ in started.open(); gate.wait() })
         started.wait()
-        #expect(workers.submit { isInTime in inTime.withLock { $0 = isInTime }; done.open() })
+        #expect(workers.submit { isInTime in inTime.withLock { $0.append(isInTime) } })
+        clock.advance(ms: 1)
+        #expect(workers.submit { isInTime in inTime.withLock { $0.append(isInTime) }; done.open() })
+        clock.advance(seconds: 25)
         gate.open()
         done.wait()
-        #expect(inTime.withLock { $0 } == false)
+        #expect(inTime.withLock { $0 } == [false, true])
     }
 
     @Test func workers_finishWhatWasTaken_beforeTheyEnd() {
         let count = Mutex(0)
         let done = Gate()
         do {
-            let workers = PasswordWorkers(threads: 2, waiting: 100, seconds: 60, yields: false)
+            let workers = PasswordWorkers(threads: 2, waiting: 100, seconds: 60, yields: false, clock.scheduler)
             for _ in 0..<50 { #expect(workers.submit { _ in if count.withLock({ $0 += 1; return $0 }) == 50 { done.open() } }) }
         }
         done.wait()

@@ -1,11 +1,12 @@
 import Mail
 import Testing
+import TestSupport
 
 @testable import Accounts
 
 /// A write built alone: a store in memory, settings and a clock, and no service.
 struct AccountWriteTests {
-    private let clock = AccountClock(wall: { 1_790_000_000_000 }, steady: { 5_000 })
+    private let clock = AccountClock(FakeClock().scheduler)
 
     private func write<Result>(
         _ settings: AccountSettings = AccountSettings(), hidesAccounts: Bool = false, _ work: (AccountWrite) throws -> Result

@@ -10,10 +10,10 @@ import TestSupport
 
 /// Counting where it is used: in the service, over its store.
 @Suite(.timeLimit(.minutes(30))) struct ThrottledPasswordTests {
-    private func service(folder: String?, now: @escaping @Sendable () -> Int64) throws -> AccountService {
+    private func service(folder: String?, _ clock: FakeClock = FakeClock()) throws -> AccountService {
         var settings = AccountSettings()
         settings.passwords = .quick
-        return try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: now, steady: now)
+        return try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, scheduler: clock.scheduler)
     }
 
     private func attempt(_ service: AccountService, _ password: String, _ stored: String?) async -> String {
@@ -25,7 +25,7 @@ import TestSupport
     }
 
     @Test func check25_rightPassword_isRefused_afterTooManyWrong_untilReset() async throws {
-        let service = try service(folder: nil) { 1_000_000 }
+        let service = try service(folder: nil)
         let stored = try await service.passwords.hash("correct horse")
         for _ in 0..<5 { #expect(await attempt(service, "wrong", stored) == "wrong") }
         #expect(await attempt(service, "correct horse", stored) == "TOO_MANY_ATTEMPTS_TRY_LATER : Try again in 1 s")
@@ -38,7 +38,7 @@ import TestSupport
     }
 
     @Test func check25_unknownAndKnown_areCountedAlike() async throws {
-        let service = try service(folder: nil) { 1_000_000 }
+        let service = try service(folder: nil)
         let stored = try await service.passwords.hash("correct horse")
         let known = try await withAttempts(7) { await attempt(service, "wrong", stored) }
         await service.liftThrottle(of: "ana")
@@ -56,14 +56,30 @@ import TestSupport
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("vigla-throttle-\(UUID())").path
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        let clock = Mutex(Int64(1_000_000))
-        var service = try service(folder: folder) { 1_000_000 }
+        let clock = FakeClock()
+        var service = try service(folder: folder, clock)
         for _ in 0..<5 { #expect(await attempt(service, "wrong", nil) == "wrong") }
         try await service.close()
-        service = try self.service(folder: folder) { clock.withLock { $0 } }
+        service = try self.service(folder: folder, clock)
         #expect(await attempt(service, "wrong", nil).hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER : "))
-        clock.withLock { $0 += 1_000 }
+        clock.advance(seconds: 1)
         #expect(await attempt(service, "wrong", nil) == "wrong")
+        try await service.close()
+    }
+
+    /// Many together, a second after the first: what a crash forgets.
+    @Test func counts_areWrittenDown_onceASecond() async throws {
+        let clock = FakeClock()
+        let service = try service(folder: nil, clock)
+        func written() async throws -> Int { try await service.stored { try $0.throttleRows().count } }
+        for i in 0..<5 { try await service.admitSignUp(from: "192.0.2.\(i)") }
+        clock.advance(ms: 999)
+        #expect(try await written() == 0)
+        clock.advance(ms: 1)
+        #expect(try await written() == 5)
+        try await service.admitSignUp(from: "192.0.2.9")
+        clock.advance(ms: 1_000)
+        #expect(try await written() == 6)
         try await service.close()
     }
 
@@ -98,7 +114,7 @@ import TestSupport
     }
 
     @Test func limits_ofSignUpsMailsAndCodes_areErrorsOfTheirRequest() async throws {
-        let service = try service(folder: nil) { 1_000_000 }
+        let service = try service(folder: nil)
         for _ in 0..<100 { try await service.admitSignUp(from: "192.0.2.1") }
         await #expect(throws: AccountError("TOO_MANY_ATTEMPTS_TRY_LATER", "Try again in 36 s")) { try await service.admitSignUp(from: "192.0.2.1") }
         for _ in 0..<5 { try await service.admitMail(to: "ana@x.org", from: "192.0.2.1") }

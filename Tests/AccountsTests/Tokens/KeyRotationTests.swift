@@ -51,7 +51,7 @@ import TestSupport
         let new = try fixture.token("ana")
         try await fixture.service.close()
 
-        let again = try AccountService(fixture.service.settings, folder: folder, logger: fixture.service.logger, now: fixture.clock.now, steady: fixture.clock.now)
+        let again = try AccountService(fixture.service.settings, folder: folder, logger: fixture.service.logger, scheduler: fixture.clock.scheduler)
         #expect(again.signingKeyID == second)
         #expect(try published(again) == [second, first])
         for token in [old, new] {
@@ -64,7 +64,7 @@ import TestSupport
         fixture.clock.advance(seconds: 10)
         var settings = fixture.service.settings
         settings.signingAlgorithm = .rs256
-        let other = try AccountService(settings, folder: folder, logger: fixture.service.logger, now: fixture.clock.now, steady: fixture.clock.now)
+        let other = try AccountService(settings, folder: folder, logger: fixture.service.logger, scheduler: fixture.clock.scheduler)
         #expect(try published(other).suffix(2) == [second, first] && other.signingKeyID != second)
         let result = await withCheckedContinuation { continuation in other.verify(new, leeway: 0) { continuation.resume(returning: $0) } }
         #expect(throws: Never.self) { try result.get() }

@@ -40,7 +40,7 @@ struct TokenFixture {
         settings.project = "demo-app"
         settings.signingAlgorithm = .es256
         change(&settings)
-        service = try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now, steady: clock.now)
+        service = try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, scheduler: clock.scheduler)
     }
 
     /// Adds an account with a session `s-UID`.

@@ -3,6 +3,7 @@ import HubEngine
 import JSONTree
 import SecurityRules
 import Synchronization
+import TestSupport
 
 /// The engine and the naive model side by side. Every client's cache is built only from what the engine sent; after every
 /// step it must be what the model computes anew from its whole content.
@@ -76,7 +77,7 @@ final class ModelWorld {
     init() {
         database = Database(
             name: "model", rules: Self.rules[0], lanes: 2, limits: Self.limits, background: gate.background, format: EventFormat(sink), outlet: { [sink] _, deliveries in sink.deliver(deliveries) },
-            clock: { Self.now })
+            scheduler: FakeClock(ms: Self.now).scheduler)
     }
 
     /// Runs steps until one makes a difference.

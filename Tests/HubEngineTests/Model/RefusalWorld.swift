@@ -130,16 +130,23 @@ final class RefusalWorld {
             for item in items { hub.database.submit(item.request, from: item.one.client, token: item.token) }
         }
         hub.settle()
-        var appends = log.appended - before
+        let appends = log.appended - before
         trace.append("-- \(appends) appends, refusing \(isRefusing), trying \(isTrying)")
-        if isRefusing, appends == 1 { (isTrying, appends) = (true, 0) }
         if isRefusing { try check(appends == 0, "an append while the log refuses") }
         inFlight.append((items, appends))
         judgeFront(until: 0)
         try compare()
     }
 
-    func passRetryTime() { hub.passRetryTime() }
+    /// The log is tried once, and not again before that is known.
+    func passRetryTime() throws {
+        let before = log.appended
+        hub.passRetryTime()
+        trace.append("-- time for another try, trying \(isTrying)")
+        try check(log.appended - before == (isTrying ? 0 : 1), "the log is tried \(log.appended - before) times")
+        isTrying = true
+        try compare()
+    }
 
     /// The oldest append succeeds.
     func complete() throws {

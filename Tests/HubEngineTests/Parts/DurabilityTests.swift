@@ -108,23 +108,19 @@ import Testing
     @Test func breaker_opensTriesAndCloses() {
         var breaker = LogBreaker.closed
         #expect(breaker.reason == nil)
-        #expect(!breaker.isDue(now: 0, every: 10))
-        var began = breaker.begin(now: 0)
+        var began = breaker.begin()
         #expect(!began, "there is nothing to try")
-        breaker.refused(.outcomeUnknown, now: 100)
+        breaker.refused(.outcomeUnknown)
         #expect(breaker.reason == .outcomeUnknown, "what is given up was given to the log")
         breaker.settle()
         #expect(breaker.reason == .diskFailed, "what comes now is not")
-        #expect(!breaker.isDue(now: 109, every: 10))
-        #expect(breaker.isDue(now: 110, every: 10))
-        #expect(breaker.isDue(now: 99, every: 10), "a clock that was set back says nothing")
-        began = breaker.begin(now: 110)
+        began = breaker.begin()
         #expect(began)
-        began = breaker.begin(now: 111)
-        #expect(!began && !breaker.isDue(now: 200, every: 10), "one try at a time")
+        began = breaker.begin()
+        #expect(!began, "one try at a time")
         breaker.tried(.diskFull)
         #expect(breaker.reason == .diskFull)
-        began = breaker.begin(now: 120)
+        began = breaker.begin()
         #expect(began)
         breaker.tried(nil)
         #expect(breaker.reason == nil)
@@ -136,10 +132,12 @@ import Testing
         bench.guardian.onTaken = { taken.count += 1 }
         bench.run { bench.guardian.refused(.diskFull) }
         #expect(throws: Failure.self) { try bench.run { try bench.guardian.mustTakeWrites() } }
-        bench.run { bench.guardian.tryIfDue() }
+        bench.run { bench.guardian.tryLater() }
+        bench.time.advance(ms: Int64(bench.context.limits.retryMs) - 1)
+        bench.run {}
         #expect(bench.log.appended == 0, "not yet")
-        bench.time.ms += Int64(bench.context.limits.retryMs)
-        bench.run { bench.guardian.tryIfDue() }
+        bench.time.advance(ms: 1)
+        bench.run {}
         #expect(bench.log.appended == 1)
         bench.log.complete()
         bench.run {}

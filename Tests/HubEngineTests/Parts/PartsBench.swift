@@ -24,7 +24,7 @@ final class Bench: @unchecked Sendable {
         deliveries = Array(repeating: [], count: lanes)
         context = EngineContext(
             queue: queue, limits: limits, format: LineFormat(), lanes: lanes, background: work.background, budget: MemoryBudget(1 << 30),
-            clock: time.now)
+            scheduler: time.scheduler)
         content = Content(root: root, sequence: 0, rules: rules)
         outbox = Outbox(lanes: lanes)
     }
@@ -37,7 +37,7 @@ final class Bench: @unchecked Sendable {
     lazy var indexes = IndexKeeper(context, content, places, durability)
     lazy var registry = ObserverRegistry(context, content, places, indexes, batch, durability)
     lazy var slowReaders = SlowReaders(context, places, batch, outbox, durability)
-    lazy var refusals = RefusalReports(content, clock: context.clock, nil)
+    lazy var refusals = RefusalReports(context, content, nil)
     lazy var permissions = ReadPermissions(context, content, places, registry, outbox, refusals)
     lazy var encodings = EncodingLine(context.background, context.budget)
     lazy var publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings)

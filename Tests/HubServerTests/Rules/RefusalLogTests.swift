@@ -2,6 +2,7 @@
 @testable import HubServer
 import JSONTree
 import Logging
+import Scheduling
 import SecurityRules
 import TestHub
 import Testing
@@ -25,7 +26,7 @@ import TestSupport
     /// What is logged once every line has been made.
     private func logged(_ perSecond: Int, _ tell: (any RefusalListener, RefusalLog) throws -> Void) throws -> [String] {
         let lines = Self.log()
-        let log = RefusalLog(perSecond: perSecond, logger: lines.logger)
+        let log = RefusalLog(perSecond: perSecond, FakeClock().scheduler, logger: lines.logger)
         try tell(log.listener("city"), log)
         log.flush()
         return lines.all
@@ -62,7 +63,7 @@ import TestSupport
         (settings.port, settings.loops) = (0, 1)
         settings.rules = try RuleSet(parsing: #"{"rules":{"open":{".write":"newData.exists()"}}}"#)
         settings.limits.loggedRefusals = 5
-        let server = try Server(settings, logger: lines.logger)
+        let server = try Server(settings, scheduler: .system(), logger: lines.logger)
         defer { server.stop {} }
         let database = try #require(server.hub.database("default"))
         #expect(server.mayAllowWrite("/open/a", in: database, by: .anonymous))
@@ -94,7 +95,7 @@ import TestSupport
         let rules = try RuleSet(parsing: #"{"rules":{"a":{".read":"auth.uid == 'ada'",".write":"auth.uid == 'ada'"}}}"#)
         var settings = ServerSettings()
         (settings.port, settings.loops, settings.isDev, settings.rules, settings.limits.loggedRefusals) = (0, 1, true, rules, perSecond)
-        let server = try Server(settings, logger: lines.logger)
+        let server = try Server(settings, scheduler: .system(), logger: lines.logger)
         defer { server.stop {} }
         let client = try TestSocket(port: server.port)
         try client.upgrade("/.ws?v=5&ns=test")
