@@ -104,6 +104,7 @@ public actor AccountService {
     /// and nothing more is taken.
     public func close() throws {
         keepThrottle()
+        if !isClosed { correctTimes() }
         isClosed = true
         try store.close()
     }

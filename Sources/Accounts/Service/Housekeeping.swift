@@ -12,7 +12,7 @@ extension AccountService {
 
     /// What is swept, in this order. Each step is one transaction; others come in between.
     enum SweepStep {
-        case sessions, events, guests
+        case sessions, events, guests, times
     }
 
     /// Sweeps ten minutes after the start and then once a day, as long as the service is there.
@@ -50,8 +50,11 @@ extension AccountService {
                 let time = now - Int64(settings.auditDays) * Self.dayMs
                 return try store.transaction { try $0.removeAudit(before: time, limit: Self.eventsAtOnce) } ? .events : .guests
             case .guests:
-                guard settings.guestDays > 0 else { return nil }
-                return try removeGuests(unseenSince: now - Int64(settings.guestDays) * Self.dayMs) ? .guests : nil
+                guard settings.guestDays > 0 else { return .times }
+                return try removeGuests(unseenSince: now - Int64(settings.guestDays) * Self.dayMs) ? .guests : .times
+            case .times:
+                correctTimes()
+                return nil
             }
         } catch AccountStoreFault.closed {
             // The next start sweeps.
@@ -59,6 +62,23 @@ extension AccountService {
             logger.error("accounts could not be swept", metadata: ["error": "\(error)"])
         }
         return nil
+    }
+
+    /// After the wall clock has jumped ahead: what was written before counts as written when it was, by the clock of now. A hub that was
+    /// started with a clock far behind keeps the guests and sessions of that time; if it is the new time that is wrong, they are kept
+    /// longer than due.
+    func correctTimes() {
+        do {
+            if let jump = clock.jump {
+                try store.transaction { try $0.moveTimes(jump.times, by: jump.ms) }
+                logger.notice("the clock was set ahead", metadata: ["by_seconds": "\(jump.ms / 1000)"])
+            }
+            clock.settle()
+        } catch AccountStoreFault.closed {
+            // What was not corrected counts as it was written.
+        } catch {
+            logger.error("times could not be corrected", metadata: ["error": "\(error)"])
+        }
     }
 
     /// - Returns: whether there may be more.

@@ -73,6 +73,15 @@ extension AccountTransaction {
         try db.execute(cached: "DELETE FROM departed WHERE deleted_at < ?", [time])
     }
 
+    /// Moves the times of what was last used, seen or noted in that time; never when something began or ends.
+    func moveTimes(_ times: ClosedRange<Int64>, by ms: Int64) throws {
+        let columns = [("session", "last_used_at"), ("account", "last_refresh_at"), ("departed", "deleted_at"), ("audit", "time")]
+        for (table, column) in columns {
+            let move = "UPDATE \(table) SET \(column) = \(column) + ? WHERE \(column) BETWEEN ? AND ?"
+            try db.execute(cached: move, [ms, times.lowerBound, times.upperBound])
+        }
+    }
+
     /// Looks at the oldest events only, as they are in the order in which they happened. O(limit)
     /// - Returns: whether there may be more.
     func removeAudit(before time: Int64, limit: Int) throws -> Bool {

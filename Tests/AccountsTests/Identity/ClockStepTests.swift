@@ -14,11 +14,12 @@ import TestSupport
     /// A bench that can be closed and opened again.
     private final class Hub {
         let folder: String
-        let clock = FakeClock()
+        let clock: FakeClock
         private let configure: (inout AccountSettings) -> Void
         private(set) var bench: AccountBench
 
-        init(_ configure: @escaping (inout AccountSettings) -> Void = { _ in }) throws {
+        init(startingAt ms: Int64 = FakeClock().ms, _ configure: @escaping (inout AccountSettings) -> Void = { _ in }) throws {
+            clock = FakeClock(ms: ms)
             folder = "/tmp/vigla-clock-\(getpid())-\(UInt64.random(in: 0 ... .max))"
             mkdir(folder, 0o755)
             self.configure = configure
@@ -34,8 +35,10 @@ import TestSupport
         func goOn(_ restarts: Bool) async throws {
             guard restarts else { return }
             try await bench.service.close()
-            bench = try AccountBench(folder: folder, clock: clock, configure)
+            try start()
         }
+
+        func start() throws { bench = try AccountBench(folder: folder, clock: clock, configure) }
     }
 
     /// Ahead, and behind, by a day and by a year; with the hub running on, and started anew after the second step.
@@ -147,6 +150,73 @@ import TestSupport
         let other = try await hub.bench.signIn("ana@x.org")
         hub.clock.advance(seconds: 10 * Self.day + 1)
         #expect(try await hub.bench.refresh(other["refreshToken"]?.string).error == "TOKEN_EXPIRED")
+    }
+
+    /// Started in 1970, set right a minute later: who came before is kept, and from the second sweep on what is over is removed.
+    @Test func startIn1970_thenSetRight_keepsWhoCame_andSweeps() async throws {
+        let today = FakeClock().ms
+        let hub = try Hub(startingAt: today) { ($0.guestDays, $0.idleDays, $0.endedSessionDays, $0.auditDays) = (30, 30, 1, 30) }
+        let old = try await hub.bench.signUp()
+        try await hub.bench.service.close()
+        // The machine is off for long, and has no battery.
+        hub.clock.advance(seconds: 100 * Self.day)
+        hub.clock.ms = 0
+        try hub.start()
+        let (guest, user) = (try await hub.bench.signUp(), try await hub.bench.signUp("ana@x.org"))
+        hub.clock.advance(seconds: 60)
+        hub.clock.ms = today + 100 * Self.day * 1000
+        hub.clock.advance(seconds: 540)
+        #expect(hub.bench.changes.all.isEmpty, "the first sweep does not believe the clock")
+        hub.clock.advance(seconds: Self.day)
+        #expect(hub.bench.changes.all == [AccountChange(try #require(old["localId"]?.string), .deleted)], "the second does")
+        hub.clock.advance(seconds: 28 * Self.day)
+        for reply in [guest, user] { #expect(try await hub.bench.refresh(reply["refreshToken"]?.string).status == 200) }
+        let uid = try #require(user["localId"]?.string)
+        #expect(try await hub.bench.service.stored { try $0.audit(of: uid, limit: 9).count } == 1)
+        // From then on as always.
+        hub.clock.advance(seconds: 31 * Self.day)
+        #expect(hub.bench.changes.all.last == AccountChange(try #require(guest["localId"]?.string), .deleted))
+        #expect(try await hub.bench.refresh(user["refreshToken"]?.string).error == "TOKEN_EXPIRED")
+    }
+
+    /// The same, stopped before the first sweep.
+    @Test func startIn1970_thenSetRight_thenStopped_keepsWhoCame() async throws {
+        let today = FakeClock().ms
+        let hub = try Hub(startingAt: 0) { ($0.guestDays, $0.idleDays) = (30, 30) }
+        let guest = try await hub.bench.signUp()
+        hub.clock.advance(seconds: 60)
+        hub.clock.ms = today
+        try await hub.goOn(true)
+        hub.clock.advance(seconds: 29 * Self.day)
+        #expect(hub.bench.changes.all.isEmpty)
+        #expect(try await hub.bench.refresh(guest["refreshToken"]?.string).status == 200)
+    }
+
+    /// Whoever sets the clock ahead by mistake has a day to set it right again.
+    @Test func jumpAhead_removesNothing_whenItIsTakenBackWithinADay() async throws {
+        let hub = try Hub { ($0.guestDays, $0.idleDays, $0.auditDays) = (30, 30, 30) }
+        let (guest, user) = (try await hub.bench.signUp(), try await hub.bench.signUp("ana@x.org"))
+        hub.clock.advance(seconds: 3600)
+        for step in [Self.year, 20 * Self.year] {
+            hub.clock.step(seconds: step)
+            hub.clock.advance(seconds: Self.day - 1)
+            hub.clock.step(seconds: -step)
+            hub.clock.advance(seconds: 2 * Self.day)
+        }
+        #expect(hub.bench.changes.all.isEmpty)
+        for reply in [guest, user] { #expect(try await hub.bench.refresh(reply["refreshToken"]?.string).status == 200) }
+    }
+
+    /// One that stands is believed, and not before.
+    @Test func jumpAhead_isBelieved_afterADay() async throws {
+        let hub = try Hub { $0.guestDays = 30 }
+        let away = try #require(try await hub.bench.signUp()["localId"]?.string)
+        hub.clock.advance(seconds: Self.day)
+        hub.clock.step(seconds: Self.year)
+        let start = hub.clock.steadyMs
+        while hub.bench.changes.all.isEmpty, hub.clock.steadyMs - start < 40 * Self.day * 1000 { hub.clock.advance(seconds: 3600) }
+        #expect(hub.bench.changes.all == [AccountChange(away, .deleted)])
+        #expect(hub.clock.steadyMs - start >= Self.day * 1000)
     }
 
     /// The way back to an address covers what came after it, by their order and not by the clock.
