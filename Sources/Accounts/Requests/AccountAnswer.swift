@@ -44,7 +44,7 @@ extension AccountService {
     ) throws(AccountError) -> AccountCall {
         let caller = try caller(request, route)
         let limit = caller.isAdministrator ? settings.administratorBodyBytes : settings.bodyBytes
-        guard request.body.count <= limit else {
+        guard request.content.count <= limit else {
             throw AccountError(status: 413, "INVALID_ARGUMENT", "The body has more than \(limit) bytes.", reason: "uploadTooLarge")
         }
         let body: JSONValue = switch route.reading {

@@ -201,7 +201,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     /// The lease for the body of a complete request, held until the response.
     private func lease(of request: HTTPInboundRequest, from client: SocketAddress) -> MemoryLease? {
         // The body is complete in memory: its last bytes are not refused.
-        _ = bodyLease.become(request.body.count, server.memory, client)
+        _ = bodyLease.become(request.content.count, server.memory, client)
         return bodyLease.detachLease()
     }
 

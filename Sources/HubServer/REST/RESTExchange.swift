@@ -45,13 +45,14 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         super.init(lane: lane.index, dialect: .rest, identity: identity)
     }
 
-    func begin(_ body: [UInt8], isHTTP11: Bool) {
+    func begin(_ content: HTTPBody, isHTTP11: Bool) {
         self.isHTTP11 = isHTTP11
         guard request.method != .get else {
             return submit(.read(request.query))
         }
-        isLarge = body.count > server.settings.limits.largeRequestBytes
+        isLarge = content.count > server.settings.limits.largeRequestBytes
         guard isLarge else {
+            let body = content.bytes
             home.allowance.begin(self)
             var work = parsed(body, home.allowance)
             if let lease = home.allowance.hold as? MemoryLease { work = Self.classified(work, lease) }
@@ -61,6 +62,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         let lease = server.memory.lease(of: answer.peer, for: .parsing)
         server.largeWork.run(of: answer.peer) { [self] in
             let allowance = NodeAllowance(lease)
+            let body = content.bytes
             let work = Self.classified(parsed(body, allowance, permits), lease)
             let (cost, hold) = allowance.end()
             home.loop.execute { [self] in carryOut(work, body, max(body.count, cost), hold) }

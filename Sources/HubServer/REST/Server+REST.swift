@@ -65,7 +65,7 @@ extension Server {
                     stream.begin()
                 case .success(let identity):
                     let exchange = RESTExchange(asked, identity, answer, lane: lane, database: database, server: self)
-                    exchange.begin(request.body, isHTTP11: request.isHTTP11)
+                    exchange.begin(request.content, isHTTP11: request.isHTTP11)
                 }
             }
         }

@@ -17,7 +17,12 @@ struct HTTPBodyReader: Sendable {
     private var state: State
     private var lines = HTTPLineReader()
     private var trailers = HTTPFieldSection()
-    private(set) var body: [UInt8] = []
+    /// Those that are full, and the one that is being filled: what has come is not moved for what comes, but for the first one's
+    /// sake, which begins small.
+    private(set) var full: [[UInt8]] = []
+    private(set) var last: [UInt8] = []
+    /// Bytes so far.
+    private(set) var count = 0
     /// The length that the head has announced; nil for chunks.
     let announced: Int?
 
@@ -31,12 +36,15 @@ struct HTTPBodyReader: Sendable {
             if length > limits.bodyBytes { throw .bodyTooLarge }
             announced = length
             state = .plain(left: length)
-            body.reserveCapacity(min(length, 64 * 1024))
+            last.reserveCapacity(min(length, 64 * 1024))
         case .chunked:
             announced = nil
             state = .chunkSize
         }
     }
+
+    /// What has come.
+    var body: HTTPBody { full.isEmpty ? HTTPBody(last) : HTTPBody(pieces: full + [last], count: count) }
 
     var isDone: Bool { if case .done = state { true } else { false } }
 
@@ -55,7 +63,7 @@ struct HTTPBodyReader: Sendable {
             case .chunkSize:
                 let size = try lines.next(bytes, &at, limit: limits.chunkLineBytes, tooLong: .badChunk, Self.chunkSize)
                 guard let size else { return false }
-                if size > limits.bodyBytes - body.count { throw .bodyTooLarge }
+                if size > limits.bodyBytes - count { throw .bodyTooLarge }
                 state = size == 0 ? .trailers : .chunkData(left: size)
             case .chunkData(let left):
                 let rest = collect(bytes, &at, left)
@@ -81,10 +89,20 @@ struct HTTPBodyReader: Sendable {
 
     /// Appends up to `left` bytes and returns how many are still due.
     private mutating func collect(_ bytes: UnsafeRawBufferPointer, _ at: inout Int, _ left: Int) -> Int {
-        let size = min(left, bytes.count - at)
-        body.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[at..<at + size]))
-        at += size
-        return left - size
+        var left = left
+        while left > 0, at < bytes.count {
+            if last.count == HTTPBody.pieceBytes {
+                full.append(last)
+                last = []
+                last.reserveCapacity(announced.map { min($0 - count, HTTPBody.pieceBytes) } ?? HTTPBody.pieceBytes)
+            }
+            let size = min(left, bytes.count - at, HTTPBody.pieceBytes - last.count)
+            last.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[at..<at + size]))
+            at += size
+            count += size
+            left -= size
+        }
+        return left
     }
 
     /// `1*HEXDIG` and optional extensions, which are ignored (RFC 9112 §7.1.1).

@@ -5,23 +5,30 @@ public struct HTTPInboundRequest: Sendable {
     public var method: HTTPRequest.Method
     public var target: HTTPTarget
     public var fields: HTTPFields
-    public var body: [UInt8]
+    public var content: HTTPBody
     /// False for HTTP/1.0 (and for it alone).
     public var isHTTP11: Bool
     /// Whether the client expects the connection to stay open after the answer (RFC 9112 §9.3).
     public var keepsAlive: Bool
 
     public init(
-        method: HTTPRequest.Method, target: HTTPTarget, fields: HTTPFields, body: [UInt8] = [], isHTTP11: Bool = true,
+        method: HTTPRequest.Method, target: HTTPTarget, fields: HTTPFields, content: HTTPBody = HTTPBody(), isHTTP11: Bool = true,
         keepsAlive: Bool = true
     ) {
         self.method = method
         self.target = target
         self.fields = fields
-        self.body = body
+        self.content = content
         self.isHTTP11 = isHTTP11
         self.keepsAlive = keepsAlive
     }
+
+    public init(method: HTTPRequest.Method, target: HTTPTarget, fields: HTTPFields, body: [UInt8]) {
+        self.init(method: method, target: target, fields: fields, content: HTTPBody(body))
+    }
+
+    /// The content in one piece: for requests that may not have much of it, else see ``HTTPBody/bytes``.
+    public var body: [UInt8] { content.bytes }
 
     /// `host[:port]` the client dialled: the target's authority, else Host; nil when HTTP/1.0 sent none.
     public var host: String? { target.authority ?? fields.hosts.first }

@@ -71,7 +71,7 @@ public struct HTTPRequestParser: Sendable {
     }
 
     /// Bytes received of the current request's body.
-    public var bodyBytes: Int { body?.body.count ?? 0 }
+    public var bodyBytes: Int { body?.count ?? 0 }
 
     /// The announced length of the current request's body; nil without one, or when no body is being read.
     public var announcedBytes: Int? { body?.announced }
@@ -80,7 +80,7 @@ public struct HTTPRequestParser: Sendable {
     public var head: HTTPInboundRequest? {
         guard case .body = state, let start else { return nil }
         return HTTPInboundRequest(
-            method: start.method, target: start.target, fields: section.fields, body: [], isHTTP11: start.isHTTP11,
+            method: start.method, target: start.target, fields: section.fields, isHTTP11: start.isHTTP11,
             keepsAlive: Self.keepsAlive(section.fields, isHTTP11: start.isHTTP11))
     }
 
@@ -131,7 +131,7 @@ public struct HTTPRequestParser: Sendable {
                 }
                 let fields = section.fields
                 let request = HTTPInboundRequest(
-                    method: start.method, target: start.target, fields: fields, body: body.body,
+                    method: start.method, target: start.target, fields: fields, content: body.body,
                     isHTTP11: start.isHTTP11, keepsAlive: Self.keepsAlive(fields, isHTTP11: start.isHTTP11))
                 reset()
                 return .request(request)

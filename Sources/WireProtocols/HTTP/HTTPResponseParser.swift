@@ -105,7 +105,7 @@ public struct HTTPResponseParser: Sendable {
                     self.body = body
                     return .incomplete
                 }
-                let response = inbound(start, body: body.body)
+                let response = inbound(start, body: body.body.bytes)
                 reset()
                 return .response(response)
             case .untilClose:
