@@ -56,11 +56,30 @@ public struct JournalBatch: Sendable, Equatable {
     public var expectedLast: UInt64
     /// In the order in which they are applied.
     public var operations: [JournalOperation]
+    /// Which of them are stored already; ascending, and none twice.
+    public var staged: [StagedRange]
 
-    public init(sequence: UInt64, after expectedLast: UInt64, operations: [JournalOperation]) {
+    /// Neighbours in `operations` that a stage of the same store holds.
+    public struct StagedRange: Sendable {
+        public var range: Range<Int>
+        public var stage: JournalStage
+
+        public init(_ range: Range<Int>, _ stage: JournalStage) {
+            self.range = range
+            self.stage = stage
+        }
+    }
+
+    public init(sequence: UInt64, after expectedLast: UInt64, operations: [JournalOperation], staged: [StagedRange] = []) {
         self.sequence = sequence
         self.expectedLast = expectedLast
         self.operations = operations
+        self.staged = staged
+    }
+
+    /// Where the operations are stored is no part of what they are.
+    public static func == (a: JournalBatch, b: JournalBatch) -> Bool {
+        a.sequence == b.sequence && a.expectedLast == b.expectedLast && a.operations == b.operations
     }
 }
 

@@ -110,6 +110,89 @@ import TestSupport
         }
     }
 
+    /// Format 5: commit 1, then 2 in three rows beside the log and one in it, whose checksums say behind which commit they come.
+    private static let format5 = """
+        CREATE TABLE namespace (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+        CREATE TABLE batch (
+            id INTEGER PRIMARY KEY, namespace INTEGER NOT NULL REFERENCES namespace(id), sequence INTEGER NOT NULL,
+            previous INTEGER NOT NULL, checksum INTEGER NOT NULL, operations BLOB NOT NULL, part INTEGER NOT NULL DEFAULT 0,
+            more INTEGER NOT NULL DEFAULT 0, stage INTEGER NOT NULL DEFAULT 0);
+        CREATE UNIQUE INDEX batch_order ON batch(namespace, sequence, part);
+        CREATE TABLE part (
+            id INTEGER PRIMARY KEY, stage INTEGER NOT NULL, number INTEGER NOT NULL, checksum INTEGER NOT NULL, operations BLOB NOT NULL);
+        CREATE UNIQUE INDEX part_order ON part(stage, number);
+        CREATE INDEX batch_stage ON batch(stage) WHERE stage > 0;
+        CREATE TABLE snapshot (
+            namespace INTEGER PRIMARY KEY REFERENCES namespace(id), sequence INTEGER NOT NULL, checksum INTEGER NOT NULL, manifest BLOB NOT NULL);
+        CREATE TABLE chunk (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, namespace INTEGER NOT NULL REFERENCES namespace(id), entries BLOB NOT NULL);
+        CREATE INDEX chunk_owner ON chunk(namespace);
+        CREATE TABLE setting (
+            namespace TEXT NOT NULL, name TEXT NOT NULL, checksum INTEGER NOT NULL, value BLOB NOT NULL,
+            PRIMARY KEY (namespace, name)) WITHOUT ROWID;
+        PRAGMA application_id = 1447513153;
+        PRAGMA user_version = 5;
+        INSERT INTO namespace VALUES (1, 'main');
+        """
+
+    private static let rowsOf5 = [#"[["s","wide",true]]"#, #"[["a","wide",{"a":1,"b":2}]]"#, #"[["a","wide",{"c":3}],["s","end",2]]"#, "[]"]
+
+    private func makeFormat5(_ folder: TemporaryFolder) throws {
+        let database = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
+        try database.writeWithoutTransaction { db in
+            try db.execute(sql: Self.format5)
+            let first = #"[["s","n",1]]"#
+            try db.execute(
+                sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations) VALUES (1, 1, 0, ?, cast(? AS BLOB))",
+                arguments: [crc([0, 1], first), first])
+            for (i, text) in Self.rowsOf5.dropLast().enumerated() {
+                try db.execute(
+                    sql: "INSERT INTO part (stage, number, checksum, operations) VALUES (4, ?, ?, cast(? AS BLOB))",
+                    arguments: [i, crc([1, 2, UInt64(i) << 1 | 1], text), text])
+            }
+            try db.execute(
+                sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, stage) VALUES (1, 2, 1, ?, cast('[]' AS BLOB), 3, 4)",
+                arguments: [crc([1, 2, 3 << 1], "[]")])
+        }
+        try database.close()
+    }
+
+    @Test func file_ofFormat5_isUpgradedWithItsLargeBatches() async throws {
+        let folder = try TemporaryFolder()
+        try makeFormat5(folder)
+        var root: Node = ["n": 1, "wide": ["a": 1, "b": 2, "c": 3], "end": 2]
+        for round in 0..<2 {
+            let store = try JournalStore.open(folder: folder.path)
+            #expect(try await store.database.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA user_version") } == Schema.format)
+            let recovered = try store.recover("main")
+            #expect(recovered.root == root && recovered.sequence == UInt64(2 + round) && recovered.replayed == 2 + round)
+            // Behind the old ones stand those of the new kind.
+            let operations: [JournalOperation] = [.set("wide/d", .int(Int64(round)))]
+            let stage = try await store.journal(for: "main").stage(operations)
+            #expect(stage.number > 4)
+            try await store.journal(for: "main").store(JournalBatch(
+                sequence: UInt64(3 + round), after: UInt64(2 + round), operations: operations, staged: [.init(0..<1, stage)]))
+            for operation in operations { root.apply(operation) }
+            try store.close()
+        }
+        let copy = try TemporaryFolder()
+        #expect(try FolderCopy.make(from: folder.path, to: copy.path + "/data").commits == ["main": 4])
+    }
+
+    @Test(arguments: [
+        "UPDATE part SET number = 5 WHERE number = 1", "UPDATE part SET checksum = checksum + 1 WHERE number = 1", "DELETE FROM part WHERE number = 2",
+        "UPDATE batch SET part = 2 WHERE stage > 0",
+    ]) func file_ofFormat5_withADamagedLargeBatch_isRefused(change: String) throws {
+        let folder = try TemporaryFolder()
+        try makeFormat5(folder)
+        let database = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
+        try database.writeWithoutTransaction { try $0.execute(sql: change) }
+        try database.close()
+        let store = try JournalStore.open(folder: folder.path)
+        #expect { try store.recover("main") } throws: { isCorrupt($0) }
+        try store.close()
+    }
+
     @Test func file_ofANewerFormat_isRefusedUnchangedWithWhatToDo() throws {
         let folder = try TemporaryFolder()
         let path = folder.path + "/vigla.sqlite"

@@ -92,11 +92,13 @@ final class CommitLine {
     // MARK: Prepared commits
 
     /// Makes a write that was prepared on the tree of now: O(depth), and what its observers need.
-    func commit(_ write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> UInt64 {
+    /// - Parameter stage: what the log has of it already.
+    func commit(_ write: PreparedWrite, by origin: WriteOrigin, stage: (any StagedOperations)?) throws(Failure) -> UInt64 {
         try log.mustTakeWrites()
         context.meter.counters.prepared += 1
         let isFollowed = write.operations.count <= context.limits.followedPlaces
-        let old = install(write.candidate, write.operations, origin, at: isFollowed ? write.operations.map(\.path) : [write.common])
+        let paths = isFollowed ? write.operations.map(\.path) : [write.common]
+        let old = install(write.candidate, write.operations, origin, at: paths, stage: stage)
         batch.retire(old)
         permissions.recheckDependents(of: [write.common], old: old)
         publisher.publish(prepared: write, old: old)
@@ -106,11 +108,13 @@ final class CommitLine {
     // MARK: Installing
 
     /// - Returns: the tree before.
-    private func install(_ tree: Node, _ operations: [TreeWrite.Operation], _ origin: WriteOrigin, at paths: [Path]) -> Node {
+    private func install(
+        _ tree: Node, _ operations: [TreeWrite.Operation], _ origin: WriteOrigin, at paths: [Path], stage: (any StagedOperations)? = nil
+    ) -> Node {
         let old = content.install(tree)
         context.meter.counters.commits += 1
         if case .system(let cause) = origin.cause { context.meter.counters.systemCommits[cause, default: 0] += 1 }
-        batch.append(Commit(sequence: content.sequence, operations: operations, pending: origin.consequences))
+        batch.append(Commit(sequence: content.sequence, operations: operations, pending: origin.consequences, stage: stage))
         recent.record(paths, sequence: content.sequence)
         return old
     }

@@ -5,17 +5,20 @@ import JSONTree
 ///
 /// ```
 /// asked ── small ──► commit ──► answer
-///   └── large ──► parked: prepared on the tree of now ──► what others wrote taken over ──► made ──► answer
-///                   ▲            still much of it: taken over in the background ┘ │
-///                   └── they wrote what it rests on ◄──────────────────────────────┘
+///   └── large ──► parked: prepared on the tree of now ──► staged ──► what others wrote taken over ──► made ──► answer
+///                   ▲                       still much of it: taken over in the background ┘ │
+///                   └── they wrote what it rests on ◄─────────────────────────────────────────┘
 /// ```
+/// Staged: the log stores what is written while others can still commit before it, so that those behind it need not wait for
+/// that. What is refused or overtaken in the end lets go of it.
 /// Confined to the database queue.
 final class WriteRequests: @unchecked Sendable {
     // Sendable: background work only hops back to the queue with it.
     private let context: EngineContext
     private let content: Content
     private let batch: Batch
-    private let log: LogGuard
+    private let log: any CommitLog
+    private let logGuard: LogGuard
     private let commits: CommitLine
     private let disconnects: DisconnectWrites
     private let permissions: ReadPermissions
@@ -25,13 +28,14 @@ final class WriteRequests: @unchecked Sendable {
     private var pushIDs = PushIDGenerator()
 
     init(
-        _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: LogGuard, _ commits: CommitLine,
+        _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: any CommitLog, _ logGuard: LogGuard, _ commits: CommitLine,
         _ disconnects: DisconnectWrites, _ permissions: ReadPermissions, _ parking: Parking, _ answers: Answers, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
         self.batch = batch
         self.log = log
+        self.logGuard = logGuard
         self.commits = commits
         self.disconnects = disconnects
         self.permissions = permissions
@@ -72,7 +76,7 @@ final class WriteRequests: @unchecked Sendable {
         if case .onDisconnect = asked.purpose {
             do throws(Failure) { _ = try disconnects.bytes(with: asked.writes, client) } catch { return answers.answer(.failed(error), item) }
         }
-        prepare(asked, item, tries: limits.preparations)
+        prepare(LargeWrite(asked: asked, item: item, tries: limits.preparations))
     }
 
     /// Whether the write would take the queue for longer than others should wait.
@@ -96,36 +100,72 @@ final class WriteRequests: @unchecked Sendable {
 
     // MARK: Large writes
 
-    private func prepare(_ asked: AskedWrite, _ item: Database.Item, tries: Int) {
+    /// A large write under way.
+    private struct LargeWrite: Sendable {
+        let asked: AskedWrite
+        let item: Database.Item
+        /// Times that it may still be prepared, or brought up to what others have written.
+        var tries: Int
+        /// What the log has of it already.
+        var stage: (any StagedOperations)?
+        /// Which rules it was decided by, and the last commit in the tree that it was prepared on.
+        var rulesNumber = 0
+        var sequence: UInt64 = 0
+
+        /// What it holds while it is prepared.
+        var bytes: Int { item.size + asked.writes.count * Self.bytesOfPlace }
+
+        /// What a prepared write holds for each of its places: its operation, its mark, its place in the tree.
+        private static let bytesOfPlace = 128
+    }
+
+    private func prepare(_ large: LargeWrite) {
+        let (asked, item) = (large.asked, large.item)
         // Before any work: nothing is stored now.
-        do throws(Failure) { try log.mustTakeWrites() } catch { return answers.answer(.failed(error), item) }
-        guard tries > 0 else { return giveUp(asked, item) }
-        let isParked = parking.park(item, holding: bytes(of: asked, item), follows: .sinceItsTurn) { [self] in
+        do throws(Failure) { try logGuard.mustTakeWrites() } catch { return answers.answer(.failed(error), item) }
+        guard large.tries > 0 else { return giveUp(asked, item) }
+        let isParked = parking.park(item, holding: large.bytes, follows: .sinceItsTurn) { [self] in
             // The tree, the rules and the time of its turn: it may have waited for long.
             let permission = WritePermission(rules: content.rules, origin: asked.origin(item.client))
             let (base, now, limit) = (content.root, context.clock(), limits.dependencies)
-            let (number, sequence) = (content.rulesNumber, content.sequence)
-            return { (PreparedWrite.prepare(asked, permission, on: base, now: now, dependencies: limit), number, sequence) }
-        } then: { [self] (prepared: (PreparedWrite.Outcome, Int, UInt64)) in
-            let (outcome, number, sequence) = prepared
+            var large = large
+            (large.rulesNumber, large.sequence) = (content.rulesNumber, content.sequence)
+            return { [large] in (PreparedWrite.prepare(asked, permission, on: base, now: now, dependencies: limit), large) }
+        } then: { [self] (prepared: (PreparedWrite.Outcome, LargeWrite)) in
             guard mayReveal(asked, item) else { return }
-            switch outcome {
+            switch prepared.0 {
             case .refused(let failure, let question):
                 if let question { refusals.report(asked.ruled) { _ in question } }
                 answers.answer(notMade(asked, failure), item)
             case .ready(let write):
                 if case .onDisconnect = asked.purpose { return answers.answer(disconnects.keepPermitted(asked.writes, item.client), item) }
-                install(write, asked, item, rules: number, since: sequence, tries: tries)
+                stage(write, prepared.1)
             }
         }
         if !isParked { answers.answer(.failed(.noRoom), item) }
     }
 
-    /// What a write holds while it is prepared.
-    private func bytes(of asked: AskedWrite, _ item: Database.Item) -> Int { item.size + asked.writes.count * Self.bytesOfPlace }
-
-    /// What a prepared write holds for each of its places: its operation, its mark, its place in the tree.
-    private static let bytesOfPlace = 128
+    /// Has the log store a write that is permitted, then goes on with it.
+    private func stage(_ write: PreparedWrite, _ large: LargeWrite) {
+        let (asked, item) = (large.asked, large.item)
+        // While the log refuses, the write is refused as any other.
+        guard item.size >= log.stagedBytes, large.stage == nil, !logGuard.isRefusing else { return install(write, large) }
+        let isParked = parking.park(item, holding: large.bytes) { done in
+            log.stage(write.operations, completion: done)
+        } then: { [self] (staged: Result<any StagedOperations, CommitRefusal>) in
+            guard mayReveal(asked, item) else { return }
+            switch staged {
+            case .success(let stage):
+                var large = large
+                large.stage = stage
+                install(write, large)
+            case .failure(let reason):
+                context.meter.counters.refusedWrites += 1
+                answers.answer(notMade(asked, Failure(.unavailable, reason.text)), item)
+            }
+        }
+        if !isParked { answers.answer(.failed(.noRoom), item) }
+    }
 
     /// Whether the client may still read what the answer tells, or confirms a guess of; else it is answered.
     private func mayReveal(_ asked: AskedWrite, _ item: Database.Item) -> Bool {
@@ -134,40 +174,43 @@ final class WriteRequests: @unchecked Sendable {
         return false
     }
 
-    /// - Parameters:
-    ///   - number: of the rules that it was decided by.
-    ///   - sequence: the last commit in the tree that it was prepared on.
-    private func install(
-        _ write: PreparedWrite, _ asked: AskedWrite, _ item: Database.Item, rules number: Int, since sequence: UInt64, tries: Int
-    ) {
-        guard number == content.rulesNumber, let others = commits.recent.places(since: sequence) else {
-            return prepareAgain(asked, item, tries)
+    private func install(_ write: PreparedWrite, _ large: LargeWrite) {
+        let item = large.item
+        guard large.rulesNumber == content.rulesNumber, let others = commits.recent.places(since: large.sequence) else {
+            return prepareAgain(large)
         }
         var write = write
-        guard others.count > limits.followedPlaces, tries > 1 else {
+        guard others.count > limits.followedPlaces, large.tries > 1 else {
             context.meter.counters.followedPlaces += others.count
-            guard write.follow(content.root, others) else { return prepareAgain(asked, item, tries) }
-            return answers.answer(make(write, asked, item.client), item)
+            guard write.follow(content.root, others) else { return prepareAgain(large) }
+            return answers.answer(make(write, large), item)
         }
         // Others wrote much meanwhile. Each turn takes a part of the time that the one before took.
-        let isParked = parking.park(item, holding: bytes(of: asked, item), follows: .sinceNow) { [self, write] in
+        let isParked = parking.park(item, holding: large.bytes, follows: .sinceNow) { [self, write] in
             // Unknown by now: nothing can be taken over.
-            let (root, others, last) = (content.root, commits.recent.places(since: sequence), content.sequence)
+            let (root, others, last) = (content.root, commits.recent.places(since: large.sequence), content.sequence)
             return {
                 var write = write
                 return others.map { write.follow(root, $0) } == true ? (write, last) : nil
             }
         } then: { [self] (followed: (PreparedWrite, UInt64)?) in
-            guard mayReveal(asked, item) else { return }
-            guard let (followed, last) = followed else { return prepareAgain(asked, item, tries) }
-            install(followed, asked, item, rules: number, since: last, tries: tries - 1)
+            guard mayReveal(large.asked, item) else { return }
+            guard let (followed, last) = followed else { return prepareAgain(large) }
+            var large = large
+            large.sequence = last
+            large.tries -= 1
+            install(followed, large)
         }
         if !isParked { answers.answer(.failed(.noRoom), item) }
     }
 
-    private func prepareAgain(_ asked: AskedWrite, _ item: Database.Item, _ tries: Int) {
+    private func prepareAgain(_ large: LargeWrite) {
         context.meter.counters.preparedAgain += 1
-        prepare(asked, item, tries: tries - 1)
+        var large = large
+        large.tries -= 1
+        // The same is written again, unless the server fills in some of it.
+        if !large.asked.writes.allSatisfy({ $0.value.deferred.isEmpty }) { large.stage = nil }
+        prepare(large)
     }
 
     /// Others were faster each time. What is not much larger than small is made on the queue.
@@ -179,9 +222,11 @@ final class WriteRequests: @unchecked Sendable {
     }
 
     /// Makes a prepared write: O(depth), and what its observers need.
-    private func make(_ write: PreparedWrite, _ asked: AskedWrite, _ client: Client) -> Reply {
+    private func make(_ write: PreparedWrite, _ large: LargeWrite) -> Reply {
+        let (asked, client) = (large.asked, large.item.client)
         do throws(Failure) {
-            return made(asked, sequence: try commits.commit(write, by: asked.origin(client)), client, write.operations)
+            let sequence = try commits.commit(write, by: asked.origin(client), stage: large.stage)
+            return made(asked, sequence: sequence, client, write.operations)
         } catch { return notMade(asked, error) }
     }
 

@@ -50,7 +50,8 @@ final class Engine: @unchecked Sendable {
         let reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
         let observers = ObserveRequests(
             context, content, batch, durability, indexes, registry, permissions, reads, outbox, slowReaders, answers, encodings)
-        let writes = WriteRequests(context, content, batch, guardian, commits, disconnects, permissions, parking, answers, refusals)
+        let writes = WriteRequests(
+            context, content, batch, log, guardian, commits, disconnects, permissions, parking, answers, refusals)
         let handler = RequestHandler(
             context, batch, outbox, sessions, permissions, publisher, slowReaders, parking, reads, observers, writes, disconnects, early,
             answers)

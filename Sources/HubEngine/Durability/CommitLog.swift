@@ -8,6 +8,26 @@ public protocol CommitLog: Sendable {
     func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void)
     /// Whether appends complete at once, so that nothing needs to wait.
     var isImmediate: Bool { get }
+    /// Bytes of a request from which on what it writes is given to `stage` before its commit is made. Default: none has so many.
+    var stagedBytes: Int { get }
+    /// Stores what a commit is going to write, beside the log and while others are appended: the commit that has the result
+    /// (`Commit.stage`) takes no longer than a small one. Let go of without a commit, it is removed.
+    /// - Parameter completion: called once, from any thread. After a failure nothing is stored, and nothing else is refused.
+    func stage(
+        _ operations: [(path: Path, part: TreeWrite.Part, value: Node)],
+        completion: @escaping @Sendable (Result<any StagedOperations, CommitRefusal>) -> Void)
+}
+
+/// What a log has stored ahead of a commit.
+public protocol StagedOperations: AnyObject, Sendable {}
+
+extension CommitLog {
+    public var stagedBytes: Int { .max }
+
+    public func stage(
+        _ operations: [(path: Path, part: TreeWrite.Part, value: Node)],
+        completion: @escaping @Sendable (Result<any StagedOperations, CommitRefusal>) -> Void
+    ) { completion(.failure(.diskFailed)) }
 }
 
 /// Why a log takes no commits, as those are told who wanted to write. The log of the program knows more.
@@ -39,6 +59,8 @@ public struct Commit: Sendable {
     public let operations: [(path: Path, part: TreeWrite.Part, value: Node)]
     /// How it changed what sessions leave behind; a commit may do this alone, or nothing at all.
     public let pending: [PendingChange]
+    /// What the log has of the operations already.
+    public var stage: (any StagedOperations)?
 }
 
 /// For databases that live in memory only.

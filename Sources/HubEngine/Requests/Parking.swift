@@ -135,6 +135,26 @@ final class Parking: @unchecked Sendable {
         return true
     }
 
+    /// The same for work that takes no turn, as another part of the process does it: what others write meanwhile is kept.
+    /// - Parameter begin: begins the work; it is called before this returns, and calls back once, from any thread.
+    func park<Result: Sendable>(
+        _ item: Database.Item, holding bytes: Int, until begin: (@escaping @Sendable (Result) -> Void) -> Void,
+        then resume: @escaping @Sendable (Result) -> Void
+    ) -> Bool {
+        let client = item.client
+        guard client.parked == nil, reserve(bytes, for: client) else { return false }
+        let parked = setAside(item, holding: bytes)
+        follow(parked)
+        begin { [self] result in
+            let back = Errand { [self] in unpark(parked, client) { resume(result) } }
+            context.queue.async { [self] in
+                back.run()
+                context.background.run(.upkeep) { back.forget() }
+            }
+        }
+        return true
+    }
+
     /// Puts a request aside until `unpark` is called for it: for work that several requests wait for.
     func park(_ item: Database.Item) -> Parked { setAside(item) }
 

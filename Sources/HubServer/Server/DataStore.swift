@@ -64,18 +64,37 @@ final class CommitJournal: CommitLog {
     func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void) {
         guard let first = commits.first, let last = commits.last else { return completion(.success(())) }
         var operations: [JournalOperation] = []
+        var staged: [JournalBatch.StagedRange] = []
         for commit in commits {
-            for operation in commit.operations {
-                operations.append(
-                    operation.part == .priority ? .priority(operation.path, operation.value) : .set(operation.path, operation.value))
-            }
+            let start = operations.count
+            for operation in commit.operations { operations.append(JournalOperation(operation)) }
+            if let stage = commit.stage as? Staged { staged.append(.init(start..<operations.count, stage.stage)) }
             for change in commit.pending { operations.append(.pending(change)) }
         }
-        let batch = JournalBatch(sequence: last.sequence, after: first.sequence - 1, operations: operations)
+        let batch = JournalBatch(sequence: last.sequence, after: first.sequence - 1, operations: operations, staged: staged)
         journal.append(batch) { [self] result in
             logOutcome(result)
             completion(result.mapError(CommitRefusal.init))
         }
+    }
+
+    var stagedBytes: Int { journal.stagedBytes }
+
+    func stage(
+        _ operations: [(path: Path, part: TreeWrite.Part, value: Node)],
+        completion: @escaping @Sendable (Result<any StagedOperations, CommitRefusal>) -> Void
+    ) {
+        // Not on the database queue, whose place it is to go on with others: there may be many of them.
+        DispatchQueue.global().async { [journal] in
+            journal.stage(operations.map(JournalOperation.init)) { result in
+                completion(result.map { Staged($0) }.mapError(CommitRefusal.init))
+            }
+        }
+    }
+
+    private final class Staged: StagedOperations {
+        let stage: JournalStage
+        init(_ stage: JournalStage) { self.stage = stage }
     }
 
     private func logOutcome(_ result: Result<Void, JournalError>) {
@@ -114,6 +133,12 @@ final class CommitJournal: CommitLog {
             }
             done()
         }
+    }
+}
+
+extension JournalOperation {
+    fileprivate init(_ operation: (path: Path, part: TreeWrite.Part, value: Node)) {
+        self = operation.part == .priority ? .priority(operation.path, operation.value) : .set(operation.path, operation.value)
     }
 }
 

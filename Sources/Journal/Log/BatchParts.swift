@@ -13,16 +13,17 @@ struct BatchParts: Sendable {
 
 /// The rows of one batch, one after the other: what is not asked for is not encoded.
 struct BatchEncoder {
-    private let operations: [JournalOperation]
+    private let operations: ArraySlice<JournalOperation>
     private let parts: BatchParts
-    private var index = 0
+    private var index: Int
     /// The operation that is being cut: a tree of its own, so that its places are those of the whole, and where to go on.
     private var open: (tree: Node, start: Path)?
     private(set) var isDone = false
 
-    init(_ operations: [JournalOperation], _ parts: BatchParts) {
+    init(_ operations: ArraySlice<JournalOperation>, _ parts: BatchParts) {
         self.operations = operations
         self.parts = parts
+        index = operations.startIndex
     }
 
     /// The next row, at least one; nil behind the last.
@@ -33,8 +34,8 @@ struct BatchEncoder {
             open = encoder.encode(from: start, to: nil).map { (tree, $0) }
             return ended(encoder.bytes)
         }
-        var writer = JSONWriter(reservingCapacity: 64 + min(operations.count - index, 4096) * 128)
-        while index < operations.count, writer.bytes.count < parts.fullBytes {
+        var writer = JSONWriter(reservingCapacity: 64 + min(operations.endIndex - index, 4096) * 128)
+        while index < operations.endIndex, writer.bytes.count < parts.fullBytes {
             let operation = operations[index]
             index += 1
             guard let (path, node) = operation.large(than: parts.largeBytes) else {
@@ -54,7 +55,7 @@ struct BatchEncoder {
     }
 
     private mutating func ended(_ bytes: [UInt8]) -> ([UInt8], Bool) {
-        isDone = open == nil && index == operations.count
+        isDone = open == nil && index == operations.endIndex
         return (bytes, isDone)
     }
 }
@@ -71,9 +72,30 @@ extension JournalOperation {
 }
 
 extension JournalBatch {
-    /// Takes from `room` what the batch is estimated to have in bytes, escapes not counted; false when it has more. O(room)
+    /// Its operations in order, cut where it changes whether they are stored already. One run when none are.
+    var runs: [(operations: ArraySlice<JournalOperation>, stage: JournalStage?)] {
+        var runs: [(operations: ArraySlice<JournalOperation>, stage: JournalStage?)] = []
+        var start = 0
+        for part in staged {
+            if part.range.lowerBound > start { runs.append((operations[start..<part.range.lowerBound], nil)) }
+            runs.append((operations[part.range], part.stage))
+            start = part.range.upperBound
+        }
+        if start < operations.count || runs.isEmpty { runs.append((operations[start...], nil)) }
+        return runs
+    }
+
+    /// Takes from `room` what is not stored yet, estimated in bytes, escapes not counted; false when that is more. O(room)
     func takes(from room: inout Int) -> Bool {
-        for operation in operations {
+        if staged.isEmpty { return operations[...].takes(from: &room) }
+        for run in runs where run.stage == nil { guard run.operations.takes(from: &room) else { return false } }
+        return true
+    }
+}
+
+extension ArraySlice<JournalOperation> {
+    fileprivate func takes(from room: inout Int) -> Bool {
+        for operation in self {
             room -= 16
             switch operation {
             case .set(let path, let node), .priority(let path, let node), .add(let path, let node):

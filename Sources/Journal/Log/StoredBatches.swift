@@ -26,21 +26,28 @@ struct StoredBatches {
         let rows = try Row.fetchCursor(
             db,
             sql: """
-                SELECT sequence, previous, part, more, checksum, operations, stage FROM batch
+                SELECT sequence, previous, part, more, checksum, operations, stage, parts FROM batch
                 WHERE namespace = ? AND sequence > ? ORDER BY sequence, part
                 """, arguments: [namespace, Int64(clamping: after)])
         while let row = try rows.next() {
             guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored), open == nil || open?.sequence == sequence,
                 let previous = Int64.fromDatabaseValue(row[1]), UInt64(exactly: previous) == last,
-                let part = Int.fromDatabaseValue(row[2]), let more = Int.fromDatabaseValue(row[3]), let stage = Int64.fromDatabaseValue(row[6])
+                let part = Int.fromDatabaseValue(row[2]), let more = Int.fromDatabaseValue(row[3]), let stage = Int64.fromDatabaseValue(row[6]),
+                let parts = Int.fromDatabaseValue(row[7]), parts >= 0
             else { throw PlaceFault(place: "batch after commit \(last)") }
             let before = last
-            // The row of a batch that was stored in several transactions follows its parts.
-            if stage > 0, open == nil { try forEachPart(db, of: stage, count: part, previous: before, sequence: sequence, body) }
-            guard part == open?.part ?? (stage > 0 ? part : 0) else { throw PlaceFault(place: "batch after commit \(last)") }
+            // Format 5: the one row of a batch that was stored in several transactions, its number that of its parts.
+            let isOfFormat5 = stage > 0 && parts == 0 && open == nil
+            guard part == open?.part ?? (isOfFormat5 ? part : 0) else { throw PlaceFault(place: "batch after commit \(last)") }
+            if stage > 0 {
+                try forEachPart(db, of: stage, count: isOfFormat5 ? part : parts, previous: before, sequence: sequence, body) { number in
+                    isOfFormat5 ? .batch(previous: before, sequence: sequence, part: number, isLast: false) : .part(stage: stage, number: number)
+                }
+            }
             let checksum = Int64.fromDatabaseValue(row[4])
             try row.withBytes(5) { bytes in
-                let stored = StoredRow.batch(previous: before, sequence: sequence, part: part, isLast: more == 0)
+                var stored = StoredRow.batch(previous: before, sequence: sequence, part: part, isLast: more == 0)
+                if parts > 0 { stored = .seal(stored, stage: stage, parts: parts) }
                 let check = DecodingPipeline.Check(checksum: checksum, row: stored)
                 try body(Part(sequence: sequence, previous: before, isLast: more == 0, operations: bytes, check: check))
             }
@@ -51,7 +58,8 @@ struct StoredBatches {
     }
 
     private func forEachPart(
-        _ db: Database, of stage: Int64, count: Int, previous: UInt64, sequence: UInt64, _ body: (Part) throws -> Void
+        _ db: Database, of stage: Int64, count: Int, previous: UInt64, sequence: UInt64, _ body: (Part) throws -> Void,
+        stored: (Int) -> StoredRow
     ) throws {
         var number = 0
         let rows = try Row.fetchCursor(db, sql: "SELECT number, checksum, operations FROM part WHERE stage = ? ORDER BY number", arguments: [stage])
@@ -59,8 +67,7 @@ struct StoredBatches {
             guard Int.fromDatabaseValue(row[0]) == number, number < count else { throw PlaceFault(place: "batch of commit \(sequence)") }
             let checksum = Int64.fromDatabaseValue(row[1])
             try row.withBytes(2) { bytes in
-                let stored = StoredRow.batch(previous: previous, sequence: sequence, part: number, isLast: false)
-                let check = DecodingPipeline.Check(checksum: checksum, row: stored)
+                let check = DecodingPipeline.Check(checksum: checksum, row: stored(number))
                 try body(Part(sequence: sequence, previous: previous, isLast: false, operations: bytes, check: check))
             }
             number += 1

@@ -94,22 +94,41 @@ enum StoredRow: Sendable {
     case chunk(number: Int)
     /// Part 0 of one is a batch as it was before batches had parts.
     case batch(previous: UInt64, sequence: UInt64, part: Int, isLast: Bool)
+    /// A row of a batch that takes the place of so many parts of a stage.
+    indirect case seal(StoredRow, stage: Int64, parts: Int)
+    /// A part of a stage, which may become part of any batch.
+    case part(stage: Int64, number: Int)
 
     func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt32 {
         var crc = CRC32()
-        if case .batch(let previous, let sequence, let part, let isLast) = self {
+        add(to: &crc)
+        crc.add(bytes)
+        return crc.value
+    }
+
+    private func add(to crc: inout CRC32) {
+        switch self {
+        case .chunk: break
+        case .batch(let previous, let sequence, let part, let isLast):
             crc.add(previous)
             crc.add(sequence)
             if part > 0 || !isLast { crc.add(UInt64(part) << 1 | (isLast ? 0 : 1)) }
+        case .seal(let row, let stage, let parts):
+            row.add(to: &crc)
+            crc.add(UInt64(bitPattern: stage))
+            crc.add(UInt64(parts))
+        case .part(let stage, let number):
+            crc.add(UInt64(bitPattern: stage))
+            crc.add(UInt64(number))
         }
-        crc.add(bytes)
-        return crc.value
     }
 
     var place: String {
         switch self {
         case .chunk(let number): "snapshot part \(number)"
         case .batch(_, let sequence, _, _): "batch of commit \(sequence)"
+        case .seal(let row, _, _): row.place
+        case .part(let stage, let number): "part \(number) of stage \(stage)"
         }
     }
 }

@@ -58,15 +58,15 @@ extension JournalStore {
             before = backlog.count
             commitWaiting(db)
         }
-        return backlog.isEmpty && stagings.isEmpty
+        return backlog.isEmpty && staging.isEmpty
     }
 
     /// Takes from the backlog what is carried out together: nearly always everything. Where that is more than a slice, each
     /// namespace keeps its order, those that were left out come first the next time, and no one waits for more than a slice.
     private func takeNext() -> [Waiting.Item] {
-        if stagings.isEmpty {
+        if staging.isEmpty {
             var room = settings.sliceBytes
-            if backlog.allSatisfy({ $0.takes(from: &room) }) {
+            if backlog.allSatisfy({ !$0.work.isAlone && $0.takes(from: &room) }) {
                 defer { backlog = [] }
                 return backlog
             }
@@ -75,7 +75,7 @@ extension JournalStore {
         var room = settings.sliceBytes
         var served: Set<String> = []
         // What follows a large batch waits for it.
-        var deferred = Set(stagings.keys)
+        var deferred = staging
         for item in backlog {
             let lane = item.lane
             if item.work.isAlone {
@@ -144,14 +144,9 @@ extension JournalStore {
             while outcomes.count < items.count { outcomes.append((.failure(failure), 0)) }
         }
         for (item, outcome) in zip(items, outcomes) {
-            switch (item.work, outcome.result) {
-            case (.append(let batch), .success): appended(batch, to: item.namespace, bytes: outcome.bytes)
-            case (.slice(let staging, isComplete: true), .success): appended(staging.batch, to: item.namespace, bytes: outcome.bytes)
-            default: break
-            }
             // Pages of the table and its index are written whole.
-            if case .slice(_, isComplete: true) = item.work {} else { logBytes += outcome.bytes }
-            logBytes += 3 * 4096
+            logBytes += outcome.bytes + 3 * 4096
+            if let batch = item.work.batch, case .success = outcome.result { appended(batch, to: item.namespace, bytes: outcome.bytes) }
             item.completion(outcome.result)
         }
     }
@@ -159,7 +154,8 @@ extension JournalStore {
     /// A batch is durable.
     private func appended(_ batch: JournalBatch, to namespace: String, bytes: Int) {
         let state = state(of: namespace)
-        state.note(batch, bytes: bytes)
+        state.note(batch, bytes: batch.staged.reduce(bytes) { $0 + $1.stage.bytes })
+        for part in batch.staged { part.stage.isSealed.store(true, ordering: .relaxed) }
         for tail in tails[namespace] ?? [] { tail.receive(batch) }
         askForSnapshotIfDue(state)
     }
@@ -167,35 +163,17 @@ extension JournalStore {
     /// One item within the transaction. Throws what makes the whole commit fail; returns what concerns this item only.
     private func store(_ item: Waiting.Item, _ db: Database, _ registry: inout [String: Registered]) throws -> Outcome {
         switch item.work {
-        case .append(let batch):
+        case .append(let batch), .seal(let batch):
             let last = registry[item.namespace]?.last ?? 0
-            guard batch.expectedLast == last, batch.sequence > last, let sequence = Int64(exactly: batch.sequence) else {
+            guard batch.expectedLast == last, batch.sequence > last, batch.sequence <= Int64.max else {
                 return (.failure(.conflict(expected: batch.expectedLast, last: last)), 0)
             }
             var known = try register(item.namespace, db, registry)
-            let statement = try db.cachedStatement(
-                sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more) VALUES (?, ?, ?, ?, ?, ?, ?)")
-            var encoder = BatchEncoder(batch.operations, settings.batches)
-            var (part, written) = (0, 0)
-            while let (bytes, isLast) = encoder.next() {
-                let row = StoredRow.batch(previous: last, sequence: batch.sequence, part: part, isLast: isLast)
-                let checksum = bytes.withUnsafeBytes(row.checksum)
-                try statement.execute(arguments: [known.id, sequence, Int64(last), Int64(checksum), Data(bytes), part, isLast ? 0 : 1])
-                part += 1
-                written += bytes.count
-            }
+            let written = batch.staged.isEmpty ? try storeRows(of: batch, known.id, db) : try storeSealed(batch, known.id, db)
             known.last = batch.sequence
             registry[item.namespace] = known
             return (.success(()), written)
-        case .slice(let staging, let isComplete):
-            guard isComplete else {
-                var known = Registered(id: 0, last: 0, snapshotSequence: 0)
-                return (.success(()), try store(staging, isComplete: false, &known, db))
-            }
-            var known = try register(item.namespace, db, registry)
-            let written = try store(staging, isComplete: true, &known, db)
-            registry[item.namespace] = known
-            return (.success(()), written)
+        case .slice(let staging): return (.success(()), try store(staging, db))
         case .put(let name, let value):
             try store(value, setting: name, of: item.namespace, db)
             return (.success(()), value?.count ?? 0)
@@ -208,6 +186,24 @@ extension JournalStore {
         case .snapshot, .close: break
         }
         return (.success(()), 0)
+    }
+
+    /// All of a batch. Returns the bytes written.
+    private func storeRows(of batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Int {
+        let statement = try db.cachedStatement(
+            sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more) VALUES (?, ?, ?, ?, ?, ?, ?)")
+        var encoder = BatchEncoder(batch.operations[...], settings.batches)
+        var (part, written) = (0, 0)
+        while let (bytes, isLast) = encoder.next() {
+            let row = StoredRow.batch(previous: batch.expectedLast, sequence: batch.sequence, part: part, isLast: isLast)
+            let checksum = bytes.withUnsafeBytes(row.checksum)
+            try statement.execute(arguments: [
+                namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), Int64(checksum), Data(bytes), part, isLast ? 0 : 1,
+            ])
+            part += 1
+            written += bytes.count
+        }
+        return written
     }
 
     private func register(_ namespace: String, _ db: Database, _ registry: [String: Registered]) throws -> Registered {

@@ -1,19 +1,23 @@
 import Dispatch
 import struct Foundation.Data
 import GRDB
+import Synchronization
 
-/// A batch that is too large for one transaction. Its rows are stored beside the log, a slice at a time, while the commits of
-/// other namespaces go on; then one small row in the log makes them a batch. Until that is durable it is as if nothing had been
-/// stored: a start finds parts without that row and removes them.
+/// Operations that are too many for one transaction, or are not to be committed yet: a stage under way. Its rows are stored
+/// beside the log, a slice at a time, while others are committed; then one small row in the log makes them part of a batch.
+/// Until that is durable it is as if nothing had been stored: a start finds parts without that row and removes them.
 ///
 ///     encoding queue    encode ──┐        encode ──┐                 │
-///     journal queue        store slice 1     store slice 2   …    the row in the log ─► completion
+///     journal queue        store slice 1     store slice 2   …    the stage ─► kept until its batch is known
+///                                                                   └► of a batch that waits: the row in the log
+///
+/// A part's checksum says which one of which stage it is, and nothing of the log: what comes before the batch is not known yet.
 final class Staging: @unchecked Sendable {
     // Sendable: handed back and forth between two queues, which never touch it at the same time.
-    let item: Waiting.Item
-    let batch: JournalBatch
-    /// What its parts have in common; never used before.
-    let stage: Int64
+    let number: Int64
+    /// Whether a batch that was appended waits for it: it is completed even when the store is to end.
+    let isOfBatch: Bool
+    let completion: @Sendable (Result<JournalStage, JournalError>) -> Void
     private var encoder: BatchEncoder
     private let sliceBytes: Int
     /// The rows that are to be stored next.
@@ -25,16 +29,19 @@ final class Staging: @unchecked Sendable {
     /// Rows so far.
     private(set) var count = 0
 
-    init(_ item: Waiting.Item, _ batch: JournalBatch, stage: Int64, sliceBytes: Int) {
-        (self.item, self.batch, self.stage, self.sliceBytes) = (item, batch, stage, sliceBytes)
-        encoder = BatchEncoder(batch.operations, BatchParts(fullBytes: sliceBytes / 4, largeBytes: sliceBytes / 4))
+    init(
+        _ operations: ArraySlice<JournalOperation>, number: Int64, sliceBytes: Int, isOfBatch: Bool,
+        _ completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void
+    ) {
+        (self.number, self.sliceBytes, self.isOfBatch, self.completion) = (number, sliceBytes, isOfBatch, completion)
+        encoder = BatchEncoder(operations, BatchParts(fullBytes: sliceBytes / 4, largeBytes: sliceBytes / 4))
     }
 
     /// Encodes the next slice; false when there is none left. On the encoding queue.
     func encodeNext() -> Bool {
         (rows, bytes) = ([], 0)
         while bytes < sliceBytes, let (row, _) = encoder.next() {
-            let stored = StoredRow.batch(previous: batch.expectedLast, sequence: batch.sequence, part: count, isLast: false)
+            let stored = StoredRow.part(stage: number, number: count)
             rows.append((count, row.withUnsafeBytes(stored.checksum), row))
             bytes += row.count
             count += 1
@@ -45,6 +52,52 @@ final class Staging: @unchecked Sendable {
 }
 
 extension JournalStore {
+    /// Stores operations beside the log. On the journal queue.
+    /// - Parameter completion: on the journal queue or, when the store is closed, on another.
+    func stage(
+        _ operations: ArraySlice<JournalOperation>, isOfBatch: Bool,
+        _ completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void
+    ) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        let staging = Staging(operations, number: nextStage, sliceBytes: settings.sliceBytes, isOfBatch: isOfBatch, completion)
+        nextStage += 1
+        openStages.insert(staging.number)
+        advance(staging)
+    }
+
+    /// Does something on the journal queue, in line with commits: what is put on that queue itself waits for as long as there is
+    /// always one more of them.
+    func afterCommits(_ body: @escaping @Sendable () -> Void) { database.asyncWriteWithoutTransaction { _ in body() } }
+
+    /// Encodes the next slice and puts it among what waits.
+    private func advance(_ staging: Staging) {
+        encoding.async { [self] in
+            guard staging.encodeNext() else {
+                let stage = JournalStage(number: staging.number, parts: staging.count, bytes: staging.total) { [weak self, number = staging.number] isSealed in
+                    self?.end(stage: number, isUsed: isSealed)
+                }
+                return afterCommits { staging.completion(.success(stage)) }
+            }
+            enqueue(Waiting.Item(namespace: "", work: .slice(staging)) { [self] result in
+                guard case .failure(let error) = result else { return advance(staging) }
+                end(stage: staging.number, isUsed: false)
+                staging.completion(.failure(error))
+            })
+        }
+    }
+
+    /// A stage was let go of. On any queue.
+    private func end(stage number: Int64, isUsed: Bool) {
+        afterCommits { [weak self] in
+            guard let self else { return }
+            openStages.remove(number)
+            // What a disk that refuses keeps from being removed is looked for again with the next commit.
+            if !isUsed, !waiting.withLock({ $0.isClosed }) { removeUnusedParts() }
+        }
+    }
+
+    // MARK: Large batches
+
     /// Whether a batch is stored in slices. O(`sliceBytes`)
     func isLarge(_ batch: JournalBatch) -> Bool {
         var room = settings.sliceBytes
@@ -59,51 +112,72 @@ extension JournalStore {
             item.completion(.failure(.conflict(expected: batch.expectedLast, last: last)))
             return false
         }
-        let staging = Staging(item, batch, stage: nextStage, sliceBytes: settings.sliceBytes)
-        nextStage += 1
-        stagings[item.namespace] = staging
+        staging.insert(item.namespace)
         staged.enter()
-        advance(staging)
+        stageRest(of: batch, item)
         return true
     }
 
-    /// Encodes the next slice and puts it among what waits.
-    private func advance(_ staging: Staging) {
-        encoding.async { [self] in
-            let work = Waiting.Work.slice(staging, isComplete: !staging.encodeNext())
-            enqueue(Waiting.Item(namespace: staging.item.namespace, work: work) { [self] result in
-                // After the seal its batch is part of the log.
-                if case (.slice(_, isComplete: false), .success) = (work, result) { return advance(staging) }
-                finish(staging, result)
-            })
+    /// Stages run after run of what is not stored yet, until the rest is small; then the batch goes to the log.
+    private func stageRest(of batch: JournalBatch, _ item: Waiting.Item) {
+        guard isLarge(batch), let run = batch.runs.first(where: { $0.stage == nil })?.operations else {
+            return enqueue(Waiting.Item(namespace: item.namespace, work: .seal(batch)) { [self] result in finish(item, result) })
+        }
+        stage(run, isOfBatch: true) { [self] result in
+            switch result {
+            case .success(let stage):
+                var batch = batch
+                batch.staged.append(.init(run.indices, stage))
+                batch.staged.sort { $0.range.lowerBound < $1.range.lowerBound }
+                stageRest(of: batch, item)
+            case .failure(let error): finish(item, .failure(error))
+            }
         }
     }
 
     /// On the journal queue.
-    private func finish(_ staging: Staging, _ result: Result<Void, JournalError>) {
-        stagings[staging.item.namespace] = nil
+    private func finish(_ item: Waiting.Item, _ result: Result<Void, JournalError>) {
+        staging.remove(item.namespace)
         if case .failure = result { hasUnusedParts = true }
-        staging.item.completion(result)
+        item.completion(result)
         staged.leave()
     }
 
-    /// Within a transaction on the journal queue. Returns the bytes written.
-    func store(_ staging: Staging, isComplete: Bool, _ known: inout Registered, _ db: Database) throws -> Int {
-        guard isComplete else {
-            let insert = try db.cachedStatement(sql: "INSERT INTO part (stage, number, checksum, operations) VALUES (?, ?, ?, ?)")
-            for row in staging.rows { try insert.execute(arguments: [staging.stage, row.number, Int64(row.checksum), Data(row.bytes)]) }
-            return staging.bytes
+    /// The rows of a slice, within a transaction on the journal queue. Returns the bytes written.
+    func store(_ staging: Staging, _ db: Database) throws -> Int {
+        let insert = try db.cachedStatement(sql: "INSERT INTO part (stage, number, checksum, operations) VALUES (?, ?, ?, ?)")
+        for row in staging.rows { try insert.execute(arguments: [staging.number, row.number, Int64(row.checksum), Data(row.bytes)]) }
+        return staging.bytes
+    }
+
+    /// A batch of which something is staged: rows that take the place of a stage, between those of what is not. Within a
+    /// transaction on the journal queue. Returns the bytes written.
+    func storeSealed(_ batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Int {
+        let statement = try db.cachedStatement(sql: """
+            INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, stage, parts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """)
+        var (part, written) = (0, 0)
+        func store(_ bytes: [UInt8], isLast: Bool, _ stage: JournalStage?) throws {
+            var row = StoredRow.batch(previous: batch.expectedLast, sequence: batch.sequence, part: part, isLast: isLast)
+            if let stage { row = .seal(row, stage: stage.number, parts: stage.parts) }
+            try statement.execute(arguments: [
+                namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), Int64(bytes.withUnsafeBytes(row.checksum)), Data(bytes),
+                part, isLast ? 0 : 1, stage?.number ?? 0, stage?.parts ?? 0,
+            ])
+            part += 1
+            written += bytes.count
         }
-        let (batch, bytes) = (staging.batch, Array("[]".utf8))
-        let row = StoredRow.batch(previous: batch.expectedLast, sequence: batch.sequence, part: staging.count, isLast: true)
-        let statement = try db.cachedStatement(
-            sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, stage) VALUES (?, ?, ?, ?, ?, ?, 0, ?)")
-        try statement.execute(arguments: [
-            known.id, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), Int64(bytes.withUnsafeBytes(row.checksum)), Data(bytes),
-            staging.count, staging.stage,
-        ])
-        known.last = batch.sequence
-        return staging.total
+        let runs = batch.runs
+        for (i, run) in runs.enumerated() {
+            let isLastRun = i == runs.count - 1
+            if let stage = run.stage {
+                try store(Array("[]".utf8), isLast: isLastRun, stage)
+                continue
+            }
+            var encoder = BatchEncoder(run.operations, settings.batches)
+            while let (bytes, isLast) = encoder.next() { try store(bytes, isLast: isLast && isLastRun, nil) }
+        }
+        return written
     }
 
     // MARK: Parts without a batch
@@ -111,8 +185,8 @@ extension JournalStore {
     /// Most rows that are looked at for one step.
     private static let unusedRows = 16
 
-    /// Removes, in small steps, the parts of batches that a kill or a full disk kept from being completed, and of those that a
-    /// snapshot holds. On the journal queue.
+    /// Removes, in small steps, the parts of stages that were let go of, that a kill or a full disk kept from being completed, or
+    /// whose batch a snapshot holds. On the journal queue.
     func removeUnusedParts() {
         hasUnusedParts = false
         database.asyncWriteWithoutTransaction { [self] db in
@@ -143,7 +217,7 @@ extension JournalStore {
     }
 
     private func unusedParts(_ columns: String) -> String {
-        let underWay = stagings.values.map { String($0.stage) }.joined(separator: ", ")
+        let underWay = openStages.map { String($0) }.joined(separator: ", ")
         return "SELECT \(columns) FROM part WHERE stage NOT IN (SELECT stage FROM batch WHERE stage > 0) AND stage NOT IN (\(underWay))"
     }
 }

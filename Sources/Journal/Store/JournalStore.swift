@@ -7,7 +7,7 @@ import Synchronization
 /// process at a time.
 ///
 ///     namespace   id, name
-///     batch       namespace, sequence, previous, checksum, operations, part, more, stage   the log after the snapshot
+///     batch       namespace, sequence, previous, checksum, operations, part, more, stage, parts   the log after the snapshot
 ///     part        stage, number, checksum, operations                                 parts of large batches: see `Staging`
 ///     snapshot    namespace, sequence, checksum, manifest                             which chunks it consists of
 ///     chunk       id, namespace, entries                                              parts of a tree
@@ -46,10 +46,12 @@ public final class JournalStore: @unchecked Sendable {
     var tails: [String: [Follower]] = [:]
     /// What was taken from `waiting` and is for a later transaction.
     var backlog: [Waiting.Item] = []
-    /// Large batches that are being stored, by namespace; what follows them is in the backlog.
-    var stagings: [String: Staging] = [:]
+    /// Namespaces whose next batch is large and being stored; what follows it is in the backlog.
+    var staging: Set<String> = []
     /// Entered by each of those.
     let staged = DispatchGroup()
+    /// Stages that are being stored, or may still become part of a batch.
+    var openStages: Set<Int64> = []
     var nextStage: Int64
     /// There may be parts that belong to no batch: looked for with the next commit.
     var hasUnusedParts = true
@@ -71,6 +73,9 @@ public final class JournalStore: @unchecked Sendable {
         /// Most bytes of one transaction, estimated, so that the commits of one namespace do not wait long for another's; what is
         /// larger is stored in slices. One string is not cut.
         public var sliceBytes = 1 << 20
+        /// Bytes of a write from which on it is stored ahead of its commit: while others can still commit before it. Default
+        /// 256 KiB: what is smaller holds up the commits behind it for less than the two transactions more would cost.
+        public var stagedBytes = 256 << 10
         /// Whether to go on with what is sound when acknowledged commits cannot be read from the write-ahead log.
         public var acceptsLoss = false
         var chunks = ChunkSizes()

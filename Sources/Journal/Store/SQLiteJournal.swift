@@ -14,6 +14,19 @@ public final class SQLiteJournal: Journal {
         store.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion))
     }
 
+    /// Stores operations beside the log, in slices between which others are stored, so that the batch that has them later takes
+    /// no longer than a small one. They become part of the log with that batch (`JournalBatch.staged`); let go of without one,
+    /// they are removed, as after a kill.
+    /// - Parameter completion: called once, on the journal's queue or, when the store was closed meanwhile, on another.
+    public func stage(
+        _ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void
+    ) {
+        store.afterCommits { [store] in store.stage(operations[...], isOfBatch: false, completion) }
+    }
+
+    /// Bytes of operations from which on it is worth it to stage them.
+    public var stagedBytes: Int { store.settings.stagedBytes }
+
     @discardableResult
     public func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
         store.tail(namespace, from: position, receive)

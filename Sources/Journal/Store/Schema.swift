@@ -7,7 +7,8 @@ enum Schema {
     /// In SQLite's `user_version`; a higher one is refused, a lower one is upgraded here.
     /// 2: batches and chunks may hold pending writes of sessions. 3: settings. 4: a snapshot is a list of chunks, which outlive
     /// it when their places do not change; a large batch has several rows. 5: a large batch is stored in several transactions.
-    static let format = 5
+    /// 6: its parts belong to a stage, and may be stored before it is known behind which commit it comes.
+    static let format = 6
     /// In SQLite's `application_id`: "VGLA".
     static let applicationID = 0x5647_4C41
 
@@ -44,7 +45,8 @@ enum Schema {
         try db.inTransaction(.immediate) {
             if found < 3 { try db.execute(sql: settingSQL) }
             if found < 4 { try upgradeTo4(db, path: path) }
-            try db.execute(sql: "ALTER TABLE batch ADD COLUMN stage INTEGER NOT NULL DEFAULT 0; \(partSQL)")
+            if found < 5 { try db.execute(sql: "ALTER TABLE batch ADD COLUMN stage INTEGER NOT NULL DEFAULT 0; \(partSQL)") }
+            try db.execute(sql: "ALTER TABLE batch ADD COLUMN parts INTEGER NOT NULL DEFAULT 0")
             try db.execute(sql: "PRAGMA user_version = \(format)")
             return .commit
         }
@@ -148,7 +150,8 @@ enum Schema {
             operations BLOB NOT NULL,
             part INTEGER NOT NULL DEFAULT 0,
             more INTEGER NOT NULL DEFAULT 0,
-            stage INTEGER NOT NULL DEFAULT 0
+            stage INTEGER NOT NULL DEFAULT 0,
+            parts INTEGER NOT NULL DEFAULT 0
         );
         \(batchOrderSQL)
         \(partSQL)

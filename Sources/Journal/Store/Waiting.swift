@@ -9,10 +9,10 @@ struct Waiting {
         /// Takes from `room` what it is estimated to write, in bytes; false when that is more. O(room)
         func takes(from room: inout Int) -> Bool {
             switch work {
-            case .append(let batch): return batch.takes(from: &room)
+            case .append(let batch), .seal(let batch): return batch.takes(from: &room)
             case .put(_, let value): room -= value?.count ?? 0
             case .step(.chunk(let run)): room -= run.bytes.count
-            case .slice(let staging, let isComplete): room -= isComplete ? 0 : staging.bytes
+            case .slice(let staging): room -= staging.bytes
             case .step, .snapshot, .truncate, .close: break
             }
             return room >= 0
@@ -22,7 +22,8 @@ struct Waiting {
         var lane: String {
             switch work {
             case .step: "step/" + namespace
-            case .slice: "slice/" + namespace
+            case .slice: "slice/"
+            case .seal: "seal/" + namespace
             default: namespace
             }
         }
@@ -32,8 +33,10 @@ struct Waiting {
         case append(JournalBatch)
         /// A setting; nil removes it.
         case put(name: String, value: [UInt8]?)
-        /// Some rows of a large batch, or with `isComplete` the one that makes all of them a batch.
-        case slice(Staging, isComplete: Bool)
+        /// Some rows of a stage.
+        case slice(Staging)
+        /// A large batch whose operations have been stored, but for some; what follows it waits.
+        case seal(JournalBatch)
         /// A tree as it is after everything appended before.
         case snapshot(JournalSnapshot)
         /// A step of the store's own.
@@ -44,33 +47,41 @@ struct Waiting {
         /// Whether a journal's end lets it pass: settings of a namespace outlive its journal, and so does a snapshot under way.
         var outlivesJournal: Bool {
             switch self {
-            case .put, .step, .slice: true
+            case .put, .step, .slice, .seal: true
             default: false
             }
         }
 
         /// Whether the store's end lets it pass: what was appended before is stored, in however many slices.
-        var outlivesStore: Bool { if case .slice = self { true } else { false } }
+        var outlivesStore: Bool {
+            switch self {
+            case .slice(let staging): staging.isOfBatch
+            case .seal: true
+            default: false
+            }
+        }
 
         /// Whether it is part of a transaction, and may share it.
         var isStored: Bool {
             switch self {
-            case .append, .put, .slice, .step, .truncate: true
+            case .append, .put, .slice, .seal, .step, .truncate: true
             case .snapshot, .close: false
             }
         }
 
         /// Whether it goes in a transaction alone: it fills one.
-        var isAlone: Bool { if case .slice(_, isComplete: false) = self { true } else { false } }
+        var isAlone: Bool { if case .slice = self { true } else { false } }
 
-        /// Commits that become durable with it.
-        var commits: UInt64 {
+        /// The batch that becomes durable with it.
+        var batch: JournalBatch? {
             switch self {
-            case .append(let batch): batch.sequence - batch.expectedLast
-            case .slice(let staging, isComplete: true): staging.batch.sequence - staging.batch.expectedLast
-            default: 0
+            case .append(let batch), .seal(let batch): batch
+            default: nil
             }
         }
+
+        /// Commits that become durable with it.
+        var commits: UInt64 { batch.map { $0.sequence - $0.expectedLast } ?? 0 }
 
         /// Where a crash test may end the process: before the commit with this in it is made, and after.
         var faultPoints: (before: FaultPoint?, after: FaultPoint?) {
@@ -78,8 +89,8 @@ struct Waiting {
             case .step(.chunk): (nil, .snapshotChunk)
             case .step(.take): (.beforeSwitch, .afterSwitch)
             case .step(.trim): (nil, .truncate)
-            case .slice(_, isComplete: false): (nil, .slice)
-            case .slice(_, isComplete: true): (.beforeSeal, nil)
+            case .slice: (nil, .slice)
+            case .append(let batch), .seal(let batch): (batch.staged.isEmpty ? nil : .beforeSeal, nil)
             default: (nil, nil)
             }
         }

@@ -51,4 +51,38 @@ import TestSupport
         #expect(again.stop() == 0)
         #expect(found == (try Node(json: Self.large)))
     }
+
+    /// Others commit in the same namespace between the slices: none of what they were told is lost, and nothing of the large write
+    /// is there unless all is.
+    @Test(
+        arguments: ["batch.slice:2", "batch.slice:5", "batch.seal.before", nil]
+    ) func kill9_whileALargeWriteIsStaged_losesNoneOfWhatOthersCommitMeanwhile(point: String?) throws {
+        let folder = try TemporaryFolder()
+        let rules = try folder.file("rules.json", #"{"rules":{".read":true,".write":true}}"#)
+        let arguments = ["--port", "0", "--data", "data", "--rules", rules, "--log-level", "error"]
+        let hub = try RunningHub(arguments, environment: point.map { ["VIGLA_FAULT": $0] } ?? [:], folder: folder)
+        let (writer, other) = (try RealtimeSocket(url: hub.url), try RealtimeSocket(url: hub.url))
+        let large = try writer.send("p", "/large", ",\"d\":\(Self.large)")
+        var (told, isTold) = (0, false)
+        let rounds = point == nil ? Int.random(in: 1...60) : 100_000
+        do {
+            while told < rounds {
+                #expect(try other.ask("p", "/count", ",\"d\":\(told + 1)").status == "ok")
+                told += 1
+            }
+            #expect(hub.stop(SIGKILL) == SIGKILL)
+            while let answer = try? writer.answer() { if answer.number == large { isTold = true } }
+        } catch is RealtimeSocket.Lost {
+            hub.process.waitUntilExit()
+            #expect(hub.process.terminationStatus == SIGKILL, "\(hub.error)")
+        }
+        #expect(point == nil || told < rounds)
+        let next = try RunningHub(arguments, folder: folder)
+        let socket = try RealtimeSocket(url: next.url)
+        let count = try socket.ask("g", "/count").value.leaf
+        #expect(count == .int(Int64(told)) || count == .int(Int64(told + 1)) || told == 0 && count == .null, "\(told) \(count)")
+        let keys = try socket.ask("g", "/large").value.object?.children.count ?? 0
+        #expect(keys == 0 && !isTold || keys == 500 && point == nil, "\(keys)")
+        #expect(next.stop() == 0)
+    }
 }

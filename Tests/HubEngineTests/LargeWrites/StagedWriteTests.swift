@@ -1,0 +1,165 @@
+import HubEngine
+import JSONTree
+import SecurityRules
+import Synchronization
+import TestSupport
+import Testing
+
+/// Large writes that the log stores before they are made.
+@Suite(.timeLimit(.minutes(30))) struct StagedWriteTests {
+    /// Commits at once; stages when the test says so.
+    private final class StagingLog: CommitLog {
+        typealias Operations = [(path: Path, part: TreeWrite.Part, value: Node)]
+        typealias Done = @Sendable (Result<any StagedOperations, CommitRefusal>) -> Void
+
+        final class Stage: StagedOperations {
+            let paths: [Path]
+            private let end: @Sendable () -> Void
+            init(_ paths: [Path], _ end: @escaping @Sendable () -> Void) { (self.paths, self.end) = (paths, end) }
+            deinit { end() }
+        }
+
+        struct State {
+            var waiting: [(operations: Operations, done: Done)] = []
+            var asked = 0
+            var live = 0
+            /// Places of each commit, and whether the log had them.
+            var commits: [(paths: [Path], isStaged: Bool)] = []
+            var refusal: CommitRefusal?
+        }
+        let state = Mutex(State())
+        var isImmediate: Bool { false }
+        var stagedBytes: Int { 1_000 }
+
+        func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void) {
+            let refusal = state.withLock { state in
+                for commit in commits where state.refusal == nil { state.commits.append((commit.operations.map(\.path), (commit.stage as? Stage)?.paths == commit.operations.map(\.path))) }
+                return state.refusal
+            }
+            completion(refusal.map { .failure($0) } ?? .success(()))
+        }
+
+        func stage(_ operations: Operations, completion: @escaping Done) {
+            state.withLock { state in
+                state.waiting.append((operations, completion))
+                state.asked += 1
+            }
+        }
+
+        /// Completes the oldest stage.
+        func complete(_ refusal: CommitRefusal? = nil) {
+            let (operations, done) = state.withLock { state in
+                state.live += refusal == nil ? 1 : 0
+                return state.waiting.removeFirst()
+            }
+            if let refusal { return done(.failure(refusal)) }
+            done(.success(Stage(operations.map(\.path)) { [weak self] in self?.state.withLock { $0.live -= 1 } }))
+        }
+
+        var waiting: Int { state.withLock { $0.waiting.count } }
+        var asked: Int { state.withLock { $0.asked } }
+        var live: Int { state.withLock { $0.live } }
+        var commits: [String] { state.withLock { $0.commits.map { "\($0.paths.map(\.description).joined(separator: ","))\($0.isStaged ? " staged" : "")" } } }
+    }
+
+    private let log = StagingLog()
+    private static let three = Request.merge(["a/x": 1, "a/y": 2, "a/z": 3])
+    private static let open = #"{"rules":{"a":{".write":"root.child('open').val() == true"},"open":{".write":true},"b":{".write":true}}}"#
+
+    /// Asks for a large write and prepares it.
+    private func begin(_ it: GatedHarness, _ request: Request = three, size: Int = 1_000) -> Client {
+        let client = Client.make()
+        it.hub.database.submit(request, from: client, size: size)
+        it.finish()
+        return client
+    }
+
+    @Test func largeWrite_isStagedFirst_whileOthersCommit() throws {
+        let it = try GatedHarness(log: log)
+        let one = begin(it)
+        #expect(log.waiting == 1 && log.commits == [])
+        #expect(it.ask(.make(), .put("b", 5)) == ["ok 0"])
+        #expect(log.commits == ["/b"] && it.hub.take(one) == [])
+        log.complete()
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(log.commits.count == 2 && log.commits[1].hasSuffix(" staged") && log.asked == 1)
+        #expect(it.content == ["a": ["x": 1, "y": 2, "z": 3], "b": 5])
+        it.finish()
+        #expect(log.live == 0)
+    }
+
+    @Test func bytes_letAWriteBeStaged_fromTheLogsSettingOn() throws {
+        let it = try GatedHarness(log: log)
+        let one = begin(it, size: 999)
+        #expect(log.asked == 0 && it.hub.take(one) == ["ok 0"])
+        _ = begin(it, size: 1_000)
+        #expect(log.asked == 1)
+    }
+
+    @Test func deniedWrite_isNotStaged() throws {
+        let it = try GatedHarness(Self.open, log: log)
+        let one = begin(it)
+        #expect(log.asked == 0 && it.hub.take(one) == ["error 0 permission_denied"])
+    }
+
+    @Test func stageThatTheLogRefuses_refusesThatWriteOnly() throws {
+        let it = try GatedHarness(log: log)
+        let one = begin(it)
+        log.complete(.diskFull)
+        it.finish()
+        #expect(it.hub.take(one) == ["error 0 unavailable"])
+        #expect(it.ask(.make(), .put("b", 5)) == ["ok 0"])
+        #expect(it.content == ["b": 5] && it.hub.database.counters.refusal == nil)
+    }
+
+    @Test func overtakenWrite_keepsItsStage_whenItWritesTheSame() throws {
+        let it = try GatedHarness(Self.open, root: ["open": true], log: log)
+        let one = begin(it)
+        it.hub.database.replace(try RuleSet(parsing: Self.open))
+        log.complete()
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(log.asked == 1 && log.commits.last?.hasSuffix(" staged") == true && it.hub.database.counters.preparedAgain == 1)
+        it.finish()
+        #expect(log.live == 0)
+    }
+
+    @Test func overtakenWrite_withValuesOfTheServer_isStagedAnew() throws {
+        let it = try GatedHarness(root: ["n": ["a": 1, "b": 1, "c": 1]], log: log)
+        let one = begin(it, .increments(["n/a", "n/b", "n/c"]))
+        _ = it.ask(.make(), .increments(["n/b"]))
+        log.complete()
+        it.finish()
+        #expect(log.asked == 2 && log.live == 0 && it.hub.take(one) == [])
+        log.complete()
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        #expect(it.content == ["n": ["a": 2, "b": 3, "c": 2]])
+        it.finish()
+        #expect(log.live == 0)
+    }
+
+    @Test func writeThatIsDeniedInTheEnd_letsGoOfItsStage() throws {
+        let it = try GatedHarness(Self.open, root: ["open": true], log: log)
+        let one = begin(it)
+        _ = it.ask(.make(), .put("open", false))
+        log.complete()
+        it.finish()
+        #expect(it.hub.take(one) == ["error 0 permission_denied"])
+        it.finish()
+        #expect(log.live == 0 && log.commits == ["/open"])
+    }
+
+    @Test func logThatRefusesMeanwhile_refusesTheWrite_andLetsGoOfItsStage() throws {
+        let it = try GatedHarness(log: log)
+        let one = begin(it)
+        log.state.withLock { $0.refusal = .diskFull }
+        #expect(it.ask(.make(), .put("b", 5)) == ["error 0 unavailable"])
+        it.finish()
+        #expect(it.hub.take(one) == ["error 0 unavailable"])
+        log.complete()
+        it.finish()
+        #expect(log.live == 0 && it.hub.take(one) == [])
+    }
+}
