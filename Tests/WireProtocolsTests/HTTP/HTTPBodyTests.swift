@@ -25,7 +25,7 @@ import Testing
             let held = reader.last.count
             try bytes.withUnsafeBytes { bytes in
                 var used = 0
-                _ = try reader.take(bytes, &used, Self.limits)
+                _ = try reader.read(bytes, &used, Self.limits)
                 #expect(used == bytes.count)
             }
             at += size
@@ -67,7 +67,7 @@ import Testing
         #expect(reader.last.capacity <= 128 << 10)
         try Self.content(HTTPBody.pieceBytes + 1).withUnsafeBytes { bytes in
             var used = 0
-            _ = try reader.take(bytes, &used, Self.limits)
+            _ = try reader.read(bytes, &used, Self.limits)
         }
         #expect(reader.last.capacity <= HTTPBody.pieceBytes + 4096)
     }
