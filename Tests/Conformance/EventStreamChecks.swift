@@ -1,10 +1,10 @@
 import HubEngine
 @testable import HubServer
 import JSONTree
-import Scheduling
 import SecurityRules
 import TestHub
 import Testing
+import TestSupport
 
 /// Checks 126–128: event streams.
 @Suite(.timeLimit(.minutes(30))) struct EventStreamChecks {
@@ -84,14 +84,16 @@ import Testing
 
     @Test func checklist_128_authRevokedIsUnquoted() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".read":"auth!=null"}}"#)
-        let server = try TestServer {
+        let clock = FakeClock()
+        let server = try TestServer(scheduler: clock.scheduler) {
             $0.rules = rules
             $0.limits.tokenLeewaySeconds = 0
-            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: SystemTime.wallMs / 1000 + 5)) }
+            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: clock.seconds + 5)) }
         }
         let peer = try RESTPeer(server)
         #expect(try peer.stream("/a.json?auth=\(Token.signed("ana"))").status == 200)
         #expect(try peer.event() == #"put {"path":"/","data":null}"#)
+        clock.advance(seconds: 5)
         #expect(try peer.event() == "auth_revoked credential is no longer valid")
         #expect(try peer.event() == nil)
     }

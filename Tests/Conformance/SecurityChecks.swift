@@ -1,16 +1,18 @@
 import HubEngine
 @testable import HubServer
 import JSONTree
-import Scheduling
 import SecurityRules
 import TestHub
 import Testing
+import TestSupport
 
 /// Checks 132–140: identities and rules.
 @Suite(.timeLimit(.minutes(30))) struct SecurityChecks {
-    private func server(_ rules: String, _ configure: @escaping (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
+    private func server(
+        _ rules: String, clock: FakeClock = FakeClock(), _ configure: @escaping (inout ServerSettings) -> Void = { _ in }
+    ) throws -> TestServer {
         let rules = try RuleSet(parsing: #"{"rules":\#(rules)}"#)
-        return try TestServer {
+        return try TestServer(scheduler: clock.scheduler) {
             $0.rules = rules
             configure(&$0)
         }
@@ -74,16 +76,17 @@ import Testing
     }
 
     @Test func checklist_135_expiredToken_isRevokedWithItsRightsUntilThen() throws {
-        let server = try server(#"{"x":{".read":"auth.uid == 'ana'",".write":"auth.uid == 'ana'"},"seen":{".read":true}}"#) {
+        let clock = FakeClock()
+        let server = try server(#"{"x":{".read":"auth.uid == 'ana'",".write":"auth.uid == 'ana'"},"seen":{".read":true}}"#, clock: clock) {
             $0.limits.tokenLeewaySeconds = 0
-            // Long enough for what comes before the end.
-            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: SystemTime.wallMs / 1000 + 5)) }
+            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: clock.seconds + 5)) }
         }
         let peer = try Peer(server)
         #expect(try peer.ask("auth", #"{"cred":"\#(Token.signed("ana"))"}"#)[0].hasPrefix(#"ok {"auth":{"uid":"ana"},"expires":1"#))
         try peer.listen("/x")
         try peer.ask("o", #"{"p":"/x","d":"gone"}"#)
         #expect(try peer.put("/x", "1") == ["d x 1", "ok \"\""])
+        clock.advance(seconds: 5)
         #expect(try peer.line() == #"ac {"s":"expired_token","d":"Auth token is expired."}"#)
         _ = try peer.socket.closeCode()
         let admin = try Peer(server)
@@ -92,21 +95,25 @@ import Testing
     }
 
     @Test func expiredToken_isRevokedByLongPollingToo() throws {
-        let server = try server(#"{".read":true}"#) {
+        let clock = FakeClock()
+        let server = try server(#"{".read":true}"#, clock: clock) {
             $0.limits.tokenLeewaySeconds = 0
-            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: SystemTime.wallMs / 1000 + 5)) }
+            $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: clock.seconds + 5)) }
         }
         let peer = try LongPollPeer(server)
         try peer.poll(#"{"t":"d","d":{"r":1,"a":"auth","b":{"cred":"\#(Token.signed("ana"))"}}}"#)
+        #expect(try peer.messages(1).first?.node(at: "d/b/s") == "ok")
+        clock.advance(seconds: 5)
         while peer.closed == nil { try peer.poll() }
         #expect(peer.heard.last?.node(at: "d/a") == "ac" && peer.heard.last?.node(at: "d/b/s") == "expired_token")
     }
 
     @Test func tokenThatHasExpiredAlready_isRefused_andTheLeewayCounts() throws {
         for (leeway, status) in [(5, "expired_token"), (3600, "ok")] {
-            let server = try server(#"{".read":true}"#) {
+            let clock = FakeClock()
+            let server = try server(#"{".read":true}"#, clock: clock) {
                 $0.limits.tokenLeewaySeconds = leeway
-                $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: SystemTime.wallMs / 1000 - 60)) }
+                $0.tokens = ManualVerifier { _ in .success(Identity(auth: ["uid": "ana"], expires: clock.seconds - 60)) }
             }
             #expect(try Peer(server).ask("auth", #"{"cred":"\#(Token.signed("ana"))"}"#)[0].hasPrefix(status))
         }
