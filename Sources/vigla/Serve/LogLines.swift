@@ -1,6 +1,7 @@
 import Glibc
 import JSONTree
 import Logging
+import Scheduling
 
 /// The log on standard error: one line per event, each written by one system call.
 ///
@@ -66,15 +67,14 @@ struct LogLines: LogHandler {
 
     /// RFC 3339 in UTC with milliseconds.
     private static func timestamp() -> String {
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
-        var parts = tm()
-        gmtime_r(&now.tv_sec, &parts)
+        let now = SystemTime.wallMs
+        var (seconds, parts) = (time_t(now / 1000), tm())
+        gmtime_r(&seconds, &parts)
         func pad(_ value: some BinaryInteger, _ width: Int) -> String {
             let digits = String(value)
             return String(repeating: "0", count: max(0, width - digits.count)) + digits
         }
         let date = "\(parts.tm_year + 1900)-\(pad(parts.tm_mon + 1, 2))-\(pad(parts.tm_mday, 2))"
-        return "\(date)T\(pad(parts.tm_hour, 2)):\(pad(parts.tm_min, 2)):\(pad(parts.tm_sec, 2)).\(pad(now.tv_nsec / 1_000_000, 3))Z"
+        return "\(date)T\(pad(parts.tm_hour, 2)):\(pad(parts.tm_min, 2)):\(pad(parts.tm_sec, 2)).\(pad(now % 1000, 3))Z"
     }
 }
