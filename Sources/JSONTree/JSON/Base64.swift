@@ -1,16 +1,16 @@
-/// Bytes as text (RFC 4648): with the standard alphabet, or as URLs and tokens have it, with `-` and `_` and no padding.
+/// Base64 (RFC 4648): with the standard alphabet, or with the URL alphabet (`-` and `_`) without padding.
 ///
-/// Only what is written here is read: no other letters, no padding, no bits that would be lost. So two texts never stand for the
+/// Decoding is strict: no other characters, no padding, no non-zero trailing bits. So two different texts never decode to the
 /// same bytes.
 public enum Base64 {
     private static let standard = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
     private static let url = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
     private static let standardValues = values(of: standard)
-    /// Of the letters of URLs: what each byte stands for, 0xFF for those that are none.
+    /// The values of the URL alphabet by byte; 0xFF for other bytes.
     package static let urlValues = values(of: url)
 
-    /// What each byte stands for as a letter; 0xFF for those that are none.
+    /// The values of an alphabet by byte; 0xFF for other bytes.
     private static func values(of alphabet: [UInt8]) -> [UInt8] {
         var values = [UInt8](repeating: 0xFF, count: 256)
         for (value, letter) in alphabet.enumerated() { values[Int(letter)] = UInt8(value) }
@@ -32,10 +32,10 @@ public enum Base64 {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The same behind other text.
+    /// Appends the encoding of `encodeURL` to a text.
     public static func appendURL(_ bytes: UnsafeRawBufferPointer, to text: inout [UInt8]) { append(bytes, url, to: &text) }
 
-    /// RFC 4648 §4, padded, for short texts that are made often: nothing is allocated but the text.
+    /// RFC 4648 §4, padded, for short texts on hot paths: allocates only the result.
     static func encode(_ bytes: UnsafeRawBufferPointer) -> String {
         String(unsafeUninitializedCapacity: (bytes.count + 2) / 3 * 4) { letters in
             var count = write(bytes, standard, to: letters)
@@ -77,13 +77,13 @@ public enum Base64 {
         }
     }
 
-    /// Reads the standard alphabet without padding.
+    /// Decodes the standard alphabet without padding.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var text = String(text)
         return text.withUTF8 { decode(UnsafeRawBufferPointer($0), standardValues) }
     }
 
-    /// Reads what `encodeURL` writes.
+    /// Decodes the output of `encodeURL`.
     public static func decodeURL(_ text: some StringProtocol) -> [UInt8]? {
         var text = String(text)
         return text.withUTF8 { decodeURL(UnsafeRawBufferPointer($0)) }
@@ -93,13 +93,14 @@ public enum Base64 {
 
     private static func decode(_ text: UnsafeRawBufferPointer, _ values: [UInt8]) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
-        // Bits of any letter that is none.
+        // Non-zero high bits show an invalid character.
         var strange: UInt8 = 0
         let bytes = [UInt8](unsafeUninitializedCapacity: text.count / 4 * 3 + 2) { out, count in
             values.withUnsafeBufferPointer { values in
                 var i = 0
                 while i &+ 4 <= text.count {
-                    let (a, b, c, d) = (values[Int(text[i])], values[Int(text[i &+ 1])], values[Int(text[i &+ 2])], values[Int(text[i &+ 3])])
+                    let (a, b, c, d) = (
+                        values[Int(text[i])], values[Int(text[i &+ 1])], values[Int(text[i &+ 2])], values[Int(text[i &+ 3])])
                     strange |= a | b | c | d
                     out[count] = a << 2 | b >> 4
                     out[count &+ 1] = b << 4 | c >> 2
@@ -113,7 +114,7 @@ public enum Base64 {
                 strange |= a | b | c
                 out[count] = a << 2 | b >> 4
                 count &+= 1
-                // What the last letter holds beyond whole bytes must be nothing.
+                // Trailing bits beyond whole bytes must be zero.
                 if i &+ 2 < text.count {
                     out[count] = b << 4 | c >> 2
                     count &+= 1

@@ -1,9 +1,9 @@
 extension Node {
-    /// Bytes of the node's export form as JSON text (`JSONWriter.node`), or nil when those are more than `limit`. Nothing is
-    /// written. O(nodes and bytes), up to the limit
+    /// Size of the node's export form as JSON text (`JSONWriter.node`) in bytes; nil above `limit`. Writes nothing. O(nodes and bytes), up
+    /// to the limit
     public func encodedSize(upTo limit: Int) -> Int? {
         var measure = Measure(left: limit)
-        return withUnsafePointer(to: self) { measure.takes(NodeCursor($0)) } ? limit - measure.left : nil
+        return withUnsafePointer(to: self) { measure.subtract(NodeCursor($0)) } ? limit - measure.left : nil
     }
 }
 
@@ -14,8 +14,8 @@ private struct Measure {
 
     init(left: Int) { self.left = left }
 
-    /// Takes the bytes of the node from `left`; false as soon as none are left.
-    mutating func takes(_ cursor: NodeCursor) -> Bool {
+    /// Subtracts the node's bytes from `left`; false as soon as that is negative.
+    mutating func subtract(_ cursor: NodeCursor) -> Bool {
         switch cursor.kind {
         case .null, .int, .double: number(cursor.node.pointee)
         case .bool(let value): left -= value ? 4 : 5
@@ -27,12 +27,12 @@ private struct Measure {
             scalar(leaf.priority)
         case .object:
             guard case .object(let object) = cursor.node.pointee else { return false }
-            // Braces and commas: a comma less than children.
+            // Braces and commas: one comma less than children.
             left -= 1
             let isWhole = cursor.allChildren { key, child in
                 string(key.text.pointee)
                 left -= 2
-                return takes(child)
+                return subtract(child)
             }
             guard isWhole else { return false }
             if object.priority.exists {

@@ -1,12 +1,12 @@
-/// Why bytes are not the JSON that was asked for. Offsets count bytes from the start of the reader's text.
+/// Why bytes are not the expected JSON. Offsets count bytes from the start of the reader's text.
 public enum JSONError: Error, Equatable, Sendable {
     /// Not JSON (RFC 8259).
     case malformed(offset: Int)
-    /// JSON, but of another type than asked for.
+    /// JSON of another type than expected.
     case unexpectedType(offset: Int)
     /// Nested deeper than the tree allows.
     case tooDeep(offset: Int)
-    /// A member name that can be no key (contract §4.1), cut at 64 bytes.
+    /// A member name that is no valid key (contract §4.1), cut at 64 bytes.
     case invalidKey(String, offset: Int)
     /// A string longer than the limit.
     case stringTooLong(offset: Int)
@@ -16,10 +16,10 @@ public enum JSONError: Error, Equatable, Sendable {
     case invalidValue(offset: Int)
     /// `.sv` that is neither `"timestamp"` nor `{"increment": number}`.
     case unknownServerValue(offset: Int)
-    /// The value takes more memory than there is for it (`NodeAllowance`).
+    /// The value takes more memory than the budget allows (`NodeAllowance`).
     case overBudget(offset: Int)
 
-    /// Whether the text itself is broken, so that nothing in it can be trusted.
+    /// Whether the text is malformed, so that the rest of it cannot be parsed.
     public var isMalformed: Bool { if case .malformed = self { true } else { false } }
 
     public var offset: Int {
@@ -39,7 +39,8 @@ extension JSONError: CustomStringConvertible {
         case .unexpectedType: "Invalid data; unexpected type."
         case .tooDeep: "Invalid data; path or value exceeds maximum depth of \(Path.maxDepth) levels."
         case .invalidKey(let key, _):
-            "Invalid data; couldn't parse key \"\(key)\". Key value can't be empty, longer than \(Key.maxBytes) bytes, or contain $ # [ ] / or ."
+            "Invalid data; couldn't parse key \"\(key)\". Key value can't be empty, longer than \(Key.maxBytes) bytes, or contain $ # [ ] "
+                + "/ or ."
         case .stringTooLong: "Invalid data; string exceeds the maximum size of 10 MB."
         case .invalidPriority: "Invalid data; priority must be a number, a string or null."
         case .invalidValue: "Invalid data; .value must be a boolean, number or string without other members."

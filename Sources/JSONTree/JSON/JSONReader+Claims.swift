@@ -1,10 +1,10 @@
 extension JSONReader {
     /// Any JSON as a node whose names need not be legal keys, such as the claims of a token. Arrays become objects.
-    /// - Parameter allowance: what they may cost in memory; nil for whatever they take.
+    /// - Parameter allowance: bounds the node's memory; nil for no bound.
     public mutating func claims(nesting: Int = 0, allowance: NodeAllowance? = nil) throws(JSONError) -> Node {
         let start = offset
         func pay(_ bytes: Int) throws(JSONError) {
-            if let allowance, !allowance.take(bytes) { throw .overBudget(offset: start) }
+            if let allowance, !allowance.charge(bytes) { throw .overBudget(offset: start) }
         }
         guard nesting <= Path.maxDepth else { throw .tooDeep(offset: start) }
         switch try peek() {

@@ -1,84 +1,84 @@
 extension JSONReader {
-    /// Reads the next value as data to be written (contract §4.2–§4.4): export form with `.priority` and `.value`, arrays as
-    /// objects with keys 0…n−1, nulls and empty containers pruned, `.sv` placeholders set aside.
+    /// Parses the next value as data of a write (contract §4.2–§4.4): export form with `.priority` and `.value`, arrays as
+    /// objects with keys 0…n−1, nulls and empty containers dropped, `.sv` placeholders collected.
     /// - Parameters:
     ///   - depth: levels that the place already takes; value and place together have at most `Path.maxDepth`.
     ///   - maxStringBytes: longest string in bytes of UTF-8 (contract: 10 MB).
-    ///   - allowance: what the value may cost in memory; nil for whatever it takes.
+    ///   - allowance: bounds the value's memory; nil for no bound.
     public mutating func writeValue(
         depth: Int = 0, maxStringBytes: Int = 10_485_760, allowance: NodeAllowance? = nil
     ) throws(JSONError) -> WriteValue {
         var context = NodeContext(room: Path.maxDepth - depth, maxStringBytes: maxStringBytes, allowance: allowance)
-        defer { context.giveBackWork() }
+        defer { context.refundWork() }
         let node = try node(&context)
         return WriteValue(node: node, deferred: context.remaining())
     }
 
-    /// What is known while a value is read.
+    /// The state of parsing one value.
     private struct NodeContext {
         let room: Int
         let maxStringBytes: Int
         let allowance: NodeAllowance?
-        /// Keys from the value's root to the node being read.
+        /// Keys from the value's root to the current node.
         var keys = ContiguousArray<Key>()
         var deferred: [WriteValue.Deferred] = []
         /// Parts of `deferred` in members that a later duplicate replaced.
         var overwritten: [Range<Int>] = []
         var members = MemberStack()
 
-        /// Bytes of what is needed only while the value is read.
+        /// Bytes needed only during parsing.
         var work = 0
 
-        func take(_ bytes: Int, _ offset: Int) throws(JSONError) {
+        func charge(_ bytes: Int, _ offset: Int) throws(JSONError) {
             guard let allowance else { return }
-            guard allowance.take(bytes) else { throw .overBudget(offset: offset) }
+            guard allowance.charge(bytes) else { throw .overBudget(offset: offset) }
         }
 
-        func takeText(_ utf8Count: Int, _ offset: Int) throws(JSONError) {
+        func chargeText(_ utf8Count: Int, _ offset: Int) throws(JSONError) {
             guard utf8Count > 15 else { return }
-            try take(NodeCost.text(utf8Count), offset)
+            try charge(NodeCost.text(utf8Count), offset)
         }
 
         mutating func add(_ key: Key, _ node: Node, _ offset: Int) throws(JSONError) {
             guard allowance != nil else { return members.add(key, node) }
             if members.isFull { try growMembers(offset) }
             members.add(key, node)
-            if node.exists { try take(members.isUnordered ? NodeCost.unorderedChild : NodeCost.child, offset) }
+            if node.exists { try charge(members.isUnordered ? NodeCost.unorderedChild : NodeCost.child, offset) }
         }
 
-        /// Room for members doubles; the room before is there until they have moved.
+        /// Doubles the capacity for members; both buffers exist until the entries are moved.
         private mutating func growMembers(_ offset: Int) throws(JSONError) {
             let bytes = members.capacity * NodeCost.entry
-            try take(max(bytes, 16 * NodeCost.entry), offset)
+            try charge(max(bytes, 16 * NodeCost.entry), offset)
             work += max(bytes, 16 * NodeCost.entry)
-            try take(bytes, offset)
+            try charge(bytes, offset)
             members.grow()
-            allowance?.give(bytes)
+            allowance?.refund(bytes)
         }
 
         /// An object of the members since `outer`; null without any.
         mutating func endObject(_ outer: consuming MemberStack.Outer, _ offset: Int) throws(JSONError) -> ChildMap {
             let bytes = members.countOfInnermost * NodeCost.entry
-            // They are in the list and in pages for a moment.
+            // They exist in the list and in pages while they are moved.
             let isPaged = bytes > ChildMap.pageCapacity * NodeCost.entry
-            if isPaged { try take(bytes, offset) }
+            if isPaged { try charge(bytes, offset) }
             let children = members.end(outer)
-            if isPaged { allowance?.give(bytes) }
-            if !children.isEmpty { try take(NodeCost.object, offset) }
+            if isPaged { allowance?.refund(bytes) }
+            if !children.isEmpty { try charge(NodeCost.object, offset) }
             return children
         }
 
-        func giveBackWork() { allowance?.give(work) }
+        func refundWork() { allowance?.refund(work) }
 
         mutating func deferServerValue(
             _ value: Special.Value?, as target: WriteValue.Deferred.Target, _ offset: Int
         ) throws(JSONError) {
             guard case .server(let serverValue) = value else { return }
-            try take(NodeCost.serverValue, offset)
+            try charge(NodeCost.serverValue, offset)
             deferred.append(WriteValue.Deferred(path: Path(keys), target: target, value: serverValue))
         }
 
-        /// The server values that stand in the data.
+        /// The server values that are not overwritten by duplicate members.
         func remaining() -> [WriteValue.Deferred] {
             if overwritten.isEmpty { return deferred }
             var isOverwritten = [Bool](repeating: false, count: deferred.count)
@@ -93,7 +93,7 @@ extension JSONReader {
         case .array: return try arrayNode(&context)
         default:
             let node = try leafNode(context.maxStringBytes)
-            if case .string(let text) = node { try context.takeText(text.utf8Count, offset) }
+            if case .string(let text) = node { try context.chargeText(text.utf8Count, offset) }
             return node
         }
     }
@@ -153,7 +153,7 @@ extension JSONReader {
             }
             let key = Key(name)
             guard key.isValid else { throw .invalidKey(Self.cut(name), offset: nameOffset) }
-            try context.takeText(name.utf8.count, offset)
+            try context.chargeText(name.utf8.count, offset)
             let known = context.deferred.count
             let node = try child(key, &context)
             if !serverValues.isEmpty, let overwritten = serverValues.removeValue(forKey: key) { context.overwritten.append(overwritten) }
@@ -167,13 +167,13 @@ extension JSONReader {
             guard value.placeholder.exists else { return .null }
             try context.deferServerValue(value, as: .value, start)
             try context.deferServerValue(special.priority, as: .priority, start)
-            if case .string(let text) = value.placeholder { try context.takeText(text.utf8Count, start) }
-            if special.priority != nil { try context.take(NodeCost.prioritized, start) }
+            if case .string(let text) = value.placeholder { try context.chargeText(text.utf8Count, start) }
+            if special.priority != nil { try context.charge(NodeCost.prioritized, start) }
             return value.placeholder.with(priority: special.priority?.placeholder ?? .null)
         }
         if children.isEmpty { return .null }
         try context.deferServerValue(special.priority, as: .priority, start)
-        if case .string(let text) = special.priority?.placeholder { try context.takeText(text.utf8Count, start) }
+        if case .string(let text) = special.priority?.placeholder { try context.chargeText(text.utf8Count, start) }
         return .object(ObjectNode(children: children, priority: special.priority?.placeholder ?? .null))
     }
 
@@ -186,12 +186,12 @@ extension JSONReader {
             case leaf(Node)
             case server(ServerValue)
 
-            /// Stands in the tree until the server value is resolved; anything that exists will do.
+            /// Stand-in until the server value is resolved; any existing node will do.
             var placeholder: Node { if case .leaf(let node) = self { node } else { .int(0) } }
         }
 
         var value: Value?
-        /// Which member the value came from.
+        /// The name of the member with the value.
         private var known: String?
         var priority: Value?
 
@@ -224,7 +224,7 @@ extension JSONReader {
         return .server(value)
     }
 
-    /// What stands behind `.sv` (contract §5).
+    /// The value of `.sv` (contract §5).
     private mutating func serverValue() throws(JSONError) -> ServerValue {
         let start = offset
         switch try peek() {

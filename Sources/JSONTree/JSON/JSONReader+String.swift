@@ -7,7 +7,7 @@ extension JSONReader {
         return try unescape(content)
     }
 
-    /// Skips a string and tells where its content stands and whether it holds escapes.
+    /// Skips a string; returns the range of its content and whether it has escapes.
     mutating func scanString() throws(JSONError) -> (content: Range<Int>, escaped: Bool) {
         let start = offset &+ 1
         var i = start

@@ -1,4 +1,4 @@
-/// A pull parser over JSON bytes (RFC 8259): no intermediate dictionaries; the caller asks for what it expects.
+/// A pull parser over JSON bytes (RFC 8259) without intermediate dictionaries: the caller requests the expected types.
 ///
 ///     try reader.beginObject()
 ///     while let name = try reader.nextName() {
@@ -11,19 +11,19 @@ public struct JSONReader {
     /// Offset of the next byte to read.
     public internal(set) var offset: Int
     private let end: Int
-    /// Where the name that was read last begins.
+    /// Offset of the last name.
     public private(set) var nameOffset = 0
     /// No member or element of the innermost container has been read yet.
     private var isFirst = false
 
-    /// Deepest nesting that is even scanned; a deeper text is refused as malformed.
+    /// Deepest nesting that is scanned; a deeper text is refused as malformed.
     static let maxNesting = 256
 
     public init(_ bytes: UnsafeRawBufferPointer) {
         self.init(bytes, range: 0..<bytes.count)
     }
 
-    /// Reads one part of a text, such as a range from `rawValue()`; offsets stay those of the whole text.
+    /// Parses one part of a text, such as a range from `rawValue()`; offsets are those of the whole text.
     public init(_ bytes: UnsafeRawBufferPointer, range: Range<Int>) {
         self.bytes = bytes.bindMemory(to: UInt8.self)
         offset = range.lowerBound
@@ -86,7 +86,7 @@ public struct JSONReader {
         return true
     }
 
-    /// Nothing but white space may follow.
+    /// Checks that only white space follows.
     public mutating func expectEnd() throws(JSONError) {
         skipSpace()
         if offset < end { throw .malformed(offset: offset) }
@@ -145,7 +145,9 @@ public struct JSONReader {
         let fraction = try scanFraction(start)
         if !fraction, !overflow { return .int(value) }
         if !overflow, let exact = exactDecimal(whole: value, digitsEnd, negative) { return .number(exact) }
-        guard let double = Double(String(decoding: bytes[start..<offset], as: UTF8.self)), double.isFinite else { throw .malformed(offset: start) }
+        guard let double = Double(String(decoding: bytes[start..<offset], as: UTF8.self)), double.isFinite else {
+            throw .malformed(offset: start)
+        }
         return .number(double)
     }
 
@@ -192,7 +194,7 @@ public struct JSONReader {
 
     // MARK: Skipping
 
-    /// Skips the next value and returns where its text stands; the text is checked to be JSON.
+    /// Skips the next value, checking its syntax; returns the range of its text.
     @discardableResult
     public mutating func skipValue() throws(JSONError) -> Range<Int> {
         _ = try peekByte()
@@ -248,7 +250,7 @@ public struct JSONReader {
         offset &+= text.utf8CodeUnitCount
     }
 
-    /// What to say when a value is not of the type asked for: another type, or no JSON at all.
+    /// The error for a value of another type than expected, or for malformed text.
     private mutating func mismatch() throws(JSONError) -> JSONError {
         _ = try peek()
         return .unexpectedType(offset: offset)

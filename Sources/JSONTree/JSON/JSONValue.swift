@@ -1,4 +1,4 @@
-/// Any JSON as it was written: requests and answers of accounts, claims and key sets, files of settings. Unlike a `Node` it keeps
+/// Any JSON value, unmodified: for requests and responses of accounts, claims, key sets and settings files. Unlike a `Node` it keeps
 /// `null`, which clears a field, arrays, and the order of members.
 public enum JSONValue: Sendable, Equatable {
     case null
@@ -19,10 +19,10 @@ public enum JSONValue: Sendable, Equatable {
         }
     }
 
-    /// Deepest nesting that is read.
+    /// Deepest nesting that is parsed.
     static let depth = 32
 
-    /// Reads a whole text.
+    /// Parses a whole text.
     public init(_ bytes: [UInt8]) throws(JSONError) {
         self = try bytes.withUnsafeBufferPointer { buffer throws(JSONError) in
             var reader = JSONReader(UnsafeRawBufferPointer(buffer))
@@ -94,7 +94,7 @@ public enum JSONValue: Sendable, Equatable {
     public var json: String { String(decoding: bytes, as: UTF8.self) }
 }
 
-// MARK: Looking into it
+// MARK: Access
 
 extension JSONValue {
     /// A member, written in camel case or in snake case (accounts contract §2.2); nil when absent, `.null` when it is null. Of
@@ -146,7 +146,7 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Ex
 }
 
 extension [JSONValue.Member] {
-    /// Adds a member if there is something to say: answers leave absent fields out (contract §2.3).
+    /// Adds a member unless the value is nil: responses omit absent fields (contract §2.3).
     public mutating func add(_ name: String, _ value: JSONValue?) {
         if let value { append(JSONValue.Member(name, value)) }
     }

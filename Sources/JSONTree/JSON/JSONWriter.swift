@@ -7,7 +7,7 @@ public struct JSONWriter {
         bytes.reserveCapacity(capacity)
     }
 
-    /// Text that is JSON already.
+    /// Appends encoded JSON.
     @inline(__always)
     public mutating func raw(_ text: StaticString) {
         bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
@@ -38,7 +38,7 @@ public struct JSONWriter {
 
     /// A finite double in its shortest form, as `description` has it.
     public mutating func double(_ value: Double) {
-        // Most are decimals of few digits. One of at most 15 digits that reads as this double is its shortest form.
+        // Most are decimals of few digits. A decimal of at most 15 digits that parses as this double is its shortest form.
         let scaled = (value.magnitude * 1e7).rounded()
         guard scaled >= 1e4, scaled < 1e15, scaled / 1e7 == value.magnitude else { return raw(value.description.utf8) }
         let digits = Int64(scaled)
@@ -141,7 +141,7 @@ extension Node {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// Reads export-form JSON; server values are refused. For seeds, tests and tools.
+    /// Parses export-form JSON; server values are refused. For seeds, tests and tools.
     public init(json: String) throws(JSONError) {
         var native = json
         let result: Result<Node, JSONError> = native.withUTF8 { bytes in

@@ -1,4 +1,4 @@
-/// The children of the objects that are being read, innermost object last, so that each object gets a list of exactly its
+/// The children of the objects that are being parsed, innermost object last, so that each object gets an array of exactly its
 /// size and no growing array of its own.
 ///
 ///     [a b | x y z]      `a b` of the outer object, `x y z` of the inner one; each part ascending, without nulls
@@ -6,28 +6,28 @@ struct MemberStack {
     private var entries: ContiguousArray<ChildMap.Entry> = []
     /// Where the innermost object begins.
     private var base = 0
-    /// Takes over from the stack when a large object's members come unordered: O(log n) each instead of O(n).
+    /// Replaces the stack for a large object with unordered members: O(log n) each instead of O(n).
     private var spill: ChildMap?
 
-    /// What the stack must remember of the outer object while an inner one is read.
+    /// The outer object's state while an inner one is parsed.
     struct Outer {
         fileprivate let base: Int
         fileprivate let spill: ChildMap?
     }
 
-    /// Unordered members are moved in place up to this many.
+    /// Most unordered members that are inserted in place.
     private static let maxShifted = 64
 
     /// Whether the next member needs more room.
     var isFull: Bool { entries.count == entries.capacity }
-    /// Members that there is room for.
+    /// Capacity in members.
     var capacity: Int { entries.capacity }
-    /// Whether the members of the innermost object came in no order.
+    /// Whether the innermost object's members are unordered.
     var isUnordered: Bool { spill != nil }
     /// Members of the innermost object that are in the list.
     var countOfInnermost: Int { entries.count - base }
 
-    /// Makes room for twice as many.
+    /// Doubles the capacity.
     mutating func grow() { entries.reserveCapacity(max(16, 2 * entries.capacity)) }
 
     mutating func begin() -> Outer {
@@ -49,7 +49,7 @@ struct MemberStack {
             return
         }
         if entries.count - base > Self.maxShifted {
-            var map = take()
+            var map = popChildren()
             map.set(key, node)
             spill = map
             return
@@ -66,15 +66,15 @@ struct MemberStack {
         }
     }
 
-    /// The innermost object's children; goes back to the outer object.
+    /// Returns the innermost object's children, and restores the outer object.
     mutating func end(_ outer: consuming Outer) -> ChildMap {
-        let children = spill ?? take()
+        let children = spill ?? popChildren()
         base = outer.base
         spill = outer.spill
         return children
     }
 
-    private mutating func take() -> ChildMap {
+    private mutating func popChildren() -> ChildMap {
         let count = entries.count - base
         if count == 0 { return ChildMap() }
         return ChildMap(sorted: ContiguousArray(unsafeUninitializedCapacity: count) { buffer, initialized in

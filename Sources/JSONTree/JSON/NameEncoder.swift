@@ -1,12 +1,12 @@
-/// Writes the names of a node's children, piece by piece: `{"a":true,"b":true}`; a leaf as it is (`shallow=true`, contract §7.2).
+/// Encodes the names of a node's children, piece by piece: `{"a":true,"b":true}`; a leaf as it is (`shallow=true`, contract §7.2).
 ///
 /// It walks the node itself, which is immutable: nothing is copied, however many children there are. O(children named)
 public struct NameEncoder: Sendable {
-    /// Which children are named.
+    /// The children to name.
     public struct Range: Sendable {
         /// Only children behind this key.
         public var after: Key?
-        /// At most so many of them.
+        /// Most children to name.
         public var limit: Int?
         /// The last ones instead of the first.
         public var keepsLast: Bool
@@ -36,7 +36,7 @@ public struct NameEncoder: Sendable {
         left = range.limit ?? .max
         let start = range.keepsLast ? map.count - min(map.count, left) : 0
         children = ChildMap.Iterator(map, at: start)
-        // The last ones may begin behind the key anyway.
+        // The last `limit` children may all be behind the key.
         if let after = range.after, let first = map.key(at: start), !(after < first) { children = ChildMap.Iterator(map, from: after) }
     }
 
@@ -50,7 +50,7 @@ public struct NameEncoder: Sendable {
         return child.key
     }
 
-    /// Goes on until everything, or at least `bytes` more, has been appended. Exceeds that by at most one name.
+    /// Appends until everything, or at least `bytes`, is in the writer. Exceeds that by at most one name.
     public mutating func write(to writer: inout JSONWriter, atLeast bytes: Int) {
         if isDone { return }
         let enough = bytes < .max - writer.bytes.count ? writer.bytes.count + bytes : .max
@@ -70,8 +70,7 @@ public struct NameEncoder: Sendable {
         writer.node(leaf)
     }
 
-    /// Bytes of all that is not written yet, escapes and white space not counted; nil for more than `limit`. O(children named);
-    /// nothing is written.
+    /// Size of the unwritten rest in bytes, escapes and white space not counted; nil above `limit`. Writes nothing. O(children named)
     public func size(upTo limit: Int) -> Int? {
         var (rest, size) = (self, 2)
         if !leaf.isNull { return leaf.size(upTo: limit) }
@@ -84,7 +83,7 @@ public struct NameEncoder: Sendable {
 }
 
 extension ChildMap {
-    /// The key of the child with so many before it; nil behind the last. O(log n)
+    /// The key of the child at an index; nil beyond the last. O(log n)
     fileprivate func key(at index: Int) -> Key? {
         var children = Iterator(self, at: index)
         return children.next()?.key
@@ -92,7 +91,7 @@ extension ChildMap {
 }
 
 extension ChildMap.Iterator {
-    /// Begins with the child that has so many before it. O(log n)
+    /// Begins with the child at an index. O(log n)
     fileprivate init(_ map: ChildMap, at index: Int) {
         var left = index
         guard var page = map.root else {

@@ -1,45 +1,45 @@
-/// Who pays for a value that is being read: somebody that holds bytes for it, and can be asked for more.
+/// Holds bytes of a memory budget for a value that is being parsed.
 public protocol NodeHold: AnyObject, Sendable {
-    /// Holds so many bytes more; false when there are none.
+    /// Holds `bytes` more; false when the budget refuses.
     func grow(by bytes: Int) -> Bool
-    /// Holds no more than so many bytes.
+    /// Releases all but `bytes`.
     func shrink(to bytes: Int)
 }
 
-/// Whose value is being read.
+/// Makes the budget's hold when a value needs more than the free bytes.
 public protocol NodePayer: AnyObject {
-    /// What holds the bytes of a value that is not free.
+    /// A hold for the bytes above the free ones.
     func makeHold() -> any NodeHold
 }
 
-/// What the value that is being read may cost in memory, as it will stand in the tree and on the way there. Small values are
-/// free; more is held in steps before it is allocated, and where that is refused the reading ends (`JSONError.overBudget`).
+/// Bounds the memory of one value while it is parsed: of the resulting nodes and of temporary buffers. Small values are
+/// free; more is held in steps before it is allocated, and when the budget refuses, parsing ends (`JSONError.overBudget`).
 ///
 /// Used by one reader at a time.
 public final class NodeAllowance: @unchecked Sendable {
-    // Sendable: whoever reads has it alone.
+    // Sendable: confined to the thread of its reader.
 
-    /// Bytes that nobody is asked for.
+    /// Bytes that need no hold.
     public static let freeBytes = 64 << 10
-    /// Bytes that are asked for at once.
+    /// Least bytes by which a hold grows.
     public static let stepBytes = 64 << 10
 
-    /// Bytes until somebody must be asked.
+    /// Granted bytes that are left.
     private var left = freeBytes
-    /// Bytes that were free or are held.
+    /// Bytes granted so far, free and held.
     private var granted = freeBytes
     private var mayGrow = true
     private var payer: (any NodePayer)?
-    /// What holds the bytes; nil while the value is free.
+    /// The hold for the bytes above the free ones; nil while there is none.
     public private(set) var hold: (any NodeHold)?
 
-    /// - Parameter payer: who is asked for more than the free bytes; without one there are no more.
+    /// - Parameter payer: makes the hold above the free bytes; without one the value is limited to those.
     public init(_ payer: (any NodePayer)? = nil) { self.payer = payer }
 
-    /// - Parameter hold: holds what is more than the free bytes.
+    /// - Parameter hold: holds the bytes above the free ones.
     public init(_ hold: any NodeHold) { self.hold = hold }
 
-    /// Goes back to the beginning, for another value.
+    /// Resets for another value.
     public func begin(_ payer: any NodePayer) {
         self.payer = payer
         hold = nil
@@ -48,8 +48,8 @@ public final class NodeAllowance: @unchecked Sendable {
         mayGrow = true
     }
 
-    /// The value is read.
-    /// - Returns: what it costs, and what holds the bytes that were not free.
+    /// Ends the accounting of a value.
+    /// - Returns: its bytes, and the hold for those above the free ones.
     public func end() -> (bytes: Int, hold: (any NodeHold)?) {
         payer = nil
         guard let hold else { return (bytes, nil) }
@@ -58,28 +58,28 @@ public final class NodeAllowance: @unchecked Sendable {
         return (bytes, hold)
     }
 
-    /// Bytes that were taken.
+    /// Bytes charged so far.
     public var bytes: Int { granted - left }
-    /// Whether bytes were refused.
+    /// Whether the budget has refused.
     public var isUsedUp: Bool { !mayGrow }
 
-    /// Takes bytes; false when there are none.
+    /// Charges bytes; false when the budget refuses.
     @inline(__always)
-    func take(_ bytes: Int) -> Bool {
+    func charge(_ bytes: Int) -> Bool {
         left &-= bytes
         return left >= 0 || grow()
     }
 
-    /// Takes the bytes of one element of an update, beside its value; false when there are none.
-    public func take(write path: Path, named name: String) -> Bool {
+    /// Charges the bytes of one element of an update, beside its value; false when the budget refuses.
+    public func charge(write path: Path, named name: String) -> Bool {
         var bytes = NodeCost.write + NodeCost.text(name.utf8.count) + 2 * (32 + path.keys.count * MemoryLayout<Key>.stride)
         for key in path.keys { bytes += NodeCost.text(key.text.utf8Count) }
-        return take(bytes)
+        return charge(bytes)
     }
 
-    /// Gives back bytes that were needed on the way.
+    /// Refunds bytes of temporary buffers.
     @inline(__always)
-    func give(_ bytes: Int) { left &+= bytes }
+    func refund(_ bytes: Int) { left &+= bytes }
 
     @inline(never)
     private func grow() -> Bool {
@@ -96,27 +96,26 @@ public final class NodeAllowance: @unchecked Sendable {
     }
 }
 
-/// What parts of a value take in memory: their own bytes, and what the allocator adds to them. Held against the real ones by a
-/// test.
+/// Memory of the parts of a value, with the allocator's overhead. A test compares them with measured values.
 enum NodeCost {
-    /// A child while its object is read: key and node.
+    /// A child while its object is parsed: key and node.
     static let entry = MemoryLayout<ChildMap.Entry>.stride
     /// The same in its object's list, with its part of a page.
     static let child = entry + 6
-    /// The same where the names came in no order, so that pages are not full.
+    /// The same when names arrive out of order, so that pages are not full.
     static let unorderedChild = entry + 3 * entry / 4
     /// An object with an empty list of children: the object, and the list's own block.
     static let object = 112
     /// A leaf with a priority.
     static let prioritized = 80
-    /// The hash that an object remembers once it was asked for: its box and its text.
+    /// A cached hash of an object: its box and its text.
     static let hash = 112
-    /// A value that the server is to compute: what it is and where.
+    /// A server value: its kind and place.
     static let serverValue = 256
     /// An element of an update, beside its value.
     static let write = 2 * (MemoryLayout<TreeWrite>.stride + 64)
 
-    /// A text of so many bytes of UTF-8: short ones stand in the value itself.
+    /// A text of `utf8Count` bytes; short ones are stored inline.
     @inline(__always)
     static func text(_ utf8Count: Int) -> Int { utf8Count < 16 ? 0 : (32 + utf8Count + 1 + 8 + 15) & ~15 }
 }

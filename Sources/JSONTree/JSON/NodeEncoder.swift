@@ -1,11 +1,11 @@
-/// Writes a node in the form of REST (contract §4.3, §4.4), piece by piece: a large one needs no more memory than a piece.
+/// Encodes a node in the form of REST (contract §4.3, §4.4), piece by piece: a large one needs no more memory than a piece.
 ///
 ///     {"a":1,"b":{"c":[true,null,2]}}        nodes whose keys are (nearly) 0…n−1 are arrays
 ///     {"a":{".value":1,".priority":2}}       with priorities
 ///
-/// It holds the node, which is immutable, so it may be used on any one queue while the tree goes on. O(nodes)
+/// It retains the node, which is immutable, so it may be used on any one queue while the tree changes. O(nodes)
 public struct NodeEncoder: @unchecked Sendable {
-    // Sendable: what its levels point at lies in `root`, which is held and immutable.
+    // Sendable: its levels point into `root`, which is retained and immutable.
     public struct Form: Sendable, Hashable {
         /// Shows priorities.
         public var showsPriorities: Bool
@@ -24,7 +24,7 @@ public struct NodeEncoder: @unchecked Sendable {
         public static let export = Form(showsPriorities: true, showsArrays: false)
     }
 
-    /// A container that is being written.
+    /// A container that is being encoded.
     private struct Level {
         var children: ChildCursor
         var priority: Node
@@ -43,13 +43,13 @@ public struct NodeEncoder: @unchecked Sendable {
         self.form = form
     }
 
-    /// Bytes of all of it, counted as ``Node/size(upTo:)`` does; nil for more than `limit`. O(nodes)
+    /// Its size in bytes, counted as ``Node/size(upTo:)`` does; nil above `limit`. O(nodes)
     public func size(upTo limit: Int) -> Int? { root.size(upTo: limit) }
 
     /// Whether all has been written.
     public var isDone: Bool { hasBegun && levels.isEmpty }
 
-    /// Goes on until everything, or at least `bytes` more, has been appended. Exceeds that by at most one leaf with its key.
+    /// Appends until everything, or at least `bytes`, is in the writer. Exceeds that by at most one leaf with its key.
     public mutating func write(to writer: inout JSONWriter, atLeast bytes: Int) {
         let enough = bytes < .max - writer.bytes.count ? writer.bytes.count + bytes : .max
         if !hasBegun {
@@ -145,7 +145,7 @@ extension ChildMap {
     /// Whether REST shows the children as an array: all keys are plain indexes, and more than half of them up to the last exist
     /// (contract §4.4). O(log n), or O(n) when the last key is a number.
     public var isArray: Bool {
-        // Keys that read as integers come first, so the last one tells whether all do.
+        // Integer keys come first, so the last key decides whether all are integers.
         guard let last = root?.lastEntry.key ?? flat.last?.key, let highest = last.integer, Int(highest) < 2 * count else { return false }
         return allSatisfy { $0.key.isIndex }
     }
@@ -161,7 +161,7 @@ extension Key {
 
 extension Node {
     /// Whether the node's REST form has more than `limit` bytes, escapes in strings and white space not counted. O(nodes) up to
-    /// the limit; nothing is written.
+    /// the limit. Writes nothing.
     public func isLarger(than limit: Int) -> Bool { size(upTo: limit) == nil }
 
     /// The bytes of the node's REST form, counted in the same way; nil for more than `limit`.
@@ -170,15 +170,15 @@ extension Node {
         return isWithin(&left) ? limit - left : nil
     }
 
-    /// Takes the node's bytes, counted as for `isLarger`, from what is left; false as soon as nothing is.
+    /// Subtracts the node's bytes, counted as for `isLarger`, from `left`; false as soon as that is negative.
     public func isWithin(_ left: inout Int) -> Bool {
-        withUnsafePointer(to: self) { NodeCursor($0).takesAtMost(&left) }
+        withUnsafePointer(to: self) { NodeCursor($0).subtractSize(from: &left) }
     }
 }
 
 extension NodeCursor {
-    /// Takes the bytes of the node from `left`; false as soon as none are left.
-    fileprivate func takesAtMost(_ left: inout Int) -> Bool {
+    /// Subtracts the node's bytes from `left`; false as soon as that is negative.
+    fileprivate func subtractSize(from left: inout Int) -> Bool {
         switch kind {
         case .null, .bool: left -= 4
         case .int(let value): left -= value.magnitude < 10 ? 1 : value.magnitude < 1000 ? 3 : 10
@@ -191,7 +191,7 @@ extension NodeCursor {
             left -= 2
             return allChildren { key, child in
                 left -= key.pointee.text.string.utf8.count + 4
-                return child.takesAtMost(&left)
+                return child.subtractSize(from: &left)
             }
         }
         return left >= 0

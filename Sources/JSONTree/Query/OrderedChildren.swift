@@ -46,7 +46,7 @@ extension TreeQuery {
     /// The children that the query selects, in ascending order. O(log n + result)
     public func select(from children: OrderedChildren) -> ContiguousArray<OrderedChild> { select(from: children, first: limit ?? .max) }
 
-    /// The same, or nil when these are more than `most` children; no more than those are looked at.
+    /// The same, or nil for more than `most` children; visits no more than those.
     public func select(from children: OrderedChildren, atMost most: Int) -> ContiguousArray<OrderedChild>? {
         let selected = select(from: children, first: min(limit ?? .max, most + 1))
         return selected.count > most ? nil : selected

@@ -1,4 +1,4 @@
-/// The children of one place in the order of an index, kept as they change.
+/// The children of one place in the order of an index, updated with each change.
 ///
 ///     chunks  [ a b c … | d e f … | … ]     each ascending, ≤ 256 entries, all of one before all of the next
 ///
@@ -32,13 +32,13 @@ public struct OrderedIndex: Sendable {
         let at = Self.position(of: child, in: chunks[i])
         chunks[i].insert(child, at: at)
         guard chunks[i].count > Self.chunkCapacity else { return }
-        // At the right edge the left chunk stays full, so that rising values fill their chunks.
+        // At the right edge the left chunk stays full, so that ascending values fill their chunks.
         let cut = i == chunks.count - 1 && at == chunks[i].count - 1 ? chunks[i].count - 1 : chunks[i].count / 2
         chunks.insert(ContiguousArray(chunks[i][cut...]), at: i + 1)
         chunks[i].removeSubrange(cut...)
     }
 
-    /// Nothing happens when there is no such entry.
+    /// Removes an entry; no effect when there is none.
     public mutating func remove(_ child: OrderedChild) {
         guard !chunks.isEmpty else { return }
         let i = chunkIndex(for: child)
@@ -49,9 +49,9 @@ public struct OrderedIndex: Sendable {
         if chunks[i].isEmpty { chunks.remove(at: i) }
     }
 
-    /// Brings an index of `old` up to date with `new`, an other state of the same children.
+    /// Updates an index of `old` to `new`, another version of the same children.
     /// - Parameter most: as with `ChildMap.changes(since:atMost:)`.
-    /// - Returns: false when they differ in more than that; the index is as it was then.
+    /// - Returns: false, with the index unchanged, when that is not enough.
     public mutating func follow(_ ordering: TreeQuery.Index, from old: Node, to new: Node, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
         let (before, after) = (old.object?.children ?? ChildMap(), new.object?.children ?? ChildMap())
@@ -69,7 +69,7 @@ public struct OrderedIndex: Sendable {
         if let now { insert(now) }
     }
 
-    /// The chunk in which an entry is or belongs: the last one that does not begin behind it.
+    /// The chunk that contains an entry, or into which it belongs: the last one that does not begin behind it.
     private func chunkIndex(for child: OrderedChild) -> Int {
         max(0, partition { $0[0].order(child) > 0 } - 1)
     }

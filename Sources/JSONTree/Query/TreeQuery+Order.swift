@@ -1,6 +1,6 @@
 /// A child's place in an order: first by value, then by key (contract §3.2).
 public struct OrderedChild: Sendable {
-    /// What the order looks at: null when missing, and always null in key order. Objects are all alike.
+    /// The value that is compared: null when missing, and always null in key order. All objects are equal.
     public let value: Node
     public let key: Key
 
@@ -32,12 +32,12 @@ public struct OrderBound: Sendable {
         self.isInclusive = isInclusive
     }
 
-    /// The end at a child, to go on with it.
+    /// The bound at a child, inclusive: to continue with it.
     public init(including child: OrderedChild) {
         self.init(value: child.value, key: .key(child.key), isInclusive: true)
     }
 
-    /// The end just beyond a child, to go on from it.
+    /// The bound at a child, exclusive: to continue behind it.
     public init(excluding child: OrderedChild) {
         self.init(value: child.value, key: .key(child.key), isInclusive: false)
     }
@@ -75,7 +75,9 @@ extension TreeQuery {
     private func bound(_ bound: Bound, absentKey: OrderBound.KeyBound) -> OrderBound {
         if orderedBy == .key {
             // Key order compares keys only; the bound's value is the key (contract §3.3).
-            guard case .string(let text) = bound.value else { return OrderBound(value: .null, key: absentKey, isInclusive: bound.isInclusive) }
+            guard case .string(let text) = bound.value else {
+                return OrderBound(value: .null, key: absentKey, isInclusive: bound.isInclusive)
+            }
             return OrderBound(value: .null, key: Self.keyBound(Key(text.string)), isInclusive: bound.isInclusive)
         }
         return OrderBound(value: bound.value, key: bound.key.map(Self.keyBound) ?? absentKey, isInclusive: bound.isInclusive)
@@ -89,7 +91,7 @@ extension TreeQuery {
         }
     }
 
-    /// Whether a child at this place of the order lies in the range; the limit is not looked at.
+    /// Whether a child at this place of the order lies in the range; the limit is ignored.
     public func admits(_ child: OrderedChild) -> Bool {
         (lowerBound?.admitsAsStart(child) ?? true) && (upperBound?.admitsAsEnd(child) ?? true)
     }
@@ -118,7 +120,7 @@ extension TreeQuery.Index {
 }
 
 extension Node {
-    /// What an index keeps of a value: the leaf, or a stand-in for any object, so that an index holds no part of the tree.
+    /// An index entry's value: the leaf, or a stand-in for any object, so that an index references no part of the tree.
     fileprivate var orderValue: Node {
         switch self {
         case .object: Node.anyObject

@@ -1,4 +1,4 @@
-/// A query as the wire names it (contract §3.1). What was absent stays nil, because a cancel push must repeat the query
+/// A query as sent (contract §3.1). Absent members stay nil, because a cancel push must repeat the query
 /// exactly as the client sent it (contract §2.3); the computed members give the meaning.
 public struct TreeQuery: Sendable, Hashable {
     /// `i`: what children are ordered by.

@@ -1,20 +1,20 @@
-/// Walks the children of an object in key order without copying nodes or counting references. Whoever makes one holds a root above
-/// the object for as long as it lives (see `NodeCursor`).
+/// Iterates over the children of an object in key order without copying nodes or counting references. The caller that makes one holds
+/// a root above the object for as long as it lives (see `NodeCursor`).
 struct ChildCursor {
     private var entry: UnsafePointer<ChildMap.Entry>?
     /// Entries from `entry` to the end of its page.
     private var left = 0
-    /// Inner pages on the way down, with the page of each that comes next.
+    /// Inner pages on the path down, each with the index of its next page.
     private var above: [(page: Unmanaged<ChildPage>, next: Int)] = []
 
-    /// No children at all.
+    /// A cursor without children.
     init() {}
 
     init(_ object: ObjectNode) {
-        if let root = object.children.root { enter(Unmanaged.passUnretained(root)) } else { take(object.children.flat) }
+        if let root = object.children.root { enter(Unmanaged.passUnretained(root)) } else { setEntries(object.children.flat) }
     }
 
-    /// The next child, where it is stored; nil behind the last.
+    /// The next child, in place; nil at the end.
     @inline(__always)
     mutating func next() -> UnsafePointer<ChildMap.Entry>? {
         if left == 0, !nextPage() { return nil }
@@ -46,10 +46,10 @@ struct ChildCursor {
             above.append((page, 1))
             page = first
         }
-        page._withUnsafeGuaranteedRef { take($0.entries) }
+        page._withUnsafeGuaranteedRef { setEntries($0.entries) }
     }
 
-    private mutating func take(_ entries: ContiguousArray<ChildMap.Entry>) {
+    private mutating func setEntries(_ entries: ContiguousArray<ChildMap.Entry>) {
         (entry, left) = entries.withUnsafeBufferPointer { ($0.baseAddress, $0.count) }
     }
 }

@@ -12,28 +12,28 @@ extension ChildMap {
         }
     }
 
-    /// What differs from an earlier state of the map, in key order. Pages that both share are not looked into, so the work
-    /// follows what was written in between and not the size of the place.
+    /// The children that differ from an earlier state of the map, in key order. Shared pages are skipped, so the work depends on the
+    /// writes in between and not on the size of the map.
     ///
-    /// A child that was written again with the same content may count as different.
-    /// - Parameter most: entries and pages that are looked at before it gives up.
-    /// - Returns: nil when there is more to look at, as with maps that share nothing. O(least of `most` and changes · page size · log n)
+    /// A child that was written again with equal content may be included.
+    /// - Parameter most: most entries and pages to visit.
+    /// - Returns: nil when that is not enough, as with maps that share nothing. O(least of `most` and changes · page size · log n)
     public func changes(since old: ChildMap, atMost most: Int) -> ContiguousArray<Change>? {
         var look = Look(left: most) { $0.node.isIdentical(to: $1.node) }
         return changes(since: old, &look)
     }
 
-    /// How far two maps are compared, and what was seen.
+    /// The state of a comparison of two maps.
     struct Look {
-        /// Entries and pages that may still be looked at.
+        /// Entries and pages that may still be visited.
         var left: Int
-        /// Entries of the newer map that lie in pages which the older one does not have.
+        /// Entries of the newer map in pages that the older one does not share.
         var ownEntries = 0
-        /// Whether two children of the same name are the same.
+        /// Whether two nodes of the same key are equal.
         let areSame: (Entry, Entry) -> Bool
     }
 
-    /// As above; what was looked at is taken from `look`.
+    /// As above; visits are subtracted from `look`.
     func changes(since old: ChildMap, _ look: inout Look) -> ContiguousArray<Change>? {
         var changes = ContiguousArray<Change>()
         if let one = root, let other = old.root, one === other { return changes }
@@ -94,9 +94,9 @@ extension ChildMap {
     }
 }
 
-/// A walk over a map from left to right that can leave out whole pages: it stands before a page, at an entry, or at the end.
+/// Iterates over a map in key order and can skip whole pages: it stands before a page, at an entry, or at the end.
 private struct PageWalk {
-    /// The page that comes next; nil at an entry and at the end.
+    /// The next page; nil at an entry and at the end.
     private(set) var page: ChildPage?
     /// Levels below `page`.
     private(set) var height = 0
@@ -114,7 +114,7 @@ private struct PageWalk {
         }
     }
 
-    /// Where the walk stands among the entries of a page.
+    /// The position among the entries of a page.
     var entry: ChildMap.Entry? { index < entries.count ? entries[index] : nil }
 
     /// - Returns: the entries that lie in the page itself.

@@ -3,7 +3,7 @@
 ///     ≤ 32 children      flat  [k v k v k v …]
 ///     more               root ─► [sep page | sep page | …] ─► … ─► leaf pages of ≤ 32 entries
 ///
-/// A value type: copying is O(1), and a change copies the pages on its way that somebody else still holds.
+/// A value type: copying is O(1), and a change copies the shared pages on its path.
 /// Look-up and change are O(log n); iteration is in key order from any key, forwards or backwards.
 public struct ChildMap: Sendable {
     @usableFromInline struct Entry: Sendable {
@@ -104,11 +104,11 @@ extension ContiguousArray<ChildMap.Entry> {
         }
     }
 
-    /// Where the key is, or where it belongs.
+    /// The index of the key, or the index at which to insert it.
     @inline(__always)
     func position(of key: Key) -> (index: Int, found: Bool) {
         var (low, high) = (0, count)
-        // Appends in key order (push ids) are the usual insert: look at the end first.
+        // Appends in key order (push ids) are the usual insert: compare with the last key first.
         if count > 4, Key.order(self[count - 1].key, key) < 0 { return (count, false) }
         while low < high {
             let middle = (low + high) / 2

@@ -1,14 +1,14 @@
 /// A page of a large child map: entries at the bottom, pages above. Changed in place only by its single owner.
 final class ChildPage: @unchecked Sendable {
     // Sendable: changed only after isKnownUniquelyReferenced said that one owner holds it; immutable once shared.
-    // Exclusivity is not checked at run time: a change is made by the only owner, so nobody else can be reading.
+    // Exclusivity is not checked at run time: only a single owner changes a page, so there is no concurrent reader.
     typealias Entry = ChildMap.Entry
 
     /// Children at and below this page.
     @exclusivity(unchecked) var count: Int
     /// The entries of a leaf page, ascending.
     @exclusivity(unchecked) var entries: ContiguousArray<Entry>
-    /// For an inner page: `separators[i]` ≤ every key in `pages[i]` < `separators[i + 1]`; the first one is not looked at.
+    /// For an inner page: `separators[i]` ≤ every key in `pages[i]` < `separators[i + 1]`; the first one is unused.
     @exclusivity(unchecked) var separators: ContiguousArray<Key>
     @exclusivity(unchecked) var pages: ContiguousArray<ChildPage>
 
@@ -46,7 +46,7 @@ final class ChildPage: @unchecked Sendable {
         return page.entries[page.entries.count - 1]
     }
 
-    /// The page in which the key is or belongs.
+    /// The index of the page that contains the key, or into which it belongs.
     @inline(__always)
     func pageIndex(for key: Key) -> Int { key.text.withBytes { pageIndex(for: Key.Probe($0)) } }
 

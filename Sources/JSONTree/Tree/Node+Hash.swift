@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 extension Node {
-    /// The contract's simple hash (§4.5): base64 of SHA-1 over a canonical text; empty for a missing node. Objects keep
+    /// The contract's simple hash (§4.5): base64 of SHA-1 over a canonical text; empty for a missing node. Objects cache
     /// theirs, so an unchanged subtree is hashed once. O(nodes not hashed yet)
     public var hash: String {
         switch self {
@@ -19,8 +19,8 @@ extension Node {
         }
     }
 
-    /// Whether a client can mean this value by the hash: some SDKs compute another than the contract's (§4.5), and a
-    /// transaction on such a value would never end. Their mistakes are tolerated in values of up to 10,000 nodes.
+    /// Whether a client's hash matches this value. Some SDKs deviate from the contract's hash (§4.5), and a
+    /// transaction on such a value would never end. Their deviations are accepted in values of up to 10,000 nodes.
     public func hasHash(_ text: String) -> Bool {
         if text == hash { return true }
         guard !text.isEmpty, hasNodes(atMost: Self.toleratedNodes) else { return false }
@@ -29,7 +29,7 @@ extension Node {
 
     private static let toleratedNodes = 10_000
 
-    /// As `hasHash`, or nil when that would look at more than about so many nodes. O(limit)
+    /// As `hasHash`, or nil when that would visit more than about `limit` nodes. O(limit)
     public func hasHash(_ text: String, within limit: Int) -> Bool? {
         if isNull || text.isEmpty { return isNull && text.isEmpty }
         guard isHashed(within: limit) else { return nil }
@@ -39,7 +39,7 @@ extension Node {
         return hasHash(text)
     }
 
-    /// Whether `hash` looks at no more than so many nodes, as the others keep theirs. O(limit)
+    /// Whether `hash` visits at most `limit` nodes, as the others have cached hashes. O(limit)
     public func isHashed(within limit: Int) -> Bool {
         var room = limit
         return isHashed(&room)
@@ -53,14 +53,14 @@ extension Node {
         return true
     }
 
-    /// Whether there are no more nodes here and below. O(limit)
+    /// Whether the node has at most `limit` nodes, itself included. O(limit)
     public func hasNodes(atMost limit: Int) -> Bool {
         var room = limit
         return hasNodes(within: &room)
     }
 
     /// The same for several values together.
-    /// - Parameter room: nodes that are left; below zero when there were more.
+    /// - Parameter room: nodes left; negative when there were more.
     public func hasNodes(within room: inout Int) -> Bool {
         room -= 1
         guard room >= 0, case .object(let object) = self else { return room >= 0 }
@@ -72,7 +72,7 @@ extension Node {
         return true
     }
 
-    /// The hash as somebody computes it, without looking at or keeping any.
+    /// The hash in one of the variants, without reading or writing caches.
     fileprivate func hash(_ manner: HashManner) -> String {
         switch self {
         case .null: return ""
@@ -86,7 +86,7 @@ extension Node {
     }
 }
 
-/// Who computes a hash.
+/// The variants of the hash.
 private enum HashManner {
     case contract
     /// Takes the exponent of a double from a rounded logarithm, so that 63.99999999999999 counts as 64.
@@ -152,7 +152,7 @@ extension [UInt8] {
         for shift in stride(from: 60, through: 0, by: -4) { append(digits[Int(bits >> UInt64(shift) & 15)]) }
     }
 
-    /// The double as the JavaScript SDK writes it down.
+    /// The bits of a double as the JavaScript SDK computes them.
     private static func bitsByLogarithm(_ value: Double) -> UInt64 {
         let size = value.magnitude
         guard size >= .leastNormalMagnitude, size.isFinite else { return value.bitPattern }

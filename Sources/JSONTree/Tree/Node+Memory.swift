@@ -1,15 +1,15 @@
 extension Node {
-    /// Bytes that the node takes in memory, about: its objects, pages and texts, the allocator's part included. What it shares
-    /// with other trees counts as well. O(nodes)
+    /// Approximate bytes of the node in memory: objects, pages and texts, with the allocator's overhead. Parts shared with other trees are
+    /// included. O(nodes)
     public var memoryBytes: Int {
         var sum = MemorySum()
         sum.add(self)
         return sum.bytes
     }
 
-    /// Bytes of the node that another version of it does not share, about and rather too many.
-    /// - Parameter most: entries and pages that are looked at before it gives up.
-    /// - Returns: nil when there is more to look at, as with versions that share nothing. O(least of `most` and what differs)
+    /// Approximate bytes of the node that another version does not share, rather too many.
+    /// - Parameter most: most entries and pages to visit.
+    /// - Returns: nil when that is not enough, as with versions that share nothing. O(least of `most` and the difference)
     public func memoryBytes(besides other: Node, atMost most: Int) -> Int? {
         var sum = MemorySum(left: most)
         return sum.add(self, besides: other) ? sum.bytes : nil
@@ -18,14 +18,14 @@ extension Node {
 
 private struct MemorySum {
     var bytes = 0
-    /// Entries and pages that may still be looked at.
+    /// Entries and pages that may still be visited.
     var left = Int.max
 
     mutating func add(_ node: Node) {
         withUnsafePointer(to: node) { _ = add(NodeCursor($0)) }
     }
 
-    /// All of the node; false when there is too much to look at.
+    /// Adds the whole node; false when the visits are used up.
     private mutating func add(_ cursor: NodeCursor) -> Bool {
         left -= 1
         guard left >= 0 else { return false }
@@ -62,7 +62,7 @@ private struct MemorySum {
         add(leaf: object.priority)
     }
 
-    /// What the other one does not share.
+    /// Adds the parts that the other version does not share.
     mutating func add(_ node: Node, besides other: Node) -> Bool {
         guard case .object(let object) = node, case .object(let second) = other else {
             return withUnsafePointer(to: node) { add(NodeCursor($0)) }
@@ -72,7 +72,7 @@ private struct MemorySum {
         var look = ChildMap.Look(left: left) { $0.key.text.sharesStorage(with: $1.key.text) && $0.node.sharesStorage(with: $1.node) }
         guard let changes = object.children.changes(since: second.children, &look) else { return false }
         left = look.left
-        // Pages above those, which were copied with them, are a 24th.
+        // Inner pages, which were copied with them, are a 24th.
         bytes += look.ownEntries * NodeCost.child
         for change in changes {
             guard let node = change.new else { continue }
@@ -97,7 +97,7 @@ extension ChildPage {
 }
 
 extension Node {
-    /// Whether nothing of the node is a thing of its own beside the other one's: the same object, the same text where it stands.
+    /// Whether the node shares all storage with the other: the same object, or the same text buffer.
     fileprivate func sharesStorage(with other: Node) -> Bool {
         switch (self, other) {
         case (.object(let a), .object(let b)): a === b
@@ -110,7 +110,7 @@ extension Node {
 }
 
 extension Text {
-    /// Whether the other's bytes lie in the same place; or in the value itself, and are the same.
+    /// Whether both texts share a buffer, or are equal and stored inline.
     fileprivate func sharesStorage(with other: Text) -> Bool {
         withUnsafeBytes(of: self) { a in withUnsafeBytes(of: other) { b in a.elementsEqual(b) } }
     }

@@ -1,15 +1,15 @@
 extension Node {
-    /// Replaces what is at a place below this node; `null` removes it, and objects left without children vanish upwards.
+    /// Replaces the value at a place below this node; `null` removes it, and objects left without children are removed upwards.
     ///
     /// Writing below a leaf turns it into an object that keeps the leaf's priority; removing below a leaf or a missing node
-    /// changes nothing (contract §4.2). O(depth · log children); objects that others still hold are copied, not changed.
+    /// changes nothing (contract §4.2). O(depth · log children); objects with other references are copied, not changed.
     public mutating func set(_ value: Node, at path: Path) {
         // Copies nothing when there is nothing to remove, so that an unchanged tree stays identical.
         if value.isNull, node(at: path).isNull { return }
         mutate(at: path.keys[...]) { $0 = value }
     }
 
-    /// Changes only the priority at a place; nothing happens where there is no value.
+    /// Changes only the priority at a place; no effect where there is no value.
     public mutating func setPriority(_ priority: Node, at path: Path) {
         if node(at: path).isNull { return }
         mutate(at: path.keys[...]) { $0 = $0.with(priority: priority) }
@@ -23,7 +23,7 @@ extension Node {
     }
 
     private mutating func adopt(_ added: ObjectNode) {
-        guard var object = takeObject() else {
+        guard var object = extractObject() else {
             self = .object(ObjectNode(children: added.children, priority: priority))
             return
         }
@@ -32,13 +32,13 @@ extension Node {
         self = .object(object)
     }
 
-    /// Lets `body` change the node at a place, copying only what is shared on the way. The result exists, or the place did.
+    /// Lets `body` change the node at a place, copying only shared objects on the way. The result exists, or the place did.
     private mutating func mutate(at keys: ArraySlice<Key>, _ body: (inout Node) -> Void) {
         guard let key = keys.first else {
             body(&self)
             return
         }
-        guard var object = takeObject() else {
+        guard var object = extractObject() else {
             var children = ChildMap()
             children.mutate(key) { $0.mutate(at: keys.dropFirst(), body) }
             self = .object(ObjectNode(children: children, priority: priority))
@@ -49,8 +49,8 @@ extension Node {
         self = object.children.isEmpty ? .null : .object(object)
     }
 
-    /// Moves the object out, leaving `null`: held in two places it would count as shared and always be copied.
-    private mutating func takeObject() -> ObjectNode? {
+    /// Moves the object out, leaving `null`: a second reference would force a copy.
+    private mutating func extractObject() -> ObjectNode? {
         guard case .object(let object) = self else { return nil }
         self = .null
         return object

@@ -1,13 +1,13 @@
-/// Looks into a tree that somebody else keeps alive, without copying nodes or counting references.
+/// Reads a tree without copying nodes or counting references.
 ///
-/// A cursor points at the storage of its node, which stays where it is while a copy of the tree's root is held: a tree is
-/// changed in place only by its single owner. Whoever makes a cursor holds that root for as long as any cursor lives.
+/// A cursor points at the storage of its node, which does not move while a reference to the tree's root is held: a tree is
+/// changed in place only by its single owner. The caller that makes a cursor holds that root for as long as any cursor lives.
 public struct NodeCursor: Equatable {
     public let node: UnsafePointer<Node>
 
     @inlinable public init(_ node: UnsafePointer<Node>) { self.node = node }
 
-    /// What the node is, without its contents.
+    /// The type of a node.
     public enum Kind {
         case null
         case bool(Bool)
@@ -65,7 +65,7 @@ public struct NodeCursor: Equatable {
         }
     }
 
-    /// Calls `body` for each child in ascending order until it says false; whether it never did.
+    /// Calls `body` for each child in ascending order until it returns false; returns whether it never did.
     public func allChildren(_ body: (UnsafePointer<Key>, NodeCursor) -> Bool) -> Bool {
         guard case .object(let object) = node.pointee else { return true }
         guard let root = object.children.root else { return Entries(object.children.flat).all(body) }
@@ -74,8 +74,8 @@ public struct NodeCursor: Equatable {
 }
 
 extension NodeCursor {
-    /// Whether texts lie where cursors look for them: a string node and a key begin with the 16 bytes of their text, as they
-    /// are in a text of its own. The language promises it nowhere, so who makes cursors asks first.
+    /// Whether the memory layout is as cursors assume: string nodes and keys begin with the 16 bytes of their `Text`. The language does not
+    /// guarantee it, so callers check this before they make cursors.
     public static let hasKnownLayout: Bool = {
         guard MemoryLayout<Text>.size == 16, MemoryLayout<Key>.size == 16, MemoryLayout<Node>.size > 16 else { return false }
         return ["", "a", "fifteen letters", "longer than any string in place", "\u{E9}\u{1F600}"].allSatisfy { string in
@@ -96,7 +96,7 @@ extension ChildPage {
     }
 }
 
-/// The entries of an object or a page, where they are: the tree's holder keeps them there.
+/// The entries of an object or a page, in place: the holder of the root keeps them there.
 private struct Entries {
     let base: UnsafePointer<ChildMap.Entry>?
     let count: Int
@@ -106,7 +106,7 @@ private struct Entries {
         (base, count) = entries.withUnsafeBufferPointer { ($0.baseAddress, $0.count) }
     }
 
-    /// The node of a key that is the very same 16 bytes: short names are, wherever they were made. Only few are looked at.
+    /// The node of a key with the same 16 bytes, as equal short names have. Compares only the first few entries.
     @inline(__always)
     func nodeSharingText(with key: UnsafePointer<Key>) -> NodeCursor? {
         guard let base, count <= 12 else { return nil }
@@ -148,13 +148,13 @@ extension UnsafePointer<Key> {
     @inline(__always)
     fileprivate func withBytes<R>(_ body: (UnsafeBufferPointer<UInt8>) -> R) -> R { pointee.text.withBytes(body) }
 
-    /// The key's text, where the key is.
+    /// The key's text, in place.
     @inlinable public var text: UnsafePointer<Text> {
-        // The text is all that a key holds.
+        // A key's only field is its text.
         UnsafeRawPointer(self).assumingMemoryBound(to: Text.self)
     }
 
-    /// A quick hash: the key's length and its first and last eight bytes, which tell the names in a file apart.
+    /// A quick hash of the key's length and its first and last eight bytes, which differ for the names of a rules file.
     public var fingerprint: UInt64 {
         withBytes { bytes in
             guard let base = UnsafeRawPointer(bytes.baseAddress) else { return 0 }
@@ -172,7 +172,7 @@ extension UnsafePointer<Key> {
 }
 
 extension UnsafePointer<Text> {
-    /// Whether both are the same text; at once where they share their storage.
+    /// Whether both texts are equal; immediate where they share their storage.
     public func isEqual(to other: UnsafePointer<Text>) -> Bool {
         if self == other { return true }
         let (a, b) = (UnsafeRawPointer(self), UnsafeRawPointer(other))
@@ -184,7 +184,7 @@ extension UnsafePointer<Text> {
         return pointee == other.pointee
     }
 
-    /// The text as a key, where it is, if it can be one segment of a path: not empty and without a slash.
+    /// The text as a key, in place, if it can be one segment of a path: not empty and without a slash.
     public var segment: UnsafePointer<Key>? {
         let isOne = pointee.withBytes { bytes in
             guard !bytes.isEmpty, bytes.count <= Key.maxBytes else { return false }

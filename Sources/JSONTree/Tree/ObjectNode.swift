@@ -1,12 +1,12 @@
 import Synchronization
 
-/// An object of the tree: its children in key order, its priority and its hash once somebody asked for it.
+/// An object of the tree: its children in key order, its priority and its cached hash.
 ///
 /// Immutable once published. `Node` writes change an object in place only when it is uniquely referenced and has no cached
 /// hash; else they copy it, sharing all untouched children.
 public final class ObjectNode: @unchecked Sendable {
     // Sendable: `children` and `priority` change only while a single owner holds the object (isKnownUniquelyReferenced).
-    // Exclusivity is not checked at run time: a change is made by the only owner, so nobody else can be reading.
+    // Exclusivity is not checked at run time: only a single owner changes an object, so there is no concurrent reader.
     @exclusivity(unchecked) public internal(set) var children: ChildMap
     /// int, double, string or null.
     public internal(set) var priority: Node

@@ -1,11 +1,11 @@
 /// The name of a child: 1–768 UTF-8 bytes without `. $ # [ ] /` and without control characters (contract §4.1).
 ///
 /// Keys that read as 32-bit integers come first, in numeric order; all others follow by UTF-16 code unit (contract §3.2).
-/// Bounds of queries (`[MIN_NAME]`, padded successors) are held in the same type although they can be no child's name.
+/// Bounds of queries (`[MIN_NAME]`, padded successors) use the same type although they are no valid names of children.
 public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringConvertible {
     public let text: Text
 
-    /// Takes the text as it is; see `isValid` for the rules a stored key obeys.
+    /// Makes a key without validation; see `isValid` for the rules of stored keys.
     public init(_ string: String) { text = Text(string) }
     public init(stringLiteral value: String) { text = Text(value) }
     /// The key of an array element.
@@ -67,7 +67,7 @@ extension Key: Comparable {
         a.text.withBytes { x in b.text.withBytes { y in order(x, y) } }
     }
 
-    /// A key that is looked for among many: what depends on it alone is computed once.
+    /// A key to look up among many, with precomputed properties.
     struct Probe {
         let bytes: UnsafeBufferPointer<UInt8>
         let integer: Int32?
@@ -82,7 +82,7 @@ extension Key: Comparable {
         @inline(__always)
         func order(_ key: Key) -> Int {
             key.text.withBytes { x in
-                // Most keys differ in their first letter; integers begin with none, and UTF-16's own order begins at 0xEE.
+                // Most keys differ in their first byte; integers begin with a digit, and UTF-16 order deviates from 0xEE on.
                 if let a = x.first, let b = bytes.first, a != b, a > UInt8(ascii: "9"), b > UInt8(ascii: "9"), a < 0xEE, b < 0xEE {
                     return Int(a) &- Int(b)
                 }

@@ -1,7 +1,7 @@
 /// A value of the tree: nothing, a leaf, or an object with at least one child; leaves and objects may carry a priority.
 ///
-/// Nodes are values. Objects are shared between versions of a tree and are changed in place only while nobody else holds
-/// them (see `ObjectNode`), so keeping an old root costs what has changed since.
+/// Nodes are values. Objects are shared between versions of a tree and are changed in place only while there is a single reference
+/// (see `ObjectNode`), so an old root costs only the memory of what has changed since.
 ///
 ///     Node  ── null | bool | int | double | string            17 bytes, no allocation but for long strings
 ///           ── object ──► ObjectNode  (children, priority, cached hash)
@@ -12,7 +12,7 @@ public enum Node: Sendable {
     case bool(Bool)
     /// An integer that fits 64 bits; kept exactly.
     case int(Int64)
-    /// Any other finite number. Integral doubles up to 2^53 are read as `int`, so `1.0` is `1`.
+    /// Any other finite number. Integral doubles up to 2^53 are parsed as `int`, so `1.0` is `1`.
     case double(Double)
     case string(Text)
     /// Has at least one child; an object without children is `null` (contract §4.1).
@@ -78,7 +78,7 @@ extension Node {
         }
     }
 
-    /// Whether the node may stand so deep: with what is below it, it reaches at most `Path.maxDepth` levels. O(nodes)
+    /// Whether the node fits below a place of this depth: with its descendants it reaches at most `Path.maxDepth` levels. O(nodes)
     public func fits(below depth: Int) -> Bool {
         if depth > Path.maxDepth { return isNull }
         guard case .object(let object) = self else { return true }
@@ -114,16 +114,16 @@ extension Node {
         return node
     }
 
-    /// An object of these children; nulls vanish, a later entry of a key wins, no children make `null`.
+    /// An object of these children; nulls are dropped, a later entry of a key wins, no children make `null`.
     public static func object(_ children: some Sequence<(Key, Node)>, priority: Node = .null) -> Node {
         var map = ChildMap()
-        // Records are many and small: theirs take no more room than they fill.
+        // Records are many and small: their arrays are allocated at exact size.
         map.flat.reserveCapacity(min(children.underestimatedCount, ChildMap.pageCapacity))
         for (key, node) in children { map.set(key, node) }
         return map.isEmpty ? .null : .object(ObjectNode(children: map, priority: priority))
     }
 
-    /// Whether both are the very same stored thing: the same object, or equal leaves. O(1), but for long strings.
+    /// Whether both are identical: the same object, or equal leaves. O(1), except for long strings.
     public func isIdentical(to other: Node) -> Bool {
         switch (self, other) {
         case (.object(let a), .object(let b)): a === b

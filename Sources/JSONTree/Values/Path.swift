@@ -9,8 +9,8 @@ public struct Path: Sendable, Hashable, ExpressibleByStringLiteral {
     /// Deepest place that can hold a value (contract §4.1).
     public static let maxDepth = 32
 
-    /// Reads `/a/b`, `a/b` or `/`; repeated and outer slashes collapse (contract §2.1).
-    /// - Throws: `PathError` for a segment that can be no key, or more than `maxDepth` segments.
+    /// Parses `/a/b`, `a/b` or `/`; repeated and outer slashes collapse (contract §2.1).
+    /// - Throws: `PathError` for a segment that is no valid key, or more than `maxDepth` segments.
     public init(parsing text: String) throws(PathError) {
         var native = text
         let result: Result<ContiguousArray<Key>, PathError> = native.withUTF8 { bytes in
@@ -19,7 +19,7 @@ public struct Path: Sendable, Hashable, ExpressibleByStringLiteral {
         keys = try result.get()
     }
 
-    /// A path written in source; an invalid one yields the keys as they stand.
+    /// A path literal in source code; not validated.
     public init(stringLiteral value: String) {
         keys = ContiguousArray(value.split(separator: "/").map { Key(String($0)) })
     }
@@ -81,7 +81,7 @@ extension Path: Comparable {
     public static func < (a: Path, b: Path) -> Bool { a.keys.lexicographicallyPrecedes(b.keys) }
 }
 
-/// Why a text is no place in a tree.
+/// Why a text is no path.
 public enum PathError: Error, Equatable {
     /// A segment is empty after trimming, too long, or holds a forbidden character; the text is cut at 64 bytes.
     case invalidKey(String)

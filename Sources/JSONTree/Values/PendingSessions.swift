@@ -1,4 +1,4 @@
-/// What one session leaves behind for its end: its writes, and as whom it makes them.
+/// The disconnect writes of one session, and the identity they are made with.
 public struct PendingSession: Sendable, Equatable {
     public let id: String
     /// The rules' `auth` variable of the session.
@@ -14,15 +14,15 @@ public struct PendingSession: Sendable, Equatable {
     }
 }
 
-/// One step in what sessions leave behind; the steps of a journal lead to what was pending when the process ended.
+/// One change of the disconnect writes; replaying a journal's changes restores those pending when the process ended.
 public enum PendingChange: Sendable, Equatable {
-    /// The session's end makes this write.
+    /// Adds a write.
     case keep(session: String, TreeWrite)
-    /// It no longer makes those at and below the place.
+    /// Removes the writes at and below the place.
     case cancel(session: String, Path)
-    /// It makes them as this user.
+    /// Sets the identity of the writes.
     case identify(session: String, auth: Node, isAdmin: Bool)
-    /// The session has ended, and its writes with it.
+    /// The session has ended; removes all its writes.
     case forget(session: String)
 
     public var session: String {
@@ -32,10 +32,10 @@ public enum PendingChange: Sendable, Equatable {
     }
 }
 
-/// What all sessions leave behind.
+/// The disconnect writes of all sessions.
 public struct PendingSessions: Sendable {
     private struct Entry {
-        /// Which of all it was to leave something.
+        /// Orders sessions by the time they entered the set.
         let number: Int
         var session: PendingSession
     }
@@ -45,7 +45,7 @@ public struct PendingSessions: Sendable {
 
     public init() {}
 
-    /// Those with writes, each once, in the order of their first since they were last forgotten. O(n log n)
+    /// Sessions with writes, in the order in which they entered the set. O(n log n)
     public var sessions: [PendingSession] {
         byID.values.filter { !$0.session.writes.isEmpty }.sorted { $0.number < $1.number }.map(\.session)
     }

@@ -1,4 +1,5 @@
-/// The writes that fire when a client is gone: an ordered sparse set, in which no value lies below another (contract §6.2).
+/// The writes that are committed when a client disconnects: an ordered sparse set, in which no value lies below another (contract
+/// §6.2).
 public struct PendingWrites: Sendable, Equatable {
     public private(set) var writes: [TreeWrite] = []
 
@@ -6,8 +7,8 @@ public struct PendingWrites: Sendable, Equatable {
 
     public var isEmpty: Bool { writes.isEmpty }
 
-    /// Replaces what the write overwrites: for a value whatever was pending at or below its place, for a priority only the
-    /// priority there. Below a pending value it becomes part of that value.
+    /// Adds a write. A value replaces all pending writes at and below its place; a priority replaces only the
+    /// priority there. Below a pending value the write is merged into that value.
     public mutating func add(_ write: TreeWrite) {
         let above = writes.firstIndex {
             $0.part == .node && $0.path.contains(write.path) && (write.part == .priority || $0.path != write.path)
@@ -23,7 +24,7 @@ public struct PendingWrites: Sendable, Equatable {
         writes.append(write)
     }
 
-    /// Forgets everything at and below a place, also that part of a value which is pending above it.
+    /// Removes everything at and below a place, also that part of a value which is pending above it.
     public mutating func cancel(_ path: Path) {
         writes.removeAll { path.contains($0.path) }
         for i in writes.indices where writes[i].path.contains(path) {

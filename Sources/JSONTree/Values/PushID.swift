@@ -8,7 +8,7 @@ public struct PushIDGenerator: Sendable {
 
     public init() {}
 
-    /// - Parameter now: ms since the epoch. A clock that steps back goes on with the last time, so ids always ascend.
+    /// - Parameter now: ms since the epoch. When the clock steps back, the last time is used, so ids always ascend.
     public mutating func next(now: Int64) -> Key {
         if now > lastMs {
             lastMs = now

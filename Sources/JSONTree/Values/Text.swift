@@ -64,7 +64,7 @@ func utf16Order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>
     let n = min(x.count, y.count)
     var i = 0
     if n >= 8, let p = UnsafeRawPointer(x.baseAddress), let q = UnsafeRawPointer(y.baseAddress) {
-        // Keys made one after the other share their beginning: step over it in words.
+        // Consecutive push ids share a prefix: compare it in words.
         while i &+ 8 <= n {
             let (a, b) = (p.loadUnaligned(fromByteOffset: i, as: UInt64.self), q.loadUnaligned(fromByteOffset: i, as: UInt64.self))
             if a != b {

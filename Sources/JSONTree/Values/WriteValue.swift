@@ -36,12 +36,12 @@ public struct WriteValue: Sendable, Equatable {
         }
     }
 
-    /// Takes a later write into the data, at a place in it.
+    /// Applies a later write to the data, at a place in it.
     mutating func overwrite(_ part: TreeWrite.Part, at place: Path, with value: WriteValue) {
         switch part {
         case .node:
             node.set(value.node, at: place)
-            // What was to be computed there, or above in a leaf that has become an object, has gone.
+            // Drops server values at and below the place, and those above in a leaf that has become an object.
             deferred.removeAll { place.contains($0.path) || ($0.target == .value && node.node(at: $0.path).object != nil) }
             deferred += value.deferred.map { Deferred(path: place.appending($0.path), target: $0.target, value: $0.value) }
         case .priority:
@@ -53,7 +53,7 @@ public struct WriteValue: Sendable, Equatable {
 
     /// The data with its server values computed.
     /// - Parameters:
-    ///   - current: what is stored at the written place now.
+    ///   - current: the value stored at the written place.
     ///   - now: ms since the epoch.
     public func resolved(current: Node, now: Int64) -> Node {
         var result = node
@@ -72,7 +72,7 @@ public struct WriteValue: Sendable, Equatable {
 }
 
 extension ServerValue {
-    /// The value given what is stored: a non-number counts as absent; integers stay integers unless they overflow.
+    /// The value for the stored one: a non-number counts as absent; integers stay integers unless they overflow.
     /// A sum beyond the largest double stays at it, as JSON knows no infinity.
     func resolve(_ stored: Node, now: Int64) -> Node {
         switch self {

@@ -82,7 +82,8 @@ extension TreeWrite {
                 continue
             }
             if fault == nil {
-                if limits.allowance?.take(write: place.path, named: name) == false { fault = .data(.overBudget(offset: reader.nameOffset)) }
+                if limits.allowance?.charge(write: place.path,
+                    named: name) == false { fault = .data(.overBudget(offset: reader.nameOffset)) }
                 if let permits = limits.permits, !permits(base.appending(place.path)) { fault = .denied }
             }
             // A refused request needs no values.

@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test func refusal_comesAsSoonAsNothingIsLeft() throws {
-        // Behind the refusal stands what is no JSON: nobody has read that far.
+        // The text behind the refusal is not JSON: parsing must have stopped before it.
         let text = Self.repeated(100_000, "[", "") { _ in "1" } + Array("!".utf8)
         let purse = Purse(1 << 20)
         do {
@@ -109,7 +109,7 @@ import Testing
         _ = try Self.read(Self.repeated(100, "[", "]") { _ in "1" }, allowance)
         #expect(allowance.end().bytes > 4_000)
         #expect(purse.mostUnpaid == .min)
-        // Without anybody to ask the free bytes are all there is.
+        // Without a payer only the free bytes are available.
         #expect(throws: JSONError.self) { _ = try Self.read(Self.repeated(10_000, "[", "]") { _ in "1" }, NodeAllowance()) }
     }
 
