@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// What `query` means in a rule: the parameters of the read it decides (rules contract §11).
+/// The `query` variable of a rule: the parameters of the read it decides (rules contract §11).
 public struct QueryVariables: Sendable {
     public var orderByKey: Bool
     public var orderByValue: Bool
@@ -32,7 +32,7 @@ public struct QueryVariables: Sendable {
     /// A plain read, and every write.
     public static let none = QueryVariables()
 
-    /// The field's value; null where the read does not say it.
+    /// The field's value; null where the read does not set it.
     func value(_ field: QueryField) -> Node {
         switch field {
         case .orderByKey: .bool(orderByKey)

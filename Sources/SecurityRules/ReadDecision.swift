@@ -1,29 +1,29 @@
 public import JSONTree
 
-/// Whether a read is allowed, and what that was concluded from.
+/// Whether a read is allowed, and the dependencies of that decision.
 public struct ReadDecision: Sendable {
     public let isAllowed: Bool
-    /// Places in the data that the rules looked at. While none of them changes in what rules see of a place (whether it
-    /// exists, has children, its leaf and its priority), the decision stands for the same `auth` and `query`.
+    /// Places in the data that the rules read. While none of them changes in what rules see of a place (whether it
+    /// exists, has children, its leaf and its priority), the decision holds for the same `auth` and `query`.
     public let dependencies: [Path]
 }
 
-/// Collects the places that one evaluation looks at.
+/// Records the places that one evaluation reads.
 final class DependencyRecorder {
     private(set) var places: Set<Path> = []
-    /// Whether more places were looked at than are kept; then none is.
+    /// Whether more places were read than the limit; then none is kept.
     private(set) var hasOverflowed = false
-    /// Whether the stored tree was looked at where it is written over.
-    private(set) var looksAtOverwritten = false
-    /// Depth of the written place that the walk is at or below. From there on the new tree is what was written: it is no
-    /// dependency, and of the old one only that it was looked at is noted.
+    /// Whether the stored tree was read where it is overwritten.
+    private(set) var readsOverwritten = false
+    /// Depth of the written place that the walk is at or below. There the new tree is the written data and no dependency, and reads of
+    /// the old one are recorded only by `readsOverwritten`.
     var writtenDepth = Int.max
     private let limit: Int
 
-    /// - Parameter limit: places that are kept.
+    /// - Parameter limit: most places to keep.
     init(limit: Int = .max) { self.limit = limit }
 
-    func note(_ keys: ContiguousArray<Key>) {
+    func record(_ keys: ContiguousArray<Key>) {
         guard !hasOverflowed else { return }
         places.insert(Path(keys))
         guard places.count > limit else { return }
@@ -31,13 +31,13 @@ final class DependencyRecorder {
         places = []
     }
 
-    func noteWritten(_ tree: Tree) {
-        if tree == .old { looksAtOverwritten = true }
+    func recordWritten(_ tree: Tree) {
+        if tree == .old { readsOverwritten = true }
     }
 }
 
 extension RuleSet {
-    /// Decides as `allowsRead` and tells which data the decision rests on; none for most rules.
+    /// Decides as `allowsRead` and records the dependencies; most rules have none.
     public func decideRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> ReadDecision {
         let dependencies = DependencyRecorder()
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, dependencies: dependencies) {

@@ -1,16 +1,16 @@
 public import JSONTree
 
-/// Decisions before there is any data: what no data could make the rules allow is refused without a look at what is stored or
-/// what was sent.
+/// Decisions without data: a request that no data could make the rules allow is refused without reading stored or
+/// sent data.
 extension RuleSet {
     /// Whether some data could make the rules allow a write. False means that `allowsWrite` is false for the same locations,
-    /// `auth`, `now` and `query`, whatever both trees hold; true promises nothing. `.validate` rules are not asked.
+    /// `auth`, `now` and `query`, whatever both trees hold; true guarantees nothing. `.validate` rules are not evaluated.
     ///
-    /// Looks at no tree and allocates nothing on the usual path. O(depth + expressions on the chain) for one location; what it
-    /// shares with the one before costs nothing again, and nothing is asked after the first that is refused. No location is
+    /// Reads no tree and allocates nothing on the usual path. O(depth + expressions on the chain) for one location; the part that it
+    /// shares with the one before costs nothing again, and evaluation stops at the first refused location. An empty list is
     /// allowed.
     /// - Parameters:
-    ///   - locations: as for `allowsWrite`; taken one by one, so that they may be made as they are asked for.
+    ///   - locations: as for `allowsWrite`; iterated once, so that they may be made on demand.
     ///   - auth: `.null` when signed out, else an object of `uid`, `provider` and `token`.
     ///   - now: ms since the epoch.
     public func mayAllowWrite(_ locations: some Sequence<Path>, auth: Node, now: Int64, query: QueryVariables = .none) -> Bool {

@@ -1,7 +1,7 @@
 public import JSONTree
 
 extension RuleSet {
-    /// What a rule node says about a place beside allowing and refusing.
+    /// The settings of a rule node beside access rules.
     private func details(at path: Path) -> PlaceDetails? {
         var place: Int32 = 0
         for key in path.keys {
@@ -30,7 +30,7 @@ extension RuleSet {
     /// Rule nodes with a `.geoIndex`, with their wildcards as keys such as `$uid`, parents first.
     public var geoIndexedPlaces: [Path] { program.details.filter { $0.geoIndex != nil }.map(\.pattern) }
 
-    /// When the node at a place is to be removed: ms since the epoch, or nil for never. Null, a failure and what is no number
+    /// When the node at a place expires: ms since the epoch, or nil for never. Null, a failure and a value that is no number
     /// mean never. In the expression `data` and `newData` are both what is stored.
     public func expireTime(at path: Path, root: Node, now: Int64) -> Int64? {
         Evaluator.run(program, old: root, new: root, auth: .null, now: now, query: .none) { evaluator in

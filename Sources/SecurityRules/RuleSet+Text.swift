@@ -1,12 +1,12 @@
 import JSONTree
 
 extension RuleSet {
-    /// Parses and checks a rules file as it came from a disk or a client.
+    /// Parses and checks the bytes of a rules file.
     /// - Throws: all its faults, as `init(parsing:)` with text; bytes that are no UTF-8 are one.
     public init(parsing bytes: [UInt8]) throws(RulesErrors) {
         guard bytes.count <= Self.maxBytes else { throw .tooLarge }
         if let offset = Self.endOfText(bytes) {
-            // Decoding replaces what is no text, and nothing before it.
+            // Decoding replaces invalid bytes only, so the offsets before them stay right.
             let text = RulesText(String(decoding: bytes[..<offset], as: UTF8.self))
             let hint = offset == 0 ? "this is no text file; rules are JSON" : "this byte is no UTF-8; save the file as UTF-8"
             throw RulesErrors([LocatedError(offset: text.bytes.count, message: "Parse error.", hint: hint)], in: text)
@@ -14,7 +14,7 @@ extension RuleSet {
         try self.init(parsing: String(decoding: bytes, as: UTF8.self))
     }
 
-    /// Where bytes stop being text; nil when all of them are. A zero byte is none: files that begin like text and are not, such
+    /// Offset of the first byte that is not text; nil when there is none. A zero byte is not text: it is in files of other encodings, such
     /// as UTF-16, have them.
     private static func endOfText(_ bytes: [UInt8]) -> Int? {
         var decoder = UTF8()

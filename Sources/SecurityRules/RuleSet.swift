@@ -1,13 +1,13 @@
 public import JSONTree
 
-/// The security rules of one database: who may read and write which place, and what a value must look like there.
+/// The security rules of one database: who may read and write which place, and which values are valid there.
 ///
 ///     text ──parse──► nodes and expressions ──check──► terms ──compile──► flat instructions ──evaluate──► allowed or not
 ///
 /// Immutable, so a deploy replaces the whole set. Evaluation takes the trees as they are and allocates nothing on the usual
 /// path; it costs the depth of the place plus, for writes, the size of what was written (rules contract §13).
 public struct RuleSet: Sendable {
-    /// The file as it was given, comments and layout included.
+    /// The text of the file, comments and layout included.
     public let text: String
     let program: Program
 
@@ -34,9 +34,9 @@ public struct RuleSet: Sendable {
         program = Program(builder)
     }
 
-    /// Refuses everything: what holds without a rules file.
+    /// Refuses everything: the rules without a rules file.
     public static let denyAll = RuleSet(text: "{\"rules\":{}}", granting: false)
-    /// Allows everything: development without a rules file.
+    /// Allows everything: the rules of development without a rules file.
     public static let allowAll = RuleSet(text: "{\"rules\":{\".read\":true,\".write\":true}}", granting: true)
 
     // MARK: Decisions
@@ -51,7 +51,7 @@ public struct RuleSet: Sendable {
     }
 
     /// Whether every written location is granted by a `.write` on its own chain and passes its `.validate` rules, all seeing
-    /// one merged tree (rules contract §10.2, §10.3). No location is allowed.
+    /// one merged tree (rules contract §10.2, §10.3). An empty list of locations is allowed.
     /// - Parameters:
     ///   - locations: the target of a set or removal, or each path of a multi-path update.
     ///   - old: the tree before; `data` and `root`.
@@ -64,8 +64,8 @@ public struct RuleSet: Sendable {
         Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: query) { $0.allowsWrite(locations) }
     }
 
-    /// The same with less work on texts than an operation may ask for (`textWork`).
-    /// - Parameter work: what may be asked for; what was done is taken off.
+    /// The same with a smaller budget of text work than `textWork`.
+    /// - Parameter work: the budget; the work done is subtracted.
     public func allowsWrite(_ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, textWork work: inout Int) -> Bool {
         Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: .none) { evaluator in
             let most = min(work, program.textWork)
@@ -76,10 +76,10 @@ public struct RuleSet: Sendable {
         }
     }
 
-    /// The most work on texts that one operation may ask for (`RulesLimits.textWork`).
+    /// The budget of text work of one operation (`RulesLimits.textWork`).
     public var textWork: Int { program.textWork }
 
-    /// Decides as `allowsRead` and tells how.
+    /// Decides as `allowsRead`, with a trace.
     public func explainRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> RuleTrace {
         let recorder = TraceRecorder(self)
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, recorder: recorder) {
@@ -88,7 +88,7 @@ public struct RuleSet: Sendable {
         return RuleTrace(operation: .read(path), isAllowed: isAllowed, steps: recorder.steps)
     }
 
-    /// Decides as `allowsWrite` and tells how; rules that several locations share are told once.
+    /// Decides as `allowsWrite`, with a trace; rules that several locations share appear once.
     public func explainWrite(
         _ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables = .none
     ) -> RuleTrace {

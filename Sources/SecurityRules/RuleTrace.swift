@@ -1,18 +1,18 @@
 public import JSONTree
 
-/// Why an operation was allowed or refused: every rule that was asked, in order, and what each part of it came to. A pure
+/// Why an operation was allowed or refused: every evaluated rule, in order, with the values of its parts. A pure
 /// value, for logs and explanations; never for ordinary clients (rules contract §12).
 public struct RuleTrace: Sendable, CustomStringConvertible {
     public struct Step: Sendable, Hashable {
-        /// The place in the data at which the rule was asked.
+        /// The place in the data at which the rule was evaluated.
         public let path: Path
         /// The rule node, with its wildcards' names.
         public let pattern: Path
         public let kind: RuleKind
         public let source: RuleSource
         public let outcome: Outcome
-        /// What the rule's sub-expressions came to, outer ones before inner ones; those that `&&`, `||` and `?:` left out are
-        /// missing, and so are literals.
+        /// The values of the rule's sub-expressions, outer ones before inner ones; without literals and those that `&&`, `||` and `?:`
+        /// skipped.
         public let parts: [Part]
     }
 
@@ -25,23 +25,23 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
 
     /// One sub-expression.
     public struct Part: Sendable, Hashable {
-        /// As it is written.
+        /// Its source text.
         public let text: String
         /// Where it begins in the rules file; 1-based, columns in UTF-16 code units.
         public let line: Int
         public let column: Int
-        /// How many parts it stands in.
+        /// Number of parts that contain it.
         public let depth: Int
         public let value: PartValue
     }
 
-    /// What a sub-expression came to.
+    /// The value of a sub-expression.
     public enum PartValue: Sendable, Hashable {
         case null
         case bool(Bool)
         case number(Double)
         case string(String)
-        /// A node with children, which no expression looks into as a value.
+        /// A node with children: an opaque token in expressions.
         case object
         case failed(FaultReason)
     }
@@ -51,14 +51,14 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         case write([Path])
     }
 
-    /// Most steps of a trace: an operation on a wide node asks more rules than anybody reads. The last one is always told.
+    /// Most steps of a trace: a wide write evaluates thousands of rules. The last step is always included.
     public static let maxSteps = RulesLimits.traceSteps
 
     public let operation: Operation
     public let isAllowed: Bool
     public let steps: [Step]
 
-    /// The rule that decided a refusal, if one did: a `.validate` that was not true. Without one no rule granted.
+    /// The rule that decided a refusal: a `.validate` that was not true. Nil when no rule granted.
     public var refusal: Step? { isAllowed ? nil : steps.last { $0.kind == .validate && $0.outcome != .allowed } }
 
     /// The reference's form: one line per rule with its text and result, then the verdict.
@@ -125,10 +125,10 @@ final class TraceRecorder {
 
     init(_ rules: RuleSet) { source = rules.text }
 
-    /// Later steps that allow only push each other out: nobody asks for their parts.
+    /// Whether each further step replaces the last one, so that parts of allowing steps are not recorded any more.
     var isFull: Bool { steps.count >= RuleTrace.maxSteps }
 
-    func note(_ step: RuleTrace.Step) {
+    func record(_ step: RuleTrace.Step) {
         if steps.count == RuleTrace.maxSteps { steps.removeLast() }
         steps.append(step)
     }

@@ -3,19 +3,19 @@
 public struct RuleError: Error, Sendable, Hashable, CustomStringConvertible {
     public let line: Int
     public let column: Int
-    /// The words of the upload protocol.
+    /// The message of the upload protocol.
     public let message: String
-    /// What was probably meant; for people, never for the wire.
+    /// A suggestion for the author; not part of the upload protocol.
     public var hint: String?
 
     public var description: String { "\(line):\(column): \(message)" }
 }
 
-/// Everything that is wrong with a rules file, in the order of the text; never empty, at most `limit` faults.
+/// All faults of a rules file, in the order of the text; never empty, at most `limit` faults.
 public struct RulesErrors: Error, Sendable, Hashable, CustomStringConvertible {
     public let errors: [RuleError]
 
-    /// More faults than this are not reported: the first ones are what a person repairs.
+    /// Most faults that are reported.
     static let limit = 500
 
     /// One `line:column: message` line per fault, the `error` text of the upload protocol (rules contract §2).

@@ -1,4 +1,4 @@
-/// What rules may cost, in one place: a file over a limit is refused, a value over one makes its rule not true.
+/// The limits of rules: a file over a limit is refused, a value over one makes its rule not true.
 public enum RulesLimits {
     /// Largest rules file in bytes of UTF-8.
     public static let fileBytes = 1_048_576
@@ -14,12 +14,12 @@ public enum RulesLimits {
     /// Most states of one whose table would be larger: it is simulated.
     public static let regexSimulatedStates = 256
 
-    /// Most work on texts in one evaluated operation, over all its rules and places: a byte that is searched, joined, changed or matched
-    /// by a table is one. Some tenths of a second at worst.
+    /// Most text work of one evaluated operation, over all its rules and places: each byte that is searched, joined, changed or matched
+    /// by a table counts as one. Some tenths of a second at worst.
     public static let textWork = 67_108_864
-    /// What a byte costs that is matched by a simulated expression, for each of its states: with 256 of them 32 KiB are the most.
+    /// Work per byte and state of a simulated expression: with 256 states, texts of at most 32 KiB can be matched.
     public static let regexStateWork = 8
-    /// Texts that are longer are work when they are compared with one another; so many bytes are one.
+    /// Comparisons of longer texts count as work: one unit for this many bytes.
     static let comparedBytes = 16
 
     /// Most steps of a trace.

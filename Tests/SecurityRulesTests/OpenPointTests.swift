@@ -49,7 +49,7 @@ import Testing
         return Verdict(trace)
     }
 
-    /// A computed string may not grow without end, whoever wrote the value.
+    /// A computed string is bounded, whichever client wrote the value.
     @Test func computedString_isBounded() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".read":"(data.val() + data.val() + data.val()).length > 0"}}"#)
         let text = String(repeating: "x", count: 4_000_000)

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// What a rules file is expected to decide: operations on small trees, each with the verdict it must get.
+/// The expected decisions of a rules file: operations on small trees, each with its verdict.
 ///
 ///     {
 ///       "now": 1790000000000,
@@ -12,10 +12,10 @@ public import JSONTree
 ///       ]
 ///     }
 ///
-/// The text is read as rules are: comments and trailing commas are welcome.
+/// The text has the dialect of rules files, with comments and trailing commas.
 public struct RuleCases: Sendable {
     public let cases: [RuleCase]
-    /// Rules that stand behind others which refuse the same before them, such as `/users/$uid/name.validate`: no case can see
+    /// Rules behind others that refuse the same before them, such as `/users/$uid/name.validate`: no case can find
     /// them other than true.
     public let neverFalse: [String]
 }
@@ -26,15 +26,15 @@ public struct RuleCase: Sendable {
         case read(Path, QueryVariables)
         /// A set, or each path of an update; null removes.
         case write([(path: Path, value: Node)])
-        /// When the node at the place ends.
+        /// When the node at the place expires.
         case expire(Path)
     }
 
     public enum Expectation: Sendable, Equatable {
         case allowed
-        /// Refused; by this rule, such as `/users/$uid/name.validate`, or for want of a `.read` or `.write` that grants.
+        /// Refused; by this rule, such as `/users/$uid/name.validate`, or because no `.read` or `.write` grants.
         case denied(by: String?)
-        /// The time in ms at which the node ends; nil for never.
+        /// The time in ms at which the node expires; nil for never.
         case expires(Int64?)
     }
 

@@ -11,7 +11,7 @@ extension RuleCases {
     }
 }
 
-/// Turns the JSON of a cases file into cases and notes every fault.
+/// Converts the JSON of a cases file into cases and records every fault.
 private struct RuleCasesReader {
     let text: RulesText
     private var errors: [LocatedError] = []
@@ -50,7 +50,9 @@ private struct RuleCasesReader {
             guard let list = value("cases", members), case .array(let elements) = list.value else {
                 throw LocatedError(offset: value("cases", members)?.offset ?? 0, message: "Expected 'cases', a list.")
             }
-            guard !elements.isEmpty else { throw LocatedError(offset: value("cases", members)?.offset ?? 0, message: "There is no case: nothing would be tested.") }
+            guard !elements.isEmpty else {
+                throw LocatedError(offset: value("cases", members)?.offset ?? 0, message: "There is no case: nothing would be tested.")
+            }
             for element in elements {
                 do throws(LocatedError) { cases.append(try self.case(element)) } catch { errors.append(error) }
             }
@@ -78,7 +80,8 @@ private struct RuleCasesReader {
         try only(members, Self.operations + Self.parameters + ["name", "as", "given", "now", "value", "values", "expect", "refusedBy"])
         let found = members.filter { Self.operations.contains($0.name.value) }
         guard let operation = found.first, found.count == 1 else {
-            throw LocatedError(offset: json.offset, message: "A case has one of 'read', 'query', 'write', 'update' and 'expire', with a path.")
+            throw LocatedError(
+                offset: json.offset, message: "A case has one of 'read', 'query', 'write', 'update' and 'expire', with a path.")
         }
         let now = try value("now", members).map { json throws(LocatedError) in try integer(json) } ?? self.now
         let path = try path(operation.value)
@@ -92,7 +95,8 @@ private struct RuleCasesReader {
         return RuleCase(
             name: try name(members) ?? "\(operation.name.value) \(path)", line: line, column: column,
             operation: try self.operation(operation.name.value, path, members, json.offset, now),
-            expectation: try expectation(operation.name.value, members, json.offset), data: before, auth: try auth(members, json.offset), now: now)
+            expectation: try expectation(
+                operation.name.value, members, json.offset), data: before, auth: try auth(members, json.offset), now: now)
     }
 
     private func operation(
@@ -106,7 +110,9 @@ private struct RuleCasesReader {
         case "query": return .read(path, try query(members))
         case "expire": return .expire(path)
         case "write":
-            guard let value = value("value", members) else { throw LocatedError(offset: offset, message: "A 'write' has a 'value'; null removes.") }
+            guard let value = value("value", members) else {
+                throw LocatedError(offset: offset, message: "A 'write' has a 'value'; null removes.")
+            }
             return .write([(path, try node(value, now))])
         default:
             guard let values = value("values", members) else {
@@ -161,7 +167,9 @@ private struct RuleCasesReader {
         switch who.value {
         case .null: return .null
         case .string(let name):
-            guard let user = users[name.value] else { throw LocatedError(offset: who.offset, message: "There is no '\(name.value)' in 'users'.") }
+            guard let user = users[name.value] else {
+                throw LocatedError(offset: who.offset, message: "There is no '\(name.value)' in 'users'.")
+            }
             return user
         default: return try node(who)
         }
@@ -195,12 +203,16 @@ private struct RuleCasesReader {
     }
 
     private func integer(_ json: LocatedJSON) throws(LocatedError) -> Int64 {
-        guard case .number(.int(let value)) = json.value else { throw LocatedError(offset: json.offset, message: "Expected a whole number.") }
+        guard case .number(.int(let value)) = json.value else {
+            throw LocatedError(offset: json.offset, message: "Expected a whole number.")
+        }
         return value
     }
 
     private func path(_ json: LocatedJSON) throws(LocatedError) -> Path {
-        guard case .string(let text) = json.value else { throw LocatedError(offset: json.offset, message: "Expected a path such as \"/a/b\".") }
+        guard case .string(let text) = json.value else {
+            throw LocatedError(offset: json.offset, message: "Expected a path such as \"/a/b\".")
+        }
         return try path(text, json.offset)
     }
 

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// Which rules of a file were asked, and whether each came out both ways.
+/// Which rules of a file were evaluated, and whether each was seen both true and not true.
 public struct RuleCoverage: Sendable {
     public struct Rule: Sendable {
         /// The rule node with its wildcards' names.
@@ -10,22 +10,22 @@ public struct RuleCoverage: Sendable {
         /// Times the rule was true, and times it was not; for `.expire`, times it yielded a time, and times it did not.
         public internal(set) var trueCount = 0
         public internal(set) var falseCount = 0
-        /// Whether being asked once is enough: `true` and `false` cannot come out both ways, and `.expire` is no decision.
+        /// Whether one evaluation is enough: `true` and `false` have one result, and `.expire` is no decision.
         let isOneWay: Bool
 
         /// Such as `/users/$uid.read`.
         public var name: String { RuleCoverage.name(pattern, kind) }
 
-        /// Whether the cases say that it can only be true.
+        /// Whether the cases declare that it is never false.
         let isNeverFalse: Bool
 
-        /// Seen true and seen not true, as far as it can be.
+        /// Whether it was seen with all its possible results.
         public var isCovered: Bool {
             if isNeverFalse { return trueCount > 0 && falseCount == 0 }
             return isOneWay ? trueCount + falseCount > 0 : trueCount > 0 && falseCount > 0
         }
 
-        /// What no case has shown; nil when it is covered.
+        /// The result that no case has shown; nil when it is covered.
         public var gap: String? {
             if isCovered { return nil }
             if trueCount + falseCount == 0 { return "never asked" }
@@ -47,7 +47,8 @@ public struct RuleCoverage: Sendable {
         let declared = Set(neverFalse)
         let found = set.program.details.flatMap { place in
             place.sources.map { kind, source in
-                Rule(pattern: place.pattern, kind: kind, source: source, isOneWay: kind == .expire || ["true", "false"].contains(source.text),
+                Rule(pattern: place.pattern, kind: kind, source: source, isOneWay: kind == .expire || ["true",
+                "false"].contains(source.text),
                     isNeverFalse: declared.contains(Self.name(place.pattern, kind)))
             }
         }
@@ -58,16 +59,16 @@ public struct RuleCoverage: Sendable {
 
     static func name(_ pattern: Path, _ kind: RuleKind) -> String { "\(pattern)\(kind.rawValue)" }
 
-    mutating func note(_ trace: RuleTrace) {
-        for step in trace.steps { note(step.pattern, step.kind, step.outcome == .allowed) }
+    mutating func record(_ trace: RuleTrace) {
+        for step in trace.steps { record(step.pattern, step.kind, step.outcome == .allowed) }
     }
 
-    mutating func note(expiryOf path: Path, _ time: Int64?, in set: RuleSet) {
+    mutating func record(expiryOf path: Path, _ time: Int64?, in set: RuleSet) {
         guard let pattern = set.pattern(at: path) else { return }
-        note(pattern, .expire, time != nil)
+        record(pattern, .expire, time != nil)
     }
 
-    private mutating func note(_ pattern: Path, _ kind: RuleKind, _ value: Bool) {
+    private mutating func record(_ pattern: Path, _ kind: RuleKind, _ value: Bool) {
         guard let number = numbers[Self.name(pattern, kind)] else { return }
         if value { rules[number].trueCount += 1 } else { rules[number].falseCount += 1 }
     }

@@ -1,15 +1,15 @@
 import JSONTree
 
-/// A case that came out otherwise than expected.
+/// A case whose verdict differs from the expected one.
 public struct RuleCaseFailure: Sendable {
     public let failed: RuleCase
     /// What was expected, and what happened instead.
     public let message: String
-    /// How it was decided; nil where only a time was asked for.
+    /// The trace of the decision; nil for expiry cases.
     public let trace: RuleTrace?
 }
 
-/// The outcome of all cases, and which rules they have seen both ways.
+/// The results of all cases, and their coverage of rules.
 public struct RuleCasesResult: Sendable {
     public internal(set) var count = 0
     public internal(set) var failures: [RuleCaseFailure] = []
@@ -17,7 +17,7 @@ public struct RuleCasesResult: Sendable {
 }
 
 extension RuleSet {
-    /// Decides every case. Cases do not see each other.
+    /// Decides every case, independently of the others.
     public func run(_ cases: RuleCases) -> RuleCasesResult {
         var result = RuleCasesResult(coverage: RuleCoverage(self, neverFalse: cases.neverFalse))
         for test in cases.cases {
@@ -38,11 +38,11 @@ extension RuleSet {
             trace = explainWrite(writes.map(\.path), old: test.data, new: new, auth: test.auth, now: test.now)
         case .expire(let path):
             let time = expireTime(at: path, root: test.data, now: test.now)
-            coverage.note(expiryOf: path, time, in: self)
+            coverage.record(expiryOf: path, time, in: self)
             guard test.expectation != .expires(time) else { return (nil, nil) }
             return ("expected \(test.expectation), but it \(RuleCase.Expectation.expires(time))", nil)
         }
-        coverage.note(trace)
+        coverage.record(trace)
         return (mismatch(test.expectation, trace), trace)
     }
 
@@ -59,7 +59,7 @@ extension RuleSet {
 }
 
 extension RuleTrace {
-    /// What had to grant the operation.
+    /// The kind of rule that had to grant the operation.
     fileprivate var grantingKind: RuleKind { if case .read = operation { .read } else { .write } }
 }
 

@@ -1,6 +1,6 @@
 import JSONTree
 
-/// What an expression turned out to be.
+/// A checked expression.
 indirect enum Checked {
     case value(Term, StaticType)
     case snapshot(SnapshotTerm)
@@ -20,7 +20,7 @@ indirect enum Checked {
         }
     }
 
-    /// The value it yields; what has none counts as something that is not null.
+    /// The value it yields; an expression without one counts as non-null.
     func term(at span: Span) -> Term {
         switch self {
         case .value(let term, _): term
@@ -35,7 +35,7 @@ enum Method: String, CaseIterable {
     case val, exists, child, parent, hasChild, hasChildren, getPriority, isNumber, isString, isBoolean
     case contains, beginsWith, endsWith, replace, toLowerCase, toUpperCase, matches
 
-    /// What a snapshot, or a string, can be asked.
+    /// The methods of snapshots and strings.
     static func names(ofSnapshot: Bool) -> [String] {
         allCases.filter { $0.isOfSnapshot == ofSnapshot }.map(\.rawValue) + (ofSnapshot ? [] : ["length"])
     }
@@ -49,7 +49,7 @@ enum Method: String, CaseIterable {
     }
 }
 
-/// What the names of an expression mean where it stands.
+/// The names that an expression can use at its rule node.
 struct Scope {
     let kind: RuleKind
     /// Wildcards in force, by name with the `$`, and the depth of the rule node that declares each.

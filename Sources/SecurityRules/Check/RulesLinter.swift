@@ -1,8 +1,8 @@
 import JSONTree
 
 extension RuleSet {
-    /// What the file probably does not mean, in the order of the text: it is accepted, but a rule never grants or never runs, a
-    /// name looks like a slip, or everything is handed out.
+    /// Warnings, in the order of the text. The file is valid, but a rule never grants or is never evaluated, a
+    /// name looks misspelt, or everything is public.
     public var warnings: [RuleError] {
         let text = RulesText(self.text)
         var parser = LocatedJSONParser(text)
@@ -15,19 +15,19 @@ extension RuleSet {
     }
 }
 
-/// What holds at a rule node because of those above it.
+/// The context that a rule node inherits from those above it.
 private struct Surroundings {
     var depth = 0
     var captures: [String: Int] = [:]
     var hasWrite = false
-    /// Kinds that a node above grants to everybody.
+    /// Kinds that a node above grants to all clients.
     var granted: Set<RuleKind> = []
 }
 
 private struct RulesLinter {
     let text: RulesText
     private(set) var warnings: [LocatedError] = []
-    /// Wildcards mentioned since the last one was looked at.
+    /// Wildcards used in the expressions checked since the last reset.
     private var mentioned: Set<String> = []
 
     init(text: RulesText) { self.text = text }
@@ -59,7 +59,9 @@ private struct RulesLinter {
         visit(child, inner)
         let isMeant = name.value == "$other" || name.value.hasPrefix("$_")
         if !isMeant, !mentioned.contains(name.value), Self.hasRules(child) {
-            warn(name.quote, "\(name.value) is never asked for: every child is treated alike. A name such as $_\(name.value.dropFirst()) says so.")
+            warn(
+                name.quote,
+                "\(name.value) is never asked for: every child is treated alike. A name such as $_\(name.value.dropFirst()) says so.")
         }
     }
 
@@ -73,13 +75,17 @@ private struct RulesLinter {
         case .expression(let string):
             guard let expression = try? ExpressionParser.parse(string.value) else { return }
             look(expression, string, scope)
-            if kind != .expire, let term = try? Checker.rule(expression, scope: scope), case .constant(.bool(let value)) = term.folded.kind {
+            if kind != .expire, let term = try? Checker.rule(expression, scope: scope),
+                case .constant(.bool(let value)) = term.folded.kind
+            {
                 constant = value
             }
         }
         guard kind == .read || kind == .write else { return }
         if above.granted.contains(kind) {
-            warn(rule.offset, "\(kind.rawValue) changes nothing: a place above grants it to everybody, and nothing below can take that back.")
+            warn(
+                rule.offset,
+                "\(kind.rawValue) changes nothing: a place above grants it to everybody, and nothing below can take that back.")
         } else if constant == false {
             warn(rule.offset, "\(kind.rawValue) never grants. Without a rule that grants the answer is no already.")
         } else if constant == true {
@@ -121,7 +127,9 @@ private struct RulesLinter {
     private mutating func compare(_ comparison: Comparison, _ a: Expression, _ b: Expression, _ scope: Scope, _ at: () -> Int) {
         let checker = Checker(scope: scope)
         let known: [StaticType] = [.boolean, .number, .string]
-        guard let x = try? checker.check(a).type, let y = try? checker.check(b).type, known.contains(x), known.contains(y), x != y else { return }
+        guard let x = try? checker.check(a).type, let y = try? checker.check(b).type, known.contains(x), known.contains(y), x != y else {
+            return
+        }
         switch comparison {
         case .equal: warn(at(), "A \(x) never equals a \(y): this is always false.")
         case .notEqual: warn(at(), "A \(x) never equals a \(y): this is always true.")

@@ -1,11 +1,11 @@
-/// What is known of an expression before it runs (rules contract §4).
+/// The static type of an expression (rules contract §4).
 enum StaticType: Equatable {
     case boolean, number, string, null, regex, array, snapshot
-    /// A method that was mentioned; it can only be called.
+    /// A method without a call; it can only be called.
     case method
     /// `val()` and `getPriority()`: any leaf, or the token of a node with children.
     case value
-    /// `auth` and whatever is reached from it.
+    /// `auth` and its members.
     case auth
     case query
     /// A field of `query` that is no flag.
@@ -13,7 +13,7 @@ enum StaticType: Equatable {
     /// A conditional whose branches differ.
     case mixed
 
-    /// May stand beside `==` and `!=`.
+    /// Whether it may be an operand of `==` and `!=`.
     var isEquatable: Bool {
         switch self {
         case .boolean, .number, .string, .null, .value, .auth, .queryValue, .mixed: true
@@ -21,7 +21,7 @@ enum StaticType: Equatable {
         }
     }
 
-    /// May be ordered and added; what it really is shows at run time.
+    /// Whether it may be ordered and added; the run-time type may still fail.
     var isOrderable: Bool {
         switch self {
         case .number, .string, .value, .auth, .queryValue, .mixed: true
@@ -31,7 +31,7 @@ enum StaticType: Equatable {
 
     var isNumeric: Bool { isOrderable && self != .string }
 
-    /// May be an argument where a string is wanted.
+    /// Whether it may be a string argument.
     var isTextual: Bool {
         switch self {
         case .string, .value, .auth, .mixed: true

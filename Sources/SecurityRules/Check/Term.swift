@@ -30,7 +30,7 @@ struct Term {
         case hasChildren(SnapshotTerm)
         case hasAll(SnapshotTerm, [Term])
         case isKind(SnapshotTerm, LeafKind)
-        /// What no operation can use, in a place where only its being non-null counts: a snapshot, method or regular
+        /// An operand that no operation can use, where only its being non-null counts: a snapshot, method or regular
         /// expression as one branch of a conditional.
         case opaque(SnapshotTerm?)
 

@@ -4,9 +4,9 @@ struct Instruction {
     var operation: Operation
     /// A comparison, test or kind, as its raw number.
     var detail: UInt8 = 0
-    /// Whether its value depends on what is stored or written, itself or in an operand; else only on `auth`, `now`, `query` and
+    /// Whether its value depends on stored or written data, itself or in an operand; else only on `auth`, `now`, `query` and
     /// the keys of the place. Set where it is emitted.
-    var asksData = false
+    var readsData = false
     var a: Int32 = -1
     var b: Int32 = -1
     var c: Int32 = -1
@@ -34,7 +34,7 @@ enum Operation: UInt8 {
     // yield a value
     case constant
     case now, auth
-    /// auth's `uid`, the most asked property of all.
+    /// auth's `uid`, the most used property.
     case uid
     /// a: depth of the wildcard.
     case capture
@@ -77,7 +77,7 @@ struct Step {
     enum Kind: UInt8 {
         /// Key number `index` of the program.
         case key
-        /// What the wildcard at depth `index` is bound to.
+        /// The key that the wildcard at depth `index` is bound to.
         case capture
         /// The value of instruction `index`: a string of one or more segments; empty, it leads nowhere.
         case value
@@ -88,7 +88,7 @@ struct Step {
     var index: Int32
 }
 
-/// A path from the root of a tree that rules ask for, as one step below a shorter one; an evaluation walks it once.
+/// A path from the root of a tree that rules use, as one step below a shorter one; an evaluation walks it once.
 struct SharedPath {
     let tree: Tree
     /// -1: the root.

@@ -22,12 +22,12 @@ final class Program: Sendable {
 struct ProgramTables: @unchecked Sendable {
     // Sendable: written once before the program is shared, only read afterwards.
     let code: UnsafeMutableBufferPointer<Instruction>
-    /// Where each instruction stands in its rule's text.
+    /// The range of each instruction in its rule's text.
     let spans: UnsafeMutableBufferPointer<Span>
     let constants: UnsafeMutableBufferPointer<Node>
     /// The constants as values.
     let values: UnsafeMutableBufferPointer<Value>
-    /// What a snapshot counts as where a value is due: not null, equal to nothing.
+    /// The value of a snapshot used as a value: not null, equal to nothing.
     let token: NodeCursor
     let keys: UnsafeMutableBufferPointer<Key>
     let steps: UnsafeMutableBufferPointer<Step>
@@ -37,9 +37,9 @@ struct ProgramTables: @unchecked Sendable {
     /// Literal children of all places, each place's range ascending by fingerprint.
     let literals: UnsafeMutableBufferPointer<Literal>
 
-    /// Paths from a root that rules ask for; those above come first.
+    /// Paths from a root that rules use; shorter ones come first.
     let sharedPaths: UnsafeMutableBufferPointer<SharedPath>
-    /// Most computed strings that are held at once.
+    /// Most computed strings that exist at once.
     let scratchCapacity: Int
 
     init(_ builder: borrowing ProgramBuilder) {
@@ -122,7 +122,7 @@ struct Literal {
     var place: Int32
 }
 
-/// What the usual path never looks at: the words of the file, for traces and indexes.
+/// Data that the usual path never reads: the texts of the file, for traces and indexes.
 struct PlaceDetails: Sendable {
     /// The rule node's place with its wildcards, such as `/users/$uid`.
     var pattern: Path
@@ -131,7 +131,7 @@ struct PlaceDetails: Sendable {
     var geoIndex: GeoIndexRule?
 }
 
-/// A rule's expression as it was written, and where.
+/// The source text of a rule's expression, and its position.
 public struct RuleSource: Sendable, Hashable {
     public let text: String
     public let line: Int

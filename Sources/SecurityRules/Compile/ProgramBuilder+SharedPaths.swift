@@ -1,10 +1,10 @@
-/// Gives the paths that rules ask for from a root numbers, so that an evaluation walks each once: `/posts/$post` is asked for
+/// Numbers the paths from a root that rules use, so that an evaluation walks each once: `/posts/$post` is used
 /// in every field of every entry of a WatchMe update.
 extension ProgramBuilder {
-    /// Most shared paths: what an evaluation prepares on its stack.
+    /// Most shared paths: an evaluation reserves stack for them.
     private static let maxSharedPaths = 32
 
-    /// Counts the paths of all places, keeps those that are asked for most, and has the instructions begin there.
+    /// Counts the paths of all places, keeps the most used ones, and has the instructions begin there.
     mutating func sharePaths() {
         var nodes: [PathNode] = []
         var roots: [PathStep: Int] = [:]
@@ -23,7 +23,7 @@ extension ProgramBuilder {
                 parent = number
             }
         }
-        // A path is never asked for more often than the one above it, which has the smaller number.
+        // A path is never used more often than the one above it, which has the smaller number.
         let chosen = nodes.indices.sorted { (nodes[$1].uses, $0) < (nodes[$0].uses, $1) }.prefix(Self.maxSharedPaths)
         for number in chosen {
             let node = nodes[number]
@@ -37,14 +37,17 @@ extension ProgramBuilder {
             var (children, taken, slot) = (roots, Int32(0), Int32(-1))
             while taken < instruction.c {
                 let step = steps[Int(instruction.b + taken)]
-                guard let next = children[PathStep(tree: instruction.detail, kind: step.kind, index: step.index)], let number = nodes[next].slot
+                guard let next = children[
+                    PathStep(tree: instruction.detail, kind: step.kind, index: step.index)
+                ], let number = nodes[next].slot
                 else { break }
                 (children, slot) = (nodes[next].children, number)
                 taken += 1
             }
             guard slot >= 0 else { continue }
             code[i] = Instruction(
-                operation: .shared, detail: instruction.detail, asksData: true, a: slot, b: instruction.b + taken, c: instruction.c - taken)
+                operation: .shared, detail: instruction.detail, readsData: true, a: slot, b: instruction.b + taken,
+                    c: instruction.c - taken)
         }
     }
 

@@ -2,7 +2,7 @@ import JSONTree
 
 /// Lowers checked terms to instructions and collects the program's tables.
 ///
-/// What is known before any request is done here: constants are folded, `child('a/b')` paths and paths glued together with `+`
+/// Work that needs no request is done here: constants are folded, `child('a/b')` paths and paths joined with `+`
 /// are cut into steps, `parent()` of a known place becomes another known place.
 struct ProgramBuilder {
     var code: ContiguousArray<Instruction> = []
@@ -34,20 +34,20 @@ struct ProgramBuilder {
 
     private mutating func emit(_ instruction: Instruction, _ span: Span) -> Int32 {
         code.append(instruction)
-        code[code.count - 1].asksData = asksData(instruction)
+        code[code.count - 1].readsData = readsData(instruction)
         spans.append(span)
         return Int32(code.count - 1)
     }
 
-    /// Operands are emitted before what uses them, so theirs is known.
-    private func asksData(_ instruction: Instruction) -> Bool {
-        func asks(_ operand: Int32) -> Bool { code[Int(operand)].asksData }
+    /// Operands are emitted before their users, so their `readsData` is known.
+    private func readsData(_ instruction: Instruction) -> Bool {
+        func reads(_ operand: Int32) -> Bool { code[Int(operand)].readsData }
         switch instruction.operation {
         case .no, .yes, .queryFlag, .constant, .now, .auth, .uid, .capture, .queryField: return false
         case .place, .shared, .below, .parent, .exists, .hasChildren, .isKind, .hasAll, .val, .priority, .opaque: return true
-        case .not, .equalConstant, .notEqualConstant, .matches, .property, .negate, .length, .recase: return asks(instruction.a)
-        case .and, .or, .compare, .stringTest, .propertyIndex, .arithmetic: return asks(instruction.a) || asks(instruction.b)
-        case .replace, .conditional: return asks(instruction.a) || asks(instruction.b) || asks(instruction.c)
+        case .not, .equalConstant, .notEqualConstant, .matches, .property, .negate, .length, .recase: return reads(instruction.a)
+        case .and, .or, .compare, .stringTest, .propertyIndex, .arithmetic: return reads(instruction.a) || reads(instruction.b)
+        case .replace, .conditional: return reads(instruction.a) || reads(instruction.b) || reads(instruction.c)
         }
     }
 
@@ -155,7 +155,7 @@ struct ProgramBuilder {
 
     // MARK: Snapshots
 
-    /// A snapshot as far as it is known: a place in a tree, or a computed one, and steps below.
+    /// A partly resolved snapshot: a place in a tree, or a computed one, and steps below.
     private struct Cursor {
         enum Base {
             case place(Tree, depth: Int)

@@ -1,6 +1,6 @@
 import JSONTree
 
-/// From the text of a rules file to its program, gathering every fault on the way.
+/// Compiles the text of a rules file to its program, collecting all faults.
 struct RulesCompiler {
     private let text: RulesText
     private var errors: [LocatedError] = []

@@ -1,7 +1,7 @@
 import JSONTree
 
-/// What a boolean expression may come to, whatever is stored and written; none of the two when it fails in any case. That it
-/// may fail beside is left out: a rule that fails is not true, and nothing makes a failure true again.
+/// The possible results of a boolean expression over all data; empty when it always fails. That it
+/// may also fail is omitted: a rule that fails is not true, and no operator makes a failure true.
 private struct Outcomes: OptionSet {
     let rawValue: UInt8
 
@@ -13,21 +13,21 @@ private struct Outcomes: OptionSet {
     init(_ value: Bool) { self = value ? .yes : .no }
 }
 
-/// What a value may come to, whatever is stored and written.
+/// The possible results of a value over all data.
 private enum Prospect {
-    /// Nothing: it fails in any case.
+    /// It always fails.
     case failure
-    /// This, if it does not fail.
+    /// This value, unless it fails.
     case value(Value)
     case anything
 }
 
-/// Which values an operation does not fail for.
+/// The operands for which an operation does not fail.
 private enum Operand { case any, text, number, ordered }
 
-/// Rules without the trees: what holds for any data. What asks for none is evaluated as usual; of a place in a tree only its
-/// computed keys are looked at, which fail where `auth` lacks what they are made of. More than is asked with the trees may be asked
-/// here, so that work on texts which runs out says nothing.
+/// Evaluates rules over all possible data. Expressions that read no data are evaluated as usual; for a place in a tree only its
+/// computed keys are evaluated, which fail where `auth` lacks their parts. This may evaluate more than with the trees, so running
+/// out of text work decides nothing.
 extension Evaluator {
     /// Whether some data could make a rule true. O(expression)
     mutating func mayHold(_ rule: Int32) -> Bool {
@@ -35,13 +35,13 @@ extension Evaluator {
         return outcomes(rule, wanted: .yes).contains(.yes)
     }
 
-    /// - Parameter wanted: the outcomes that the caller asks for; others may be missing.
+    /// - Parameter wanted: the results that the caller needs; others may be missing.
     private mutating func outcomes(_ start: Int32, wanted: Outcomes = .both) -> Outcomes {
         var found: Outcomes = []
         var i = start
         while !found.isSuperset(of: wanted) {
             let instruction = tables.code[Int(i)]
-            guard instruction.asksData else { return found.union(plainOutcome(i)) }
+            guard instruction.readsData else { return found.union(plainOutcome(i)) }
             switch instruction.operation {
             case .and:
                 let first = outcomes(instruction.a, wanted: wanted.union(.yes))
@@ -72,14 +72,14 @@ extension Evaluator {
         return found
     }
 
-    /// Of an expression that asks for no data.
+    /// The results of an expression that reads no data.
     private mutating func plainOutcome(_ i: Int32) -> Outcomes {
         let mark = scratchCount
         defer { dropScratch(to: mark) }
         do { return Outcomes(try boolean(i)) } catch { return error.reason == .tooMuchWork ? .both : [] }
     }
 
-    /// Of an operation that looks at places or compares values.
+    /// The results of an operation that reads places or compares values.
     private mutating func test(_ instruction: Instruction) -> Outcomes {
         switch instruction.operation {
         case .equalConstant, .notEqualConstant:
@@ -108,10 +108,10 @@ extension Evaluator {
 
     // MARK: Values
 
-    /// The caller drops what it leaves in the scratch.
+    /// The caller frees its strings in the scratch.
     private mutating func prospect(_ i: Int32) -> Prospect {
         let instruction = tables.code[Int(i)]
-        guard instruction.asksData else {
+        guard instruction.readsData else {
             do { return .value(try value(i)) } catch { return error.reason == .tooMuchWork ? .anything : .failure }
         }
         switch instruction.operation {
@@ -139,7 +139,7 @@ extension Evaluator {
         }
     }
 
-    /// Whether an operand fails in any case, or is known to be one that the operation fails for.
+    /// Whether an operand always fails, or always makes the operation fail.
     private mutating func fails(_ i: Int32, unless operand: Operand) -> Bool {
         let mark = scratchCount
         defer { dropScratch(to: mark) }
@@ -156,7 +156,7 @@ extension Evaluator {
 
     // MARK: Places
 
-    /// Whether the place of a snapshot fails in any case.
+    /// Whether the place of a snapshot always fails.
     private mutating func placeFails(_ i: Int32) -> Bool {
         let instruction = tables.code[Int(i)]
         switch instruction.operation {
@@ -171,7 +171,7 @@ extension Evaluator {
         }
     }
 
-    /// Whether a computed step fails in any case: every one is computed, whether the tree goes so far or not.
+    /// Whether a computed step always fails: all steps are computed, also where the tree ends above them.
     private mutating func stepsFail(_ instruction: Instruction) -> Bool {
         for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
             let step = tables.steps[i]

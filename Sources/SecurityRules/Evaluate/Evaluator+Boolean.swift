@@ -39,14 +39,14 @@ extension Evaluator {
         Fault(reason: reason, offset: tables.spans[Int(instruction)].offset)
     }
 
-    /// Takes work on texts off what the operation has left.
+    /// Subtracts text work from the operation's budget.
     @inline(__always)
     mutating func work(_ units: Int, _ instruction: Int32) throws(Fault) {
         guard units <= textWork else { throw fault(.tooMuchWork, instruction) }
         textWork -= units
     }
 
-    /// Bytes of a text; 0 for what is none.
+    /// Bytes of a text; 0 for other values.
     @inline(__always)
     static func length(_ value: Value) -> Int {
         if case .text(let text) = value { return text.pointee.utf8Count }
@@ -68,7 +68,7 @@ extension Evaluator {
         case .stringTest:
             let (a, b) = (try value(instruction.a), try value(instruction.b))
             let test = StringTest(rawValue: instruction.detail) ?? .contains
-            // The beginning and the end of a text are no further looked at than the part is long.
+            // At the beginning and the end of a text only the part's length is compared.
             try work(test == .contains ? Self.length(a) + Self.length(b) : Self.length(b), i)
             do { return try Operations.test(test, a, b) } catch { throw fault(error, i) }
         case .matches:
@@ -97,7 +97,7 @@ extension Evaluator {
         for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
             let test = tables.code[Int(tables.steps[i].index)]
             if try walk(base, test) == nil { all = false }
-            try noteChildren(of: instruction.a, test)
+            try recordChildren(of: instruction.a, test)
         }
         return all
     }

@@ -1,29 +1,29 @@
 import JSONTree
 
-/// Snapshots: where an expression looks, as a cursor into one of the trees; nil where there is nothing.
+/// Snapshots: cursors into one of the trees; nil where there is no node.
 extension Evaluator {
-    /// The node of a snapshot instruction, of which the expression looks at the surface.
+    /// The node of a snapshot instruction whose value, existence or children the expression reads.
     @inline(__always)
     mutating func node(_ i: Int32) throws(Fault) -> NodeCursor? {
-        if let dependencies { try note(i, in: dependencies) }
+        if let dependencies { try record(i, in: dependencies) }
         return try snapshot(i)
     }
 
-    private mutating func note(_ i: Int32, in recorder: DependencyRecorder) throws(Fault) {
+    private mutating func record(_ i: Int32, in recorder: DependencyRecorder) throws(Fault) {
         let instruction = tables.code[Int(i)]
         if instruction.operation == .place, Int(instruction.a) >= recorder.writtenDepth {
-            return recorder.noteWritten(Tree(rawValue: instruction.detail) ?? .old)
+            return recorder.recordWritten(Tree(rawValue: instruction.detail) ?? .old)
         }
         let (tree, keys) = try location(i)
-        note(tree, keys, in: recorder)
+        record(tree, keys, in: recorder)
     }
 
-    private func note(_ tree: Tree, _ keys: ContiguousArray<Key>, in recorder: DependencyRecorder) {
+    private func record(_ tree: Tree, _ keys: ContiguousArray<Key>, in recorder: DependencyRecorder) {
         let written = recorder.writtenDepth
         guard keys.count >= written, written <= depth, (0..<written).allSatisfy({ keys[$0] == key($0 &+ 1).pointee }) else {
-            return recorder.note(keys)
+            return recorder.record(keys)
         }
-        recorder.noteWritten(tree)
+        recorder.recordWritten(tree)
     }
 
     /// The node of a snapshot instruction, on the way to another.
@@ -39,7 +39,7 @@ extension Evaluator {
         case .below: return try walk(try snapshot(instruction.a), instruction)
         case .conditional: return try snapshot(try boolean(instruction.a) ? instruction.b : instruction.c)
         default:
-            // A parent whose place shows only now: follow the whole path again, one key short.
+            // A parent of a computed place: walk the whole path again, one key shorter.
             let (tree, keys) = try location(i)
             var cursor = node(tree, at: 0)
             for key in keys { cursor = withUnsafePointer(to: key) { cursor?.child($0) } }
@@ -47,7 +47,7 @@ extension Evaluator {
         }
     }
 
-    /// The node at a shared path: walked anew only where the one above, or the key, is another than last time.
+    /// The node at a shared path: looked up again only when the node above or the key has changed.
     private mutating func sharedNode(_ number: Int) -> NodeCursor? {
         let path = tables.sharedPaths[number]
         let base = path.parent < 0 ? node(path.tree, at: 0) : sharedNode(Int(path.parent))
@@ -91,7 +91,7 @@ extension Evaluator {
         return text
     }
 
-    /// Goes down along a text of segments. Slashes separate and are otherwise ignored; a text of nothing else leads to no
+    /// Walks down along a text of segments. Slashes separate and are otherwise ignored; a text without segments leads to no
     /// child, but as a part of a longer path it is no step. Ends where the tree does, however long the text is.
     private static func descend(_ base: NodeCursor, _ text: String, isWhole: Bool) -> NodeCursor? {
         var cursor = base
@@ -143,11 +143,11 @@ extension Evaluator {
         return (path.tree, keys)
     }
 
-    /// The places of the names that `hasChildren([…])` asks for.
-    mutating func noteChildren(of i: Int32, _ test: Instruction) throws(Fault) {
+    /// Records the places of the names in `hasChildren([…])`.
+    mutating func recordChildren(of i: Int32, _ test: Instruction) throws(Fault) {
         guard let dependencies else { return }
         let (tree, keys) = try location(i)
-        note(tree, try append(test, to: keys), in: dependencies)
+        record(tree, try append(test, to: keys), in: dependencies)
     }
 
     private mutating func append(_ instruction: Instruction, to base: ContiguousArray<Key>) throws(Fault) -> ContiguousArray<Key> {

@@ -1,7 +1,7 @@
 import JSONTree
 
-/// What the parts of a rule came to. Expressions have no side effects, so a part is simply evaluated again: a plain decision
-/// carries nothing of this.
+/// The values of a rule's parts. Expressions have no side effects, so parts are simply evaluated again: a plain decision has no cost
+/// from this.
 extension Evaluator {
     /// Evaluates a rule and its parts for the recorder.
     mutating func trace(_ kind: RuleKind, _ place: Int32, _ root: Int32, at level: Int, _ recorder: TraceRecorder) -> Bool {
@@ -16,7 +16,7 @@ extension Evaluator {
         if outcome != .allowed || !recorder.isFull { collect(root, 0, source, recorder, &parts, work: before) }
         // The decision is the one that is made without a recorder.
         textWork = after
-        recorder.note(
+        recorder.record(
             RuleTrace.Step(path: Path(path(level)), pattern: details.pattern, kind: kind, source: source, outcome: outcome, parts: parts))
         return outcome == .allowed
     }
@@ -27,12 +27,12 @@ extension Evaluator {
     ) {
         guard i >= 0, parts.count < RulesLimits.traceParts else { return }
         let instruction = tables.code[Int(i)]
-        func note(_ value: RuleTrace.PartValue) { parts.append(recorder.part(tables.spans[Int(i)], of: source, depth: depth, value)) }
+        func record(_ value: RuleTrace.PartValue) { parts.append(recorder.part(tables.spans[Int(i)], of: source, depth: depth, value)) }
 
         switch instruction.operation {
         case .constant, .yes, .no, .place, .shared, .below, .parent: break
         case .and, .or:
-            note(partValue(i, work))
+            record(partValue(i, work))
             // A chain is one part, whatever its instructions are.
             var (link, next) = (instruction, i)
             while link.operation == instruction.operation {
@@ -45,26 +45,28 @@ extension Evaluator {
             }
             collect(next, depth + 1, source, recorder, &parts, work: work)
         case .conditional:
-            note(partValue(i, work))
+            record(partValue(i, work))
             collect(instruction.a, depth + 1, source, recorder, &parts, work: work)
             if case .bool(let condition) = partValue(instruction.a, work) {
                 collect(condition ? instruction.b : instruction.c, depth + 1, source, recorder, &parts, work: work)
             }
         case .not, .negate, .length, .recase, .equalConstant, .notEqualConstant, .matches:
-            note(partValue(i, work))
+            record(partValue(i, work))
             collect(instruction.a, depth + 1, source, recorder, &parts, work: work)
         case .compare, .stringTest, .arithmetic, .propertyIndex:
-            note(partValue(i, work))
+            record(partValue(i, work))
             collect(instruction.a, depth + 1, source, recorder, &parts, work: work)
             collect(instruction.b, depth + 1, source, recorder, &parts, work: work)
         case .replace:
-            note(partValue(i, work))
-            for operand in [instruction.a, instruction.b, instruction.c] { collect(operand, depth + 1, source, recorder, &parts, work: work) }
-        default: note(partValue(i, work))
+            record(partValue(i, work))
+            for operand in [instruction.a, instruction.b, instruction.c] {
+                collect(operand, depth + 1, source, recorder, &parts, work: work)
+            }
+        default: record(partValue(i, work))
         }
     }
 
-    /// - Parameter work: what was left when the rule was begun: a part comes to what it came to there, or fails no sooner.
+    /// - Parameter work: the budget when the rule began: a part has the same value as there, or fails no sooner.
     private mutating func partValue(_ i: Int32, _ work: Int) -> RuleTrace.PartValue {
         textWork = work
         defer { dropScratch(to: 0) }

@@ -49,9 +49,9 @@ extension Evaluator {
 
     /// Whether every location is granted by its chain and valid (§10.2, §10.3).
     ///
-    /// What a location shares with the one before it has been decided there: the same rules, trees and keys.
+    /// The rules that a location shares with the one before it are not evaluated again: same rules, trees and keys.
     mutating func allowsWrite(_ locations: [Path]) -> Bool {
-        // Keys are looked at where `locations` holds them, also those of a location before this one.
+        // Keys are read in place in `locations`, also those of an earlier location.
         withExtendedLifetime(locations) {
             follow(locations, areKept: true) { evaluator, chain, length in
                 evaluator.dependencies?.writtenDepth = length
@@ -60,17 +60,18 @@ extension Evaluator {
         }
     }
 
-    /// Whether some data could make the chain of every location grant; `.validate` rules are not asked. Stops at the first
-    /// location for which none could. Remembers no place in a tree, and so no key of an earlier location.
+    /// Whether some data could make the chain of every location grant; `.validate` rules are not evaluated. Stops at the first
+    /// location for which none could. Keeps no place in a tree, and so no key of an earlier location.
     mutating func mayAllowWrite(_ locations: some Sequence<Path>) -> Bool {
         follow(locations, areKept: false) { evaluator, chain, _ in evaluator.mayBeGranted(&chain) }
     }
 
-    /// Takes the chains of the locations one after the other; false as soon as `decide` says so.
-    /// - Parameter areKept: whether a location is still there when the next ones are taken.
+    /// Walks the chains of the locations in order; false as soon as `decide` returns false.
+    /// - Parameter areKept: whether a location's keys remain in memory during the next ones.
     @inline(__always)
     private mutating func follow(
-        _ locations: some Sequence<Path>, areKept: Bool, _ decide: (_ evaluator: inout Evaluator, _ chain: inout WriteChain, _ length: Int) -> Bool
+        _ locations: some Sequence<Path>, areKept: Bool,
+        _ decide: (_ evaluator: inout Evaluator, _ chain: inout WriteChain, _ length: Int) -> Bool
     ) -> Bool {
         var chain = WriteChain()
         var previous: Path?
@@ -89,21 +90,21 @@ extension Evaluator {
         return true
     }
 
-    /// What is known along the path of one location.
+    /// The state of the walk along one location's path.
     private struct WriteChain {
         /// Rule nodes met from the root down, in the evaluator's `places`; the root at least.
         var count = 1
         /// Depth at which a `.write` granted.
         var grant: Int?
-        /// Depths of the chain whose `.write` have been asked, and whose `.validate` hold.
+        /// Depths of the chain whose `.write` were evaluated, and whose `.validate` hold.
         var asked = 0
         var validated = 0
     }
 
-    /// Goes on along the rules' chain of a location, from where it parts from the one before.
+    /// Walks the rules' chain of a location, from where it differs from the one before.
     /// - Parameters:
     ///   - shared: keys in common with the location before; nil for the first.
-    ///   - replacesKeys: whether to look at those keys in this location from now on.
+    ///   - replacesKeys: whether to read those keys from this location from now on.
     @inline(__always)
     private mutating func extend(_ chain: inout WriteChain, along keys: UnsafeBufferPointer<Key>, shared: Int?, replacesKeys: Bool) {
         if let shared {
@@ -139,7 +140,7 @@ extension Evaluator {
         return false
     }
 
-    /// As `isGranted`, for any data.
+    /// As `isGranted`, over all possible data.
     private mutating func mayBeGranted(_ chain: inout WriteChain) -> Bool {
         if chain.grant != nil { return true }
         while chain.asked < chain.count {

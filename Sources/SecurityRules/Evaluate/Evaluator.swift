@@ -1,16 +1,16 @@
 import JSONTree
 
-/// Evaluates rules for one operation. Everything an expression can ask is fixed while it lives: both trees, `auth`, `now`,
+/// Evaluates rules for one operation. All inputs of expressions are fixed for its lifetime: both trees, `auth`, `now`,
 /// `query`, and the keys of the path being walked.
 ///
 ///     depth       0        1          2          3
 ///     keys            users-follow    ada       danae            pushed by the walk; a wildcard at depth d is keys[d - 1]
 ///     old tree   node     node       node       node             filled on demand: data, root
 ///     new tree   node     node       node       node             filled on demand: newData
-///     shared     /posts   /posts/$post   …                       paths from a root that several rules ask, walked once
+///     shared     /posts   /posts/$post   …                       paths from a root that several rules use, walked once
 ///
-/// Lives on the stack of one call, in buffers of fixed size, and looks at both trees through cursors: nothing is allocated,
-/// copied or counted on the usual path. The roots and the paths belong to the caller, who holds them until the end.
+/// Lives on the stack of one call, in buffers of fixed size, and reads both trees through cursors: nothing is allocated,
+/// copied or reference-counted on the usual path. The caller owns the roots and the paths, and holds them until the end.
 struct Evaluator: ~Copyable {
     let program: Program
     let tables: ProgramTables
@@ -23,26 +23,26 @@ struct Evaluator: ~Copyable {
     private let newNodes: UnsafeMutablePointer<NodeCursor?>
     /// Rule nodes by depth, for the walk of writes.
     let places: UnsafeMutablePointer<Int32>
-    /// Keys pushed; the depth of the place being looked at.
+    /// Number of keys pushed: the depth of the current place.
     private(set) var depth = 0
     private var oldDepth = 0
     private var newDepth = 0
 
-    /// What shared paths led to, by their number.
+    /// Cached nodes of shared paths, by their number.
     let shared: UnsafeMutablePointer<SharedNode>
     /// Strings that expressions computed, as a stack: each operation takes its operands' away.
     private let scratch: UnsafeMutablePointer<Node>
     private(set) var scratchCount = 0
 
-    /// What is left of `RulesLimits.textWork`.
+    /// The rest of `RulesLimits.textWork`.
     var textWork: Int
 
-    /// `auth.uid`, once somebody asked.
+    /// `auth.uid`, cached on first use.
     private var uid: Value?
 
-    /// Notes every rule that is evaluated, when somebody wants to know why.
+    /// Records every evaluated rule; nil without a trace.
     var recorder: TraceRecorder?
-    /// Notes every place that is looked at, when a decision is to be taken again as the data changes.
+    /// Records every place that is read; nil for decisions without dependencies.
     let dependencies: DependencyRecorder?
 
     /// Deepest place at which a rule can stand.
@@ -59,7 +59,8 @@ struct Evaluator: ~Copyable {
                     withUnsafePointer(to: auth) { auth in
                         withBuffers(program) { buffers in
                             var evaluator = Evaluator(
-                                program: program, auth: NodeCursor(auth), now: Double(now), query: query, buffers: buffers, recorder: recorder,
+                                program: program, auth: NodeCursor(auth), now: Double(now), query: query, buffers: buffers,
+                                recorder: recorder,
                                 dependencies: dependencies)
                             evaluator.oldNodes.initialize(to: old.pointee.isNull ? nil : NodeCursor(old))
                             evaluator.newNodes.initialize(to: new.pointee.isNull ? nil : NodeCursor(new))
@@ -81,7 +82,7 @@ struct Evaluator: ~Copyable {
         let scratch: UnsafeMutablePointer<Node>
     }
 
-    /// Everything on the stack, as far as the program's needs fit there.
+    /// The buffers of the stack, as far as the program's needs fit there.
     private static func withBuffers<R>(_ program: Program, _ body: (Buffers) -> R) -> R {
         let tables = program.tables
         return withUnsafeTemporaryAllocation(of: NodeCursor?.self, capacity: capacity * 2) { nodes in
@@ -124,14 +125,14 @@ struct Evaluator: ~Copyable {
 
     // MARK: The path
 
-    /// Goes one level down. The caller keeps to the depth of the rules, which is at most `Path.maxDepth`.
+    /// Goes one level down. The caller stays within the depth of the rules, which is at most `Path.maxDepth`.
     @inline(__always)
     mutating func push(_ key: UnsafePointer<Key>) {
         keys[depth] = key
         depth &+= 1
     }
 
-    /// Goes one level down to a child of the new tree that is at hand.
+    /// Goes one level down to a child of the new tree whose node is known.
     @inline(__always)
     mutating func push(_ key: UnsafePointer<Key>, newNode: NodeCursor) {
         fill(.new, to: depth)
@@ -148,7 +149,7 @@ struct Evaluator: ~Copyable {
         depth = min(depth, level)
     }
 
-    /// Takes the keys down to the present depth, which are the same, from another path.
+    /// Replaces the keys down to the current depth by equal ones of another path.
     mutating func replaceKeys(by base: UnsafePointer<Key>) {
         for i in 0..<depth { keys[i] = base + i }
     }
@@ -202,7 +203,7 @@ struct Evaluator: ~Copyable {
         return Value(cursor)
     }
 
-    /// A computed value, held until the operation that asked for it is done.
+    /// Keeps a computed value until the operation that uses it is done.
     mutating func keep(_ node: Node) -> Value {
         assert(scratchCount < tables.scratchCapacity, "an expression holds more strings than its nesting allows")
         (scratch + scratchCount).initialize(to: node)

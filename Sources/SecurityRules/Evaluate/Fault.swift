@@ -1,4 +1,4 @@
-/// Why an operation had no result: the whole rule is then not true (rules contract §5.2).
+/// Why an operation failed: the whole rule is then not true (rules contract §5.2).
 public enum FaultReason: UInt8, Error, Sendable, Hashable {
     /// `< <= > >=` over null, a boolean, an object, or a number and a string.
     case notComparable
@@ -14,9 +14,9 @@ public enum FaultReason: UInt8, Error, Sendable, Hashable {
     case beyondRoot
     /// A computed string longer than 10 MB.
     case stringTooLong
-    /// A text that alone is too much work for a regular expression whose table would be too large.
+    /// A text that alone exceeds the work limit of a simulated regular expression.
     case textTooLong
-    /// The operation has asked for more work on texts than `RulesLimits.textWork`.
+    /// The operation needs more text work than `RulesLimits.textWork`.
     case tooMuchWork
 }
 

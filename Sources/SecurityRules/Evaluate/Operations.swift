@@ -60,7 +60,7 @@ enum Operations {
         return Text(x + y)
     }
 
-    /// A string as it is, a number formatted; nil for what cannot be joined to a string.
+    /// A string unchanged, a number formatted; nil for values that cannot be joined to a string.
     static func text(_ value: Value) -> String? {
         switch value {
         case .text(let text): text.pointee.string

@@ -1,6 +1,6 @@
 import JSONTree
 
-/// Where a shared path led when it was last walked: valid for the node above and the key it was walked from.
+/// The cached node of a shared path: valid for the node above and the key it was looked up with.
 struct SharedNode {
     var parent: NodeCursor?
     var key: UnsafePointer<Key>?

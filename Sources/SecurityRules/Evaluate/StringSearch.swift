@@ -1,4 +1,4 @@
-/// Plain substring search over UTF-8, in time linear in both texts: values are written by strangers and may be 10 MB long.
+/// Substring search over UTF-8, in time linear in both texts: clients write the values, and they may be 10 MB long.
 enum StringSearch {
     static func test(_ test: StringTest, _ text: String, _ part: String) -> Bool {
         var (text, part) = (text, part)
@@ -50,7 +50,9 @@ enum StringSearch {
     }
 
     /// One byte by others: no search is worth its call then.
-    private static func replace(_ text: UnsafeBufferPointer<UInt8>, _ old: UInt8, _ new: [UInt8], _ out: inout [UInt8], _ maxBytes: Int) -> Bool {
+    private static func replace(
+        _ text: UnsafeBufferPointer<UInt8>, _ old: UInt8, _ new: [UInt8], _ out: inout [UInt8], _ maxBytes: Int
+    ) -> Bool {
         for byte in text {
             if byte != old {
                 out.append(byte)

@@ -1,6 +1,6 @@
 import JSONTree
 
-/// What an instruction yields, without owning anything: numbers and booleans as they are, all else as a place in memory that
+/// The result of an instruction, without ownership: numbers and booleans directly, all else as an address that
 /// outlives the evaluation of the rule (a tree, the program's constants, the keys of the path, the evaluator's scratch).
 enum Value {
     case null

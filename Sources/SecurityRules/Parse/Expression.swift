@@ -1,6 +1,6 @@
 import JSONTree
 
-/// An expression as it was written; parentheses are gone, `===` is `==`.
+/// A parsed expression; parentheses are removed, `===` is `==`.
 struct Expression {
     let kind: Kind
     let span: Span
@@ -32,7 +32,7 @@ struct Expression {
     }
 }
 
-/// Where an expression is in its rule's text, in bytes of UTF-8.
+/// The range of an expression in its rule's text, in bytes of UTF-8.
 struct Span {
     /// Its first byte behind opening parentheses: where faults point.
     let offset: Int32

@@ -44,7 +44,8 @@ struct ExpressionParser {
         let suffix = symbol.map { " Expected '\($0)'." } ?? ""
         switch token.kind {
         case .end: return ExpressionError(offset: token.offset, message: "Unexpected end of expression." + suffix)
-        case .symbol(let text), .identifier(let text): return ExpressionError(offset: token.offset, message: "Unexpected '\(text)'." + suffix)
+        case .symbol(let text), .identifier(let text): return ExpressionError(
+            offset: token.offset, message: "Unexpected '\(text)'." + suffix)
         case .number: return ExpressionError(offset: token.offset, message: "Unexpected number." + suffix)
         case .string: return ExpressionError(offset: token.offset, message: "Unexpected string." + suffix)
         }

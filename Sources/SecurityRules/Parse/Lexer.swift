@@ -1,4 +1,4 @@
-/// A word of an expression.
+/// A token of an expression.
 struct Token {
     enum Kind: Equatable {
         case number(Double)
@@ -40,7 +40,8 @@ struct Lexer {
     }
 
     private static let symbols = [
-        "===", "!==", "==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", "(", ")", "[", "]", ".", ",", "=",
+        "===", "!==", "==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", "(", ")", "[", "]", ".", ",",
+        "=",
     ].map { Array($0.utf8) }
 
     private mutating func symbol() throws(ExpressionError) -> String {
@@ -150,7 +151,8 @@ struct Lexer {
                 }
             }
             content.append(contentsOf: Array(String(scalar).utf8))
-        case let other where isDigit(other) || other < 0x20 || other >= 0x80 || (isIdentifierStart(other) && other != UInt8(ascii: "$") && other != UInt8(ascii: "_")):
+        case let other where isDigit(other) || other < 0x20 || other >= 0x80 || (
+            isIdentifierStart(other) && other != UInt8(ascii: "$") && other != UInt8(ascii: "_")):
             throw ExpressionError(offset: start, message: "Invalid escape in string literal.")
         default: content.append(letter)
         }
@@ -167,7 +169,7 @@ struct Lexer {
         return value
     }
 
-    /// Reads a regular expression literal whose opening slash is at `start`, which becomes the lexer's place.
+    /// Reads a regular expression literal whose opening slash is at `start`; the lexer continues behind it.
     mutating func regex(at start: Int) throws(ExpressionError) -> (pattern: String, ignoresCase: Bool) {
         offset = start + 1
         var inClass = false

@@ -22,13 +22,13 @@ struct LocatedJSON {
 }
 
 /// Reads the dialect of rules files: JSON with comments, trailing commas and raw line breaks in strings (rules contract §1.1).
-/// The first fault ends the reading: what follows a broken text means nothing.
+/// Parsing ends at the first fault, as the text behind it cannot be interpreted.
 struct LocatedJSONParser {
     private let bytes: [UInt8]
     private var offset = 0
     private var nesting = 0
 
-    /// Deepest nesting of the text: rules 32 deep, and what stands around and inside them.
+    /// Deepest nesting of the text: rules 32 deep, and the objects around and inside them.
     private static let maxNesting = 48
 
     init(_ text: RulesText) { bytes = text.bytes }
@@ -141,7 +141,10 @@ struct LocatedJSONParser {
         default:
             guard let first = text.utf8.first, first == UInt8(ascii: "-") || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first),
                 let number = Double(text), number.isFinite
-            else { throw LocatedError(offset: start, message: "Parse error.", hint: "expected JSON: an object in { }, a text in \" \", true or false") }
+            else {
+                throw LocatedError(
+                    offset: start, message: "Parse error.", hint: "expected JSON: an object in { }, a text in \" \", true or false")
+            }
             return .number(Int64(text).map { .int($0) } ?? .number(number))
         }
     }

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// One node of a rules file as it was written, before its expressions are looked at.
+/// One node of a parsed rules file, before its expressions are parsed.
 final class SourceNode {
     /// Byte offset of its brace.
     let offset: Int
@@ -43,7 +43,7 @@ public enum RuleKind: String, Sendable, Hashable, CaseIterable {
     case expire = ".expire"
 }
 
-/// Turns the JSON of a rules file into rule nodes and notes every structural fault (rules contract §1.2, §1.3).
+/// Converts the JSON of a rules file into rule nodes and records every structural fault (rules contract §1.2, §1.3).
 struct RulesFileReader {
     private(set) var errors: [LocatedError] = []
 
@@ -52,20 +52,20 @@ struct RulesFileReader {
 
     private static let forbiddenName = ##"String can't contain ".", "#", "$", "/", "[", or "]""##
 
-    private mutating func note(_ offset: Int, _ message: String) { errors.append(LocatedError(offset: offset, message: message)) }
+    private mutating func addError(_ offset: Int, _ message: String) { errors.append(LocatedError(offset: offset, message: message)) }
 
     /// Reads the top level: an object with the one key `rules`.
     mutating func read(_ json: LocatedJSON) -> SourceNode {
         guard case .object(let members) = json.value else {
-            note(json.offset, "Expected '{'.")
+            addError(json.offset, "Expected '{'.")
             return SourceNode(offset: json.offset)
         }
         guard let first = members.first else {
-            note(json.offset + 1, "Expected 'rules' property.")
+            addError(json.offset + 1, "Expected 'rules' property.")
             return SourceNode(offset: json.offset)
         }
         for (i, member) in members.enumerated() where i > 0 || member.name.value != "rules" {
-            note(member.name.quote, "Expected 'rules' property.")
+            addError(member.name.quote, "Expected 'rules' property.")
         }
         guard first.name.value == "rules" else { return SourceNode(offset: json.offset) }
         return node(first.value, named: "rules", depth: 0)
@@ -78,14 +78,14 @@ struct RulesFileReader {
             return node
         }
         guard depth <= Self.maxDepth else {
-            note(json.offset, "Rules are nested deeper than \(Self.maxDepth) levels.")
+            addError(json.offset, "Rules are nested deeper than \(Self.maxDepth) levels.")
             return node
         }
         var seen: Set<Key> = []
         for member in members {
             let name = member.name.value
             guard seen.insert(Key(name)).inserted else {
-                note(member.name.quote, "Duplicate key '\(name)'.")
+                addError(member.name.quote, "Duplicate key '\(name)'.")
                 continue
             }
             switch name.utf8.first {
@@ -93,7 +93,7 @@ struct RulesFileReader {
             case UInt8(ascii: "$"): wildcard(member, node, depth)
             default:
                 guard Key(name).isValid else {
-                    note(member.name.quote, Self.forbiddenName)
+                    addError(member.name.quote, Self.forbiddenName)
                     continue
                 }
                 node.children.append((Key(name), self.node(member.value, named: name, depth: depth + 1)))
@@ -111,11 +111,11 @@ struct RulesFileReader {
     private mutating func wildcard(_ member: LocatedJSON.Member, _ node: SourceNode, _ depth: Int) {
         let name = member.name.value
         guard name.utf8.count > 1, Key(String(name.drop { $0 == "$" }) + "x").isValid else {
-            note(member.name.quote, Self.forbiddenName)
+            addError(member.name.quote, Self.forbiddenName)
             return
         }
         if let other = node.wildcard {
-            note(member.name.quote, "Cannot have multiple default rules ('\(other.name.value)' and '\(name)').")
+            addError(member.name.quote, "Cannot have multiple default rules ('\(other.name.value)' and '\(name)').")
             return
         }
         node.wildcard = (member.name, self.node(member.value, named: name, depth: depth + 1))
@@ -128,13 +128,15 @@ struct RulesFileReader {
         case ".geoIndex": geoIndex(json, node)
         case ".expire":
             guard case .string(let text) = json.value else {
-                note(json.offset, "Invalid expire expression. Expected an expression string.")
+                addError(json.offset, "Invalid expire expression. Expected an expression string.")
                 return
             }
             node.rules[.expire] = SourceRule(text: .expression(text), offset: json.offset)
         default:
             guard let kind = RuleKind(rawValue: name) else {
-                let hint = Spelling.nearest(name, in: RuleKind.allCases.map(\.rawValue) + [".indexOn", ".geoIndex"]).map { "did you mean '\($0)'?" }
+                let hint = Spelling.nearest(name, in: RuleKind.allCases.map(\.rawValue) + [".indexOn", ".geoIndex"]).map {
+                    "did you mean '\($0)'?"
+                }
                 if case .object = json.value {
                     errors.append(LocatedError(offset: member.name.quote, message: Self.forbiddenName, hint: hint))
                 } else {
@@ -145,7 +147,7 @@ struct RulesFileReader {
             switch json.value {
             case .bool(let value): node.rules[kind] = SourceRule(text: .constant(value), offset: json.offset)
             case .string(let text): node.rules[kind] = SourceRule(text: .expression(text), offset: json.offset)
-            default: note(json.offset, "Invalid rule expression.  Expected 'true', 'false', or an expression string.")
+            default: addError(json.offset, "Invalid rule expression.  Expected 'true', 'false', or an expression string.")
             }
         }
     }
@@ -158,12 +160,12 @@ struct RulesFileReader {
         case .array(let elements):
             for element in elements {
                 guard case .string(let name) = element.value else {
-                    note(json.offset, message)
+                    addError(json.offset, message)
                     return
                 }
                 node.indexes.append(name.value)
             }
-        default: note(json.offset, message)
+        default: addError(json.offset, message)
         }
     }
 
@@ -171,7 +173,7 @@ struct RulesFileReader {
         guard case .object(let members) = json.value, members.count == 2,
             let latitude = place("lat", in: members), let longitude = place("lng", in: members)
         else {
-            note(json.offset, #"Invalid geoIndex. Expected {"lat": "path", "lng": "path"}."#)
+            addError(json.offset, #"Invalid geoIndex. Expected {"lat": "path", "lng": "path"}."#)
             return
         }
         node.geoIndex = GeoIndexRule(latitude: latitude, longitude: longitude)

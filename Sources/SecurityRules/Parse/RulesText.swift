@@ -101,7 +101,8 @@ struct JSONStringScanner {
         case UInt8(ascii: "u"):
             guard let unit = hexUnit(offset) else { throw LocatedError(offset: start, message: "Invalid escape: '\\u'") }
             offset += 4
-            if unit & 0xFC00 == 0xD800, offset + 1 < bytes.count, bytes[offset] == UInt8(ascii: "\\"), bytes[offset + 1] == UInt8(ascii: "u"),
+            if unit & 0xFC00 == 0xD800, offset
+                + 1 < bytes.count, bytes[offset] == UInt8(ascii: "\\"), bytes[offset + 1] == UInt8(ascii: "u"),
                 let low = hexUnit(offset + 2), low & 0xFC00 == 0xDC00
             {
                 offset += 6

@@ -90,7 +90,7 @@ final class Regex: Sendable {
     }
 
     /// Whether the text holds a match, or is one where the pattern is anchored. O(length), simulated O(length × states)
-    /// - Parameter work: what is left of `RulesLimits.textWork`; what this took is taken off.
+    /// - Parameter work: the rest of `RulesLimits.textWork`; the work done is subtracted.
     /// - Throws: `.tooMuchWork`; `.textTooLong` where it would be for all of it.
     func matches(_ text: Text, work: inout Int) throws(FaultReason) -> Bool {
         let cost = text.utf8Count * unitWork
@@ -106,7 +106,7 @@ final class Regex: Sendable {
         return isMatch
     }
 
-    /// What a byte of a text costs at most.
+    /// Most work per byte of a text.
     var unitWork: Int {
         switch matcher {
         case .table: 1
@@ -114,7 +114,7 @@ final class Regex: Sendable {
         }
     }
 
-    /// What a simulation of a text visits, for tests; 0 for a table.
+    /// Number of states that a simulation of a text visits, for tests; 0 for a table.
     func steps(_ text: Text) -> Int {
         guard case .sets(var sets) = matcher else { return 0 }
         let before = sets.work
@@ -127,7 +127,7 @@ final class Regex: Sendable {
         return sets.work - before
     }
 
-    /// The result, and the bytes that were looked at.
+    /// The result, and the number of bytes read.
     private typealias Outcome = (isMatch: Bool, read: Int)
 
     private func match(_ bytes: UnsafeBufferPointer<UInt8>, _ table: Table) -> Outcome {
@@ -160,7 +160,7 @@ final class Regex: Sendable {
 /// The UTF-16 code units of well-formed UTF-8.
 struct UnitReader {
     private let bytes: UnsafeBufferPointer<UInt8>
-    /// Bytes that were read.
+    /// Number of bytes read.
     private(set) var offset = 0
     private var trailing: UInt16 = 0
 
@@ -168,8 +168,8 @@ struct UnitReader {
 
     @inline(__always)
     mutating func next() -> UInt16? {
-        guard offset < bytes.count else { return takeTrailing() }
-        if trailing != 0 { return takeTrailing() }
+        guard offset < bytes.count else { return readTrailing() }
+        if trailing != 0 { return readTrailing() }
         let byte = bytes[offset]
         if byte < 0x80 {
             offset &+= 1
@@ -178,7 +178,7 @@ struct UnitReader {
         return wide(byte)
     }
 
-    private mutating func takeTrailing() -> UInt16? {
+    private mutating func readTrailing() -> UInt16? {
         guard trailing != 0 else { return nil }
         defer { trailing = 0 }
         return trailing

@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// Who asks, in the contract's truth tables (§14).
+/// The clients of the contract's truth tables (§14).
 enum Caller: String, Sendable {
     /// Signed out.
     case nobody = "-"

@@ -228,7 +228,7 @@ import TestSupport
                 rules.decideRead(locations[0], root: old, auth: auth, now: now, query: query).isAllowed == reads
             else { return "read \(locations[0]) differs\n\(old.json)" }
             _ = rules.expireTime(at: locations[0], root: old, now: now)
-            // An update of one place is a write of it; the order of places is nobody's business.
+            // An update of one place equals a write of it, and the order of places has no effect.
             if rules.allowsWrite(locations.reversed(), old: old, new: new, auth: auth, now: now) != writes {
                 return "order of places counts: \(locations)"
             }
