@@ -1,9 +1,9 @@
 internal import Glibc
 internal import JSONTree
 
-/// Tokens without a signature. Only a hub that runs with `--dev` takes them; any other refuses them.
+/// Tokens without a signature. Only hubs with `--dev` accept them.
 public enum DevelopmentToken {
-    /// A token (RFC 7519, `alg` "none") that says it is for `uid`, as the stock SDKs' emulator mode makes them.
+    /// A token (RFC 7519, `alg` "none") for `uid`, as the stock SDKs' emulator mode makes them.
     /// - Parameters:
     ///   - claims: a JSON object of further claims, such as `{"email_verified":true}`; rules see them in `auth.token`.
     ///   - hours: until it expires.

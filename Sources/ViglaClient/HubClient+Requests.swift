@@ -2,7 +2,7 @@ public import JSONTree
 internal import WireProtocols
 
 extension HubClient {
-    /// What a write is told: the number of its commit.
+    /// The result of a write: the number of its commit.
     public typealias WriteDone = @Sendable (Result<Int64, ClientError>) -> Void
 
     /// Reads a place once; null when there is nothing.

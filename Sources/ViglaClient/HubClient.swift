@@ -15,7 +15,7 @@ public import WireProtocols
 /// Calls of one thread keep their order. All closures are called on the client's loop and must not block.
 ///
 /// ```
-/// calls ─► Dialogue (who is owed what) ─► Link (HTTP upgrade, frames) ─► socket
+/// calls ─► Dialogue (open requests, observers) ─► Link (HTTP upgrade, frames) ─► socket
 ///              ▲  after a loss: credential and observers are restored      │
 ///              └────────────── waits, with back-off and jitter ◄───────────┘
 /// ```
@@ -33,7 +33,7 @@ public final class HubClient: @unchecked Sendable {
     private let nextID = Atomic<Int64>(1)
     var dialogue = Dialogue()
     var phase = Phase.idle
-    /// Whom to trust; nil for a hub without TLS.
+    /// Verifies the hub's certificate; nil without TLS.
     var trust: TLSClient?
     var backoff: Backoff
 
@@ -50,7 +50,7 @@ public final class HubClient: @unchecked Sendable {
         case closed
     }
 
-    /// What the client is doing, for those who show it.
+    /// The state of the client, for display.
     public enum State: Sendable {
         case connecting
         case connected
@@ -80,7 +80,7 @@ public final class HubClient: @unchecked Sendable {
         onLoop { if case .idle = self.phase { self.attempt() } }
     }
 
-    /// Ends everything: open requests and observers are told `.closed`.
+    /// Closes the client: open requests and observers end with `.closed`.
     public func close() {
         onLoop { self.finish(.closed) }
     }

@@ -1,9 +1,9 @@
 public import DispatchNet
 public import WireProtocols
 
-/// How a client treats its connection.
+/// Connection settings of a client.
 public struct HubClientSettings: Sendable {
-    /// Off: the first failure closes the client, and everything open is told the reason.
+    /// Off: the first failure closes the client, and open requests and observers fail with it.
     public var reconnects = true
     /// Delay before the first new attempt after a loss, in ms; doubles up to `lastRetryMs`. The real one is 50–100 % of it.
     public var firstRetryMs = 250
@@ -13,9 +13,9 @@ public struct HubClientSettings: Sendable {
     public var silenceSeconds = 60
     /// Longest message taken from the hub, in bytes.
     public var messageBytes = 256 << 20
-    /// Whom an `https` hub's certificate must come from; nil: the system's authorities.
+    /// The trusted authorities of an `https` hub's certificate; nil for the system's.
     public var tls: TLSClient?
-    /// How to compress when the hub agrees (RFC 7692); nil does not offer it.
+    /// Settings of permessage-deflate (RFC 7692); nil does not offer it.
     public var deflate: DeflateSettings? = DeflateSettings()
 
     public init() {}

@@ -26,7 +26,8 @@ struct Engine: ParsableCommand {
     }
 
     func run() throws {
-        print("children  bytes/leaf  append µs  change µs  overwrite µs   (one observer of limitToLast(50) by child \"at\", kept by its index)")
+        print("children  bytes/leaf  append µs  change µs  overwrite µs   (one observer of limitToLast(50) by child \"at\", kept by its "
+            + "index)")
         for count in counts { try place(of: count) }
         try sharing()
     }
@@ -38,7 +39,9 @@ struct Engine: ParsableCommand {
         let perLeaf = Double(heapBytes() - before) / Double(count * 5)
         let hub = try BenchHub(root: root)
         hub.database.submit(
-            .observe("m", query: TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), style: .patches(tag: 1), hash: ""), from: hub.client())
+            .observe(
+                "m", query: TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), style: .patches(tag: 1),
+                hash: ""), from: hub.client())
         hub.settle()
         var random = SystemRandomNumberGenerator()
         let append = hub.microsPerWrite(writes) { i in
@@ -46,29 +49,37 @@ struct Engine: ParsableCommand {
         }
         let change = hub.microsPerWrite(writes) { _ in
             let at = Int.random(in: 0..<count, using: &random)
-            return TreeWrite(Path([Key("m"), Self.key(at), Key("at")]), WriteValue(.int(Int64.random(in: 0..<1_000_000_000, using: &random))))
+            return TreeWrite(
+                Path([Key("m"), Self.key(at), Key("at")]), WriteValue(.int(Int64.random(in: 0..<1_000_000_000, using: &random))))
         }
         let overwrite = hub.microsPerWrite(writes) { i in
             let at = Int.random(in: 0..<count, using: &random)
             return TreeWrite(Path([Key("m"), Self.key(at)]), WriteValue(Self.record(i)))
         }
         print(
-            "\(pad(count, 8))  \(pad(perLeaf.fixed(0), 10))  \(pad(append.fixed(2), 9))  \(pad(change.fixed(2), 9))  \(pad(overwrite.fixed(2), 12))")
+            "\(pad(count, 8))  \(pad(perLeaf.fixed(0), 10))  \(pad(append.fixed(2), 9))  \(pad(change.fixed(2), 9))  "
+                + "\(pad(overwrite.fixed(2), 12))")
     }
 
     /// Many clients with the same query: how often a change is worked out, and what it costs more than for one.
     private func sharing() throws {
         let root: Node = ["m": .object((0..<10_000).lazy.map { (Self.key($0), Self.record($0)) })]
-        for (title, count, tags) in [("1 client", 1, 1), ("\(clients) clients, one tag", clients, 1), ("\(clients) clients, a tag each", clients, clients)] {
+        for (title, count, tags) in [
+            ("1 client", 1, 1), ("\(clients) clients, one tag", clients, 1), ("\(clients) clients, a tag each", clients, clients),
+        ] {
             let hub = try BenchHub(root: root)
             for i in 0..<count {
                 hub.database.submit(
-                    .observe("m", query: TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), style: .patches(tag: Int64(i % tags + 1)), hash: ""),
+                    .observe(
+                        "m", query: TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), style: .patches(tag: Int64(i % tags + 1)),
+                        hash: ""),
                     from: hub.client())
             }
             hub.settle()
             let changes = hub.format.changes
-            let micros = hub.microsPerWrite(1_000) { i in TreeWrite(Path([Key("m"), Self.key(10_000 + i)]), WriteValue(Self.record(2_000_000 + i))) }
+            let micros = hub.microsPerWrite(1_000) { i in
+                TreeWrite(Path([Key("m"), Self.key(10_000 + i)]), WriteValue(Self.record(2_000_000 + i)))
+            }
             print("\(title): \(micros.fixed(2)) µs per write, its window worked out \(Double(hub.format.changes - changes) / 1_000) times")
         }
     }
@@ -77,7 +88,8 @@ struct Engine: ParsableCommand {
     private static func key(_ i: Int) -> Key { Key("-Nx\(10_000_000_000_000_000 + i)") }
 
     private static func record(_ i: Int) -> Node {
-        ["author": .string("user-\(i % 5000)"), "at": .int(1_700_000_000_000 + Int64(i)), "lat": .double(37.9 + Double(i % 1000) / 10_007), "on": .bool(i % 2 == 0),
+        ["author": .string("user-\(i % 5000)"), "at": .int(1_700_000_000_000 + Int64(i)), "lat": .double(
+            37.9 + Double(i % 1000) / 10_007), "on": .bool(i % 2 == 0),
             "text": .string("message \(i)")]
     }
 
@@ -110,7 +122,8 @@ private final class BenchHub {
     init(root: Node) throws {
         let rules = try RuleSet(parsing: #"{"rules":{".read":true,".write":true,"m":{".indexOn":["at"]}}}"#)
         database = Database(
-            name: "bench", rules: rules, start: (root, 0), lanes: 1, format: format, outlet: { _, _ in }, scheduler: Scheduler(StillTime()))
+            name: "bench", rules: rules, start: (root, 0), lanes: 1, format: format, outlet: { _, _ in },
+            scheduler: Scheduler(StillTime()))
     }
 
     func client() -> Client {

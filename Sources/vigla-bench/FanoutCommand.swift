@@ -80,7 +80,9 @@ struct Fanout: ParsableCommand {
         switch server {
         case .dispatchnet: return try ServerProcess(["serve-fanout", "--loops", "\(max(1, loops))"] + options(certificate))
         case .vigla:
-            let options = ["serve", "--memory", "--dev", "--port", "0"] + (loops > 0 ? ["--loops", "\(loops)"] : []) + self.options(certificate)
+            let options = [
+                "serve", "--memory", "--dev", "--port", "0",
+            ] + (loops > 0 ? ["--loops", "\(loops)"] : []) + self.options(certificate)
             return try ServerProcess(vigla ?? besideThisProgram("vigla"), options)
         }
     }

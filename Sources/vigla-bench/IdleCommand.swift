@@ -61,7 +61,9 @@ struct Connect: ParsableCommand {
     @Option(help: "The vigla program; without it the one beside vigla-bench.") var vigla: String?
 
     func validate() throws {
-        guard connections > 0, runs > 0, (1...5000).contains(atOnce) else { throw ValidationError("numbers must be above 0, --at-once at most 5000") }
+        guard connections > 0, runs > 0, (1...5000).contains(atOnce) else {
+            throw ValidationError("numbers must be above 0, --at-once at most 5000")
+        }
     }
 
     func run() throws {
@@ -91,7 +93,9 @@ struct Connect: ParsableCommand {
 /// The servers that a connection is measured on.
 private func subjects(_ vigla: String?) -> [(name: String, target: String, start: () throws -> ServerProcess)] {
     [
-        ("vigla", "/.ws?v=5&ns=default", { try ServerProcess(vigla ?? besideThisProgram("vigla"), ["serve", "--memory", "--dev", "--port", "0"]) }),
+        (
+            "vigla", "/.ws?v=5&ns=default",
+            { try ServerProcess(vigla ?? besideThisProgram("vigla"), ["serve", "--memory", "--dev", "--port", "0"]) }),
         ("loop", "/echo", { try ServerProcess(["serve-echo", "--loops", "2"]) }),
     ]
 }

@@ -23,7 +23,9 @@ struct JournalBench: ParsableCommand {
     @Option(help: "How far a commit has gone when it is acknowledged: full or normal.") var durability = "full"
 
     func validate() throws {
-        guard megabytes > 0, seconds > 0, connections > 0, operations > 0, Durability(rawValue: durability) != nil else { throw ValidationError("see --help") }
+        guard megabytes > 0, seconds > 0, connections > 0, operations > 0, Durability(rawValue: durability) != nil else {
+            throw ValidationError("see --help")
+        }
         guard access(folder, F_OK) != 0 else { throw ValidationError("\(folder) exists; choose another --folder") }
     }
 
@@ -65,7 +67,8 @@ struct JournalBench: ParsableCommand {
         let before = processCPU()
         let result = load.run(seconds: seconds)
         let cpu = Double(processCPU() - before) / 1000 / Double(max(1, result.writes))
-        print("\(connections) waiting writers: \(Int(Double(result.writes) / seconds)) writes/s in \(result.batches) commits, cpu \(cpu.fixed(2)) µs a write")
+        print("\(connections) waiting writers: \(Int(Double(result.writes) / seconds)) writes/s in \(result.batches) commits, cpu "
+            + "\(cpu.fixed(2)) µs a write")
     }
 
     // MARK: Recovery
@@ -78,7 +81,9 @@ struct JournalBench: ParsableCommand {
             let batches = operations / width
             for i in 0..<batches {
                 let writes = (0..<width).map { Self.position(UInt64(i * width + $0)) }
-                journal.append(JournalBatch(sequence: UInt64(i + 1), after: UInt64(i), operations: writes)) { _ in if i + 1 == batches { done.signal() } }
+                journal.append(JournalBatch(sequence: UInt64(i + 1), after: UInt64(i), operations: writes)) { _ in
+                    if i + 1 == batches { done.signal() }
+                }
             }
             done.wait()
             try store.close()
@@ -87,7 +92,8 @@ struct JournalBench: ParsableCommand {
             let recovered = try again.recover("main")
             let (wall, cpu) = (Double(now() - start) / 1e9, Double(processCPU() - cpuBefore) / 1e9)
             guard recovered.replayed == batches else { throw BenchError.incomplete("\(recovered.replayed) of \(batches) batches") }
-            print("replay, \(width) a batch: \(Int(Double(batches * width) / wall)) operations/s, cpu \((cpu / Double(operations) * 1e6).fixed(2)) µs each")
+            print("replay, \(width) a batch: \(Int(Double(batches * width) / wall)) operations/s, cpu "
+                + "\((cpu / Double(operations) * 1e6).fixed(2)) µs each")
             try again.close()
         }
     }
@@ -118,7 +124,8 @@ struct JournalBench: ParsableCommand {
         let recovered = try again.recover("main")
         let (wall, cpu) = (Double(now() - start) / 1e9, Double(processCPU() - cpuBefore) / 1e9)
         guard recovered.root == root else { throw BenchError.incomplete("another tree was recovered") }
-        print("recovery of the snapshot: \((Double(megabytes) / wall).fixed(1)) MB/s (\(wall.fixed(2)) s for \(count) records, \(recovered.replayed) batches behind it), cpu \(cpu.fixed(2)) s")
+        print("recovery of the snapshot: \((Double(megabytes) / wall).fixed(1)) MB/s (\(wall.fixed(2)) s for \(count) records, "
+            + "\(recovered.replayed) batches behind it), cpu \(cpu.fixed(2)) s")
         try again.close()
     }
 
@@ -177,8 +184,10 @@ struct JournalBench: ParsableCommand {
     /// About 200 bytes of JSON.
     private static func record(_ i: Int) -> Node {
         [
-            "name": .string("person number \(i)"), "latitude": .number(37 + Double(i % 100_000) / 100_000), "longitude": .number(23 + Double(i % 77_777) / 77_777),
-            "timestamp": .int(1_700_000_000_000 + Int64(i)), "tag": "walks about", "speed": .number(Double(i % 50) / 10), "heading": .int(Int64(i % 360)),
+            "name": .string("person number \(i)"), "latitude": .number(37 + Double(i % 100_000) / 100_000),
+            "longitude": .number(23 + Double(i % 77_777) / 77_777),
+            "timestamp": .int(1_700_000_000_000 + Int64(i)), "tag": "walks about", "speed": .number(Double(i % 50) / 10),
+            "heading": .int(Int64(i % 360)),
             "isMoving": .bool(i % 2 == 0),
         ]
     }
@@ -196,13 +205,16 @@ struct JournalBench: ParsableCommand {
 
     private static func line(_ histogram: Histogram<UInt64>) -> String {
         let p = [50.0, 99, 99.9].map { Double(histogram.valueAtPercentile($0)) / 1000 }
-        return "p50 \(p[0].fixed(0)) p99 \(p[1].fixed(0)) p99.9 \(p[2].fixed(0)) max \((Double(histogram.max) / 1000).fixed(0)) µs (\(histogram.totalCount))"
+        return "p50 \(p[0].fixed(0)) p99 \(p[1].fixed(0)) p99.9 \(p[2].fixed(0)) max \((Double(histogram.max) / 1000).fixed(0)) µs "
+            + "(\(histogram.totalCount))"
     }
 
     private static func remove(_ folder: String) {
         guard let pointer = opendir(folder) else { return }
         while let entry = readdir(pointer) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) { $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) } }
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
             if name == "." || name == ".." { continue }
             let path = folder + "/" + name
             if unlink(path) != 0 { remove(path) }
@@ -232,7 +244,9 @@ private final class DiskProbe {
     func write() throws -> UInt64 {
         if lseek(descriptor, 0, SEEK_CUR) >= 4096 * 4096 { lseek(descriptor, 0, SEEK_SET) }
         let start = now()
-        guard Glibc.write(descriptor, block, block.count) == block.count, fdatasync(descriptor) == 0 else { throw BenchError.system("fdatasync", errno: errno) }
+        guard Glibc.write(descriptor, block, block.count) == block.count, fdatasync(descriptor) == 0 else {
+            throw BenchError.system("fdatasync", errno: errno)
+        }
         return now() - start
     }
 }

@@ -9,7 +9,8 @@ import SecurityRules
 /// The baseline of a decision is a plain walk of the tree to every place the write names, in the old and in the new tree:
 /// what no rule can do without. Only the ratio means anything on another machine.
 struct RulesBench: ParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "rules", abstract: "CPU per rules decision, against a walk of the same paths.")
+    static let configuration = CommandConfiguration(
+        commandName: "rules", abstract: "CPU per rules decision, against a walk of the same paths.")
 
     @Option(help: "The rules file of the WatchMe example.") var rules = "Examples/watchme/rules.json"
     @Option(help: "Milliseconds per run.") var milliseconds = 200
@@ -51,7 +52,8 @@ struct RulesBench: ParsableCommand {
     /// A file of 2,000 lines: the example's blocks again under other names.
     private func measureCompiling(_ text: String) throws {
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-        guard let first = lines.firstIndex(where: { $0.contains("\"rules\"") }), let last = lines.lastIndex(where: { $0 == "  }," || $0 == "  }" })
+        guard let first = lines.firstIndex(where: { $0.contains("\"rules\"") }), let last = lines.lastIndex(
+            where: { $0 == "  }," || $0 == "  }" })
         else { throw BenchError.unexpected("no rules block in \(rules)") }
         let body = lines[(first + 1)..<last].joined(separator: "\n")
         var copies: [String] = []
@@ -178,7 +180,9 @@ private struct Town {
 
     var friendRequest: Decision {
         let (a, b) = (Self.name(10), Self.name(700))
-        return Decision("friend request, 2 paths", rules, tree, [("users-friends/\(a)/\(b)", "requested"), ("users-friends/\(b)/\(a)", "pending")], by: a)
+        return Decision(
+            "friend request, 2 paths", rules, tree, [("users-friends/\(a)/\(b)", "requested"), ("users-friends/\(b)/\(a)", "pending")],
+            by: a)
     }
 }
 
@@ -213,8 +217,12 @@ private struct WorstCase {
                 ["t": .string(long), "p": .string(String(long.prefix(5_242_880)) + "b")]),
             try WorstCase("10 MiB string, replace() and length", validating("newData.val().replace('a', 'b').length > 0"), .string(long)),
             try WorstCase("10 MiB string, toUpperCase()", validating("newData.val().toUpperCase() != newData.val()"), .string(long)),
-            try WorstCase("10 MiB string, child() of it", validating("!root.child(newData.val()).exists()"), .string(String(repeating: "a/", count: 5_242_880))),
-            try WorstCase("100,000 children, a rule each", "{\"rules\":{\".write\":true,\"$k\":{\".validate\":\"newData.isNumber() && $k.beginsWith('key')\"}}}", wide),
+            try WorstCase(
+                "10 MiB string, child() of it", validating("!root.child(newData.val()).exists()"),
+                .string(String(repeating: "a/", count: 5_242_880))),
+            try WorstCase(
+                "100,000 children, a rule each",
+                "{\"rules\":{\".write\":true,\"$k\":{\".validate\":\"newData.isNumber() && $k.beginsWith('key')\"}}}", wide),
             try WorstCase("100,000 children, none named by a rule", "{\"rules\":{\".write\":true,\"a\":{\".validate\":false}}}", wide),
             try WorstCase("32 levels, a rule each", "{\"rules\":\(chain)}", deep),
             try WorstCase("hasChildren() of 1,000 names", validating("!newData.hasChildren([\(names)])"), wide),

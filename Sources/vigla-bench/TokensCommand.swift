@@ -87,7 +87,8 @@ private struct OneUser {
         let logger = Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() }
         service = try AccountService(settings, folder: nil, logger: logger, scheduler: .system())
         let request = HTTPInboundRequest(
-            method: .post, target: try HTTPTarget("/identitytoolkit.googleapis.com/v1/accounts:signUp?key=any"), fields: [.contentType: "application/json"],
+            method: .post, target: try HTTPTarget("/identitytoolkit.googleapis.com/v1/accounts:signUp?key=any"),
+            fields: [.contentType: "application/json"],
             body: Array(#"{"email":"ana@example.org","password":"correct horse battery","returnSecureToken":true}"#.utf8))
         // Unsafe only by its looks: written before the semaphore is signalled, read behind it.
         nonisolated(unsafe) var body: [UInt8] = []
@@ -118,7 +119,7 @@ private struct OneUser {
     }
 }
 
-/// What nobody who verifies can do without.
+/// The primitives that every verifier needs.
 private struct BareCheck {
     private let key: PublicKey
     private let signature: [UInt8]

@@ -23,7 +23,7 @@ enum StandardStream: Int32 {
 /// Ends the program. (`exit` is a name of every command.)
 func end(_ code: Int32 = 0) -> Never { exit(code) }
 
-/// Says what went wrong and ends the program.
+/// Prints an error and ends the program.
 func fail(_ message: String, code: Int32 = 1) -> Never {
     StandardStream.error.line("vigla: \(message)")
     exit(code)

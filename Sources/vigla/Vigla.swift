@@ -20,7 +20,8 @@ struct Vigla: ParsableCommand {
             """,
         version: "vigla \(version)",
         subcommands: [
-            Serve.self, Get.self, Watch.self, Set.self, Update.self, Push.self, Remove.self, Export.self, Import.self, Rules.self, Secret.self, User.self, Token.self, Backup.self,
+            Serve.self, Get.self, Watch.self, Set.self, Update.self, Push.self, Remove.self, Export.self, Import.self, Rules.self,
+            Secret.self, User.self, Token.self, Backup.self,
             Health.self,
         ])
 

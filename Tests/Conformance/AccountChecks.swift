@@ -82,7 +82,7 @@ import Testing
         #expect(try rest.get("/users/\(ana.uid).json", ["Authorization: Bearer \(ana.idToken)"]) == "200 1")
     }
 
-    /// Signed, and of nobody whom this hub was told to trust.
+    /// Signed by an issuer that this hub does not trust.
     @Test func check28_tokensOfOthers_areRefused() throws {
         let server = try server()
         let ana = try guest(server)

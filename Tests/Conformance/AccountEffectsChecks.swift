@@ -14,7 +14,7 @@ import Tokens
 @Suite(.timeLimit(.minutes(30))) struct AccountEffectsChecks {
     private static let revoked = #"ac {"s":"expired_token","d":"Auth token is expired."}"#
 
-    /// Whoever a signed token names.
+    /// Accepts the subject of any signed token.
     private static func identity(_ token: String) -> Result<Identity, Failure> {
         guard let claims = TokenParts.claims(of: token) else { return .failure(Credentials.badToken) }
         return .success(Identity(auth: ["uid": claims.child("sub"), "provider": "password", "token": claims]))
@@ -146,7 +146,7 @@ extension Server {
         lanes.reduce(0) { sum, lane in
             let counted = Handover<Int>()
             lane.loop.execute { counted.put(lane.signIns.count) }
-            return sum + counted.take()
+            return sum + counted.wait()
         }
     }
 }

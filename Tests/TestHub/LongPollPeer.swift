@@ -53,7 +53,7 @@ package final class LongPollPeer {
         held = free
         knowsItsPollIsHeld = false
         guard let older else { return }
-        try take(older)
+        try receive(older)
         // The newer poll has arrived, or the older would not be answered; if it came first, both were.
         if early.isEmpty { knowsItsPollIsHeld = true } else { try wait() }
     }
@@ -68,7 +68,7 @@ package final class LongPollPeer {
         if held == nil { try poll() }
         let waiting = try #require(held)
         held = nil
-        try take(waiting)
+        try receive(waiting)
     }
 
     /// Waits until `count` messages were heard, and hands over all.
@@ -78,7 +78,7 @@ package final class LongPollPeer {
         return heard
     }
 
-    private func take(_ socket: TestSocket) throws {
+    private func receive(_ socket: TestSocket) throws {
         let response = try socket.response()
         try #require(response.status == 200)
         #expect(response.head.lowercased().contains("content-type: application/javascript"))

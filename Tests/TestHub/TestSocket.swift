@@ -123,7 +123,7 @@ package final class TestSocket {
     }
 
     /// Reads so many bytes at most, whatever they are; none at the end.
-    package func take(_ count: Int) throws -> Int {
+    package func discard(_ count: Int) throws -> Int {
         if !unread.isEmpty {
             let taken = min(count, unread.count)
             unread.removeFirst(taken)

@@ -46,7 +46,7 @@ package struct Command {
         process.waitUntilExit()
         return Result(
             code: process.terminationStatus, output: String(decoding: text, as: UTF8.self), error: String(
-                decoding: errors.take(), as: UTF8.self))
+                decoding: errors.wait(), as: UTF8.self))
     }
 
     /// A process that is not started yet.

@@ -39,7 +39,7 @@ package struct FuzzLoop {
         var done = 0
         while end.map({ Self.now() < $0 }) ?? (done < count) {
             let seed = first &+ UInt64(done)
-            trace?.note(seed)
+            trace?.record(seed)
             if let fault = try check(seed) {
                 Issue.record("\(name), VIGLA_FUZZ_SEED=\(seed): \(fault)")
                 return done
@@ -88,7 +88,7 @@ private final class SeedTrace {
 
     deinit { if let digits { munmap(digits, Self.length) } }
 
-    func note(_ seed: UInt64) {
+    func record(_ seed: UInt64) {
         guard let digits else { return }
         var rest = seed
         for at in (0..<Self.length - 1).reversed() {

@@ -14,7 +14,7 @@ package final class Handover<Value>: @unchecked Sendable {
     }
 
     /// Waits for the value.
-    package func take() -> Value {
+    package func wait() -> Value {
         full.wait()
         return value!
     }

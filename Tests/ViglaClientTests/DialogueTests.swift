@@ -145,17 +145,17 @@ import WireProtocols
 
     /// Carries actions out, and returns what that told the program.
     private func run(_ actions: [Dialogue.Action]) -> [String] {
-        told.lines.take()
+        told.lines.removeAll()
         for action in actions {
             switch action {
             case .send: break
             case .answer(let done, let result): done(result)
-            case .tell(let handler, let observation): handler(observation)
+            case .notify(let handler, let observation): handler(observation)
             case .credentialRefused: told.lines.add("credential refused")
             case .giveUp: told.lines.add("gave up")
             }
         }
-        return told.lines.take()
+        return told.lines.removeAll()
     }
 }
 

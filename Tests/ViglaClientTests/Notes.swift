@@ -13,7 +13,7 @@ final class Notes<Value: Sendable>: Sendable {
 
     /// All that has been noted and not taken.
     @discardableResult
-    func take() -> [Value] {
+    func removeAll() -> [Value] {
         values.withLock { values in
             defer { values = [] }
             return values
@@ -28,7 +28,7 @@ final class Notes<Value: Sendable>: Sendable {
         while true {
             let value = values.withLock { $0.isEmpty ? nil : $0.removeFirst() }
             if let value { return value }
-            guard added.wait(timeout: deadline) == .success else { throw TimedOut(had: "\(take())") }
+            guard added.wait(timeout: deadline) == .success else { throw TimedOut(had: "\(removeAll())") }
         }
     }
 

@@ -55,7 +55,9 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
         }
         let target: HTTPTarget
         do throws(HTTPFailure) { target = try HTTPTarget("http://" + PercentText.encodeUnwritten(rest)) } catch { throw .unreadable(text) }
-        guard let authority = target.authority, let (host, port) = Self.split(authority, defaultPort: isSecure ? 443 : 80) else { throw .host(text) }
+        guard let authority = target.authority, let (host, port) = Self.split(authority, defaultPort: isSecure ? 443 : 80) else {
+            throw .host(text)
+        }
         var keys = ContiguousArray<Key>()
         for segment in target.segments {
             // A segment with an escaped slash would name another place than the one written.
@@ -71,7 +73,9 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
     public var resource: String { (path.isRoot ? "/" : path.keys.map { "/" + PercentText.encode($0.string) }.joined()) + ".json" }
 
     public var description: String {
-        "\(address.isSecure ? "https" : "http")://\(address)\(path.keys.map { "/" + PercentText.encode($0.string) }.joined())\(address.namespace.map { "?ns=" + PercentText.encode($0) } ?? "")"
+        let scheme = address.isSecure ? "https" : "http"
+        let place = path.keys.map { "/" + PercentText.encode($0.string) }.joined()
+        return "\(scheme)://\(address)\(place)\(address.namespace.map { "?ns=" + PercentText.encode($0) } ?? "")"
     }
 
     private static func split(_ authority: String, defaultPort: UInt16) -> (String, UInt16)? {

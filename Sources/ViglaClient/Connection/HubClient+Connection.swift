@@ -20,7 +20,7 @@ extension HubClient {
 
     /// The hub speaks the observe protocol now.
     func opened(_ link: Link) {
-        guard case .connecting = phase else { return link.leave() }
+        guard case .connecting = phase else { return link.detach() }
         phase = .open(link)
         onState?(.connected)
         carryOut(dialogue.opened())
@@ -51,7 +51,7 @@ extension HubClient {
     func finish(_ error: ClientError) {
         switch phase {
         case .closed: return
-        case .open(let link): link.leave()
+        case .open(let link): link.detach()
         case .waiting(let timer): timer.cancel()
         case .idle, .connecting: break
         }
@@ -70,7 +70,7 @@ extension HubClient {
         switch action {
         case .send(let request): if case .open(let link) = phase { link.send(request) }
         case .answer(let done, let result): done(result)
-        case .tell(let handler, let observation): handler(observation)
+        case .notify(let handler, let observation): handler(observation)
         case .credentialRefused(let failure): onState?(.credentialRefused(failure))
         case .giveUp(let reason): if case .open(let link) = phase { link.fail(.badAnswer(reason)) }
         }

@@ -16,7 +16,7 @@ final class Link: ConnectionHandler, @unchecked Sendable {
     private var watch: LoopTimer?
     /// Ticks of the watch since the hub was last heard.
     private var silentTicks = 0
-    /// Why the connection ends, when that is known better than from the close reason.
+    /// The specific error with which the connection ends; nil leaves it to the close reason.
     private var failure: ClientError?
     private var hasLeft = false
 
@@ -37,8 +37,8 @@ final class Link: ConnectionHandler, @unchecked Sendable {
         connection.send(request.encoded().withUnsafeBytes { encoder.frame(.text, $0, mask: mask) })
     }
 
-    /// The client does not need this connection any more; it is told nothing more.
-    func leave() {
+    /// Closes the connection without further notifications to the client.
+    func detach() {
         guard !hasLeft else { return }
         hasLeft = true
         if handshake == nil { connection.send(WebSocketFrame.close(WebSocketCloseCode.normal, mask: .random(using: &generator))) }
@@ -83,7 +83,8 @@ final class Link: ConnectionHandler, @unchecked Sendable {
         watch?.cancel()
         guard !hasLeft else { return }
         if let failure { return client.lost(failure) }
-        client.lost(handshake == nil ? .connectionLost : .unreachable("the server at \(client.address) ended the connection (\(reason.name)); is it a Vigla hub?"))
+        client.lost(handshake == nil ? .connectionLost : .unreachable(
+            "the server at \(client.address) ended the connection (\(reason.name)); is it a Vigla hub?"))
     }
 
     // MARK: upgrade
@@ -110,7 +111,7 @@ final class Link: ConnectionHandler, @unchecked Sendable {
         }
     }
 
-    /// A hub that says nothing for a third of the allowed time is asked; after three the connection is given up.
+    /// A hub that is silent for a third of the allowed time gets a ping; after three the connection is closed.
     private func tick() {
         silentTicks += 1
         guard !hasLeft, failure == nil else { return }

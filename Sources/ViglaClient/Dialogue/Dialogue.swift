@@ -1,11 +1,11 @@
 internal import JSONTree
 internal import WireProtocols
 
-/// Who is owed what by the hub, over any number of connections. Pure: no sockets, no clock, no queue.
+/// The open requests and observers of a client, across reconnects. Pure: no sockets, no clock, no queue.
 ///
 /// ```
 ///            up: sent at once, unanswered in `asked`        down: in `waiting`, in the order of the calls
-/// opened ──► credential ─► observers that had been sent (told `.restarted`) ─► `waiting`
+/// opened ──► credential ─► observers sent before (notified `.restarted`) ─► `waiting`
 /// lost   ──► `asked` fails with `.connectionLost`; credential and observers stay
 /// ```
 /// The number of an observe request is the observer's for good: a new connection begins with no numbers in use.
@@ -16,9 +16,9 @@ struct Dialogue {
     enum Action {
         case send(ObserveRequest)
         case answer(Done, Result<ObserveSuccess, ClientError>)
-        case tell(Handler, Observation)
+        case notify(Handler, Observation)
         case credentialRefused(ObserveFailure)
-        /// The hub does not keep to the protocol: end the connection.
+        /// The hub violated the protocol: end the connection.
         case giveUp(String)
     }
 
@@ -37,13 +37,13 @@ struct Dialogue {
         let path: Path
         let events: ObserveEvents
         let handler: Handler
-        /// The hub has answered once: the next beginning is a restart.
+        /// The hub has answered once: the next start is a restart.
         var hasStarted = false
     }
 
     private struct Credential {
         let token: String
-        /// Who still waits for the uid.
+        /// Callbacks that wait for the uid.
         var done: Done?
     }
 
@@ -56,7 +56,7 @@ struct Dialogue {
     private var asked: [Int64: Asked] = [:]
     private var waiting: [Waiting] = []
 
-    // MARK: what the program wants
+    // MARK: calls of the program
 
     mutating func ask(_ request: ObserveRequest, _ done: Done?) -> [Action] {
         if let closedWith { return done.map { [.answer($0, .failure(closedWith))] } ?? [] }
@@ -80,7 +80,7 @@ struct Dialogue {
     }
 
     mutating func observe(_ id: Int64, _ path: Path, _ events: ObserveEvents, _ handler: @escaping Handler) -> [Action] {
-        if let closedWith { return [.tell(handler, .ended(closedWith))] }
+        if let closedWith { return [.notify(handler, .ended(closedWith))] }
         let observer = Observer(path: path, events: events, handler: handler)
         observers[id] = observer
         guard isUp else {
@@ -101,7 +101,7 @@ struct Dialogue {
         return .send(ObserveRequest(id: id, .observe(path: observer.path, events: observer.events)))
     }
 
-    // MARK: what the connection does
+    // MARK: events of the connection
 
     mutating func opened() -> [Action] {
         isUp = true
@@ -114,7 +114,7 @@ struct Dialogue {
         }
         for id in restoring {
             guard let observer = observers[id] else { continue }
-            if observer.hasStarted { actions.append(.tell(observer.handler, .restarted)) }
+            if observer.hasStarted { actions.append(.notify(observer.handler, .restarted)) }
             actions.append(begin(id, observer))
         }
         for item in waiting {
@@ -135,7 +135,7 @@ struct Dialogue {
         case .event(let sub, let seq, let event):
             guard let index = observers.index(forKey: sub) else { return nil }
             if !observers.values[index].hasStarted { observers.values[index].hasStarted = true }
-            return .tell(observers.values[index].handler, .event(event, seq: seq))
+            return .notify(observers.values[index].handler, .event(event, seq: seq))
         case .ok(let id, let success):
             switch asked.removeValue(forKey: id) {
             case .request(let done), .credential(_, let done): return done.map { .answer($0, .success(success)) }
@@ -159,7 +159,7 @@ struct Dialogue {
     }
 
     private mutating func end(_ sub: Int64, _ failure: ObserveFailure) -> Action? {
-        observers.removeValue(forKey: sub).map { .tell($0.handler, .ended(.refused(failure))) }
+        observers.removeValue(forKey: sub).map { .notify($0.handler, .ended(.refused(failure))) }
     }
 
     mutating func lost() -> [Action] {
@@ -170,7 +170,9 @@ struct Dialogue {
             case .request(let done): if let done { actions.append(.answer(done, .failure(.connectionLost))) }
             case .credential(let token, let done):
                 // It is sent again, so its answer is still to come.
-                if credential?.token == token { credential?.done = done } else if let done { actions.append(.answer(done, .failure(.superseded))) }
+                if credential?.token == token { credential?.done = done } else if let done {
+                    actions.append(.answer(done, .failure(.superseded)))
+                }
             case .observe: break
             }
         }
@@ -180,14 +182,14 @@ struct Dialogue {
         return actions
     }
 
-    /// Nothing is sent any more; everybody is told why.
+    /// Ends the dialogue: all requests and observers fail with the reason.
     mutating func close(_ error: ClientError) -> [Action] {
         guard closedWith == nil else { return [] }
         closedWith = error
         var actions = lost()
         if let done = credential?.done { actions.append(.answer(done, .failure(error))) }
         for case .request(_, let done?) in waiting { actions.append(.answer(done, .failure(error))) }
-        for (_, observer) in observers.sorted(by: { $0.key < $1.key }) { actions.append(.tell(observer.handler, .ended(error))) }
+        for (_, observer) in observers.sorted(by: { $0.key < $1.key }) { actions.append(.notify(observer.handler, .ended(error))) }
         (credential, observers, restoring, waiting) = (nil, [:], [], [])
         return actions
     }

@@ -1,11 +1,11 @@
 public import WireProtocols
 
-/// What an observer's handler is told.
+/// A notification of an observer's handler.
 public enum Observation: Sendable, Equatable {
-    /// Something is there, or has changed; `seq` is the number of the commit.
+    /// An initial value or a change; `seq` is the number of the commit.
     case event(ObserveEvent, seq: Int64)
-    /// The connection was lost and another one is being used: forget what was seen, all of it is told again from here.
+    /// The client has reconnected: drop the observed state; all initial events follow again.
     case restarted
-    /// The hub refuses to go on (rules, sign-out), or the client is closed. Nothing follows.
+    /// The hub has ended the observer (rules, sign-out), or the client is closed. The last notification.
     case ended(ClientError)
 }

@@ -41,18 +41,18 @@ final class LoadPeer {
 
     func receive(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Void) throws {
         if held.isEmpty {
-            let taken = try take(bytes, body)
+            let taken = try consume(bytes, body)
             if taken < bytes.count { held = Array(bytes[taken...]) }
         } else {
             held += bytes
             let joined = held
-            let taken = try joined.withUnsafeBytes { try take($0, body) }
+            let taken = try joined.withUnsafeBytes { try consume($0, body) }
             held.removeFirst(taken)
         }
     }
 
     /// Hands on the whole frames at the beginning and says how many bytes they are.
-    private func take(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Int {
+    private func consume(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Int {
         var at = 0
         if !isUpgraded {
             guard let end = Self.endOfHead(bytes) else { return 0 }

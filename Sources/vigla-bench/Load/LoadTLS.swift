@@ -34,9 +34,11 @@ final class LoadTLS {
                 wire.pointee.in_count = got
                 return vigla_tls_handshake(tls)
             }
-            try peer.sendRaw(takeOutgoing())
+            try peer.sendRaw(dequeueOutgoing())
             if result == 1 { return session }
-            guard result == 0 else { throw BenchError.unexpected("no TLS: \(vigla_tls_take_failure(tls).text.map { String(cString: $0) } ?? "")") }
+            guard result == 0 else {
+                throw BenchError.unexpected("no TLS: \(vigla_tls_take_failure(tls).text.map { String(cString: $0) } ?? "")")
+            }
             var wait = pollfd(fd: peer.fd, events: Int16(POLLIN), revents: 0)
             guard poll(&wait, 1, 20_000) == 1 else { throw BenchError.incomplete("a handshake") }
             got = vigla_receive(peer.fd, &input, input.count)
@@ -44,7 +46,7 @@ final class LoadTLS {
         }
     }
 
-    fileprivate func takeOutgoing() -> [UInt8] {
+    fileprivate func dequeueOutgoing() -> [UInt8] {
         defer { wire.pointee.out_count = 0 }
         return Array(UnsafeBufferPointer(start: wire.pointee.out, count: wire.pointee.out_count))
     }
@@ -67,7 +69,7 @@ final class LoadTLS {
                 var vector = iovec(iov_base: bytes.baseAddress, iov_len: bytes.count)
                 _ = vigla_tls_write(tls, shared.wire, &vector, 1, .max)
             }
-            return shared.takeOutgoing()
+            return shared.dequeueOutgoing()
         }
 
         /// Valid until the next call for any session.

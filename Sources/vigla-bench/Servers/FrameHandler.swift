@@ -19,15 +19,15 @@ class FrameHandler: ConnectionHandler {
         guard held.isEmpty else {
             held += bytes
             var joined = held
-            let taken = joined.withUnsafeMutableBytes { take($0) }
+            let taken = joined.withUnsafeMutableBytes { consume($0) }
             held.removeFirst(taken)
             return
         }
-        let taken = take(bytes)
+        let taken = consume(bytes)
         if taken < bytes.count { held = Array(bytes[taken...]) }
     }
 
-    private func take(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+    private func consume(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var at = 0
         if !isUpgraded {
             let end = bytes.indices.dropLast(3).first {

@@ -8,7 +8,8 @@ struct Backup: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Copy a hub's data to another folder, or back.",
         discussion: """
-            The hub may go on serving: the copy is how everything was at one moment, accounts included. It is read back and compared with its \
+            The hub may go on serving: the copy is how everything was at one moment, accounts included. It is read back and compared with \
+            its \
             checksums before it counts.
 
               vigla backup --data ./data --to ./backup
@@ -23,14 +24,20 @@ struct Backup: ParsableCommand {
     @Flag(help: "Copy a backup to the data folder.") var restore = false
     @Option(help: "The backup to restore.") var from: String?
     @Flag(help: "Replace data that is already there.") var replace = false
-    @Flag(help: "Go on with what is sound when acknowledged writes cannot be read from the log of a hub that does not run; a copy of the log is kept.")
+    @Flag(help: ArgumentHelp(
+        "Go on with what is sound when acknowledged writes cannot be read from the log of a hub that does not run; a copy of the log "
+            + "is kept."))
     var acceptLoss = false
 
     func validate() throws {
         if restore {
-            guard from != nil, to == nil else { throw ValidationError("--restore takes the backup with --from and the data folder with --data") }
+            guard from != nil, to == nil else {
+                throw ValidationError("--restore takes the backup with --from and the data folder with --data")
+            }
         } else {
-            guard to != nil, from == nil else { throw ValidationError("give the folder for the backup with --to (or --restore with --from)") }
+            guard to != nil, from == nil else {
+                throw ValidationError("give the folder for the backup with --to (or --restore with --from)")
+            }
         }
     }
 

@@ -13,7 +13,9 @@ struct Target: ParsableArguments {
         transform: HubURL.init(argument:))
     var url: HubURL
     @OptionGroup var trust: Trust
-    @Option(help: ArgumentHelp("Token to act with. A hub with --dev also takes \"owner\", whom no rule stops.", valueName: "token")) var auth: String?
+    @Option(
+        help: ArgumentHelp("Token to act with. A hub with --dev also takes \"owner\", whom no rule stops.", valueName: "token")
+    ) var auth: String?
 }
 
 extension HubURL {
@@ -53,14 +55,14 @@ enum HubCall {
         dispatchMain()
     }
 
-    /// Takes leave of the hub and ends the program: a hub that sees the end of TLS missing must take the connection for cut off.
-    static func leave(_ client: HubClient) {
+    /// Closes the connection in good order and ends the program: without close_notify the hub would count it as truncated.
+    static func disconnect(_ client: HubClient) {
         client.close()
-        // In a later turn of the loop: what was said last has left.
+        // In a later turn of the loop, when the last output has been sent.
         _ = client.loop.schedule(afterMs: 1, everyMs: nil) { end() }
     }
 
-    /// Says why it did not work, and what to do about it.
+    /// Prints why the call failed, with advice, and ends the program.
     static func stop(_ error: ClientError, _ address: HubAddress, doing: String? = nil) -> Never {
         var text = (doing.map { "\($0): " } ?? "") + error.description
         switch error {
@@ -68,7 +70,8 @@ enum HubCall {
             text += "\nIs the hub running? Start one with: vigla serve --port \(address.port)   (add --dev to try things out)"
         case .unreachable: text += Trust.advice(text)
         case .refused(let failure) where failure.known == .permissionDenied:
-            text += "\nThe hub's rules do not allow this; a hub without a rules file denies everything. On a hub with --dev act as a user: --auth TOKEN."
+            text += "\nThe hub's rules do not allow this; a hub without a rules file denies everything. On a hub with --dev act as a user: "
+                + "--auth TOKEN."
         case .refused(let failure) where failure.known == .invalidToken:
             text += "\nOnly a hub with --dev trusts \"owner\" and the tokens of 'vigla token mint'."
         default: break

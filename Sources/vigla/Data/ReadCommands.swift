@@ -18,7 +18,7 @@ struct Get: ParsableCommand {
                 switch result {
                 case .success(let value):
                     StandardStream.output.line(value.json)
-                    HubCall.leave(client)
+                    HubCall.disconnect(client)
                 case .failure(let error): HubCall.stop(error, url.address)
                 }
             }
@@ -38,7 +38,8 @@ struct Watch: ParsableCommand {
             """)
 
     @OptionGroup var target: Target
-    @Option(help: ArgumentHelp("What to hear of, with commas: value (the whole place), added, changed, removed (its children).", valueName: "list"))
+    @Option(help: ArgumentHelp(
+        "What to hear of, with commas: value (the whole place), added, changed, removed (its children).", valueName: "list"))
     var events = "value"
     @Option(help: ArgumentHelp("Stop after so many events.", valueName: "number")) var count: Int?
 
@@ -61,13 +62,13 @@ struct Watch: ParsableCommand {
     func run() {
         guard let wanted else { return }
         let url = target.url
-        let left = Left(count)
+        let left = EventCountdown(count)
         HubCall.run(target, reconnects: true) { client in
             _ = client.observe(url.path, wanted) { observation in
                 switch observation {
                 case .event(let event, let seq):
                     StandardStream.output.write([UInt8(ascii: "{")] + ObservePush(event, seq: seq).rest + [UInt8(ascii: "\n")])
-                    if left.take() { HubCall.leave(client) }
+                    if left.countDown() { HubCall.disconnect(client) }
                 case .restarted: StandardStream.output.line("{\"event\":\"restarted\"}")
                 case .ended(.closed): break
                 case .ended(let error): HubCall.stop(error, url.address)
@@ -76,13 +77,13 @@ struct Watch: ParsableCommand {
         }
     }
 
-    private final class Left: @unchecked Sendable {
+    private final class EventCountdown: @unchecked Sendable {
         // because it is used on the client's loop only.
         private var count: Int?
         init(_ count: Int?) { self.count = count }
 
         /// Whether that was the last one.
-        func take() -> Bool {
+        func countDown() -> Bool {
             count = count.map { $0 - 1 }
             return count == 0
         }

@@ -3,11 +3,14 @@ import DispatchNet
 import Glibc
 import ViglaClient
 
-/// Whom a command believes when it calls an `https` hub. There is no way to believe everybody.
+/// The trusted certificates of a command that calls an `https` hub. Verification cannot be disabled.
 struct Trust: ParsableArguments {
-    @Option(help: ArgumentHelp("https: certificates (PEM) to trust besides the system's, also VIGLA_TLS_CA.", valueName: "file")) var tlsCa: String?
     @Option(
-        help: ArgumentHelp("https: the name in the hub's certificate, when the URL has another or an address; also VIGLA_TLS_NAME.", valueName: "host"))
+        help: ArgumentHelp("https: certificates (PEM) to trust besides the system's, also VIGLA_TLS_CA.", valueName: "file")
+    ) var tlsCa: String?
+    @Option(
+        help: ArgumentHelp(
+            "https: the name in the hub's certificate, when the URL has another or an address; also VIGLA_TLS_NAME.", valueName: "host"))
     var tlsName: String?
 
     /// Nil for a hub without TLS. Ends the program when the file cannot be used.
@@ -23,7 +26,7 @@ struct Trust: ParsableArguments {
 }
 
 extension Trust {
-    /// What to do about a certificate that is not believed; empty for other troubles.
+    /// Advice for an untrusted certificate; empty for other failures.
     static func advice(_ trouble: String) -> String {
         if trouble.contains("not trusted here") {
             return "\nIf the hub has a certificate of your own, name its authority's file with --tls-ca FILE (or VIGLA_TLS_CA)."

@@ -6,7 +6,8 @@ import WireProtocols
 
 /// The value of a write.
 struct WrittenValue: ParsableArguments {
-    @Argument(help: ArgumentHelp("The value as JSON, or - to read it from standard input. {\".sv\":\"timestamp\"} stands for the hub's time.", valueName: "json"))
+    @Argument(help: ArgumentHelp(
+        "The value as JSON, or - to read it from standard input. {\".sv\":\"timestamp\"} stands for the hub's time.", valueName: "json"))
     var json: String
 
     func read() -> String {
@@ -62,7 +63,7 @@ struct Remove: ParsableCommand {
         HubCall.run(target) { client in
             client.remove(url.path) { result in
                 if case .failure(let error) = result { HubCall.stop(error, url.address) }
-                HubCall.leave(client)
+                HubCall.disconnect(client)
             }
         }
     }
@@ -77,7 +78,7 @@ private enum Write {
                 switch result {
                 case .success(let success):
                     if let key = success.key { StandardStream.output.line(key.string) }
-                    HubCall.leave(client)
+                    HubCall.disconnect(client)
                 case .failure(let error): HubCall.stop(error, address)
                 }
             }

@@ -7,10 +7,12 @@ import Synchronization
 import ViglaClient
 import WireProtocols
 
-/// The credential of an administrator. A command line is seen by everybody on the machine, so there are other ways.
+/// The credential of an administrator. All users of the machine can read command lines, so there are other ways.
 struct AdminCredential: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Secret of an administrator. Others on this machine can see it: better VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE.", valueName: "secret"))
+        help: ArgumentHelp(
+            "Secret of an administrator. Others on this machine can see it: better VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE.",
+            valueName: "secret"))
     var auth: String?
     @Option(help: ArgumentHelp("File whose first line is the secret; - for standard input.", valueName: "file")) var authFile: String?
 
@@ -40,7 +42,7 @@ struct AdminCredential: ParsableArguments {
 
 /// HTTP requests to a hub's administrative endpoints.
 enum AdminCall {
-    /// Seconds without an answer after which it is given up.
+    /// Timeout of a response in seconds.
     private static let patienceMs = 600_000
 
     /// - Parameter answered: called with the status and the answer; ends the program.
@@ -82,7 +84,7 @@ enum AdminCall {
         return answer.wait()
     }
 
-    /// An answer on its way from the loop to whoever waits for it.
+    /// Passes a response from the loop to the waiting thread.
     private final class Answer: Sendable {
         private let given = Mutex<(status: Int, body: [UInt8])?>(nil)
         private let isThere = DispatchSemaphore(value: 0)
@@ -127,10 +129,11 @@ enum AdminCall {
 }
 
 extension AdminCall {
-    /// Says why a hub did not do what was asked, and ends the program.
+    /// Prints why a request failed, and ends the program.
     static func refused(_ status: Int, _ body: [UInt8], by address: HubAddress, advice: String) -> Never {
         let text = String(decoding: body.prefix(2_000), as: UTF8.self).split(separator: "\n").joined(separator: " ")
-        fail("\(address) answers \(status): \(text)\n" + (status == 401 || status == 403 ? "This takes an administrator: --auth-file FILE, or VIGLA_AUTH." : advice))
+        fail("\(address) answers \(status): \(text)\n" + (
+            status == 401 || status == 403 ? "This takes an administrator: --auth-file FILE, or VIGLA_AUTH." : advice))
     }
 }
 

@@ -4,7 +4,8 @@ import SecurityRules
 
 /// `vigla rules …`: work on rules files, and put them in force.
 struct Rules: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Work on security rules.", subcommands: [Check.self, RulesTest.self, RulesDeploy.self])
+    static let configuration = CommandConfiguration(
+        abstract: "Work on security rules.", subcommands: [Check.self, RulesTest.self, RulesDeploy.self])
 
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(

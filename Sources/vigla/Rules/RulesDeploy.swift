@@ -20,7 +20,9 @@ struct RulesDeploy: ParsableCommand {
 
     @Argument(help: "The hub, such as http://127.0.0.1:9000.", transform: HubURL.init(argument:)) var url: HubURL
     @Argument(help: "The rules file.") var file: String
-    @Option(help: ArgumentHelp("Namespace to deploy to. Default: that of the URL (?ns=NAME), else the hub's default.", valueName: "name")) var namespace: String?
+    @Option(
+        help: ArgumentHelp("Namespace to deploy to. Default: that of the URL (?ns=NAME), else the hub's default.", valueName: "name")
+    ) var namespace: String?
     @Flag(help: "Only check, and say what would change.") var dryRun = false
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
@@ -40,9 +42,12 @@ struct RulesDeploy: ParsableCommand {
         if dryRun { target += "&dryRun=true" }
         if let namespace = namespace ?? url.address.namespace { target += "&ns=\(namespace)" }
         let report = DeployReport(
-            file: file, lines: String(decoding: source, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false), isDryRun: dryRun,
+            file: file, lines: String(decoding: source, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false),
+            isDryRun: dryRun,
             place: "\(url.address)" + ((namespace ?? url.address.namespace).map { ", namespace \($0)" } ?? ""))
-        AdminCall.run("PUT", target, at: url.address, tls: trust.client(for: url.address), credential: credential.read(), body: source) { status, body in
+        AdminCall.run(
+            "PUT", target, at: url.address, tls: trust.client(for: url.address), credential: credential.read(),
+            body: source) { status, body in
             report.show(status, body)
         }
     }
@@ -65,7 +70,8 @@ private struct DeployReport {
         case 400 where answer.child("error").exists: refused(answer)
         case 401, 403:
             fail(
-                "the hub takes rules only from an administrator, and this is no credential of one (\(status)).\nGive the secret with VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE; a hub with --dev takes \"owner\".")
+                "the hub takes rules only from an administrator, and this is no credential of one (\(status)).\nGive the secret with "
+                    + "VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE; a hub with --dev takes \"owner\".")
         case 404: fail(text(answer.child("error")) ?? "there are no rules to deploy at \(place) (404): is this a hub?")
         default: fail("the hub did not take the rules (\(status))" + (text(answer.child("error")).map { ": \($0)" } ?? ""))
         }
@@ -96,7 +102,9 @@ private struct DeployReport {
         switch text(answer.child("kept")) {
         case "untilStop": StandardStream.output.line("They hold until the hub stops: it keeps nothing on disk.")
         case "untilFileChanges":
-            StandardStream.output.line("They hold across restarts, until the hub's own file of rules is changed (--rules \(text(answer.child("file")) ?? "FILE")).")
+            StandardStream.output.line(
+                "They hold across restarts, until the hub's own file of rules is changed (--rules \(text(answer.child("file")) ?? "FILE"))."
+            )
         default: break
         }
         end()

@@ -31,7 +31,8 @@ struct RulesTest: ParsableCommand {
         report(result.coverage)
         let passed = result.count - result.failures.count
         StandardStream.output.line(
-            "\(passed) of \(result.count) cases passed; \(result.coverage.coveredCount) of \(result.coverage.rules.count) rules seen both ways")
+            "\(passed) of \(result.count) cases passed; \(result.coverage.coveredCount) of \(result.coverage.rules.count) rules seen both "
+                + "ways")
         if !result.failures.isEmpty || (requireCoverage && !result.coverage.isComplete) { throw ExitCode(1) }
     }
 
@@ -69,7 +70,8 @@ struct RulesTest: ParsableCommand {
             case .refused: outcome = "false"
             case .failed(let reason, _): outcome = "failed: \(reason)"
             }
-            StandardStream.output.line("    \(file):\(step.source.line):\(step.source.column): \(step.pattern)\(step.kind.rawValue) => \(outcome)")
+            StandardStream.output.line(
+                "    \(file):\(step.source.line):\(step.source.column): \(step.pattern)\(step.kind.rawValue) => \(outcome)")
             for part in step.parts {
                 StandardStream.output.line("      " + String(repeating: "  ", count: part.depth) + part.description)
             }

@@ -27,13 +27,17 @@ struct Secret: ParsableCommand {
 
     /// Where the secrets are: in a folder that no hub uses now, or at a hub.
     struct Place: ParsableArguments {
-        @Argument(help: "A running hub, such as http://127.0.0.1:9000; leave it out with --data.", transform: HubURL.init(argument:)) var url: HubURL?
+        @Argument(
+            help: "A running hub, such as http://127.0.0.1:9000; leave it out with --data.",
+            transform: HubURL.init(argument:)) var url: HubURL?
         @Option(help: ArgumentHelp("Data folder of a hub that does not run.", valueName: "folder")) var data: String?
         @OptionGroup var credential: AdminCredential
         @OptionGroup var trust: Trust
 
         func validate() throws {
-            if (url == nil) == (data == nil) { throw ValidationError("Name either a running hub, or the data folder of one that does not run with --data.") }
+            if (url == nil) == (data == nil) {
+                throw ValidationError("Name either a running hub, or the data folder of one that does not run with --data.")
+            }
         }
 
         /// Works on the data folder; ends the program.
@@ -48,9 +52,13 @@ struct Secret: ParsableCommand {
         }
 
         /// Asks the hub; ends the program.
-        func online(_ method: StaticString, _ target: String, _ body: [UInt8] = [], _ answered: @escaping @Sendable (Node) -> Void) -> Never {
+        func online(
+            _ method: StaticString, _ target: String, _ body: [UInt8] = [], _ answered: @escaping @Sendable (Node) -> Void
+        ) -> Never {
             guard let url else { fail("no hub was named") }
-            AdminCall.run(method, target, at: url.address, tls: trust.client(for: url.address), credential: credential.read(), body: body) { status, body in
+            AdminCall.run(
+                method, target, at: url.address, tls: trust.client(for: url.address), credential: credential.read(),
+                body: body) { status, body in
                 let answer = body.withUnsafeBytes { bytes -> Node in
                     var reader = JSONReader(bytes)
                     return (try? reader.claims()) ?? .null
@@ -100,10 +108,13 @@ struct Secret: ParsableCommand {
         @OptionGroup var place: Place
 
         func run() {
-            if place.data != nil { place.offline { secrets in for secret in secrets.all { Self.show(secret.id, secret.madeAt, secret.name) } } }
+            if place.data != nil {
+                place.offline { secrets in for secret in secrets.all { Self.show(secret.id, secret.madeAt, secret.name) } }
+            }
             place.online("GET", "/.settings/secrets.json") { answer in
                 for (_, secret) in answer.child("secrets").object?.children ?? ChildMap() {
-                    guard case .string(let id) = secret.child("id"), case .string(let name) = secret.child("name"), case .int(let madeAt) = secret.child("madeAt")
+                    guard case .string(let id) = secret.child("id"), case .string(let name) = secret.child("name"),
+                        case .int(let madeAt) = secret.child("madeAt")
                     else { continue }
                     Self.show(id.string, madeAt, name.string)
                 }
@@ -127,7 +138,9 @@ struct Secret: ParsableCommand {
         @Option(help: "Its id, as 'list' shows it.") var id: String
 
         func validate() throws {
-            if id.isEmpty || !id.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x7A).contains($0 | 0x20) }) { throw ValidationError("--id is what 'vigla secret list' shows.") }
+            if id.isEmpty || !id.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x7A).contains($0 | 0x20) }) {
+                throw ValidationError("--id is what 'vigla secret list' shows.")
+            }
         }
 
         func run() {

@@ -2,7 +2,7 @@ import Accounts
 import JSONTree
 
 extension AccountsFile {
-    /// How often what may be tried; rates are written as `100/15min`.
+    /// The limits of attempts; rates are written as `100/15min`.
     func read(_ section: inout JSONSection, into throttle: inout ThrottleSettings, _ network: inout Network) {
         if let count = section.number("free-failures", 1...1_000) { throttle.freeFailures = Int64(count) }
         if let seconds = section.number("longest-wait-seconds", 1...86_400) { throttle.longestDelayMs = Int64(seconds) * 1000 }
@@ -32,7 +32,7 @@ extension JSONSection {
             let times = parts[1].count == unit.count ? 1 : Int64(parts[1].dropLast(unit.count))
             if let times, 1...10_000 ~= times, let ms = units[unit] { return ThrottleSettings.Rate(count, perMs: times * ms) }
         }
-        note(name, "expected a rate such as \"100/h\" or \"20/15min\": a count of 1…1000000, and s, min, h or d")
+        addFault(name, "expected a rate such as \"100/h\" or \"20/15min\": a count of 1…1000000, and s, min, h or d")
         return nil
     }
 }

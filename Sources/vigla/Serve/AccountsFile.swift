@@ -36,7 +36,9 @@ struct AccountsFile {
         case .success(let read): bytes = read
         }
         let value: JSONValue
-        do throws(JSONError) { value = try JSONValue(bytes) } catch { return noted.lines.append("\(source): \(path) is not JSON (byte \(error.offset)): \(error)") }
+        do throws(JSONError) { value = try JSONValue(bytes) } catch {
+            return noted.lines.append("\(source): \(path) is not JSON (byte \(error.offset)): \(error)")
+        }
         var file = JSONSection(value, place: path, faults: noted)
         if let mode = file.choice("sign-up", ["open", "admin"]) { accounts.allowsSignUp = mode == "open" }
         if let flag = file.flag("anonymous") { accounts.allowsAnonymous = flag }
@@ -56,7 +58,9 @@ struct AccountsFile {
         if var section = file.section("mail") { read(&section, into: &accounts, &mail) }
         if var section = file.section("throttle") { read(&section, into: &accounts.throttle, &network) }
         if let texts = file.texts("trusted-proxies") {
-            do throws(TrustedProxies.NoAddress) { network.trustedProxies = try TrustedProxies(texts) } catch { file.note("trusted-proxies", "\(error)") }
+            do throws(TrustedProxies.NoAddress) { network.trustedProxies = try TrustedProxies(texts) } catch {
+                file.addFault("trusted-proxies", "\(error)")
+            }
         }
         readProviders(&file, into: &accounts)
         accounts.externalIssuers = file.sections("issuers").compactMap(issuer)
@@ -89,18 +93,21 @@ struct AccountsFile {
             let needsNonce = provider.flag("nonce") ?? false
             provider.end()
             guard name.hasPrefix("oidc."), name.utf8.count > 5, name == name.lowercased() else {
-                others.note(name, "a provider's name is \"oidc.\" and a name of its own in lower case")
+                others.addFault(name, "a provider's name is \"oidc.\" and a name of its own in lower case")
                 continue
             }
             guard let issuer, let ids else { continue }
-            accounts.identityProviders.append(.openID(name, issuer: issuer, clientIDs: ids, keys: keys.map { .keySet($0) }, needsNonce: needsNonce))
+            accounts.identityProviders.append(
+                .openID(name, issuer: issuer, clientIDs: ids, keys: keys.map { .keySet($0) }, needsNonce: needsNonce))
         }
         others.end()
     }
 
     private func clientIDs(_ section: inout JSONSection) -> [String]? {
         let ids = section.texts("client-ids")
-        if ids?.isEmpty ?? true { section.note("client-ids", "name the app's own ids at the provider: without them anybody's tokens would count") }
+        if ids?.isEmpty ?? true {
+            section.addFault("client-ids", "name the app's own ids at the provider: without them anybody's tokens would count")
+        }
         return ids
     }
 
@@ -110,7 +117,7 @@ struct AccountsFile {
         section.end()
         guard let issuer else { return nil }
         guard let audiences, !audiences.isEmpty else {
-            section.note("audiences", "name the values of \"aud\" that are meant for this app")
+            section.addFault("audiences", "name the values of \"aud\" that are meant for this app")
             return nil
         }
         return ExternalIssuer(issuer: issuer, audiences: audiences, keys: keys.map { .keySet($0) })
@@ -118,12 +125,12 @@ struct AccountsFile {
 
     private func url(_ section: inout JSONSection, _ name: String, isNeeded: Bool = false) -> String? {
         guard let text = section.text(name, "an address") else {
-            if isNeeded { section.note(name, "an address such as https://accounts.example is needed") }
+            if isNeeded { section.addFault(name, "an address such as https://accounts.example is needed") }
             return nil
         }
         let isLocal = text.hasPrefix("http://localhost") || text.hasPrefix("http://127.0.0.1")
         guard text.hasPrefix("https://") || isLocal else {
-            section.note(name, "expected an address that begins with https://")
+            section.addFault(name, "expected an address that begins with https://")
             return nil
         }
         return text
@@ -135,10 +142,12 @@ struct AccountsFile {
         for name in section.names {
             guard let path = section.text(name, "the file of a public key") else { continue }
             switch WholeFile.read(path) {
-            case .failure(let fault): section.note(name, "\(path): \(fault)")
+            case .failure(let fault): section.addFault(name, "\(path): \(fault)")
             case .success(let bytes):
-                do { accounts.customTokenIssuers.append(try CustomTokenIssuer(name: name, publicKeys: [String(decoding: bytes, as: UTF8.self)])) } catch {
-                    section.note(name, "\(path) holds no public RSA key of at least 2048 bits (PEM, BEGIN PUBLIC KEY)")
+                do { accounts.customTokenIssuers.append(
+                    try CustomTokenIssuer(name: name, publicKeys: [String(decoding: bytes, as: UTF8.self)])
+                ) } catch {
+                    section.addFault(name, "\(path) holds no public RSA key of at least 2048 bits (PEM, BEGIN PUBLIC KEY)")
                 }
             }
         }

@@ -22,20 +22,20 @@ struct JSONSection {
         if value.members == nil { faults.lines.append("\(place): expected an object") }
     }
 
-    /// Takes a member out; one that is given twice is a fault.
-    private mutating func take(_ name: String) -> JSONValue? {
+    /// Removes and returns a member; a repeated one is a fault.
+    private mutating func removeMember(_ name: String) -> JSONValue? {
         let found = members.filter { $0.name == name }
         members.removeAll { $0.name == name }
-        if found.count > 1 { note(name, "given more than once") }
+        if found.count > 1 { addFault(name, "given more than once") }
         return found.first?.value
     }
 
-    func note(_ name: String, _ fault: String) { faults.lines.append("\(place): \"\(name)\": \(fault)") }
+    func addFault(_ name: String, _ fault: String) { faults.lines.append("\(place): \"\(name)\": \(fault)") }
 
     private mutating func value<Value>(_ name: String, _ expected: String, _ read: (JSONValue) -> Value?) -> Value? {
-        guard let found = take(name) else { return nil }
+        guard let found = removeMember(name) else { return nil }
         let value = read(found)
-        if value == nil { note(name, "expected \(expected)") }
+        if value == nil { addFault(name, "expected \(expected)") }
         return value
     }
 
@@ -47,7 +47,9 @@ struct JSONSection {
         }
     }
 
-    mutating func text(_ name: String, _ expected: String = "a text") -> String? { value(name, expected) { $0.string.flatMap { $0.isEmpty ? nil : $0 } } }
+    mutating func text(_ name: String, _ expected: String = "a text") -> String? {
+        value(name, expected) { $0.string.flatMap { $0.isEmpty ? nil : $0 } }
+    }
 
     mutating func choice(_ name: String, _ choices: [String]) -> String? {
         value(name, choices.map { "\"\($0)\"" }.joined(separator: " or ")) { $0.string.flatMap { choices.contains($0) ? $0 : nil } }
@@ -61,12 +63,14 @@ struct JSONSection {
     }
 
     mutating func section(_ name: String) -> JSONSection? {
-        take(name).map { JSONSection($0, place: "\(place): \"\(name)\"", faults: faults) }
+        removeMember(name).map { JSONSection($0, place: "\(place): \"\(name)\"", faults: faults) }
     }
 
     /// A list of objects.
     mutating func sections(_ name: String) -> [JSONSection] {
-        (value(name, "a list of objects", \.elements) ?? []).enumerated().map { JSONSection($1, place: "\(place): \"\(name)\"[\($0)]", faults: faults) }
+        (value(name, "a list of objects", \.elements) ?? []).enumerated().map {
+            JSONSection($1, place: "\(place): \"\(name)\"[\($0)]", faults: faults)
+        }
     }
 
     /// The names of what is left: for objects whose names are the writer's.

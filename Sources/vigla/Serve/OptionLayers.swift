@@ -40,7 +40,8 @@ struct OptionLayers {
         switch WholeFile.read(path) {
         case .failure(let fault): faults.append("\(source): cannot read \(path): \(fault)")
         case .success(let bytes):
-            guard let names = Self.memberNames(bytes), let snapshot = try? JSONSnapshot(data: bytes.span.bytes, providerName: path, parsingOptions: .default)
+            guard let names = Self.memberNames(bytes), let snapshot = try? JSONSnapshot(
+                data: bytes.span.bytes, providerName: path, parsingOptions: .default)
             else { return faults.append("\(source): \(path) is not a JSON object of options") }
             for name in names where ServeOption(rawValue: name) == nil || name == ServeOption.config.rawValue {
                 faults.append("\(path): there is no option \"\(name)\"")

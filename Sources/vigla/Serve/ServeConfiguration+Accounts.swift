@@ -52,7 +52,8 @@ extension ServeConfiguration.Resolver {
     }
 
     private mutating func resolveMail(_ mail: AccountsFile.Mail, _ accounts: inout AccountSettings) {
-        let (url, user, file, sender) = (layers.find(.smtpURL), layers.find(.smtpUser), layers.find(.smtpPasswordFile), layers.find(.mailFrom))
+        let (url, user, file, sender) = (
+            layers.find(.smtpURL), layers.find(.smtpUser), layers.find(.smtpPasswordFile), layers.find(.mailFrom))
         guard let url else {
             for found in [user, file, sender].compactMap({ $0 }) { faults.append("\(found.source): there is no mail server (--smtp-url)") }
             return
@@ -70,7 +71,8 @@ extension ServeConfiguration.Resolver {
         if user == nil, let file { faults.append("\(file.source): the user is missing (--smtp-user)") }
         guard let sender else { return faults.append("\(url.source): mails need a sender (--mail-from)") }
         guard let from = Checks.sender(sender.text) else {
-            return faults.append("\(sender.source): \"\(sender.text)\" is not an address such as app@example.org or 'App <app@example.org>'")
+            return faults.append(
+                "\(sender.source): \"\(sender.text)\" is not an address such as app@example.org or 'App <app@example.org>'")
         }
         do throws(SMTPFault) {
             accounts.mail.smtp = try SMTPSettings(

@@ -26,22 +26,25 @@ struct ServeConfiguration {
     func readyLine(_ server: Server) -> String {
         let host = settings.host.utf8.contains(UInt8(ascii: ":")) ? "[\(settings.host)]" : settings.host
         let isPlain = settings.tls == nil || server.securePort != nil
-        let places = "\(isPlain ? "http" : "https")://\(host):\(server.port)" + (server.securePort.map { " and https://\(host):\($0)" } ?? "")
+        let places = "\(isPlain ? "http" : "https")://\(host):\(server.port)" + (
+            server.securePort.map { " and https://\(host):\($0)" } ?? "")
         let rules = server.hasDeployedRules ? "deployed" + (settings.rulesFile.map { " after \($0)" } ?? "") : rulesText
         return "vigla ready on \(places) (namespace \(settings.namespace), data \(settings.dataFolder ?? "memory"), rules \(rules))"
     }
 
-    /// What whoever starts this hub should know.
+    /// Warnings for the operator who starts this hub.
     func warnings(_ server: Server) -> [String] {
         var warnings: [String] = []
         let isWithoutRules = settings.rulesFile == nil && !server.hasDeployedRules
         if settings.isDev {
             let open = isWithoutRules ? " There are no rules: every program that reaches this port may read and write everything." : ""
             warnings.append(
-                "\n*** WARNING: --dev is on. Unsigned tokens and the token \"owner\" are trusted.\(open)\n*** Never run a hub that others can reach this way.\n")
+                "\n*** WARNING: --dev is on. Unsigned tokens and the token \"owner\" are trusted.\(open)\n*** Never run a hub that others "
+                    + "can reach this way.\n")
         } else if isWithoutRules {
             warnings.append(
-                "vigla: no rules, so every read and write is denied. Name a rules file with --rules FILE, deploy one with 'vigla rules deploy', or try things out with --dev.")
+                "vigla: no rules, so every read and write is denied. Name a rules file with --rules FILE, deploy one with 'vigla rules "
+                    + "deploy', or try things out with --dev.")
         }
         if let file = settings.rulesFile { warnings += RulesSource.warnings(of: settings.rules, in: file) }
         return warnings
@@ -59,22 +62,33 @@ struct ServeConfiguration {
                 made.settings.namespace = namespace
             }
             if let port = value(.port, "a port (0…65535)", UInt16.init) { made.settings.port = port }
-            if let loops = value(.loops, "a number of loops (1…256)", { Int($0).flatMap { (1...256).contains($0) ? $0 : nil } }) { made.settings.loops = loops }
-            if layers.find(.durability)?.text != "memory", let durability = value(.durability, "full, normal or memory", Durability.init(rawValue:)) {
+            if let loops = value(.loops, "a number of loops (1…256)", { Int($0).flatMap { (1...256).contains($0) ? $0 : nil } }) {
+                made.settings.loops = loops
+            }
+            if layers.find(.durability)?.text != "memory", let durability = value(
+                .durability, "full, normal or memory", Durability.init(rawValue:)
+            ) {
                 made.settings.durability = durability
             }
-            if let level = value(.logLevel, "one of " + Logger.Level.allCases.map(\.rawValue).joined(separator: ", "), Logger.Level.init(rawValue:)) {
+            if let level = value(
+                .logLevel, "one of " + Logger.Level.allCases.map(\.rawValue).joined(separator: ", "), Logger.Level.init(rawValue:)
+            ) {
                 made.logLevel = level
             }
             if let format = value(.logFormat, "text or json", LogLines.Format.init(rawValue:)) { made.logFormat = format }
             if let metrics = value(.metrics, "loopback, all or off", MetricsAccess.init(rawValue:)) { made.settings.metrics = metrics }
-            if let lines = value(.logRefusals, "a number of lines a second (0…1000)", { Int($0).flatMap { (0...1000).contains($0) ? $0 : nil } }) {
+            if let lines = value(
+                .logRefusals, "a number of lines a second (0…1000)", { Int($0).flatMap { (0...1000).contains($0) ? $0 : nil } }
+            ) {
                 made.settings.limits.loggedRefusals = lines
             }
-            if let mebibytes = value(.memoryBudget, "a number of MiB (16…1048576)", { Int($0).flatMap { (16...1_048_576).contains($0) ? $0 : nil } }) {
+            if let mebibytes = value(
+                .memoryBudget, "a number of MiB (16…1048576)", { Int($0).flatMap { (16...1_048_576).contains($0) ? $0 : nil } }
+            ) {
                 made.settings.limits.memoryBytes = mebibytes << 20
             }
-            made.settings.allowedOrigins = value(.allowOrigin, "origins such as https://app.example, separated by commas, or *", Checks.origins)
+            made.settings.allowedOrigins = value(
+                .allowOrigin, "origins such as https://app.example, separated by commas, or *", Checks.origins)
             made.settings.acceptsLoss = value(.acceptLoss, "true or false", Checks.flag) ?? false
             made.settings.isDev = value(.dev, "true or false", Checks.flag) ?? false
             resolveHost(mayLeaveMachine: mayLeaveMachine)
@@ -97,7 +111,8 @@ struct ServeConfiguration {
             if let found { made.settings.host = found.text }
             guard made.settings.isDev, !Checks.isLoopback(made.settings.host), !mayLeaveMachine else { return }
             faults.append(
-                "\(found?.source ?? "--host"): --dev trusts everybody, so it listens on this machine only, not on \(made.settings.host); leave out --dev, or set VIGLA_DEV_ANY_HOST=1 if every machine that can reach this port may do everything")
+                "\(found?.source ?? "--host"): --dev trusts everybody, so it listens on this machine only, not on \(made.settings.host); "
+                    + "leave out --dev, or set VIGLA_DEV_ANY_HOST=1 if every machine that can reach this port may do everything")
         }
 
         /// The files are read here, so that what is wrong with them shows before a port opens.
@@ -111,12 +126,15 @@ struct ServeConfiguration {
                     made.settings.tls = try ServerTLS(certificate: certificate.text, key: key.text, port: port)
                 } catch { faults += error.errors.map { "\($0.file == key.text ? key.source : certificate.source): \($0)" } }
                 if let port, port != 0, port == made.settings.port {
-                    faults.append("\(layers.find(.tlsPort)?.source ?? "--tls-port"): \(port) is already the plain port; leave it out to speak TLS only")
+                    faults.append("\(layers.find(.tlsPort)?.source ?? "--tls-port"): \(port) is already the plain port; leave it out to "
+                        + "speak TLS only")
                 }
             case (let certificate?, nil): faults.append("\(certificate.source): TLS needs the private key too (--tls-key)")
             case (nil, let key?): faults.append("\(key.source): TLS needs the certificate too (--tls-cert)")
             case (nil, nil):
-                if let found = layers.find(.tlsPort) { faults.append("\(found.source): TLS needs a certificate and its key (--tls-cert, --tls-key)") }
+                if let found = layers.find(.tlsPort) {
+                    faults.append("\(found.source): TLS needs a certificate and its key (--tls-cert, --tls-key)")
+                }
             }
         }
 
@@ -126,10 +144,14 @@ struct ServeConfiguration {
             let data = layers.find(.data)
             var inMemory = false
             if let memory {
-                if let flag = memory.text == "memory" ? true : Checks.flag(memory.text) { inMemory = flag } else { faults.append("\(memory.source): \"\(memory.text)\" is not true or false") }
+                if let flag = memory.text == "memory" ? true : Checks.flag(memory.text) { inMemory = flag } else {
+                    faults.append("\(memory.source): \"\(memory.text)\" is not true or false")
+                }
             }
             if inMemory, let memory, let data {
-                if memory.layer == data.layer { faults.append("\(memory.source) and \(data.source) contradict each other: data is kept in memory or in a folder") }
+                if memory.layer == data.layer {
+                    faults.append("\(memory.source) and \(data.source) contradict each other: data is kept in memory or in a folder")
+                }
                 if data.layer < memory.layer { inMemory = false }
             }
             guard !inMemory else { return }

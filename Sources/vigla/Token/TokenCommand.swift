@@ -5,7 +5,8 @@ import ViglaClient
 
 /// `vigla token …`
 struct Token: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Make tokens, and change the key that signs them.", subcommands: [Mint.self, RotateKey.self])
+    static let configuration = CommandConfiguration(
+        abstract: "Make tokens, and change the key that signs them.", subcommands: [Mint.self, RotateKey.self])
 
     struct Mint: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -31,7 +32,9 @@ struct Token: ParsableCommand {
 
         func validate() throws {
             if url != nil {
-                if user == nil || uid != nil || claims != nil || hours != nil { throw ValidationError("A hub signs tokens for its accounts: give --user and nothing else.") }
+                if user == nil || uid != nil || claims != nil || hours != nil {
+                    throw ValidationError("A hub signs tokens for its accounts: give --user and nothing else.")
+                }
                 return
             }
             if user != nil { throw ValidationError("--user needs the address of a hub.") }
@@ -41,7 +44,9 @@ struct Token: ParsableCommand {
 
         func run() throws {
             if url != nil {
-                guard let token = hub.operate("mint", [.init("user", .string(user ?? ""))])["idToken"]?.string else { fail("the hub gave no token") }
+                guard let token = hub.operate("mint", [.init("user", .string(user ?? ""))])["idToken"]?.string else {
+                    fail("the hub gave no token")
+                }
                 return StandardStream.output.line(token)
             }
             do throws(DevelopmentToken.ClaimsError) {
@@ -65,7 +70,9 @@ struct Token: ParsableCommand {
         @Flag(help: "Refuse all tokens of older keys from now on.") var endOlder = false
 
         func run() {
-            guard let kid = hub.calls.operate("rotate-key", endOlder ? [.init("endOlder", true)] : [])["kid"]?.string else { fail("the hub made no key") }
+            guard let kid = hub.calls.operate("rotate-key", endOlder ? [.init("endOlder", true)] : [])["kid"]?.string else {
+                fail("the hub made no key")
+            }
             StandardStream.output.line(kid)
         }
     }

@@ -39,7 +39,11 @@ struct Export: ParsableCommand {
                 "GET", "\(url.resource)?format=export\(address.namespaceItem)", at: address, tls: options.trust.client(for: address),
                 credential: options.credential.read(), body: []
             ) { status, body in
-                guard status == 200 else { AdminCall.refused(status, body, by: address, advice: "What is too large for one answer is exported from the data folder of the stopped hub.") }
+                guard status == 200 else {
+                    AdminCall.refused(
+                        status, body, by: address,
+                        advice: "What is too large for one answer is exported from the data folder of the stopped hub.")
+                }
                 let file = ExportFile(file)
                 file.write(body.last == 0x0A ? body : body + [0x0A])
                 file.finish()

@@ -32,7 +32,8 @@ struct Import: ParsableCommand {
         case .folder(let folder): store(source.read(depth: 0), folder)
         case .hub(let url):
             guard source.bytes.count <= Self.hubBytes else {
-                fail("\(source.name) has \(source.bytes.count) bytes; a running hub takes \(Self.hubBytes). Stop the hub and import into its data folder.")
+                fail("\(source.name) has \(source.bytes.count) bytes; a running hub takes \(Self.hubBytes). Stop the hub and import into "
+                    + "its data folder.")
             }
             _ = source.read(depth: url.path.depth)
             let address = options.address(url)
@@ -52,8 +53,8 @@ struct Import: ParsableCommand {
         let operations = before.pending.map { JournalOperation.pending(.forget(session: $0.id)) } + [.set(.root, root)]
         let outcome = Outcome()
         let journal = data.store.journal(for: data.namespace)
-        journal.append(JournalBatch(sequence: before.sequence + 1, after: before.sequence, operations: operations)) { outcome.put($0) }
-        if case .failure(let error) = outcome.take() { fail("\(error)") }
+        journal.append(JournalBatch(sequence: before.sequence + 1, after: before.sequence, operations: operations)) { outcome.set($0) }
+        if case .failure(let error) = outcome.wait() { fail("\(error)") }
         data.close()
     }
 
@@ -62,12 +63,12 @@ struct Import: ParsableCommand {
         private let result = Mutex<Result<Void, JournalError>?>(nil)
         private let isThere = DispatchSemaphore(value: 0)
 
-        func put(_ result: Result<Void, JournalError>) {
+        func set(_ result: Result<Void, JournalError>) {
             self.result.withLock { $0 = result }
             isThere.signal()
         }
 
-        func take() -> Result<Void, JournalError> {
+        func wait() -> Result<Void, JournalError> {
             isThere.wait()
             return result.withLock { $0 } ?? .failure(.closed)
         }

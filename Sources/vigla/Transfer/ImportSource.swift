@@ -1,7 +1,7 @@
 import Glibc
 import JSONTree
 
-/// A file of JSON that is to become a tree. It is mapped, not held: what has been read is let go of.
+/// A JSON file to be imported. It is mapped, and pages that were read are released.
 struct ImportSource {
     /// For messages.
     let name: String
@@ -20,7 +20,9 @@ struct ImportSource {
         }
         let size = Int(info.st_size)
         guard size > 0 else { fail("\(name) is empty; an empty tree is: null") }
-        guard let base = mmap(nil, size, PROT_READ, MAP_PRIVATE, descriptor, 0), base != MAP_FAILED else { fail("\(name): \(FileFault(errno))") }
+        guard let base = mmap(nil, size, PROT_READ, MAP_PRIVATE, descriptor, 0), base != MAP_FAILED else {
+            fail("\(name): \(FileFault(errno))")
+        }
         close(descriptor)
         bytes = UnsafeRawBufferPointer(start: base, count: size)
     }
@@ -59,8 +61,8 @@ struct ImportSource {
     }
 }
 
-/// Reads a tree from mapped bytes and says how far it is. What `JSONReader.writeValue` does at once is done here member by
-/// member in the upper levels, so that the pages that were read can go.
+/// Parses a tree from mapped bytes with progress. It does what `JSONReader.writeValue` does, but member by
+/// member in the upper levels, so that pages that were read can be released.
 struct TreeReader {
     /// Levels that are entered.
     private static let levels = 3
@@ -86,7 +88,7 @@ struct TreeReader {
     }
 
     private mutating func value(level: Int) throws(JSONError) -> Node {
-        note()
+        releasePages()
         guard level < Self.levels, depth + level < Path.maxDepth, try reader.peek() == .object else { return try whole(level) }
         let start = reader
         try reader.beginObject()
@@ -115,12 +117,12 @@ struct TreeReader {
     private mutating func whole(_ level: Int) throws(JSONError) -> Node {
         let offset = reader.offset
         let value = try reader.writeValue(depth: depth + level)
-        // Computed when it is written by a client; a file has nobody who writes.
+        // Server values are computed for writes of clients only.
         guard value.deferred.isEmpty else { throw .unknownServerValue(offset: offset) }
         return value.node
     }
 
-    private mutating func note() {
+    private mutating func releasePages() {
         guard reader.offset - released >= Self.releasedBytes else { return }
         progress.show(reader.offset >> 20, of: bytes.count >> 20, unit: "MiB")
         let start = released

@@ -1,7 +1,7 @@
 import Glibc
 import Scheduling
 
-/// One line on a terminal that says how far something is; nothing anywhere else.
+/// A progress line on a terminal; nothing when standard error is not one.
 struct ProgressLine {
     private let isShown = isatty(2) == 1
     private let what: String
@@ -10,7 +10,7 @@ struct ProgressLine {
     init(_ what: String) { self.what = what }
 
     /// At most ten times a second.
-    /// - Parameter total: 0 when nobody knows.
+    /// - Parameter total: 0 when unknown.
     mutating func show(_ done: Int, of total: Int = 0, unit: String) {
         guard isShown else { return }
         let now = SystemTime.steadyNs / 1_000_000

@@ -23,12 +23,16 @@ enum TransferPlace {
 /// What both directions take.
 struct TransferOptions: ParsableArguments {
     @Argument(
-        help: ArgumentHelp("Address of a place in a running hub (http://127.0.0.1:9000/users), or the data folder of a hub that is not running.", valueName: "url|folder"),
+        help: ArgumentHelp(
+            "Address of a place in a running hub (http://127.0.0.1:9000/users), or the data folder of a hub that is not running.",
+            valueName: "url|folder"),
         transform: TransferPlace.init(argument:))
     var place: TransferPlace
     @Argument(help: ArgumentHelp("File of JSON; - for standard input or output.", valueName: "file")) var file: String
     @Option(help: ArgumentHelp("Namespace. Default: the address's ns, else default.", valueName: "name")) var namespace: String?
-    @Flag(help: "Of a folder: go on with what is sound when acknowledged writes cannot be read from its log; a copy of the log is kept.") var acceptLoss = false
+    @Flag(
+        help: "Of a folder: go on with what is sound when acknowledged writes cannot be read from its log; a copy of the log is kept."
+    ) var acceptLoss = false
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
 

@@ -41,16 +41,21 @@ struct AccountCalls {
             method, target, at: address, tls: tls, credential: secret, body: members.map { JSONValue.object($0).bytes } ?? [])
         let answer = (try? JSONValue(body)) ?? .null
         if status == 200 { return answer }
-        if status == 401 || status == 403 { fail("this takes an administrator (\(status)).\nGive the secret with VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE; a hub with --dev takes \"owner\".") }
-        guard let message = answer["error"]?["message"]?.string else { fail("\(address) has no accounts to administer (\(status)): is it a hub, and not started with --accounts off?") }
+        if status == 401 || status == 403 { fail("this takes an administrator (\(status)).\nGive the secret with VIGLA_AUTH, --auth-file "
+            + "or VIGLA_AUTH_FILE; a hub with --dev takes \"owner\".") }
+        guard let message = answer["error"]?["message"]?.string else {
+            fail("\(address) has no accounts to administer (\(status)): is it a hub, and not started with --accounts off?")
+        }
         fail(Self.words[String(message.prefix { $0 != " " })] ?? message)
     }
 
     /// The contract's codes for a person.
     private static let words = [
-        "USER_NOT_FOUND": "there is no such account.", "EMAIL_EXISTS": "another account has this address.", "DUPLICATE_LOCAL_ID": "another account has this id.",
+        "USER_NOT_FOUND": "there is no such account.", "EMAIL_EXISTS": "another account has this address.",
+        "DUPLICATE_LOCAL_ID": "another account has this id.",
         "ALIAS_EXISTS": "another account has this alias.", "SESSION_NOT_FOUND": "the account has no such session, or it is over.",
-        "USER_DISABLED": "the account is disabled.", "INVALID_EMAIL": "this is no mail address.", "INVALID_CLAIMS": "claims are a JSON object.",
+        "USER_DISABLED": "the account is disabled.", "INVALID_EMAIL": "this is no mail address.",
+        "INVALID_CLAIMS": "claims are a JSON object.",
         "CLAIMS_TOO_LARGE": "the claims are too large.",
     ]
 
@@ -62,7 +67,7 @@ struct AccountCalls {
     }
 }
 
-/// A password, never as an argument: everybody on the machine sees those.
+/// A password, never as an argument: all users of the machine can read those.
 struct PasswordSource: ParsableArguments {
     @Option(help: ArgumentHelp("File whose first line is the password; - for standard input. Default: it is asked for.", valueName: "file"))
     var passwordFile: String?
@@ -78,7 +83,9 @@ struct PasswordSource: ParsableArguments {
                 return line
             }
         }
-        guard let first = Prompt.secret("Password: ") else { fail("there is no terminal to ask for the password: give it with --password-file FILE, or - for standard input") }
+        guard let first = Prompt.secret("Password: ") else {
+            fail("there is no terminal to ask for the password: give it with --password-file FILE, or - for standard input")
+        }
         guard !first.isEmpty, Prompt.secret("Once more: ") == first else { fail("the two are not alike, or empty; nothing was changed") }
         return first
     }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Asks whoever sits at the terminal.
+/// Prompts the user at the terminal.
 enum Prompt {
     /// A line that is not shown while it is typed; nil without a terminal.
     static func secret(_ question: String) -> String? {

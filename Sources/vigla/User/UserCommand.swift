@@ -18,7 +18,8 @@ struct User: ParsableCommand {
             takes effect at once, also for those who are connected.
             """,
         subcommands: [
-            Add.self, List.self, Show.self, Remove.self, Password.self, Claims.self, Disable.self, Enable.self, Sessions.self, EndSession.self, Alias.self,
+            Add.self, List.self, Show.self, Remove.self, Password.self, Claims.self, Disable.self, Enable.self, Sessions.self,
+            EndSession.self, Alias.self,
         ])
 
     struct Add: ParsableCommand {
@@ -44,7 +45,7 @@ struct User: ParsableCommand {
             members.add("email", email)
             members.add("displayName", name)
             if verified { members.add("emailVerified", true) }
-            // Nobody signs in with a password alone.
+            // Signing in needs an address beside the password.
             if !noPassword, email != nil || alias != nil { members.add("password", password.read()) }
             members.add("customAttributes", claims)
             let calls = hub.calls
@@ -65,10 +66,13 @@ struct User: ParsableCommand {
                 let page = calls.get(target)
                 for entry in page["users"]?.elements ?? [] {
                     let state = entry["disabled"]?.bool == true ? "disabled" : ""
-                    StandardStream.output.line(UserText.line([entry["localId"]?.string, entry["email"]?.string ?? "-", entry["displayName"]?.string ?? "-", state]))
+                    StandardStream.output.line(
+                        UserText.line([entry["localId"]?.string, entry["email"]?.string ?? "-", entry["displayName"]?.string ?? "-", state])
+                    )
                 }
                 guard let next = page["nextPageToken"]?.string else { return }
-                target = "/identitytoolkit.googleapis.com/v1/projects/-/accounts:batchGet?maxResults=1000&nextPageToken=\(UserText.escaped(next))"
+                target = "/identitytoolkit.googleapis.com/v1/projects/-/accounts:batchGet?maxResults=1000"
+                    + "&nextPageToken=\(UserText.escaped(next))"
             }
         }
     }
@@ -87,7 +91,8 @@ struct User: ParsableCommand {
     }
 
     struct Remove: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Delete an account, and the data that goes with it (--on-account-deletion of the hub).")
+        static let configuration = CommandConfiguration(
+            abstract: "Delete an account, and the data that goes with it (--on-account-deletion of the hub).")
         @OptionGroup var hub: AccountHub
         @Argument(help: "Id, address or alias.") var user: String
 
@@ -113,7 +118,8 @@ struct User: ParsableCommand {
     struct Claims: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Set the claims that rules see in auth.token; all others go.",
-            discussion: "The account's connections are asked for fresh tokens at once, so that the new claims count. '{}' takes all claims away.")
+            discussion: "The account's connections are asked for fresh tokens at once, so that the new claims count. '{}' takes all claims "
+                + "away.")
         @OptionGroup var hub: AccountHub
         @Argument(help: "Id, address or alias.") var user: String
         @Argument(help: ArgumentHelp("Such as '{\"role\":\"staff\"}'.", valueName: "json")) var claims: String
@@ -147,7 +153,8 @@ struct User: ParsableCommand {
     }
 
     struct Sessions: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "List where an account is signed in: session, last use, provider, address, device.")
+        static let configuration = CommandConfiguration(
+            abstract: "List where an account is signed in: session, last use, provider, address, device.")
         @OptionGroup var hub: AccountHub
         @Argument(help: "Id, address or alias.") var user: String
 
@@ -155,7 +162,8 @@ struct User: ParsableCommand {
             for session in hub.calls.operate("sessions", [.init("user", .string(user))])["sessions"]?.elements ?? [] {
                 StandardStream.output.line(
                     UserText.line([
-                        session["id"]?.string, session["lastUsedAt"]?.int.map(UserText.time), session["provider"]?.string, session["peer"]?.string ?? "-",
+                        session["id"]?.string, session["lastUsedAt"]?.int.map(UserText.time), session["provider"]?.string,
+                        session["peer"]?.string ?? "-",
                         session["userAgent"]?.string ?? "-",
                     ]))
             }
@@ -163,7 +171,8 @@ struct User: ParsableCommand {
     }
 
     struct EndSession: ParsableCommand {
-        static let configuration = CommandConfiguration(commandName: "end-session", abstract: "Sign an account out on one device, or on all.")
+        static let configuration = CommandConfiguration(
+            commandName: "end-session", abstract: "Sign an account out on one device, or on all.")
         @OptionGroup var hub: AccountHub
         @Argument(help: "Id, address or alias.") var user: String
         @Argument(help: "The session, as 'sessions' lists it.") var session: String?
@@ -183,7 +192,8 @@ struct User: ParsableCommand {
 
     struct Alias: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Set the name that an account can sign in with instead of its address.", discussion: "OAuth 2 clients send it as username; the SDKs know addresses only.")
+            abstract: "Set the name that an account can sign in with instead of its "
+                + "address.", discussion: "OAuth 2 clients send it as username; the SDKs know addresses only.")
         @OptionGroup var hub: AccountHub
         @Argument(help: "Id, address or alias.") var user: String
         @Argument(help: "Up to 64 letters, digits and . _ -") var alias: String?

@@ -5,7 +5,8 @@ enum UserText {
     /// Columns with two spaces between; control characters that a user wrote do not reach the terminal.
     static func line(_ columns: [String?]) -> String {
         let plain = columns.compactMap { $0 }.map { text in
-            String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || 0x7F...0x9F ~= $0.value || $0.properties.isBidiControl ? "?" : $0 }))
+            String(String.UnicodeScalarView(
+                text.unicodeScalars.map { $0.value < 0x20 || 0x7F...0x9F ~= $0.value || $0.properties.isBidiControl ? "?" : $0 }))
         }
         var line = plain.joined(separator: "  ")
         while line.last == " " { line.removeLast() }
@@ -25,7 +26,8 @@ enum UserText {
     /// For a query string.
     static func escaped(_ text: String) -> String {
         text.utf8.map { byte in
-            0x30...0x39 ~= byte || 0x41...0x5A ~= byte || 0x61...0x7A ~= byte ? String(UnicodeScalar(byte)) : "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+            0x30...0x39 ~= byte || 0x41...0x5A ~= byte
+                || 0x61...0x7A ~= byte ? String(UnicodeScalar(byte)) : "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
         }.joined()
     }
 }

@@ -5,7 +5,7 @@ import TestSupport
 /// One client of a crash test: writes below a place of its own, keeps several requests under way, and knows at any moment
 /// what must be stored, and what may be.
 final class CrashWriter: @unchecked Sendable {
-    // Sendable: used by one thread at a time; rounds are joined before anybody else looks.
+    // Sendable: used by one thread at a time; rounds are joined before another thread reads it.
 
     /// What is below the writer's place, and what it has left for its end.
     struct State {
@@ -42,7 +42,7 @@ final class CrashWriter: @unchecked Sendable {
         case increment(Path)
         case leave(Int)
         case stay(Int)
-        /// What the rules permit nobody, with its action, path and body.
+        /// A request that the rules always refuse, with its action, path and body.
         case refused(String, String, String)
     }
 

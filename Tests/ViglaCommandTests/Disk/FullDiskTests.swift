@@ -33,7 +33,7 @@ import TestSupport
         #expect(hub.stop() == 0)
     }
 
-    /// A limit for the size of files, which anybody may set: a disk that refuses otherwise.
+    /// A file size limit, which needs no privilege: a disk that refuses for another reason.
     @Test(.enabled(if: hasPrlimit, "needs prlimit")) func fileThatMayNotGrow_refusesWrites_untilItMay_andNothingIsLost() throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", Self.rules)
@@ -105,7 +105,7 @@ import TestSupport
         truth.set(true, at: "a/left")
         #expect(try becomes { try writer.ask("g", "/a/left").value == true })
         #expect(try writer.ask("g", "/").value == truth)
-        // Nobody was told of anything that was refused.
+        // No observer has seen a refused write.
         _ = try watcher.ask("g", "/a/kept")
         var cache = Node.null
         for push in watcher.pushes { cache.set(push.value, at: try Path(parsing: push.path)) }
