@@ -15,7 +15,7 @@ export function element(name, attributes = {}, ...content) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Runs `work` once in the next frame, however often it is asked for. */
+/** Runs `work` once in the next frame, however often it is requested. */
 export function perFrame(work) {
   let asked = false;
   return () => {

@@ -1,4 +1,4 @@
-// Reads what a person typed as JSON for the hub, and says in words and by position what is wrong with it. Pure.
+// Parses typed JSON for the hub, and reports faults with text and position. Pure.
 // (JSON.parse words its errors differently in every browser, gives no reliable position, and accepts doubled keys.)
 
 import { keyFault, splitPath, pathFault } from './paths.js';

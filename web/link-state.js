@@ -1,4 +1,4 @@
-// What the page shows, as the part of the address behind "#", so that a view can be sent as a link. Never the token.
+// The state of the page as URL fragment, so that a view can be sent as a link. Never with the token.
 
 export const views = ['tree', 'events', 'write', 'map'];
 

@@ -1,9 +1,9 @@
-// Local trees kept live: one listen and one model per path, shared by everyone on the page who watches that path.
+// Local trees kept live: one listen and one model per path, shared by all views of that path.
 
 import { Change, TreeModel, wireAt } from './tree-model.js';
 import { joinPath, splitPath, startsWith } from './paths.js';
 
-/** One watched place: its model, and how well it is known. */
+/** One watched place: its model, and whether it is up to date. */
 class LiveTree {
   /** loading | live | stale (connection lost; shows the last known state) | refused */
   state = 'loading';
@@ -50,7 +50,7 @@ export class LiveTrees {
   constructor(realtime) { this.#realtime = realtime; }
 
   /**
-   * watcher: { change(Change, tree), state(tree) }, called from now on; what is known already is in the returned
+   * watcher: { change(Change, tree), state(tree) }, called for later changes; the current state is in the returned
    * tree. Returns { tree, close() }.
    */
   open(path, watcher) {

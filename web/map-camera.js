@@ -1,4 +1,4 @@
-// Where the map looks: centre and zoom, gliding to where it should look; auto-fit that leaves the view alone while
+// The camera of the map: centre and zoom, gliding to their targets; auto-fit that leaves the view alone while
 // the points fill it well, because a map that breathes all the time is hard to read. Pure.
 
 import { metresPerUnit, unproject } from './map-projection.js';
@@ -27,7 +27,7 @@ export class MapCamera {
     this.fitSoon();
   }
 
-  /** The next fit jumps instead of gliding: another place is shown. */
+  /** The next fit jumps instead of gliding, because another place is shown. */
   forget() { this.#placed = false; }
 
   fitSoon() {
@@ -60,7 +60,7 @@ export class MapCamera {
     return false;
   }
 
-  /** Moves the view towards the aim; true while it is on its way. */
+  /** Moves the view towards its target; true while it moves. */
   glide(seconds, atOnce = false) {
     const part = atOnce ? 1 : 1 - Math.exp(-seconds * 7);
     let moving = false;

@@ -1,5 +1,5 @@
 // The strokes of the map on its canvas: ground, graticule, destinations, trails, diamonds, dots, labels, rings, scale bar.
-// It keeps nothing but colours and the number of the frame; what is drawn comes in with each call.
+// Its only state is the colours and the frame number; each call passes what to draw.
 
 import { metresPerUnit, project, roundStep, scaleLength, stepDecimals, unproject } from './map-projection.js';
 
@@ -19,7 +19,7 @@ export class MapPainter {
     this.forgetColours();
   }
 
-  /** The colour scheme may be another one now. */
+  /** Reads the colours again after a possible change of the colour scheme. */
   forgetColours() { this.colours = null; }
 
   begin(still) {

@@ -1,7 +1,7 @@
 // Which nodes of a tree are points on a map, and how they moved. Pure.
 //
 // A node is a point when it has numeric children "latitude" and "longitude", however deep it lies. Its label is the
-// key of the nearest ancestor that says something: "/users-follow/ana/danae/current" is "danae".
+// key of the nearest ancestor with a meaningful name: "/users-follow/ana/danae/current" is "danae".
 
 import { project } from './map-projection.js';
 

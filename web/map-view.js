@@ -54,7 +54,7 @@ export class MapView {
     if (visible) { this.#resize(); this.draw(); }
   }
 
-  /** Another place is shown: forget the old view. */
+  /** Resets the view for another place. */
   reset() {
     this.fixes.clear();
     this.#camera.forget();
@@ -76,7 +76,7 @@ export class MapView {
     this.draw();
   }
 
-  /** Asks for a frame. */
+  /** Requests a frame. */
   draw() {
     if (this.#asked || !this.#visible) return;
     this.#asked = true;
@@ -145,7 +145,7 @@ export class MapView {
     if (this.#canvas.getAttribute('aria-label') !== label) this.#canvas.setAttribute('aria-label', label);
   }
 
-  // ---- hands
+  // ---- input
 
   #zoomBy(amount, x, y) {
     this.#setAutoFit(false);

@@ -18,7 +18,7 @@ export function normalPath(text) {
 const forbidden = /[.$#[\]\/\u0000-\u001f\u007f]/;
 const utf8 = new TextEncoder();
 
-/** A sentence saying what is wrong with a key, or null (contract §4.1). */
+/** The fault of a key as a sentence, or null (contract §4.1). */
 export function keyFault(key) {
   if (key === '') return 'A key cannot be empty.';
   const bad = key.match(forbidden);
@@ -32,7 +32,7 @@ export function keyFault(key) {
   return null;
 }
 
-/** A sentence saying what is wrong with a path, or null. A trailing ".priority" is legal when `priority` is set. */
+/** The fault of a path as a sentence, or null. A trailing ".priority" is legal when `priority` is set. */
 export function pathFault(text, { priority = false } = {}) {
   const parts = splitPath(text);
   if (parts.length > 32) return 'A path can be at most 32 levels deep.';
@@ -53,7 +53,7 @@ export function startsWith(path, base) {
 
 /** The 32-bit integer that a key stands for, or null (contract §3.2). */
 export function integerKey(key) {
-  // By hand, because sorting asks this millions of times: /^-?0*[0-9]{1,10}$/
+  // By hand, because sorting calls this millions of times: /^-?0*[0-9]{1,10}$/
   const start = key.charCodeAt(0) === 45 ? 1 : 0;
   if (key.length === start) return null;
   for (let i = start; i < key.length; i++) {

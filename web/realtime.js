@@ -1,5 +1,5 @@
 // The browser's side of realtime protocol v5 (contract §1.2–§1.6, §2.1–§2.6): one socket, hello, chunked frames,
-// keep-alive, requests with answers, default listens that are asked again after every reconnect.
+// keep-alive, requests with answers, default listens that are restored after every reconnect.
 
 import { FrameJoiner, cut } from './frames.js';
 import { ReconnectingSocket } from './socket.js';
@@ -10,7 +10,7 @@ const idleMs = 45000;      // contract §1.5: the frame "0" after this long with
 const answerMs = 12000;    // a ping unanswered for this long means the connection is dead
 const pingEveryMs = 15000;
 
-/** What the hub answered instead of "ok"; `code` is the status word (contract §2.4). */
+/** A refused request; `code` is the status of the response (contract §2.4). */
 export class Refusal extends Error {
   constructor(code, text) {
     super(text || code);
@@ -260,7 +260,7 @@ export class Realtime {
   }
 }
 
-/** Is one path at, above or below the other? */
+/** Whether one path is at, above or below the other. */
 function related(a, b) {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) if (a[i] !== b[i]) return false;

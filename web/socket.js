@@ -1,4 +1,4 @@
-// A WebSocket that comes back: back-off with jitter, immediate retry when the network or the page returns.
+// A WebSocket that reconnects: back-off with jitter, immediate retry when the network or the page returns.
 //
 //   idle ─start─► connecting ─open─► open ─lost─► waiting ─delay─► connecting …      stop ─► idle
 
@@ -51,14 +51,14 @@ export class ReconnectingSocket {
     }
   }
 
-  /** Skips what is left of a waiting time. */
+  /** Skips the rest of the delay. */
   retryNow() {
     if (this.phase !== 'waiting') return;
     clearTimeout(this.#timer);
     this.#dial();
   }
 
-  /** Gives up a connection that no longer answers. */
+  /** Closes a connection that no longer answers. */
   drop(reason) {
     const socket = this.#socket;
     if (!socket) return;
@@ -67,10 +67,10 @@ export class ReconnectingSocket {
     this.#closed(socket, 0, reason);
   }
 
-  /** The connection has proved itself: the next loss starts from the shortest delay. */
+  /** Resets the back-off after a working connection. */
   proved() { this.attempt = 0; }
 
-  /** True when the text went out. */
+  /** Sends a text; false when not connected. */
   send(text) {
     if (this.phase !== 'open') return false;
     this.#socket.send(text);

@@ -58,7 +58,7 @@ function define(object, key, value) {
   Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** What one or several pushes really changed. */
+/** The actual changes of one or several pushes. */
 export class Change {
   constructor() {
     this.added = [];             // top nodes of new subtrees
@@ -68,7 +68,7 @@ export class Change {
     this.initial = false;        // the first snapshot of this model: nothing to light up
   }
 
-  /** The change that leads from nothing to a model that is already known. */
+  /** The change from an empty model to the current one. */
   static whole() {
     const change = new Change();
     change.initial = true;

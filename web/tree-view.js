@@ -57,7 +57,7 @@ export class TreeView {
     this.#open(this.#top);
   }
 
-  /** Takes over what a push changed; the page follows in the next frame. */
+  /** Collects the changes of a push; the page is updated in the next frame. */
   change(change, tree) {
     if (tree !== this.#tree) return;
     for (const node of change.removed) this.#forget(node);

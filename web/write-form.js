@@ -48,7 +48,7 @@ export class WriteForm {
     this.#follow();
   }
 
-  /** Shows what is wrong; returns the checked write or null. */
+  /** Shows faults; returns the checked write or null. */
   check() {
     const { path, json, check } = this.#parts;
     const kind = this.kind;
