@@ -72,7 +72,8 @@ extension Server {
             let names = hub.all.map(\.name).sorted().map { "{\"name\":\"\($0)\"}" }
             done(.ok, Array("[\(names.joined(separator: ","))]\n".utf8))
         case (_, ".settings/rules"), (_, ".settings/explain"), (_, ".settings/defaultWriteSizeLimit"),
-            (_, ".settings/strictTriggerValidation"), (_, ".settings/functionTriggers"), (_, ".settings/secrets"), (_, ".inspect/databases"):
+            (_, ".settings/strictTriggerValidation"), (_, ".settings/functionTriggers"), (_, ".settings/secrets"),
+            (_, ".inspect/databases"):
             done(.methodNotAllowed, Self.error("Method \(request.method.rawValue) is not supported here."))
         default: done(.notFound, Self.error("There is no /\(name.prefix(64))."))
         }

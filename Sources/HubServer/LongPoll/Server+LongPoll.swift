@@ -21,7 +21,8 @@ extension Server {
             switch longPolls.add(carrier) {
             case .total: return .response(plain(.serviceUnavailable, "{\"error\":\"Too many long-polling sessions.\"}\n", json, request))
             case .address:
-                return .response(plain(.tooManyRequests, "{\"error\":\"Too many long-polling sessions of this address.\"}\n", json, request))
+                return .response(
+                    plain(.tooManyRequests, "{\"error\":\"Too many long-polling sessions of this address.\"}\n", json, request))
             case nil: break
             }
             let address = observingAddress(of: request, connection)
