@@ -3,13 +3,13 @@ import Dispatch
 
 /// A way for messages to leave the process: a mail server, or the log of a development hub.
 public protocol MailTransport: Sendable {
-    /// Returns when the other side has accepted the message and is responsible for it.
+    /// Returns when the mail server has accepted responsibility for the message.
     func deliver(_ message: Message) async throws(MailFault)
 }
 
-/// Why a message was not accepted. The text names no secret and nothing of the message.
+/// Why a message was not accepted. The text contains no secret and no part of the message.
 public enum MailFault: Error, Sendable, Equatable {
-    /// Worth another try.
+    /// A temporary fault: try again.
     case later(String)
     /// This message will never be accepted: the recipient is refused.
     case never(String)
@@ -21,11 +21,12 @@ public enum MailFault: Error, Sendable, Equatable {
     }
 }
 
-/// Prints what it should send: for development without a mail server. Never outside `--dev`: the printed link signs its reader in.
+/// Prints messages instead of sending them: for development without a mail server. Never outside `--dev`: the printed link signs its
+/// reader in.
 public struct PrintedMail: MailTransport {
     private let print: @Sendable (String) -> Void
 
-    /// - Parameter print: is given one line for each message.
+    /// - Parameter print: called with one line for each message.
     public init(_ print: @escaping @Sendable (String) -> Void) { self.print = print }
 
     public func deliver(_ message: Message) async throws(MailFault) {
@@ -33,12 +34,12 @@ public struct PrintedMail: MailTransport {
     }
 }
 
-/// Hands messages to a mail server through the system's libcurl: one connection for each message. The server's answers are not
-/// repeated in faults, only their numbers: they may quote what they were told.
+/// Sends messages to a mail server with the system's libcurl: one connection for each message. Faults contain only the status codes of
+/// the server's replies, as their texts may quote the message.
 public final class SMTPTransport: MailTransport {
     private let settings: SMTPSettings
     private let now: @Sendable () -> Int64
-    /// libcurl blocks: not the threads of async functions. `Mailer` bounds how many there are.
+    /// libcurl blocks, so it does not run on the threads of async functions. `Mailer` bounds the number of threads.
     private let queue = DispatchQueue(label: "vigla.mail", attributes: .concurrent)
 
     /// - Parameter now: the wall clock in ms since the epoch.
@@ -66,7 +67,7 @@ public final class SMTPTransport: MailTransport {
 
         var status = CURLE_OK
         func set(_ code: CURLcode) { if status == CURLE_OK { status = code } }
-        // Behind the slash: the name that the hub greets with.
+        // The path is the host name for EHLO.
         set(vigla_curl_set_string(handle, CURLOPT_URL, "\(scheme)://\(settings.host):\(settings.port)/\(settings.sender.address.domain)"))
         set(vigla_curl_set_string(handle, CURLOPT_PROTOCOLS_STR, "smtp,smtps"))
         set(vigla_curl_set_long(handle, CURLOPT_NOSIGNAL, 1))
@@ -94,12 +95,12 @@ public final class SMTPTransport: MailTransport {
         _ = vigla_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &answer)
         let what = String(cString: curl_easy_strerror(status))
         let text = answer == 0 ? "mail server: \(what)" : "mail server: \(what) (it answered \(answer))"
-        // 5xx is final, but only where it is about the recipient or the message: a wrong password is for the operator to mend.
+        // 5xx is final only for the recipient or the message: a wrong password is a fault that the operator mends.
         let isFinal = 500..<600 ~= answer && (status == CURLE_SEND_ERROR || status == CURLE_WEIRD_SERVER_REPLY)
         return isFinal ? .never(text) : .later(text)
     }
 
-    /// Once for the process; libcurl counts further calls of others.
+    /// Once per process; libcurl counts further calls by other libraries.
     private static let globalInit = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
     /// 128 random bits in hexadecimal.
@@ -127,7 +128,7 @@ public final class SMTPTransport: MailTransport {
     }
 }
 
-/// The mail server that messages are handed to.
+/// Settings of the mail server.
 public struct SMTPSettings: Sendable {
     /// How the connection is protected.
     public enum Security: Sendable, Equatable {
@@ -135,7 +136,7 @@ public struct SMTPSettings: Sendable {
         case tls
         /// `smtp://`: STARTTLS, and no message without it; port 587.
         case startTLS
-        /// Nothing at all: for a server on this machine, without a password.
+        /// No protection: for a server on this machine, without a password.
         case none
     }
 
@@ -143,7 +144,7 @@ public struct SMTPSettings: Sendable {
     public let port: Int
     public let security: Security
     public let sender: MailSender
-    /// Nil: the server asks for none.
+    /// Nil when the server needs no authentication.
     public let user: String?
     let password: String?
     /// File with the certificates (PEM) that the server's is checked with; nil: the system's.
@@ -154,7 +155,7 @@ public struct SMTPSettings: Sendable {
     /// - Parameters:
     ///   - url: `smtp://host[:port]` or `smtps://host[:port]`; nothing else in it.
     ///   - allowsPlaintext: `smtp://` without TLS. With a password only to this machine itself.
-    /// - Throws: what is wrong with which of them, in words for the operator.
+    /// - Throws: the fault and its setting, as text for the operator.
     public init(
         url: String, sender: MailSender, user: String? = nil, password: String? = nil, certificates: String? = nil,
         allowsPlaintext: Bool = false

@@ -4,10 +4,10 @@ public import Logging
 public import Scheduling
 import Synchronization
 
-/// Sends messages after the answer that announced them, and again when the mail server has no time. In memory only: messages
-/// hold codes in clear, which are kept nowhere else, so a restart loses those that wait and their users ask again.
+/// Sends messages in the background, and retries when the mail server is unavailable. In memory only: messages
+/// contain codes in clear, which are stored nowhere else, so a restart loses waiting messages and their users ask again.
 ///
-/// From any thread; no caller waits for it. Logs kinds of messages and domains, never an address, a link or a text.
+/// From any thread, without blocking. Logs kinds of messages and domains, never an address, a link or a text.
 public final class Mailer: Sendable {
     private let transport: any MailTransport
     private let scheduler: Scheduler
@@ -39,7 +39,7 @@ public final class Mailer: Sendable {
         return isAccepted
     }
 
-    /// Messages that wait or are under way.
+    /// Number of messages that wait or are under way.
     public var count: Int { queue.withLock { $0.count } }
 
     private func sendDue() {
@@ -71,25 +71,25 @@ public final class Mailer: Sendable {
     }
 }
 
-/// Messages that are to be sent, as a value with the clock handed in.
+/// The queue of messages, as a value type; callers pass the time.
 ///
-///     added ─► due ─► under way ─┬─► sent                      gone
-///               ▲                ├─► refused for good          gone
-///               └── after a wait ┴─► failed, time is left      (its time is over: gone)
+///     added ─► due ─► under way ─┬─► sent                      removed
+///               ▲                ├─► refused for good          removed
+///               └── after a wait ┴─► failed, time is left      (expired: removed)
 struct MailQueue {
-    /// What happened to one try.
+    /// The result of one attempt.
     enum Outcome: Equatable {
         case gone
-        /// Tried again after so many ms.
+        /// The next attempt is in this many ms.
         case waits(Int64)
-        /// Not tried again: its link will have ended by then.
+        /// No further attempt: its link expires before that.
         case late
     }
 
     private struct Item {
         var message: Message
         var dueAt: Int64
-        /// After this its link has ended.
+        /// When its link expires.
         var until: Int64
         var tries = 0
         var isUnderWay = false
@@ -104,7 +104,7 @@ struct MailQueue {
     var count: Int { items.count }
     private var underWay: Int { items.values.reduce(0) { $0 + ($1.isUnderWay ? 1 : 0) } }
 
-    /// False: there are too many.
+    /// Queues a message; false when the queue is full.
     mutating func add(_ message: Message, until: Int64, now: Int64) -> Bool {
         guard items.count < settings.waiting else { return false }
         items[nextID] = Item(message: message, dueAt: now, until: until)
@@ -121,7 +121,7 @@ struct MailQueue {
         }
     }
 
-    /// When the next message is due that is not under way; nil: none waits, or one that is under way must end first.
+    /// When the next waiting message is due; nil when none waits, or one under way must end first.
     var nextDue: Int64? { underWay < settings.atOnce ? items.values.filter { !$0.isUnderWay }.map(\.dueAt).min() : nil }
 
     mutating func finished(_ id: Int, _ fault: MailFault?, now: Int64) -> Outcome {
@@ -137,21 +137,21 @@ struct MailQueue {
 }
 
 public struct MailerSettings: Sendable, Equatable {
-    /// Messages that are kept at most.
+    /// Most messages in the queue.
     public var waiting = 1_000
     /// Messages sent at the same time.
     public var atOnce = 4
-    /// ms between tries; the last one again and again. Not empty.
+    /// ms between attempts; the last one repeats. Not empty.
     public var waitsMs: [Int64] = [5_000, 15_000, 60_000, 120_000, 300_000, 600_000, 1_800_000]
 
     public init() {}
 }
 
-/// How users get mail.
+/// Settings of mail.
 public struct MailSettings: Sendable {
-    /// The mail server; nil: none, and on a development hub messages are printed.
+    /// The mail server; without one a development hub prints messages and other hubs send none.
     public var smtp: SMTPSettings?
-    /// What users call what they sign in to.
+    /// The app's name, as users know it.
     public var app = "Vigla"
     /// Folder with templates of the operator's own.
     public var templates: String?

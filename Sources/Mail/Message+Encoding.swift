@@ -2,8 +2,8 @@ import Glibc
 import JSONTree
 
 extension Message {
-    /// The message as it goes over SMTP (RFC 5322, RFC 2045–2047): plain text and HTML, both UTF-8 in base64. Nothing of the
-    /// message can begin a header of its own: addresses are restricted, all other text is encoded, lines are ours.
+    /// Encodes the message for SMTP (RFC 5322, RFC 2045–2047): plain text and HTML, both UTF-8 in base64. No content can inject a
+    /// header: addresses are restricted, all other text is encoded, and line breaks are made here.
     /// - Parameters:
     ///   - date: ms since the epoch.
     ///   - id: unique letters and digits, for Message-ID and the boundary.
@@ -38,14 +38,14 @@ extension Message {
 
 /// Any text as the value of a header.
 enum HeaderText {
-    /// Short printable ASCII as a quoted string would be needed for is encoded too: one way for all that is not plain words.
+    /// Text that would need a quoted string is encoded too: one form for everything but plain words.
     static func encode(_ text: String) -> String {
         let isPlain = text.utf8.count <= 60 && text.utf8.allSatisfy { isPlainByte($0) }
         if isPlain { return text }
         var words: [String] = []
         var bytes: [UInt8] = []
         for character in text {
-            // A word holds whole characters and at most 75 bytes, 12 of them frame: 45 bytes are 60 of base64.
+            // An encoded word has whole characters and at most 75 bytes, 12 of them syntax: 45 bytes are 60 of base64.
             let next = Array(character.utf8)
             if bytes.count + next.count > 45, !bytes.isEmpty { words.append(word(bytes)); bytes = [] }
             // A character of many scalars may be longer than a word.

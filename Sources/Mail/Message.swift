@@ -6,7 +6,7 @@ public struct Message: Sendable, Equatable {
     public var subject: String
     public var text: String
     public var html: String
-    /// What it is about: the link in it, if there is one. Shown only by `PrintedMail`.
+    /// The link in it, if there is one. Shown only by `PrintedMail`.
     public var link: String?
 
     public init(kind: MessageKind, language: Language, to: MailAddress, subject: String, text: String, html: String, link: String?) {
@@ -20,7 +20,7 @@ public struct Message: Sendable, Equatable {
     }
 }
 
-/// What mails are sent for. The raw value is the `mode` of the link in it, where there is one, and names its templates.
+/// The kinds of mails. The raw value is the `mode` of the link in it, where there is one, and names its templates.
 public enum MessageKind: String, Sendable, CaseIterable {
     case verifyEmail, resetPassword, signIn
     /// To the new address.
@@ -36,7 +36,7 @@ public struct MailAddress: Sendable, Equatable {
     public let text: String
 
     /// Nil: more than 254 bytes, anything but printable ASCII without the characters that quote or separate, or no
-    /// `local@domain`. Addresses with other letters need SMTPUTF8, which few servers take; they get no mail.
+    /// `local@domain`. Addresses with other letters need SMTPUTF8, which few servers support; they get no mail.
     public init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard bytes.count <= 254, let at = bytes.firstIndex(of: UInt8(ascii: "@")) else { return nil }
@@ -100,7 +100,7 @@ public enum Language: String, Sendable, CaseIterable {
         return best?.language
     }
 
-    /// In the place of an address, for an account that has none any more.
+    /// Replaces the address of an account that has none any more.
     package var noAddress: String {
         switch self {
         case .english: "none"

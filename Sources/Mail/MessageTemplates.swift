@@ -1,6 +1,6 @@
 import Foundation
 
-/// Writes messages: built-in words in English and Greek, or an operator's own.
+/// Makes messages from templates: built-in ones in English and Greek, or the operator's.
 public struct MessageTemplates: Sendable {
     private struct Key: Hashable {
         let kind: MessageKind
@@ -17,10 +17,10 @@ public struct MessageTemplates: Sendable {
     }
 
     /// - Parameters:
-    ///   - app: what users call what they sign in to.
-    ///   - folder: files `<kind>.<language>.txt`, and beside one its HTML form `.html`; what is not there is built in. See
+    ///   - app: the app's name, as users know it.
+    ///   - folder: files `<kind>.<language>.txt`, each with an optional HTML form `.html`; missing ones are built in. See
     ///     `MessageTemplate` for their form.
-    /// - Throws: all that is wrong with the files.
+    /// - Throws: all faults of the files.
     public init(app: String, folder: String? = nil) throws(Faults) {
         self.app = app
         var (templates, faults): ([Key: MessageTemplate], [String]) = ([:], [])
@@ -65,7 +65,7 @@ public struct MessageTemplates: Sendable {
 
     /// - Parameters:
     ///   - email: the account's address.
-    ///   - newEmail: what it becomes or became, where that is the matter.
+    ///   - newEmail: the new address, for a change of address.
     ///   - lifeSeconds: how long the link lives.
     ///   - now: ms since the epoch.
     public func message(
@@ -85,7 +85,7 @@ public struct MessageTemplates: Sendable {
     }
 }
 
-/// The words of one kind of message in one language, with places to fill in:
+/// The text of one kind of message in one language, with placeholders:
 ///
 ///     Subject: Choose a new password for {{app}} ({{time}})
 ///     Button: Choose a new password
@@ -96,10 +96,10 @@ public struct MessageTemplates: Sendable {
 ///
 ///     {{link}}
 ///
-/// Header lines, an empty line, paragraphs. The HTML form is made of the same words, with a button where the link stands
-/// alone, unless it is given too.
+/// Header lines, an empty line, paragraphs. Unless given, the HTML form is made from the same text, with a button for the link that
+/// stands alone.
 struct MessageTemplate: Sendable, Equatable {
-    /// What can be filled in. `life` is a span of time in words, `time` the time of day of sending.
+    /// The placeholders. `life` is a span of time in words, `time` the time of day of sending.
     enum Place: String, CaseIterable { case app, email, newEmail, link, life, time }
 
     var subject: String
@@ -107,11 +107,11 @@ struct MessageTemplate: Sendable, Equatable {
     var text: String
     var html: String?
 
-    /// What is wrong with a template, in words.
+    /// A fault of a template, as text.
     struct Fault: Error, Equatable { let text: String }
 
     init(_ source: String, html: String? = nil, hasLink: Bool) throws(Fault) {
-        // `\r\n` is one character: it would not be found as a line's end.
+        // `\r\n` is one character, so a search for "\n" would miss it.
         var lines = source.replacing("\r\n", with: "\n").split(separator: "\n", omittingEmptySubsequences: false)[...]
         var headers: [Substring: Substring] = [:]
         while let line = lines.popFirst(), !line.isEmpty {
@@ -145,7 +145,7 @@ struct MessageTemplate: Sendable, Equatable {
         }
     }
 
-    /// Text with its places filled in, once: what is filled in is not looked at again.
+    /// Replaces the placeholders once; inserted text is not expanded again.
     static func fill(_ text: String, _ values: [Place: String], escaping escape: (String) -> String = { $0 }) -> String {
         var out = ""
         var rest = text[...]

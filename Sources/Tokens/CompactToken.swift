@@ -7,7 +7,7 @@ package import JSONTree
 ///     header        payload       signature
 ///     └───── what is signed ────┘
 package struct CompactToken {
-    /// Longest text that is even looked at: an SDK's tokens have about 1 KiB, and claims at most 1,000 characters.
+    /// Longest text that is parsed: an SDK's tokens have about 1 KiB, and claims at most 1,000 characters.
     package static let maxBytes = 16 << 10
 
     private let text: UnsafeRawBufferPointer
@@ -24,7 +24,7 @@ package struct CompactToken {
         else { throw .malformed }
     }
 
-    /// Where the next dot stands; the end when there is none.
+    /// Index of the next dot; the end when there is none.
     private static func dot(in text: UnsafeRawBufferPointer, from start: Int) -> Int {
         guard start < text.count, let base = text.baseAddress else { return text.count }
         guard let found = memchr(base + start, Int32(UInt8(ascii: ".")), text.count - start) else { return text.count }
@@ -41,7 +41,7 @@ package struct CompactToken {
         return try TokenHeader(bytes)
     }
 
-    /// The content; says nothing of who wrote it.
+    /// The content; unverified.
     package func unverifiedPayload() throws(TokenFault) -> [UInt8] {
         guard let bytes = Base64.decodeURL(UnsafeRawBufferPointer(rebasing: text[(firstDot + 1)..<secondDot])) else { throw .malformed }
         return bytes
@@ -56,7 +56,7 @@ package struct CompactToken {
 }
 
 extension String {
-    /// Looks at the parts of a compact token.
+    /// Gives access to the parts of a compact token.
     package func readCompact<T>(_ body: (CompactToken) throws(TokenFault) -> T) throws(TokenFault) -> T {
         var text = self
         return try text.withUTF8 { bytes in
@@ -65,7 +65,7 @@ extension String {
     }
 }
 
-/// What a token says of its signature (RFC 7515 §4.1). Only what chooses a key; nothing in it is trusted: the algorithm is the
+/// The header of a token (RFC 7515 §4.1). It only selects a key and is not trusted: the algorithm is the
 /// key's, and a header that names another is refused.
 package struct TokenHeader: Equatable {
     package let algorithm: String
@@ -83,7 +83,7 @@ package struct TokenHeader: Equatable {
                     switch name {
                     case "alg": algorithm = try reader.string()
                     case "kid": keyID = try reader.string()
-                    // An extension that must be understood (§4.1.11); none is.
+                    // Critical extensions (§4.1.11) are not supported.
                     case "crit": return nil
                     default: try reader.skipValue()
                     }

@@ -1,16 +1,16 @@
 package import JSONTree
 
-/// An identity provider that an app already has, whose tokens sign in at the database. There are no accounts behind them here:
+/// An external identity provider whose tokens sign in at the database. It has no accounts here:
 /// rules see `auth.uid` = `sub`, and the claims in `auth.token`.
 ///
-/// Such an issuer is trusted with every uid, also with those of accounts of this hub.
+/// Such an issuer may assert any uid, also one of this hub's accounts.
 public struct ExternalIssuer: Sendable, Hashable {
     /// `iss`, to the letter.
     public var issuer: String
     /// Accepted values of `aud`.
     public var audiences: [String]
     public var keys: KeyLocation
-    /// How its tokens may be signed.
+    /// The accepted signature algorithms.
     public var algorithms: Set<SignatureAlgorithm>
 
     /// - Parameter keys: nil asks the issuer's discovery document.
@@ -39,7 +39,7 @@ package struct IssuerVerifier: Sendable {
         self.now = now
     }
 
-    /// The name of the key that the token is said to be signed with.
+    /// The name of the key in the token's header.
     package func keyID(of token: String) throws(TokenFault) -> String {
         let header = try token.readCompact { token throws(TokenFault) in try token.header() }
         guard let algorithm = SignatureAlgorithm(rawValue: header.algorithm), algorithms.contains(algorithm) else { throw .algorithm }
@@ -47,19 +47,19 @@ package struct IssuerVerifier: Sendable {
         return id
     }
 
-    /// The key of that name, if it takes no waiting.
+    /// The cached key of that name.
     package func heldKey(_ id: String) -> VerifyingKey? { keys.held(id) }
 
-    /// ms of the keys' clock, which never steps; the past when the keys could not be renewed.
+    /// When the keys expire, ms of a monotonic clock; in the past when a refresh has failed.
     package var keysAreFreshUntil: Int64 { keys.freshUntil }
 
-    /// The key of that name; may wait for the network.
+    /// The key of that name; may wait for a fetch.
     package func key(_ id: String) async throws(TokenFault) -> VerifyingKey { try await keys.key(id) }
 
-    /// The content of a token that is good in every respect, as bytes and as claims.
+    /// The content of a valid token, as bytes and as claims.
     package func verify(_ token: String, by key: VerifyingKey, leeway: Int) throws(TokenFault) -> (payload: [UInt8], claims: Node) {
         let payload = try token.readCompact { token throws(TokenFault) in
-            // The header names the algorithm, the key has one, and the issuer's are listed: all three agree.
+            // The algorithm of the header, that of the key, and the issuer's list must agree.
             _ = try token.header().key(in: CollectionOfOne(key))
             guard algorithms.contains(key.algorithm) else { throw .algorithm }
             return try token.payload(by: key)
@@ -89,7 +89,7 @@ package struct ExternalTokens: Sendable {
         } catch { return .failure(error) }
     }
 
-    /// The same with the network.
+    /// The same; may wait for a fetch.
     package func verify(_ token: String, leeway: Int) async -> Result<VerifiedToken, TokenFault> {
         do throws(TokenFault) {
             return .success(try verify(token, by: try await verifier.key(try verifier.keyID(of: token)), leeway))
@@ -97,7 +97,7 @@ package struct ExternalTokens: Sendable {
     }
 
     private func verify(_ token: String, by key: VerifyingKey, _ leeway: Int) throws(TokenFault) -> VerifiedToken {
-        // Asked before: a set that comes meanwhile may not have the key any more.
+        // Read before the check: a key set that is fetched meanwhile may not have the key any more.
         let until = verifier.keysAreFreshUntil
         return try VerifiedToken(try verifier.verify(token, by: key, leeway: leeway).claims, isOwn: false, checkedUntil: until)
     }

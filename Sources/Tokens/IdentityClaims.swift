@@ -1,9 +1,9 @@
 import JSONTree
 
-/// What an ID token says (accounts contract §5.1).
+/// The claims of an ID token (accounts contract §5.1).
 ///
-/// Who may say what, from the weakest to the strongest: name and picture, the account's custom claims, the session's, and then
-/// everything that the service itself vouches for, which no custom claim replaces.
+/// Precedence of claims, from the weakest to the strongest: name and picture, the account's custom claims, the session's, and then
+/// those that the service itself asserts, which no custom claim replaces.
 package struct IdentityClaims: Sendable {
     /// Of 1 to 128 characters.
     package var uid: String
@@ -95,7 +95,7 @@ package struct IdentityClaims: Sendable {
     }
 
     private func writeIdentities(_ writer: inout JSONWriter) {
-        // The contract's guests have none.
+        // Guests have no such claim in the contract.
         var all = identities
         if let email { all.append(("email", email)) }
         for (i, identity) in all.enumerated() {
@@ -123,7 +123,7 @@ package struct CustomClaims: Sendable, Equatable {
         "acr", "amr", "at_hash", "aud", "auth_time", "azp", "c_hash", "cnf", "exp", "firebase", "iat", "iss", "jti", "nbf", "nonce", "sub",
     ]
 
-    /// Claims that are to be set.
+    /// Validates claims to be set.
     /// - Parameters:
     ///   - json: a JSON object.
     ///   - length: most Unicode scalars of its text of an account or of a session.
@@ -144,12 +144,12 @@ package struct CustomClaims: Sendable, Equatable {
         case forbidden(String)
     }
 
-    /// Claims that were accepted before; nil for a text that is no JSON object, or nests deeper than any token may.
+    /// Parses stored claims; nil for a text that is no JSON object, or nests deeper than a token may.
     package init?(stored json: String) {
         let bytes = Array(json.utf8)
         let members: [(String, [UInt8])]? = bytes.withUnsafeBytes { buffer in
             do throws(JSONError) {
-                // Looked at once as a whole: what is not within a token's depth would make the token unreadable.
+                // Checked as a whole: claims beyond a token's depth would make the token unreadable.
                 var whole = JSONReader(buffer)
                 guard try whole.peek() == .object else { return nil }
                 _ = try whole.claims(nesting: 1)
@@ -172,7 +172,7 @@ package struct CustomClaims: Sendable, Equatable {
     /// The claims of a stored column; none for nil.
     package init(column: String?) { self = column.flatMap { CustomClaims(stored: $0) } ?? .none }
 
-    /// These, and for the same name those of `other`.
+    /// Merges the claims; for the same name those of `other` win.
     package func merged(with other: CustomClaims) -> CustomClaims {
         guard !other.members.isEmpty else { return self }
         var merged = self

@@ -2,7 +2,7 @@ import JSONTree
 package import Logging
 import Synchronization
 
-/// The keys of one other service, kept as long as it says. From any thread; however many ask, one fetch is under way.
+/// The keys of one external issuer, cached as its responses allow. From any thread; concurrent requests share one fetch.
 package final class RemoteKeys: Sendable {
     private struct State {
         var keys: [VerifyingKey]?
@@ -14,7 +14,7 @@ package final class RemoteKeys: Sendable {
     private let fetcher: any KeyFetching
     private let settings: KeyFetchSettings
     private let logger: Logger
-    /// ms of a clock that never steps.
+    /// ms of a monotonic clock.
     private let now: @Sendable () -> Int64
     private let state: Mutex<State>
 
@@ -34,11 +34,11 @@ package final class RemoteKeys: Sendable {
         state.withLock { state in state.schedule.isFresh(now()) ? state.keys?.first { $0.id == id } : nil }
     }
 
-    /// When the keys that are held are past their age, by the same clock.
+    /// When the cached keys expire, by the same clock.
     package var freshUntil: Int64 { state.withLock { $0.schedule.freshUntil } }
 
-    /// The key of this name; waits for a fetch if it takes one.
-    /// - Throws: `unknownKey`; `keysUnavailable` when nothing is held, or it is too old, and nothing can be fetched.
+    /// The key of this name; waits for a fetch if necessary.
+    /// - Throws: `unknownKey`; `keysUnavailable` when there are no usable cached keys and the fetch fails.
     package func key(_ id: String) async throws(TokenFault) -> VerifyingKey {
         let fetch: Task<Void, Never>? = state.withLock { state in
             let isHeld = state.keys?.contains { $0.id == id } ?? false
@@ -84,7 +84,7 @@ package final class RemoteKeys: Sendable {
         return (keys, document.maxAge)
     }
 
-    /// OpenID Connect Discovery §4: the document must name the very issuer that it was asked of.
+    /// OpenID Connect Discovery §4.3: the document must name the same issuer.
     private func keySetURL(of issuer: String) async throws(KeyFetchFault) -> String {
         let base = issuer.hasSuffix("/") ? String(issuer.dropLast()) : issuer
         let document = try await fetcher.fetch(base + "/.well-known/openid-configuration")
@@ -96,11 +96,11 @@ package final class RemoteKeys: Sendable {
     }
 }
 
-/// When keys of another service are fetched. A pure value with the clock handed in: ms that never step.
+/// Decides when an issuer's keys are fetched. A value type; callers pass the time of a monotonic clock in ms.
 ///
-///     none, or past their age ──► fetch (after a failure: not before `retrySeconds`)
-///     fresh, key not among them ► fetch (not before `unknownKeySeconds` since the last try)
-///     fetch fails ─────────────► what is held stays in use for `staleSeconds`; nothing held: no token is accepted
+///     none, or expired ─────────► fetch (after a failure: not before `retrySeconds`)
+///     fresh, key not among them ► fetch (not before `unknownKeySeconds` since the last attempt)
+///     fetch fails ──────────────► cached keys stay in use for `staleSeconds`; without any, no token is accepted
 package struct KeySchedule {
     private let settings: KeyFetchSettings
     private(set) var freshUntil: Int64 = .min
@@ -111,11 +111,11 @@ package struct KeySchedule {
 
     package func isFresh(_ now: Int64) -> Bool { now < freshUntil }
 
-    /// Whether what is held may be used when nothing newer can be had.
+    /// Whether the cached keys may still be used when a fetch fails.
     package func isUsable(_ now: Int64) -> Bool { now < freshUntil.addingClamped(Int64(settings.staleSeconds) * 1000) }
 
     /// Whether to fetch for a token that needs a key.
-    /// - Parameter isHeld: whether that very key is there.
+    /// - Parameter isHeld: whether that key is cached.
     package mutating func wantsFetch(isHeld: Bool, _ now: Int64) -> Bool {
         if isFresh(now) {
             if isHeld || !isOver(settings.unknownKeySeconds, now) { return false }
@@ -127,11 +127,11 @@ package struct KeySchedule {
     }
 
     private func isOver(_ seconds: Int, _ now: Int64) -> Bool {
-        // A clock that was set back is no reason to wait for it.
+        // A clock that was set back must not delay the fetch.
         lastTry.map { now < $0 || now >= $0 + Int64(seconds) * 1000 } ?? true
     }
 
-    /// - Parameter maxAge: seconds, as the answer says.
+    /// - Parameter maxAge: seconds, from the response.
     package mutating func fetched(maxAge: Int?, _ now: Int64) {
         hasFailed = false
         let age = min(max(maxAge ?? settings.defaultAgeSeconds, settings.minAgeSeconds), settings.maxAgeSeconds)
@@ -141,16 +141,16 @@ package struct KeySchedule {
     package mutating func failed() { hasFailed = true }
 }
 
-/// Brings the documents in which other services publish their keys. Tests bring their own.
+/// Fetches the documents in which issuers publish their keys. Tests replace it.
 public protocol KeyFetching: Sendable {
     /// - Parameter url: from the operator's settings, or from a document that such a URL led to.
     func fetch(_ url: String) async throws(KeyFetchFault) -> FetchedDocument
 }
 
-/// What was brought.
+/// A fetched document.
 public struct FetchedDocument: Sendable, Equatable {
     public var body: [UInt8]
-    /// Seconds that it is good for, as `Cache-Control: max-age` says; nil when the answer does not say, 0 when it must not be kept.
+    /// Seconds of its `Cache-Control: max-age`; nil without one, 0 when it must not be cached.
     public var maxAge: Int?
 
     public init(body: [UInt8], maxAge: Int?) {
@@ -159,7 +159,7 @@ public struct FetchedDocument: Sendable, Equatable {
     }
 }
 
-/// Why a document did not come; for the log.
+/// Why a document was not fetched; for the log.
 public enum KeyFetchFault: Error, Sendable, Hashable, CustomStringConvertible {
     /// Neither https, nor http to this machine in development.
     case scheme
@@ -170,7 +170,7 @@ public enum KeyFetchFault: Error, Sendable, Hashable, CustomStringConvertible {
     case status(Int)
     /// No key set, no discovery document, or one of another issuer.
     case content(String)
-    /// What libcurl says.
+    /// An error of libcurl.
     case network(String)
 
     public var description: String {
@@ -185,7 +185,7 @@ public enum KeyFetchFault: Error, Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// How keys of other services are fetched and kept.
+/// Settings of fetching and caching issuers' keys.
 public struct KeyFetchSettings: Sendable {
     /// Seconds for one document, from the first look-up of a name to its last byte.
     public var timeoutSeconds = 10
@@ -195,9 +195,9 @@ public struct KeyFetchSettings: Sendable {
     public var redirects = 3
     /// Documents that are fetched at the same time, of all issuers; each has a thread while it lasts.
     public var waiting = 16
-    /// Keys of one set that are looked at.
+    /// Most keys of one set that are parsed.
     public var keys = 64
-    /// Seconds that keys are kept: when the answer does not say; and bounds for what it says.
+    /// Seconds that keys are cached: without a `max-age`; and the bounds of `max-age`.
     public var defaultAgeSeconds = 300
     public var minAgeSeconds = 60
     public var maxAgeSeconds = 86_400
@@ -205,7 +205,7 @@ public struct KeyFetchSettings: Sendable {
     public var staleSeconds = 86_400
     /// Seconds after a failure until the next try.
     public var retrySeconds = 10
-    /// Seconds between two tries because of a key that is not in the set.
+    /// Seconds between two attempts because of a key that is not in the set.
     public var unknownKeySeconds = 60
 
     public init() {}

@@ -2,8 +2,8 @@ package import Cryptography
 import JSONTree
 import Synchronization
 
-/// The keys of this service's tokens: the one that signs, and older ones, whose tokens are accepted until the last of them has
-/// run out. From any thread.
+/// The keys of this service's tokens: the one that signs, and older ones, whose tokens are accepted until the last of them
+/// expires. From any thread.
 ///
 /// A new key signs from its first moment on: the one hub that signs is also the one that verifies and publishes. A foreign
 /// verifier that holds an older key set fetches the new one when it meets the new `kid`.
@@ -11,12 +11,12 @@ public final class SigningKeys: Sendable {
     private struct State {
         /// The one that signs first, then older ones.
         var keys: [SigningKey]
-        /// What `jwks` last said, and until when it is right (ms since the epoch).
+        /// The last result of `jwks`, and until when it is valid (ms since the epoch).
         var published: (bytes: [UInt8], until: Int64)?
     }
 
     private let state: Mutex<State>
-    /// ms that the tokens of a retired key are still good for.
+    /// ms for which the tokens of a retired key are still valid.
     private let lifetimeMs: Int64
     private let now: @Sendable () -> Int64
 
@@ -30,7 +30,7 @@ public final class SigningKeys: Sendable {
         state = Mutex(State(keys: try Self.ordered(keys)))
     }
 
-    /// There is no key to sign with.
+    /// No key signs.
     package struct NoCurrentKey: Error {}
 
     private static func ordered(_ keys: [SigningKey]) throws -> [SigningKey] {
@@ -38,13 +38,13 @@ public final class SigningKeys: Sendable {
         return keys.sorted { ($0.retiredAt ?? .max) > ($1.retiredAt ?? .max) }
     }
 
-    /// Puts others in their place.
+    /// Replaces the keys.
     package func replace(by keys: [SigningKey]) throws {
         let keys = try Self.ordered(keys)
         state.withLock { $0 = State(keys: keys) }
     }
 
-    /// When a key's last token has run out, ms since the epoch; nil for the one that signs.
+    /// When a key's last token expires, ms since the epoch; nil for the one that signs.
     package func end(of key: SigningKey) -> Int64? { key.retiredAt.map { $0 + lifetimeMs } }
 
     private func isLive(_ key: SigningKey, _ now: Int64) -> Bool { end(of: key).map { now < $0 } ?? true }
@@ -64,11 +64,11 @@ public final class SigningKeys: Sendable {
         try token.readCompact { token throws(TokenFault) in try token.payload(by: try key(of: token)) }
     }
 
-    /// The live key that a token of ours begins with the header of.
+    /// The valid key whose header the token begins with.
     package func key(of token: CompactToken) throws(TokenFault) -> VerifyingKey {
         let keys = state.withLock { $0.keys }
         let now = now()
-        // Ours all begin alike, so that the header need not be read.
+        // All tokens of one key have the same header, so it need not be parsed.
         let header = token.headerText
         if let key = keys.first(where: { $0.headerText.withUnsafeBytes { $0.elementsEqual(header) } }) {
             guard isLive(key, now) else { throw .unknownKey }
@@ -103,7 +103,7 @@ package struct StoredSigningKey: Sendable {
     package let privateKey: SecretBytes
     /// ms since the epoch.
     package let createdAt: Int64
-    /// When another took its place, ms since the epoch; nil for the one that signs.
+    /// When it was replaced, ms since the epoch; nil for the one that signs.
     package var retiredAt: Int64?
 
     package init(algorithm: SignatureAlgorithm, privateKey: SecretBytes, createdAt: Int64, retiredAt: Int64? = nil) {

@@ -1,6 +1,6 @@
 package import JSONTree
 
-/// What the claims of a token must say to be accepted (accounts contract §5.2). Checks no signature.
+/// The conditions on a token's claims (accounts contract §5.2). Signatures are checked elsewhere.
 package struct TokenExpectations: Sendable {
     /// `iss` is one of these, to the letter.
     package var issuers: [String]
@@ -9,7 +9,7 @@ package struct TokenExpectations: Sendable {
     /// Whether `azp`, where there is one, must be one of the audiences.
     package var checksAuthorizedParty = false
 
-    /// Whether a time of issue or sign-in that is still to come is a reason to refuse.
+    /// Whether a future time of issue or sign-in is refused.
     package var refusesFuture = true
 
     /// Most characters of `sub`.
@@ -20,12 +20,12 @@ package struct TokenExpectations: Sendable {
         self.audiences = audiences
     }
 
-    /// Seconds that clocks may be ahead of ours.
+    /// Seconds by which other clocks may be ahead of ours.
     package static let skewSeconds: Int64 = 60
 
     /// - Parameters:
     ///   - now: seconds since the epoch.
-    ///   - leeway: seconds after its end that the token still counts.
+    ///   - leeway: seconds for which the token is accepted after it expires.
     package func check(_ claims: Node, now: Int64, leeway: Int) throws(TokenFault) {
         guard case .string(let issuer) = claims.child("iss"), issuers.contains(where: { Text($0) == issuer }) else { throw .issuer }
         try checkAudience(claims)
@@ -46,7 +46,7 @@ package struct TokenExpectations: Sendable {
             guard isAudience(audience) else { throw .audience }
             guard checksAuthorizedParty, claims.child("azp").exists else { return }
         case .object(let list):
-            // A list of several without `azp` says nothing of who asked for the token (OpenID Connect §3.1.3.7).
+            // Several audiences without `azp` do not identify the client (OpenID Connect §3.1.3.7).
             guard list.children.contains(where: { if case .string(let audience) = $0.node { isAudience(audience) } else { false } }) else {
                 throw .audience
             }
@@ -84,7 +84,7 @@ extension Node {
 }
 
 extension Int64 {
-    /// The sum, or the end of the range.
+    /// The sum, saturated on overflow.
     package func addingClamped(_ other: Int64) -> Int64 {
         let (sum, overflows) = addingReportingOverflow(other)
         return overflows ? (other < 0 ? .min : .max) : sum
@@ -97,19 +97,19 @@ public enum TokenFault: Error, Sendable, Hashable {
     case malformed
     /// Signed by another algorithm than the key's, or not at all.
     case algorithm
-    /// By a key that is not, or no longer, one of the issuer's.
+    /// The key is not, or no longer, one of the issuer's.
     case unknownKey
-    /// The keys of its issuer are out of reach and none are held.
+    /// The keys of its issuer cannot be fetched and none are cached.
     case keysUnavailable
-    /// The signature is another's, or the content was changed.
+    /// The signature does not match key and content.
     case signature
-    /// By an issuer that is not trusted here.
+    /// The issuer is not trusted here.
     case issuer
     /// Meant for another audience.
     case audience
-    /// It names no user, or by a name that is none.
+    /// The subject is missing or invalid.
     case subject
-    /// Its time is over, or it does not say when that is.
+    /// It has expired, or has no expiry.
     case expired
     /// Issued in the future.
     case notYetValid
@@ -117,12 +117,12 @@ public enum TokenFault: Error, Sendable, Hashable {
     case revoked
     /// The account is disabled.
     case disabled
-    /// There is no such account, or no more.
+    /// The account does not exist (any more).
     case noAccount
-    /// The store could not be asked.
+    /// The store failed.
     case unavailable
 
-    /// What is wrong, for error texts and logs; holds nothing of the token.
+    /// A description for error texts and logs; contains no part of the token.
     public var text: String {
         switch self {
         case .malformed: "it is not a signed token"

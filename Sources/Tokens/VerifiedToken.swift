@@ -1,27 +1,27 @@
 public import JSONTree
 
-/// A token that was checked: who it is of, and what rules may know.
+/// A verified token: its user, and the claims that rules see.
 public final class VerifiedToken: Sendable {
     /// `sub`, of 1 to 128 characters.
     public let uid: String
     /// `sid`: the session that the token belongs to; nil for tokens of other issuers.
     public let sessionID: String?
-    /// Who signed it.
+    /// The issuer.
     public let issuer: String
     /// `firebase.sign_in_provider`, else `custom`.
     public let provider: String
-    /// Seconds since the epoch; 0 where the token does not say.
+    /// Seconds since the epoch; 0 without the claim.
     public let authTime: Int64
     public let issuedAt: Int64
     public let expires: Int64
     /// The rules' variable `auth`: an object with `uid`, `provider` and `token`, which holds all claims (contract §8.1).
     public let auth: Node
-    /// Whether this service signed it, so that an account and a session stand behind it.
+    /// Whether this service signed it, so that it belongs to an account and a session.
     public let isOwn: Bool
-    /// Until when the key that it was checked by is known to be its issuer's, ms of a clock that never steps.
+    /// Until when the verifying key is known to be valid, ms of a monotonic clock.
     package let checkedUntil: Int64
 
-    /// - Parameter claims: were checked.
+    /// - Parameter claims: verified claims.
     package init(_ claims: Node, isOwn: Bool, checkedUntil: Int64 = .max) throws(TokenFault) {
         self.checkedUntil = checkedUntil
         uid = try TokenExpectations.subject(claims)
@@ -40,14 +40,14 @@ public final class VerifiedToken: Sendable {
     public var claims: Node { auth.child("token") }
 }
 
-/// Tokens that were found good, so that a device that shows its token again costs no signature check.
+/// A cache of verified tokens, so that a token that is sent again costs no signature check.
 ///
-/// Two generations bound it without bookkeeping for each use: new and used tokens are in the young one; when that holds half of
-/// the limit it becomes the old one, and what was not used since is dropped.
+/// Two generations bound it without bookkeeping per use: new and used tokens are in the young one; when that has half of
+/// the limit it becomes the old one, and tokens unused since are dropped.
 package struct VerifiedTokenCache {
     fileprivate struct Generation {
         var tokens: [Tail: Entry] = [:]
-        /// Where a user's tokens are; may name some that are gone.
+        /// The keys of a user's tokens; may include dropped ones.
         var byUser: [String: [Tail]] = [:]
     }
 
@@ -82,7 +82,7 @@ package struct VerifiedTokenCache {
         }
     }
 
-    /// What made room, to be freed outside of the lock.
+    /// The dropped generation, to be freed outside of the lock.
     package struct Dropped {
         fileprivate let generation: Generation
     }
@@ -95,7 +95,7 @@ package struct VerifiedTokenCache {
     /// - Parameter limit: most tokens, an even number; 0 keeps none.
     package init(limit: Int) { half = (limit + 1) / 2 }
 
-    /// Tokens that are held.
+    /// Number of cached tokens.
     package var count: Int { young.tokens.count + old.tokens.count }
 
     /// The token with exactly this text. O(length)

@@ -1,14 +1,14 @@
 package import Cryptography
 import JSONTree
 
-/// How tokens are signed. No other algorithm exists for this service, `none` and the symmetric ones least of all.
+/// The supported signature algorithms; `none` and symmetric ones are never accepted.
 public enum SignatureAlgorithm: String, Sendable, CaseIterable {
     /// RSASSA-PKCS1-v1_5 with SHA-256: what drop-in verifiers expect.
     case rs256 = "RS256"
     /// ECDSA on P-256 with SHA-256.
     case es256 = "ES256"
 
-    /// What its keys are.
+    /// The type of its keys.
     package var keyKind: KeyKind {
         switch self {
         case .rs256: .rsa
@@ -79,15 +79,15 @@ package struct VerifyingKey: Sendable {
 package struct KeySet {
     package let keys: [VerifyingKey]
 
-    /// - Parameter limit: keys that are looked at.
-    /// - Throws: for what is no key set at all.
+    /// - Parameter limit: most keys to parse.
+    /// - Throws: for a document that is no key set.
     package init(_ bytes: [UInt8], limit: Int) throws(KeyFetchFault) {
         guard let set = try? JSONValue(bytes), let list = set["keys"]?.elements else { throw .content("the document is no key set") }
         keys = list.prefix(limit).compactMap(Self.key)
     }
 
     private static func key(_ value: JSONValue) -> VerifyingKey? {
-        // A key without a name could not be asked for, and one for encryption signs nothing.
+        // A key without a name cannot be looked up, and one for encryption signs nothing.
         guard let id = value["kid"]?.string, value["use"].map({ $0 == "sig" }) ?? true else { return nil }
         func bytes(_ name: String, _ lengths: ClosedRange<Int>) -> [UInt8]? {
             guard let bytes = value[name]?.string.flatMap({ Base64.decodeURL($0) }), lengths.contains(bytes.count) else { return nil }
@@ -109,10 +109,10 @@ package struct KeySet {
     }
 }
 
-/// Where an issuer's keys are.
+/// The location of an issuer's keys.
 public enum KeyLocation: Sendable, Hashable {
     /// The URL of a JSON Web Key Set.
     case keySet(String)
-    /// OpenID Connect Discovery: the issuer's `/.well-known/openid-configuration` says where.
+    /// OpenID Connect Discovery: the URL is in the issuer's `/.well-known/openid-configuration`.
     case discovery(issuer: String)
 }

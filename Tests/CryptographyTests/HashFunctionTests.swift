@@ -41,7 +41,7 @@ struct HashFunctionTests {
     func hash_isTheStandards(function: HashFunction, text: String, hash: String) {
         #expect(function.hash(text.utf8) == hex(hash))
         #expect(function.hash(Array(text.utf8)) == hex(hash))
-        // A sequence that is in no one place.
+        // A sequence without contiguous storage.
         #expect(function.hash(text.utf8.lazy.map { $0 ^ 0 }) == hex(hash))
     }
 

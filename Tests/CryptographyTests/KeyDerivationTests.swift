@@ -42,7 +42,9 @@ struct KeyDerivationTests {
         #expect(derived.copy == hex("d6715e1f49985357d5d220d133dfc92991fadf552d10c36ddf406fc0a8e691b0"))
     }
 
-    @Test(arguments: [(0, 8, 1), (1, 8, 1), (15, 8, 1), (-16, 8, 1), (16, 0, 1), (16, 8, 0), (16, 8, -1), (.max, 8, 1), (16, .max, 1), (16, 8, .max)])
+    @Test(arguments: [
+        (0, 8, 1), (1, 8, 1), (15, 8, 1), (-16, 8, 1), (16, 0, 1), (16, 8, 0), (16, 8, -1), (.max, 8, 1), (16, .max, 1), (16, 8, .max),
+    ])
     func scrypt_isRefused_withParametersOutOfBounds(n: Int, r: Int, p: Int) {
         #expect(throws: CryptographyError.refused) {
             try [1, 2].withUnsafeBytes { try KeyDerivation.scrypt($0, salt: [], n: n, r: r, p: p, count: 32) }

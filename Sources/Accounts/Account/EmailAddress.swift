@@ -30,7 +30,7 @@ struct EmailAddress: Sendable, Equatable {
     }
 }
 
-/// How an account comes to another address and loses one. Proof decides: who has proven an address gets a way back to it when the
+/// Changes of an account's address. Proof decides: a user who has proven an address gets a way back to it when the
 /// account loses it, who only typed one gets nothing.
 ///
 ///     proven address lost, to another or to none ──► a way back is mailed to it
@@ -73,7 +73,7 @@ extension AccountWrite {
         }
     }
 
-    /// Voids what was mailed to the former address, and mails it the way back if it was proven: the account's owner may be who reads it,
+    /// Voids codes mailed to the former address, and mails it the recovery link if it was proven: its reader may be the account's owner,
     /// and not who made the change (accounts contract §6.4). An unproven address may be a stranger's.
     private func addressIsLost(_ former: Account, _ account: inout Account) throws {
         try audit(.addressChanged, account.id)

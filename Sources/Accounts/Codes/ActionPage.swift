@@ -189,7 +189,7 @@ extension ActionPage {
         return "<form method=\"post\" action=\"\(path)\">\n\(inputs)\n\(fields)<button>\(HTMLText.escape(button))</button>\n</form>\n"
     }
 
-    /// Where a link leads on to, for who wants to: the app gets the whole link to sign in with, and otherwise no code.
+    /// The link's redirect target: with the whole link for a sign-in in the app, otherwise without the code.
     func goesOn(_ link: Link) -> String? {
         guard let target = link.continueURL?.text else { return nil }
         guard self == .signIn else { return target }

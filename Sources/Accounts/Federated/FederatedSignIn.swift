@@ -81,7 +81,7 @@ private enum Received {
 
 extension AccountWrite {
     /// - Parameters:
-    ///   - token: the user who is signed in already.
+    ///   - token: the user of the request's ID token; nil without one.
     ///   - admitNew: throws where no account may be made; returns the name of a user whom the service itself does not name.
     fileprivate func receive(_ identity: FederatedIdentity, _ token: VerifiedToken?, admitNew: () throws -> String?) throws -> Received {
         let address = identity.email.flatMap(EmailAddress.init)
@@ -91,7 +91,7 @@ extension AccountWrite {
         let outcome = FederatedOutcome(
             isSignedIn: user != nil, isKnown: known != nil,
             addressOf: holder == nil ? .none : holder?.id == user?.account.id ? .own : .other,
-            // A development hub believes what it is told.
+            // A development hub trusts unverified claims.
             isBelieved: identity.isAuthoritative || settings.isDev && identity.isEmailVerified)
         let entry = LinkedProvider(identity, address)
         switch (outcome, known, holder, user) {

@@ -1,13 +1,13 @@
 import Cryptography
 import JSONTree
 
-/// A stored password hash, which says itself how it was made:
+/// A stored, self-describing password hash:
 ///
 ///     $scrypt$ln=15,r=8,p=3$<salt>$<hash>                      ours; with `,keyid=…` when a pepper went in
 ///     $pbkdf2-sha256$i=600000$<salt>$<hash>                    imported, replaced at the next sign-in
 ///     $firebase-scrypt$ln=14,r=8$<salt>$<separator>$<signer key>$<hash>
 ///
-/// Binary parts are base64 without padding. Parsing is strict: what is not exactly one of these, or asks for more work than
+/// Binary parts are base64 without padding. Parsing is strict: any other text, and one with more work than
 /// the bounds allow, is no hash, and no password matches it.
 enum PasswordHash: Equatable {
     case scrypt(ScryptParameters, keyID: String?, salt: [UInt8], hash: [UInt8])
@@ -73,7 +73,7 @@ enum PasswordHash: Equatable {
 
     private static func base64(_ bytes: [UInt8]) -> String { Base64.encode(bytes, isPadded: false) }
 
-    /// The hash itself, which the password must lead to.
+    /// The hash itself.
     var expected: [UInt8] {
         switch self {
         case .scrypt(_, _, _, let hash), .pbkdf2(_, _, _, let hash), .firebaseScrypt(_, _, _, _, let hash): hash
@@ -105,8 +105,8 @@ enum PasswordHash: Equatable {
 }
 
 extension PasswordHash {
-    /// What a password leads to under this hash's own parameters; nil if the library refuses or a pepper is missing. Takes as
-    /// long and as much memory as they say: on a thread of `PasswordWorkers` only.
+    /// Hashes a password with this hash's parameters; nil if the library refuses or a pepper is missing. Takes the time and memory of the
+    /// parameters: only on a thread of `PasswordWorkers`.
     func derive(_ password: [UInt8], pepper: PasswordPepper?) -> SecretBytes? {
         switch self {
         case .scrypt(let parameters, let keyID, let salt, let hash):
@@ -140,14 +140,14 @@ extension PasswordHash.Digest {
     }
 }
 
-/// How much work a password hash is: scrypt's parameters (RFC 7914), bounded so that no stored row can ask for more memory or
+/// The work of a password hash: scrypt's parameters (RFC 7914), bounded so that no stored row can need more memory or
 /// time than a sign-in may cost.
 public struct ScryptParameters: Sendable, Equatable {
     /// log₂ of the number of blocks kept in memory.
     public let ln: Int
     /// Block size, in units of 128 bytes.
     public let r: Int
-    /// How often the whole is done, one after the other.
+    /// Parallelization parameter; computed sequentially.
     public let p: Int
 
     /// Most memory of one hash: 2^ln × r × 128 bytes.
@@ -164,9 +164,9 @@ public struct ScryptParameters: Sendable, Equatable {
 
     private init(trusted ln: Int, _ r: Int, _ p: Int) { (self.ln, self.r, self.p) = (ln, r, p) }
 
-    /// What new passwords are hashed with (accounts contract §13): 32 MiB for as long as the hash takes.
+    /// The parameters of new hashes (accounts contract §13): 32 MiB for as long as the hash takes.
     public static let standard = ScryptParameters(trusted: 15, 8, 3)
-    /// Next to nothing, for tests.
+    /// Minimal work, for tests.
     public static let quick = ScryptParameters(trusted: 4, 8, 1)
 
     /// Memory of one hash.
@@ -174,6 +174,6 @@ public struct ScryptParameters: Sendable, Equatable {
     /// Work of one hash; the unit is a block of 128 bytes mixed twice.
     public var work: Int { (1 << ln) * r * p }
 
-    /// Whether a hash made with these is weaker than one made with the others would be: less memory and work than they ask for.
+    /// Whether these parameters are weaker than the others: less memory or less work.
     func isWeaker(than other: ScryptParameters) -> Bool { work < other.work || bytes < other.bytes }
 }

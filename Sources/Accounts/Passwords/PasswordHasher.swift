@@ -3,11 +3,11 @@ import Foundation
 import Glibc
 public import Scheduling
 
-/// What a stored hash says of a password.
+/// The result of checking a password.
 public enum PasswordVerdict: Sendable, Equatable {
     case wrong
     case right
-    /// Right, but the hash is of an older kind or weaker than new ones: hash the password anew and store that.
+    /// Right, but the hash has an older scheme or weaker parameters: hash the password again and store that.
     case rightButOutdated
 }
 
@@ -15,7 +15,7 @@ public enum PasswordVerdict: Sendable, Equatable {
 public final class PasswordHasher: Sendable {
     private let settings: PasswordSettings
     private let workers: PasswordWorkers
-    /// What stands in for the hash of an account that has none, so that it costs the same to find out.
+    /// Replaces the hash of a missing account or password, so that the check takes the same time.
     private let dummy: PasswordHash
 
     /// - Parameter scheduler: tells how long a password has waited.
@@ -41,7 +41,7 @@ public final class PasswordHasher: Sendable {
         return PasswordHash.scrypt(parameters, keyID: pepper?.keyID, salt: salt, hash: derived.copy).text
     }
 
-    /// Whether a password is the one of a stored hash. Nil, or what is no hash, takes the time of a real one and is `.wrong`.
+    /// Checks a password against a stored hash. Nil, or a text that is no hash, takes the time of a real one and is `.wrong`.
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER when too many passwords are waiting.
     public func verify(_ password: String, _ stored: String?) async throws(AccountError) -> PasswordVerdict {
         let known = stored.flatMap { PasswordHash($0) }
@@ -53,7 +53,7 @@ public final class PasswordHasher: Sendable {
         }
     }
 
-    /// Passwords that wait, and passwords that are hashed now.
+    /// Number of passwords that wait, and that are being hashed.
     public var depth: (waiting: Int, busy: Int) { workers.depth }
 
     private func perform<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async throws(AccountError) -> Value {
@@ -73,7 +73,7 @@ public final class PasswordHasher: Sendable {
 }
 
 extension PasswordHash {
-    /// Whether a new hash would be better: another scheme, weaker parameters, or another pepper than the configured one.
+    /// Whether the hash should be replaced: another scheme, weaker parameters, or another pepper than the configured one.
     fileprivate func isOutdated(_ settings: PasswordSettings) -> Bool {
         guard case .scrypt(let parameters, let keyID, let salt, let hash) = self else { return true }
         return parameters.isWeaker(than: settings.scrypt) || keyID != settings.pepper?.keyID
@@ -81,16 +81,16 @@ extension PasswordHash {
     }
 }
 
-/// How passwords are kept and which are taken.
+/// Settings of password hashing and of password rules.
 public struct PasswordSettings: Sendable {
-    /// What new hashes are made with; a weaker one is replaced when its password is next used.
+    /// Parameters of new hashes; a weaker hash is replaced when its password is next used.
     public var scrypt = ScryptParameters.standard
     /// Passwords hashed at the same time; each takes `scrypt.bytes` of memory while it lasts.
     public var workers: Int
-    /// Whether everything else that wants a processor goes first: databases stay as quick as they were, and on a machine that is busy
-    /// throughout sign-ins wait.
+    /// Whether hashing yields to all other work (`SCHED_IDLE`): databases keep their latency, and on a fully busy machine
+    /// sign-ins wait.
     public var yields = true
-    /// Passwords that may wait for a worker; the next one is told TOO_MANY_ATTEMPTS_TRY_LATER.
+    /// Passwords that may wait for a worker; the next one gets TOO_MANY_ATTEMPTS_TRY_LATER.
     public var waiting = 256
     /// Seconds that one may wait; the SDKs give up after 30.
     public var waitSeconds = 25.0
@@ -98,9 +98,9 @@ public struct PasswordSettings: Sendable {
     public var minLength = 8
     /// Longest password that may be set, in bytes of UTF-8.
     public var maxBytes = 4096
-    /// Whether the passwords that are guessed first are refused.
+    /// Whether the most common passwords are refused.
     public var refusesCommon = true
-    /// Goes into every new hash, if there is one.
+    /// The pepper of new hashes; nil for none.
     public var pepper: PasswordPepper?
 
     /// - Parameter cores: processors of the machine; passwords take half of them, at least one.
@@ -134,7 +134,7 @@ public struct PasswordPepper: Sendable {
         self.key = SecretBytes(key)
     }
 
-    /// What is hashed in the password's stead; nil if the hash was made with another key.
+    /// The input of the hash in place of the password; nil if the hash was made with another key.
     func apply(_ password: [UInt8], keyID: String) -> SecretBytes? {
         guard keyID == self.keyID else { return nil }
         return HashFunction.sha256.authenticationCode(of: password, key: key)
@@ -151,10 +151,10 @@ enum PasswordWeakness: Equatable {
     case tooShort(Int)
     /// More bytes than this.
     case tooLong(Int)
-    /// One of the first guesses.
+    /// One of the most common passwords.
     case common
 
-    /// Asks for length and against the commonest passwords only: rules of composition make passwords worse (NIST SP 800-63B).
+    /// Checks the length and the list of common passwords only: composition rules make passwords worse (NIST SP 800-63B).
     init?(_ password: String, _ settings: PasswordSettings) {
         if password.unicodeScalars.count < settings.minLength { self = .tooShort(settings.minLength)
         } else if password.utf8.count > settings.maxBytes { self = .tooLong(settings.maxBytes)
@@ -183,7 +183,7 @@ enum PasswordWeakness: Equatable {
     }
 }
 
-/// What is tried first: the commonest passwords of published leaks, and their Greek kin, in lower case. Short on purpose: it
+/// The most common passwords of published leaks, and their Greek kin, in lower case. Short on purpose: it
 /// stops the guesses that an online attacker has time for, which throttling leaves few of.
 enum CommonPasswords {
     static let all = Set("""

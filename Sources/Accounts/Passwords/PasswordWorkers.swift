@@ -3,16 +3,15 @@ import Glibc
 import Scheduling
 import Synchronization
 
-/// Threads that hash passwords and nothing else. Each takes tens of milliseconds and megabytes for one password, so there are
-/// few of them, they run when nothing else wants to (a net loop that wakes goes first), and no more than a bounded number of
-/// passwords wait for them.
+/// Threads that only hash passwords. Each password takes tens of milliseconds and megabytes, so the threads are
+/// few, have the lowest scheduling priority (a net loop that wakes goes first), and have a bounded queue.
 ///
-/// Linux has a scheduling class for that, `SCHED_IDLE`. Mere niceness is not enough: beside threads of niceness 19 on every core a
+/// Linux has the scheduling class `SCHED_IDLE` for that. Niceness is not enough: beside threads of niceness 19 on every core a
 /// loop that wakes waits for the end of their slice (measured: the median of an acknowledged write went from 2 to 8 ms, with
-/// `SCHED_IDLE` it stayed). The price: while all cores are busy with other things, passwords wait. Threads of our own because
-/// Dispatch has no such classes, and a thread cannot leave one again.
+/// `SCHED_IDLE` it was unchanged). The price: while all cores are busy, passwords wait. The threads are not Dispatch's because
+/// Dispatch has no such class, and a thread cannot leave it again.
 final class PasswordWorkers: Sendable {
-    /// Told with false: nothing was done, since the work waited too long and its client has given up.
+    /// Called with false when the work was not done because it had waited too long and its client has given up.
     typealias Work = @Sendable (_ isInTime: Bool) -> Void
 
     private let shared: Shared
@@ -42,7 +41,7 @@ final class PasswordWorkers: Sendable {
     /// Queues work, from any thread. False: too much is waiting already; the work will not be done.
     func submit(_ work: @escaping Work) -> Bool {
         let (isAdmitted, startsThread) = shared.state.withLock { state -> (Bool, Bool) in
-            // Work that an idle thread will take at once does not wait.
+            // Work for an idle thread does not wait.
             guard state.waiting.count < mostWaiting + shared.threads - state.busy else { return (false, false) }
             state.waiting.append((work, scheduler.steadyNs))
             guard state.started < shared.threads else { return (true, false) }
@@ -55,10 +54,10 @@ final class PasswordWorkers: Sendable {
         return true
     }
 
-    /// Work that waits, and threads at work.
+    /// Number of waiting jobs, and of busy threads.
     var depth: (waiting: Int, busy: Int) { shared.state.withLock { ($0.waiting.count, $0.busy) } }
 
-    /// What the threads hold on to; they outlive the pool by the work at hand.
+    /// State that the threads retain; they outlive the pool until their current work is done.
     private final class Shared: Sendable {
         struct State {
             /// First come, first served; taken from `head`.
@@ -93,7 +92,7 @@ final class PasswordWorkers: Sendable {
                 pthread_detach(thread)
                 return
             }
-            // No thread to be had: those who started do the work; if there is none, the next submission tries again.
+            // No thread could be started: the existing ones do the work; without any, the next submission tries again.
             context.release()
             state.withLock { $0.started -= 1 }
         }

@@ -132,7 +132,7 @@ extension AccountRoute {
         AccountRoute(.post, [".account/admin/\(name)"], .administrators, operation)
     }
 
-    /// A client's operation that is another one for an administrator who does not act as a user, by an ID token or a mailed code.
+    /// Selects between a client's operation, by an ID token or a mailed code, and that of an administrator who acts as no user.
     static func either(_ operation: @escaping Operation, administrators other: @escaping Operation) -> Operation {
         let other = ofOurProject(other)
         return { service, call in
@@ -205,7 +205,7 @@ struct AccountRoute: Sendable {
     static let legacy = "www.googleapis.com/identitytoolkit/v3/relyingparty"
 
     /// A client endpoint under its name in v1 and under the one before that.
-    /// - Parameter other: what it is for an administrator who does not act as a user.
+    /// - Parameter other: the operation of an administrator who acts as no user.
     static func client(
         _ name: String, _ legacyName: String, administrators other: Operation? = nil, _ operation: @escaping Operation
     ) -> AccountRoute {

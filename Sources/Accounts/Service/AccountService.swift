@@ -11,7 +11,7 @@ public import Tokens
 /// and administrators.
 ///
 ///     HTTP ─► answer(request) ─► endpoint ─► (password pool) ─► one transaction of the store ─► answer
-///                                                                        └─► whenChanged: sockets of that user are looked at again
+///                                                                        └─► whenChanged: sockets of that user are revoked
 ///
 /// An actor on a serial Dispatch queue of its own, which also owns the store. Operations read from top to bottom; where they
 /// wait (for the password pool, for keys of other services) the world may change, so what must hold is checked within the
@@ -19,7 +19,7 @@ public import Tokens
 public actor AccountService {
     public nonisolated let settings: AccountSettings
     nonisolated let logger: Logger
-    /// Faults that each request meets while the store fails.
+    /// Throttles the log of faults that every request has while the store fails.
     nonisolated let faults: LogThrottle
     let store: AccountStore
     nonisolated let tokens: IdentityTokens
@@ -29,7 +29,7 @@ public actor AccountService {
     nonisolated let passwords: PasswordHasher
     nonisolated let mail: AccountMail
     var throttle: Throttle
-    /// Whether changed counts are going to be written.
+    /// Whether a write of changed counts is scheduled.
     var keepsThrottleSoon = false
     var knownCodes: KnownCodes
     /// See `AccountSettings.hidesAccounts`: a development hub's may be changed.
@@ -94,14 +94,14 @@ public actor AccountService {
     /// The wall clock, ms since the epoch. For intervals see `clock`.
     nonisolated func now() -> Int64 { clock.wall() }
 
-    /// Begins work on the service, from any thread. It takes no thread of the process's pool, not even to begin: those may all be busy
-    /// with whatever else the program does.
+    /// Begins work on the service, from any thread. It uses no thread of the cooperative pool, not even to begin: those may all be busy
+    /// with other work of the program.
     public nonisolated func perform(_ work: @escaping @Sendable (isolated AccountService) async -> Void) {
         Task(executorPreference: tasks) { await work(self) }
     }
 
-    /// Writes what is written now and then, and frees the store's file. What is under way is refused when it comes to the store,
-    /// and nothing more is taken.
+    /// Writes pending counts, and closes the store. Requests under way fail when they reach the store,
+    /// and new ones are refused.
     public func close() throws {
         keepThrottle()
         if !isClosed { correctTimes() }
@@ -124,7 +124,7 @@ final class QueueExecutor: SerialExecutor {
     func checkIsolated() { dispatchPrecondition(condition: .onQueue(queue)) }
 }
 
-/// Runs what belongs to no actor on a Dispatch queue.
+/// Runs work without an actor on a Dispatch queue.
 private final class QueueTaskExecutor: TaskExecutor {
     private let queue: DispatchQueue
 

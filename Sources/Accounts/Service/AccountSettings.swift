@@ -1,13 +1,13 @@
 public import Mail
 public import Tokens
 
-/// How accounts are kept. Every field is an option of `vigla serve` or a member of its accounts file.
+/// Settings of accounts. Every field is an option of `vigla serve` or a member of its accounts file.
 public struct AccountSettings: Sendable {
     /// `aud` of ID tokens and part of their `iss`: the apps' `projectId`.
     public var project = "default"
-    /// What some answers call the project; means nothing here (accounts contract §6.10).
+    /// The project number in some responses; without meaning here (accounts contract §6.10).
     public var projectNumber = "1"
-    /// Where users reach the hub, without a trailing slash: mailed links begin with it. Nil: the address it listens on.
+    /// The public URL of the hub, without a trailing slash: mailed links begin with it. Nil: the address it listens on.
     public var publicURL: String?
     /// Development conveniences: unsigned tokens, `owner`, `/emulator/…`, no throttling.
     public var isDev = false
@@ -26,16 +26,16 @@ public struct AccountSettings: Sendable {
     public var hidesAccounts = true
     /// Seconds since sign-in within which address, password and account may be changed; 0 does not ask (contract §6.4).
     public var recentLoginSeconds = 300
-    /// Hosts that links may go on to (contract §6.6); a development hub's also to this machine's own.
+    /// Hosts that links may redirect to (contract §6.6); a development hub also allows this machine's own.
     public var continueHosts: [String] = []
 
     /// Seconds that an ID token lives; more than 300, or the SDKs refresh all the time (contract §5.3).
     public var tokenSeconds = 3600
     /// Seconds that an ID token is still accepted by the account endpoints after its end.
     public var tokenLeewaySeconds = 300
-    /// How ID tokens are signed; RS256 is what verifiers of other makers expect. A change makes a new key at the next start.
+    /// Signature algorithm of ID tokens; other verifiers expect RS256. A change makes a new key at the next start.
     public var signingAlgorithm = SignatureAlgorithm.rs256
-    /// Verified ID tokens that are remembered, so that they need not be verified again: about 2 KiB each.
+    /// Verified ID tokens in the cache: about 2 KiB each.
     public var rememberedTokens = 10_000
     /// Other issuers whose tokens sign in at the database.
     public var externalIssuers: [ExternalIssuer] = []
@@ -43,19 +43,19 @@ public struct AccountSettings: Sendable {
     public var identityProviders: [IdentityProvider] = []
     /// Servers of the app that may sign any user in.
     public var customTokenIssuers: [CustomTokenIssuer] = []
-    /// How keys of other services are fetched and kept.
+    /// Settings of fetching and caching issuers' keys.
     public var keyFetching = KeyFetchSettings()
-    /// Tokens of other services with a nonce that are remembered as used, until their end.
+    /// Used tokens with a nonce, of other services, that are remembered until they expire.
     public var rememberedNonces = 10_000
     /// Days after which a session that was not used is over; 0 for never.
     public var idleDays = 180
-    /// Days that a session which is over, or whose account is deleted, is still told so; then its token is unknown.
+    /// Days for which an ended session, or one of a deleted account, is reported as such; then its token is unknown.
     public var endedSessionDays = 180
-    /// Devices that one account may be signed in on; the next one ends the session that was not used for the longest time.
+    /// Devices that one account may be signed in on; a further one ends the least recently used session.
     public var sessionsOfAccount = 100
-    /// Days after which a guest who did not come back is deleted; 0 for never.
+    /// Days after which an unused guest account is deleted; 0 for never.
     public var guestDays = 0
-    /// Days that events are kept; 0 for ever.
+    /// Days for which audit events are kept; 0 for ever.
     public var auditDays = 400
     /// Seconds that codes of each kind live.
     public var resetCodeSeconds = 3600
@@ -63,16 +63,16 @@ public struct AccountSettings: Sendable {
     public var verifyCodeSeconds = 3 * 86_400
     public var recoverCodeSeconds = 14 * 86_400
 
-    /// How passwords are kept and which are taken.
+    /// Settings of password hashing and of password rules.
     public var passwords = PasswordSettings()
-    /// How often what may be tried.
+    /// Limits of attempts.
     public var throttle = ThrottleSettings()
-    /// How users get mail.
+    /// Settings of mail.
     public var mail = MailSettings()
 
     /// Bytes of a client's request body.
     public var bodyBytes = 64 << 10
-    /// Bytes of an administrator's, such as an import.
+    /// Bytes of an administrator's request body, such as an import.
     public var administratorBodyBytes = 8 << 20
     /// Accounts that an administrator looks up in one request.
     public var lookupsAtOnce = 100
@@ -85,7 +85,7 @@ public struct AccountSettings: Sendable {
 
     public init() {}
 
-    /// What links to the hub begin with: where users reach it.
+    /// The beginning of mailed links.
     var linkRoot: String { publicURL ?? "http://localhost" }
 
     /// Hosts that links may go on to, as it is now.

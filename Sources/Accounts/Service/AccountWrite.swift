@@ -5,11 +5,11 @@ import Scheduling
 import Synchronization
 import Tokens
 
-/// One change of the accounts while it is made: the transaction, the request that asked for it, and what follows once it is committed.
+/// One change of the accounts in progress: the transaction, the request that caused it, and the actions after its commit.
 ///
 ///     endpoint ─► commit(call) { write in … } ─► on disk ─► tokens forgotten ─► AccountChange announced ─► mails sent
 ///
-/// What flows do to accounts are extensions of this type, each in the file of its flow. They see what is given here and no state of
+/// The changes of each flow are extensions of this type, in the file of the flow. They use only these fields and no state of
 /// the service. Lives within one transaction, on the service's queue.
 final class AccountWrite {
     let transaction: AccountTransaction
@@ -17,13 +17,13 @@ final class AccountWrite {
     let call: AccountCall?
     let settings: AccountSettings
     let clock: AccountClock
-    /// See `AccountSettings.hidesAccounts`: as it is now.
+    /// The current value of `AccountSettings.hidesAccounts`.
     let hidesAccounts: Bool
 
-    /// What the server hears of, in this order.
+    /// Changes to announce to the server, in order.
     private(set) var changes: [AccountChange] = []
     private(set) var mails: [MailOrder] = []
-    /// Codes that are used up.
+    /// Used codes.
     private(set) var usedCodes: [String] = []
 
     init(_ transaction: AccountTransaction, _ call: AccountCall?, _ settings: AccountSettings, _ clock: AccountClock, hidesAccounts: Bool) {
@@ -39,7 +39,7 @@ final class AccountWrite {
 
     var peer: String? { call?.peer }
 
-    /// Writes an event down, with the client's address.
+    /// Records an event, with the client's address.
     /// - Parameter detail: a provider's id, `by an administrator` or the like.
     func audit(_ event: AuditEvent, _ uid: String?, _ detail: String? = nil) throws {
         try transaction.audit(event, uid, peer: peer, at: now(), detail)
@@ -47,13 +47,13 @@ final class AccountWrite {
 
     func announce(_ uid: String, _ kind: AccountChange.Kind) { changes.append(AccountChange(uid, kind)) }
 
-    /// Has a code mailed.
+    /// Mails a code after the commit.
     /// - Parameter account: nil where the address has none yet.
     func mail(_ code: KnownCode, to address: String, _ account: Account?) {
         mails.append(MailOrder(code.code.kind.message, to: address, account, code: code, call?.language ?? .english))
     }
 
-    /// Has a message without a code mailed.
+    /// Mails a message without a code after the commit.
     func mail(_ kind: MessageKind, to address: String, _ account: Account) {
         mails.append(MailOrder(kind, to: address, account, code: nil, call?.language ?? .english))
     }
@@ -62,8 +62,8 @@ final class AccountWrite {
 }
 
 extension AccountService {
-    /// Carries out one transaction and then what follows from it: no token of an account that changed is remembered any longer, the
-    /// server hears of it, and mails go out. There is no wait in between, so that no other work sees the one without the other.
+    /// Carries out one transaction and then its effects: cached tokens of the changed accounts are dropped, the change is announced to the
+    /// server, and mails are sent. There is no suspension in between, so that no other work sees the one without the other.
     /// - Parameter call: nil for what the service does by itself.
     func commit<Result>(_ call: AccountCall?, _ work: (AccountWrite) throws -> Result) throws -> Result {
         let (write, result) = try store.transaction { transaction in
@@ -80,15 +80,15 @@ extension AccountService {
     }
 }
 
-/// A change that an account's connections must feel at once (accounts contract §15).
+/// A change that affects an account's connections immediately (accounts contract §15).
 public struct AccountChange: Sendable, Hashable {
     public enum Kind: Sendable, Hashable {
         case disabled, deleted
-        /// Every token from before is over: another password or address, `validSince`, all sessions ended.
+        /// All earlier tokens are revoked: new password or address, `validSince`, all sessions ended.
         case revoked
-        /// What rules see of the user is another.
+        /// The claims that rules see have changed.
         case claimsChanged
-        /// One session is over, as it is named in the claim `sid` of its tokens.
+        /// One session has ended; its id is the claim `sid` of its tokens.
         case sessionEnded(String)
     }
 
@@ -100,16 +100,16 @@ public struct AccountChange: Sendable, Hashable {
         self.kind = kind
     }
 
-    /// The one session that is concerned; nil for all of the account's.
+    /// The affected session; nil for all of the account's.
     public var session: String? { if case .sessionEnded(let id) = kind { id } else { nil } }
 }
 
 extension AccountService {
-    /// Sets what is told of every change, on the service's queue, in the order in which they were stored.
+    /// Sets the listener of changes. It is called on the service's queue, in the order in which they were stored.
     public nonisolated func whenChanged(_ listener: (@Sendable (AccountChange) -> Void)?) { self.listener.withLock { $0 = listener } }
 
-    /// To be called behind the transaction that has stored the change, without waiting for anything in between: a token that is
-    /// checked before the listener hears of it is still found by the listener. Tokens of the account are looked at again from here on.
+    /// Announces a stored change. To be called directly after the transaction, without suspension: a sign-in whose token is
+    /// verified before the announcement is still found by the listener. Later verifications read the account again.
     func announce(_ change: AccountChange) {
         tokens.forget(uid: change.uid)
         listener.withLock { $0 }?(change)
@@ -135,17 +135,17 @@ struct MailOrder: Sendable {
     }
 }
 
-/// Writes the mails that follow from changes and hands them to the mailer, in their order and off the service's queue: an answer
-/// that waited for that would tell by its time whether there was a mail. From any thread.
+/// Makes the mails of committed changes and passes them to the mailer, in order and off the service's queue: if responses waited
+/// for it, their timing would reveal whether a mail was sent. From any thread.
 final class AccountMail: Sendable {
-    /// Nil: no mail server is configured.
+    /// Nil without a mail server.
     private let mailer: Mailer?
     private let templates: MessageTemplates
     private let queue = DispatchQueue(label: "vigla.accounts.mail")
     private let clock: AccountClock
 
-    /// - Parameter transport: nil: the configured mail server's; on a development hub without one, the log.
-    /// - Throws: what is wrong with the operator's templates.
+    /// - Parameter transport: nil uses the configured mail server, or the log of a development hub without one.
+    /// - Throws: faults of the operator's templates.
     init(
         _ settings: AccountSettings, transport: (any MailTransport)?, logger: Logger, _ scheduler: Scheduler, _ clock: AccountClock
     ) throws(MessageTemplates.Faults) {
@@ -160,7 +160,7 @@ final class AccountMail: Sendable {
         self.clock = clock
     }
 
-    /// Whether mail can go to an address at all: ask before looking for its account, so that the answer says nothing about that.
+    /// Checks that mail can be sent to an address. Call it before looking up the account, so that the answer does not depend on that.
     /// - Throws: OPERATION_NOT_ALLOWED without a mail server, INVALID_EMAIL.
     func address(_ text: String) throws(AccountError) -> MailAddress {
         guard mailer != nil else {
@@ -170,7 +170,7 @@ final class AccountMail: Sendable {
         return address
     }
 
-    /// Writes a mail and sends it. Without a mail server, or to an address that none can be sent to, there is none.
+    /// Makes a mail and sends it; does nothing without a mail server, or for an address that cannot get mail.
     func send(_ order: MailOrder) {
         guard let mailer, let to = MailAddress(order.to) else { return }
         let (code, now) = (order.code?.code, clock.wall())
@@ -179,7 +179,7 @@ final class AccountMail: Sendable {
         queue.async { [templates] in
             let message = templates.message(
                 order.kind, order.language, to: to, email: code?.email ?? order.account?.email ?? order.to,
-                // On the way back: from the address that the account has now.
+                // For the recovery of an address: the account's current address.
                 newEmail: order.kind == .recoverEmail ? order.account?.email ?? order.language.noAddress : code?.newEmail,
                 link: order.code?.link, lifeSeconds: Int((until - now) / 1000), now: now)
             if let message { mailer.send(message, until: end) }

@@ -7,7 +7,7 @@ extension AccountService {
     private static let dayMs: Int64 = 86_400_000
     /// Guests deleted in one transaction.
     private static let guestsAtOnce = 500
-    /// Events removed in one transaction; others wait meanwhile.
+    /// Events removed in one transaction, during which requests wait.
     static let eventsAtOnce = 1_000
 
     /// What is swept, in this order. Each step is one transaction; others come in between.
@@ -91,7 +91,7 @@ extension AccountService {
     }
 }
 
-/// Accounts that are gone while their data may not be: a trigger of the schema writes each down in the transaction that deletes it.
+/// Deleted accounts whose data may still exist: a trigger of the schema records each in the transaction that deletes it.
 extension AccountTransaction {
     /// Oldest first.
     func removals() throws -> [String] {
@@ -110,7 +110,7 @@ extension AccountService {
         }
     }
 
-    /// The data of a deleted account is gone for good. If that cannot be written down, it is removed once more by the next start.
+    /// Records that the data of a deleted account is removed. If recording fails, the next start removes it again.
     public func removalDone(_ uid: String) {
         do { try store.transaction { try $0.removalDone(uid) } } catch AccountStoreFault.closed {
             // The next start.

@@ -140,7 +140,7 @@ extension AccountWrite {
     func revoke(_ account: inout Account) throws {
         account.validSince = max(account.validSince, now() / 1000)
         try transaction.endSessions(of: account.id)
-        // Nor may who is thrown out come back by an address that they asked for before.
+        // A revoked user must not return through a change of address that they requested before.
         try transaction.removeCodes(of: account.id, .verifyAndChangeEmail)
         try audit(.revoked, account.id)
         announce(account.id, .revoked)

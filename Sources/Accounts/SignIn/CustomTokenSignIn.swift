@@ -50,7 +50,7 @@ public struct CustomTokenIssuer: Sendable {
     }
 }
 
-/// Who a custom token signs in, and what it says of them for the time of that session.
+/// The user that a custom token signs in, and the claims for that session.
 public struct CustomToken: Sendable, Equatable {
     /// Of 1 to 128 characters.
     public let uid: String
@@ -105,7 +105,7 @@ struct CustomTokens {
         throw AccountError("CREDENTIAL_MISMATCH")
     }
 
-    /// Who is said to have signed the token.
+    /// The issuer that the token names.
     private static func issuer(of token: String) throws(TokenFault) -> String {
         try token.readCompact { token throws(TokenFault) in
             guard try token.header().algorithm == SignatureAlgorithm.rs256.rawValue else { throw .algorithm }

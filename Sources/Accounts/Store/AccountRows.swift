@@ -1,6 +1,6 @@
 import GRDB
 
-/// What an account can be found by.
+/// The keys by which accounts are looked up.
 enum AccountKey {
     case id(String)
     /// In lower case.
@@ -81,7 +81,7 @@ extension AccountTransaction {
 
     /// Writes a new account, or all of an account that exists.
     /// - Throws: a constraint violation (`DatabaseError.SQLITE_CONSTRAINT`) for an address, alias, number or provider identity
-    ///   that is another account's: ask before, within the same transaction.
+    ///   that belongs to another account: check before, within the same transaction.
     func save(_ account: Account) throws {
         try db.execute(
             cached: """
@@ -120,7 +120,7 @@ extension AccountTransaction {
         }
     }
 
-    /// Accounts whose address, or an identity's at another service, is this one; in the order of their ids.
+    /// Accounts with this address, or with an identity that has it; in the order of their ids.
     func accounts(withAddress email: String) throws -> [Account] {
         try Row.fetchAll(
             db,
@@ -129,7 +129,7 @@ extension AccountTransaction {
         ).map(account)
     }
 
-    /// Writes down that an ID token was made.
+    /// Records that an ID token was issued.
     func markRefreshed(_ id: String, at now: Int64) throws {
         try db.execute(cached: "UPDATE account SET last_refresh_at = max(coalesce(last_refresh_at, 0), ?) WHERE id = ?", [now, id])
     }
@@ -155,6 +155,6 @@ extension AccountTransaction {
         try Row.fetchAll(db, cached: "SELECT id FROM account ORDER BY id", []).map { $0[0] }
     }
 
-    /// Codes stay when their accounts go.
+    /// Codes outlive their accounts.
     func detachCodes() throws { try db.execute(cached: "UPDATE code SET uid = NULL WHERE uid IS NOT NULL", []) }
 }

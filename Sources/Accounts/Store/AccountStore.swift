@@ -2,27 +2,27 @@ import Foundation
 import Glibc
 import GRDB
 
-/// Where accounts are kept: `accounts.sqlite` in the data folder, or in memory. Confined to its service's queue; every call
+/// The database of accounts: `accounts.sqlite` in the data folder, or in memory. Confined to its service's queue; every call
 /// blocks it for one SQLite statement or a few.
 ///
 ///     account         one row a user                     session        one row a device that is signed in
 ///     provider        identities of other services       code           mailed codes that were not used yet (hashes)
 ///     signing_key     keys of ID tokens                  throttle       failed attempts
-///     removal         data to be removed for a deleted account           audit    who did what, without secrets
-///     departed        refresh tokens (hashes) of deleted accounts: their devices are told that the user is gone
+///     removal         data to be removed for a deleted account           audit    events, without secrets
+///     departed        refresh tokens (hashes) of deleted accounts, to answer that the user was deleted
 ///
-/// Mail that was not sent yet is not among them: it holds codes in clear.
+/// Unsent mail is not stored: it contains codes in clear.
 ///
 /// Committed means on disk (WAL, `synchronous=FULL`). Other files of the target add the statements of their part.
 ///
-/// What is asked after `close` is refused with `AccountStoreFault.closed`: requests that waited elsewhere come back after the end
-/// of a hub, and GRDB's reads do not survive a connection that was closed.
+/// Calls after `close` fail with `AccountStoreFault.closed`: requests that waited elsewhere may resume after the end
+/// of a hub, and GRDB's reads do not survive a closed connection.
 public final class AccountStore {
     let database: DatabaseQueue
     private var isClosed = false
 
     /// - Parameter folder: nil keeps everything in memory.
-    /// - Throws: what SQLite says of a file that cannot be opened or is not an account store; see `AccountStoreFault.around`.
+    /// - Throws: for a file that cannot be opened or is no account store; see `AccountStoreFault.around`.
     public init(folder: String?) throws {
         var configuration = Configuration()
         configuration.label = "vigla.accounts"
@@ -71,7 +71,7 @@ public final class AccountStore {
     }
 }
 
-/// Makes a file for its owner alone, or takes it from the others. Faults show when SQLite opens it.
+/// Creates a file that only its owner may use, or restricts an existing one. Faults show when SQLite opens it.
 private func makePrivateFile(_ path: String) {
     let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { return }
@@ -90,11 +90,11 @@ struct AccountTransaction {
 public enum AccountStoreFault: Error, CustomStringConvertible {
     /// The file cannot be read or written.
     case cannotOpen(path: String, String)
-    /// It is some other file.
+    /// It is no account store.
     case notAStore(path: String)
     /// A later version of the program has changed it.
     case newerFormat(path: String)
-    /// SQLite, or what is to be made of a row, says so.
+    /// An error of SQLite, or a damaged row.
     case damaged(path: String, String)
     /// The hub has stopped.
     case closed
@@ -112,14 +112,14 @@ public enum AccountStoreFault: Error, CustomStringConvertible {
         }
     }
 
-    /// Does what opening the store takes.
-    /// - Throws: an `AccountStoreFault`, whatever went wrong.
+    /// Runs the steps of opening the store.
+    /// - Throws: an `AccountStoreFault` for any error.
     static func around<Result>(_ folder: String?, _ work: () throws -> Result) throws -> Result {
         let path = folder.map { $0 + "/" + AccountStore.fileName } ?? "memory"
         do { return try work() } catch let fault as AccountStoreFault { throw fault } catch let error as DatabaseError {
             switch error.resultCode {
             case .SQLITE_NOTADB: throw notAStore(path: path)
-            // A schema that says something else than what was written is damage as well.
+            // A schema that differs from the written one is damage as well.
             case .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_FORMAT, .SQLITE_MISMATCH:
                 throw damaged(path: path, error.message ?? "\(error.resultCode)")
             default: throw cannotOpen(path: path, error.message ?? "\(error.resultCode)")
@@ -134,7 +134,7 @@ extension Database {
         try cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
     }
 
-    /// Bytes as SQLite takes them.
+    /// Bytes as a BLOB.
     static func blob(_ bytes: [UInt8]) -> Data { Data(bytes) }
 }
 

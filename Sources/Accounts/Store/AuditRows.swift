@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What is written down of an account's life; a name that stays the same for ever, as it is stored.
+/// Events of the audit log; the raw value is the stored name and never changes.
 enum AuditEvent: String {
     case signUp = "sign-up"
     case signIn = "sign-in"
@@ -25,14 +25,14 @@ enum AuditEvent: String {
 }
 
 extension AccountTransaction {
-    /// Writes down who did what. No secret may be in it, and no address of a person without an account.
+    /// Records an event. It may contain no secret, and no address of a person without an account.
     /// - Parameter detail: a provider's id, `by an administrator` or the like.
     func audit(_ event: AuditEvent, _ uid: String?, peer: String?, at now: Int64, _ detail: String? = nil) throws {
         try db.execute(
             cached: "INSERT INTO audit (uid, time, event, peer, detail) VALUES (?, ?, ?, ?, ?)", [uid, now, event.rawValue, peer, detail])
     }
 
-    /// What was written down of an account, the latest first.
+    /// The events of an account, the latest first.
     func audit(of uid: String, limit: Int) throws -> [(time: Int64, event: String, peer: String?, detail: String?)] {
         let events = "SELECT time, event, peer, detail FROM audit WHERE uid = ? ORDER BY id DESC LIMIT ?"
         return try Row.fetchAll(db, cached: events, [uid, limit]).map { ($0[0], $0[1], $0[2], $0[3]) }
@@ -60,9 +60,9 @@ extension AccountTransaction {
     }
 }
 
-/// What time makes useless. O(rows of the table); asked for once a day.
+/// Removal of expired rows. O(rows of the table); runs once a day.
 extension AccountTransaction {
-    /// Codes that ended before; until then they are told apart from unknown ones.
+    /// Removes codes that expired before; until then they are reported as expired, not as unknown.
     func removeCodes(endedBefore time: Int64) throws {
         try db.execute(cached: "DELETE FROM code WHERE expires_at < ?", [time])
     }
@@ -91,7 +91,7 @@ extension AccountTransaction {
         return db.changesCount == limit
     }
 
-    /// Accounts that cannot be signed in to again and whose last device has not been seen since: guests.
+    /// Guest accounts without a way to sign in again whose last session was not used since.
     func guests(unseenSince time: Int64, limit: Int) throws -> [String] {
         try Row.fetchAll(
             db,

@@ -20,7 +20,7 @@ extension AccountTransaction {
             ])
     }
 
-    /// Also one that has ended: then its token is told that it is over, not that it is unknown.
+    /// A session by its refresh token, also an ended one: its token is reported as expired, not as unknown.
     func session(tokenHash: [UInt8]) throws -> (session: AccountSession, hasEnded: Bool)? {
         let found = "SELECT \(Self.sessionColumns), ended FROM session WHERE token_hash = ?"
         guard let row = try Row.fetchOne(db, cached: found, [Database.blob(tokenHash)]) else { return nil }
@@ -50,7 +50,7 @@ extension AccountTransaction {
         return session
     }
 
-    /// Writes the last use down.
+    /// Records the last use.
     func use(_ session: AccountSession) throws {
         try db.execute(
             cached: "UPDATE session SET provider = ?, auth_time_s = ?, last_used_at = ?, peer = ? WHERE id = ?",
@@ -64,8 +64,8 @@ extension AccountTransaction {
         return db.changesCount > 0
     }
 
-    /// Ends those that were not used for the longest time, until so many are left beside a new one; of ended ones one more is
-    /// remembered. O(sessions of the account)
+    /// Ends the least recently used sessions until `count` are left beside a new one; of ended ones one more is
+    /// kept. O(sessions of the account)
     /// - Returns: their ids.
     func endSessions(of uid: String, beyond count: Int, beside new: String) throws -> [String] {
         let surplus = """
@@ -84,8 +84,8 @@ extension AccountTransaction {
 }
 
 extension AccountTransaction {
-    /// Keeps a code, which counts as made after all others of the account, whatever the clock says; an earlier one of its kind for the same
-    /// address of the same account is void.
+    /// Stores a code. It counts as the account's newest, whatever the clock says; an earlier one of its kind for the same
+    /// address of the same account becomes void.
     func add(_ code: MailedCode, hash: [UInt8], at now: Int64) throws {
         try db.execute(
             cached: "DELETE FROM code WHERE type = ? AND email = ? AND (uid IS ? OR uid IS NULL)",
@@ -100,12 +100,12 @@ extension AccountTransaction {
         try Row.fetchOne(db, cached: "SELECT \(Self.codeColumns) FROM code WHERE hash = ?", [Database.blob(hash)]).flatMap(Self.code)
     }
 
-    /// A code is used up.
+    /// Removes a used code.
     func removeCode(hash: [UInt8]) throws {
         try db.execute(cached: "DELETE FROM code WHERE hash = ?", [Database.blob(hash)])
     }
 
-    /// The account's address changed: what was mailed to the former one is void, but for the way back.
+    /// Voids the codes that were mailed to a former address, except the one that recovers it.
     func removeCodes(of uid: String) throws {
         try db.execute(cached: "DELETE FROM code WHERE uid = ? AND type <> ?", [uid, CodeKind.recoverEmail.rawValue])
     }
@@ -121,7 +121,7 @@ extension AccountTransaction {
             [uid, kind.rawValue, Database.blob(hash)])
     }
 
-    /// Codes that are pending, for tests and administrators.
+    /// The pending codes, for tests and administrators.
     func codes(of uid: String) throws -> [MailedCode] {
         let codes = "SELECT \(Self.codeColumns) FROM code WHERE uid = ? ORDER BY created_at, hash"
         return try Row.fetchAll(db, cached: codes, [uid]).compactMap(Self.code)
@@ -129,14 +129,14 @@ extension AccountTransaction {
 
     private static let codeColumns = "type, uid, email, new_email, expires_at"
 
-    /// Nil for a kind that is not known any more.
+    /// Nil for an unknown kind.
     private static func code(_ row: Row) -> MailedCode? {
         CodeKind(rawValue: row[0]).map { MailedCode(kind: $0, uid: row[1], email: row[2], newEmail: row[3], expiresAt: row[4]) }
     }
 }
 
 extension AccountTransaction {
-    /// All keys of ID tokens. Rows of an algorithm that is not known any more are left out.
+    /// All keys of ID tokens. Rows with an unknown algorithm are skipped.
     func signingKeys() throws -> [StoredSigningKey] {
         let keys = "SELECT algorithm, private_key, created_at, retired_at FROM signing_key ORDER BY created_at, kid"
         return try Row.fetchAll(db, cached: keys, []).compactMap { row in
@@ -159,9 +159,9 @@ extension AccountTransaction {
             [id, key.algorithm.rawValue, Database.blob(key.privateKey.copy), key.createdAt])
     }
 
-    /// What stands behind a token. Its session must live, and one of the two be no older than the account's tokens may be: a token
-    /// of a session that is new enough is good although a clock that was behind wrote its time.
-    /// - Returns: nil when account and session are as good as the token says.
+    /// Checks the account and the session of a token. The session must exist, and either the token or the session be no older than
+    /// `validSince`: a token of a newer session is valid even if its issue time came from a clock that was behind.
+    /// - Returns: nil when the token is valid.
     func fault(of token: VerifiedToken) throws -> TokenFault? {
         let row = try Row.fetchOne(
             db,
@@ -179,8 +179,8 @@ extension AccountTransaction {
     }
 }
 
-/// What is kept of refresh tokens and mailed codes. A hash without salt or stretching is enough: they are 256 random bits, not
-/// a chosen word. Rows are found by it, so that no comparison's time tells anything of the secret itself.
+/// The stored hash of refresh tokens and mailed codes. A hash without salt or stretching is enough: they are 256 random bits, not
+/// a chosen password. Rows are looked up by the hash, so comparison times reveal nothing of the secret.
 enum SecretHash {
     static func of(_ secret: String) -> [UInt8] { HashFunction.sha256.hash(secret.utf8) }
 }

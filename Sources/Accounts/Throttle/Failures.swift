@@ -5,18 +5,18 @@ import DispatchNet
 ///     1 2 3 4 5  free   6th after 1 s, 7th after 2 s, 4 s … 15 min   quiet for the window: back to the free ones
 ///     100 in a row, however slowly: locked for a day
 struct Failures: Equatable {
-    /// Since the last window without any; sets the wait.
+    /// Count since the last window without any; sets the wait.
     var recent: Int64 = 0
-    /// Since the last right password or reset, or the end of a lock.
+    /// Count since the last right password or reset, or the end of a lock.
     var consecutive: Int64 = 0
-    /// Until when no password is looked at, ms of a clock that never steps.
+    /// Until when passwords are refused unchecked, ms of a monotonic clock.
     var blockedUntil: Int64 = 0
     /// When the last one was, by the same clock.
     var last: Int64 = 0
 
     func wait(now: Int64) -> Int64 { max(0, blockedUntil - now) }
 
-    /// When there is nothing worth remembering: the window has passed, and what was in a row is less than its bound by far.
+    /// When the state can be dropped: the window has passed, and the consecutive count is far below its bound.
     func forgottenAt(_ settings: ThrottleSettings) -> Int64 {
         max(blockedUntil, last) + (consecutive > settings.freeFailures ? settings.lockMs : settings.windowMs)
     }
@@ -36,7 +36,7 @@ struct Failures: Equatable {
         }
     }
 
-    /// The same by a clock that shows so many ms more.
+    /// The same state for a clock that is ahead by `ms`.
     func shifted(by ms: Int64) -> Failures {
         var failures = self
         failures.blockedUntil += ms
@@ -44,7 +44,7 @@ struct Failures: Equatable {
         return failures
     }
 
-    /// Takes back one that turned out to be none, as it was added just before.
+    /// Removes a failure that was just added and turned out to be none.
     mutating func withdraw() {
         recent = max(0, recent - 1)
         consecutive = max(0, consecutive - 1)
@@ -76,7 +76,7 @@ extension Failures {
     }
 }
 
-/// Of counts and times: a damaged row must not lead to an overflow.
+/// Bounds of stored counts and times: a damaged row must not lead to an overflow.
 private let plausible: ClosedRange<Int64> = 0...(1 << 53)
 
 private func bigEndian(_ numbers: [Int64]) -> [UInt8] {

@@ -1,14 +1,14 @@
 import Cryptography
 import DispatchNet
 
-/// How often what may be tried, by whom: a value with the clock handed in, one that never steps (accounts contract
-/// §13). Never asked for `lookup` and `token`: an error there would sign people out.
+/// Limits attempts by subject: a value type; callers pass the time of a monotonic clock (accounts contract
+/// §13). Never used for `lookup` and `token`: an error there would sign users out.
 ///
-///     admit…  before the work: nil, and it is counted as if it failed │ ms to wait, nothing is counted
-///     after it: `passed` (right: forgotten), `withdrawn` (never looked at: taken back); of a wrong one nothing is said, it stays
+///     admit…  before the work: nil, and it is counted as a failure │ ms to wait, and nothing is counted
+///     after it: `passed` (right: reset), `withdrawn` (not checked: removed); a wrong one needs no call, it stays counted
 ///
-/// Counting before the work is what stops many guesses at the same time. Mail addresses without an account are counted like
-/// those of accounts. Subjects are kept as hashes, which do not tell what was tried.
+/// Counting before the work bounds concurrent guesses. Mail addresses without an account are counted like
+/// those of accounts. Subjects are stored as hashes, which do not reveal the input.
 struct Throttle {
     /// What is counted; the raw value begins the subject's name in the store.
     enum Kind: String, CaseIterable {
@@ -18,18 +18,18 @@ struct Throttle {
     private let settings: ThrottleSettings
     private var failures = Table<Failures>()
     private var buckets: [Kind: Table<TokenBucket>] = [:]
-    /// Subjects whose state is not what the store has.
+    /// Subjects whose state is not stored yet.
     private var changed: Set<Subject> = []
-    /// Passwords that are being stretched, by network.
+    /// Number of passwords being hashed, by network.
     private var stretching: [String: Int] = [:]
 
     init(_ settings: ThrottleSettings) { self.settings = settings }
 
     // MARK: Passwords
 
-    /// A password is about to be checked.
+    /// Admits a password check.
     /// - Parameters:
-    ///   - account: what the caller says who they are (mail address, alias), or a uid: one spelling for one account.
+    ///   - account: the account's name as given (mail address, alias), or a uid: one spelling for one account.
     ///   - peer: their network address.
     /// - Returns: nil, or ms to wait.
     mutating func admitPassword(of account: String, from peer: String, now: Int64) -> Int64? {
@@ -48,7 +48,7 @@ struct Throttle {
         return nil
     }
 
-    /// It was right: the account's failures are forgotten, and the address' own with this account. That it was stretched stays counted.
+    /// The password was right: resets the account's failures, and the address' own with this account. The hashing stays counted.
     mutating func passwordPassed(of account: String, from peer: String) {
         guard settings.isOn else { return }
         let (who, pair, address, _) = subjects(account, peer)
@@ -57,7 +57,7 @@ struct Throttle {
         giveBack(address, settings.failuresOfAddress)
     }
 
-    /// It was not looked at.
+    /// The password was not checked.
     mutating func passwordWithdrawn(of account: String, from peer: String, now: Int64) {
         guard settings.isOn else { return }
         let (who, pair, address, password) = subjects(account, peer)
@@ -67,12 +67,12 @@ struct Throttle {
         giveBack(password, settings.passwordsOfAddress)
     }
 
-    /// A password is about to be set.
+    /// Admits setting a password.
     mutating func admitNewPassword(from peer: String, now: Int64) -> Int64? {
         admit(Subject(.password, NetworkAddress.network(of: peer)), settings.passwordsOfAddress, now)
     }
 
-    /// A password that was admitted is about to be queued; what is let in must `leave`.
+    /// Counts an admitted password as queued; false when its network has too many. Each counted one must `leave`.
     mutating func enter(from peer: String) -> Bool {
         guard settings.isOn else { return true }
         let network = NetworkAddress.network(of: peer)
@@ -88,7 +88,7 @@ struct Throttle {
         stretching[network] = left > 0 ? left : nil
     }
 
-    /// The password was set anew by the owner of the mail address: nothing stands against the account any more.
+    /// The owner of the mail address has reset the password: resets all counts of the account.
     mutating func lift(_ account: String) {
         guard settings.isOn else { return }
         forget(Subject(.account, account))
@@ -96,12 +96,12 @@ struct Throttle {
 
     // MARK: Everything else
 
-    /// An account is about to be made.
+    /// Admits a new account.
     mutating func admitSignUp(from peer: String, now: Int64) -> Int64? {
         admit(Subject(.signUp, NetworkAddress.network(of: peer)), settings.signUps, now)
     }
 
-    /// A mail is asked for; also for an address to which none will be sent.
+    /// Admits a mail; also counted for an address to which none will be sent.
     mutating func admitMail(to mailAddress: String, from peer: String, now: Int64) -> Int64? {
         guard settings.isOn else { return nil }
         let (to, from) = (Subject(.mailTo, mailAddress), Subject(.mailFrom, NetworkAddress.network(of: peer)))
@@ -112,14 +112,14 @@ struct Throttle {
         return nil
     }
 
-    /// A mailed code is about to be looked up.
+    /// Admits an attempt with a mailed code.
     mutating func admitCode(from peer: String, now: Int64) -> Int64? {
         admit(Subject(.code, NetworkAddress.network(of: peer)), settings.codes, now)
     }
 
-    // MARK: What is kept
+    // MARK: Storage
 
-    /// A row of the store, with times of the wall clock; nil state: the row goes.
+    /// A row of the store, with times of the wall clock; a nil state deletes the row.
     struct Row: Equatable {
         var subject: String
         var state: [UInt8]?
@@ -127,7 +127,7 @@ struct Throttle {
         var writtenAt: Int64
     }
 
-    /// What changed since the last call.
+    /// The changes since the last call.
     /// - Parameter wall: ms since the epoch.
     mutating func drainChanges(now: Int64, wall: Int64) -> [Row] {
         defer { changed = [] }
@@ -140,7 +140,7 @@ struct Throttle {
 
     var hasChanges: Bool { !changed.isEmpty }
 
-    /// Takes rows of the store; those of a form that is not known, or that are past, are let go. A row that was written in the future
+    /// Restores rows of the store; malformed and expired ones are dropped. A row that was written in the future
     /// counts as written now.
     /// - Parameter wall: ms since the epoch.
     mutating func restore(_ rows: [Row], now: Int64, wall: Int64) {
@@ -158,7 +158,7 @@ struct Throttle {
         }
     }
 
-    /// Subjects remembered.
+    /// Number of subjects.
     var count: Int { failures.count + buckets.values.reduce(0) { $0 + $1.count } }
 
     // MARK: Tables
@@ -208,7 +208,7 @@ struct Throttle {
     }
 }
 
-/// What is counted, without saying what it is: a kind and 128 bits of a hash.
+/// A counted subject, anonymised: a kind and 128 bits of a hash.
 struct Subject: Hashable {
     let kind: Throttle.Kind
     let hash: UInt64, more: UInt64
@@ -220,7 +220,7 @@ struct Subject: Hashable {
         more = bigEndian(digest[8..<16])
     }
 
-    /// As the store has it: the kind's letter and 32 hexadecimal digits.
+    /// Its stored form: the kind's letter and 32 hexadecimal digits.
     init?(_ text: String) {
         let digits = Array(text.utf8)
         guard digits.count == 33, let kind = Throttle.Kind(rawValue: String(text.prefix(1))) else { return nil }
@@ -238,7 +238,7 @@ struct Subject: Hashable {
     }
 }
 
-/// Subjects of one kind, no more than a bound.
+/// The subjects of one kind, bounded in number.
 private struct Table<State> {
     private var states: [Subject: State] = [:]
 
@@ -254,8 +254,8 @@ private struct Table<State> {
         set { states[subject] = newValue }
     }
 
-    /// Over the bound, forgets what is past and then what will be past first, down to nine tenths: O(n log n) once for many.
-    /// - Returns: what was forgotten.
+    /// Above the bound, drops expired subjects and then those that expire first, down to nine tenths: O(n log n), amortised over many.
+    /// - Returns: the dropped subjects.
     mutating func shrink(to most: Int, now: Int64, _ end: (State) -> Int64) -> [Subject] {
         guard states.count > most else { return [] }
         var gone = states.compactMap { end($0.value) <= now ? $0.key : nil }

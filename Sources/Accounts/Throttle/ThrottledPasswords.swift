@@ -7,7 +7,7 @@ extension AccountError {
     /// - Parameter detail: what to do next.
     static func tooManyAttempts(_ detail: String) -> AccountError { AccountError("TOO_MANY_ATTEMPTS_TRY_LATER", detail) }
 
-    /// - Parameter wait: ms until another attempt is looked at.
+    /// - Parameter wait: ms until another attempt is accepted.
     static func tooManyAttempts(wait: Int64) -> AccountError {
         let seconds = (wait + 999) / 1000
         let span = seconds < 120 ? "\(seconds) s" : "\((seconds + 59) / 60) min"
@@ -15,11 +15,11 @@ extension AccountError {
     }
 }
 
-/// Every place where attempts are counted: endpoints ask here and nowhere else.
+/// All counting of attempts: endpoints use only these methods.
 extension AccountService {
-    /// Checks a password, throttled: counted before, forgotten if it was right.
+    /// Checks a password, throttled: counted before the check, reset if it was right.
     /// - Parameters:
-    ///   - who: the account's id if there is one, else what was typed: so an account has one count, by whatever name it is called.
+    ///   - who: the account's id if there is one, else the typed name: so an account has one count under all its names.
     ///   - stored: its hash; nil costs the same and is `.wrong`.
     ///   - peer: the client's network address.
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER.
@@ -39,7 +39,7 @@ extension AccountService {
         return verdict
     }
 
-    /// The hash of a new password; it costs as much as a guess, and is counted.
+    /// The hash of a new password; counted, as it costs as much as a check.
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER.
     func hashPassword(_ password: String, peer: String) async throws(AccountError) -> String {
         try admit(throttle.admitNewPassword(from: peer, now: clock.steady()))
@@ -61,17 +61,17 @@ extension AccountService {
         keepThrottleSoon()
     }
 
-    /// An account is about to be made, a guest's too.
+    /// Counts a new account, a guest's too.
     func admitSignUp(from peer: String) throws(AccountError) {
         try admit(throttle.admitSignUp(from: peer, now: clock.steady()))
     }
 
-    /// A mail to an address is asked for; ask before looking whether there is such an account.
+    /// Counts a mail to an address; call it before looking up the account.
     func admitMail(to mailAddress: String, from peer: String) throws(AccountError) {
         try admit(throttle.admitMail(to: mailAddress, from: peer, now: clock.steady()))
     }
 
-    /// A mailed code is about to be looked up.
+    /// Counts an attempt with a mailed code.
     func admitCode(from peer: String) throws(AccountError) {
         try admit(throttle.admitCode(from: peer, now: clock.steady()))
     }
@@ -81,7 +81,7 @@ extension AccountService {
         if let wait { throw .tooManyAttempts(wait: wait) }
     }
 
-    /// Counts are written once a second at most, many together: a crash forgets that one second.
+    /// Writes the counts, at most once a second: a crash loses that second.
     private func keepThrottleSoon() {
         guard throttle.hasChanges, !keepsThrottleSoon else { return }
         keepsThrottleSoon = true
@@ -103,9 +103,9 @@ extension AccountService {
     }
 }
 
-/// How often what may be tried (accounts contract §13). Figures are named after what they count; times are milliseconds.
+/// Limits of attempts (accounts contract §13), named after what they count; times are milliseconds.
 public struct ThrottleSettings: Sendable, Equatable {
-    /// So many in so much time: all at once, or spread.
+    /// A number of attempts per period, at once or spread.
     public struct Rate: Sendable, Equatable {
         public var count: Int64
         public var periodMs: Int64
@@ -115,13 +115,13 @@ public struct ThrottleSettings: Sendable, Equatable {
             self.periodMs = max(1, periodMs)
         }
 
-        /// Until a bucket that was emptied has one more.
+        /// Time per attempt of an empty bucket.
         var intervalMs: Int64 { max(1, periodMs / count) }
 
         var bucket: TokenBucket.Rate { TokenBucket.Rate(burst: count, interval: intervalMs) }
     }
 
-    /// Off: nothing is counted, nothing refused (development).
+    /// Without limits, for development.
     public var isOn = true
 
     /// Wrong passwords of one account that are free.
@@ -130,9 +130,9 @@ public struct ThrottleSettings: Sendable, Equatable {
     public var firstDelayMs: Int64 = 1_000
     /// The longest wait.
     public var longestDelayMs: Int64 = 15 * 60_000
-    /// Wrong passwords are forgotten so long after the last of them, and after its wait.
+    /// Wrong passwords are forgotten this long after the last of them, and after its wait.
     public var windowMs: Int64 = 15 * 60_000
-    /// Wrong passwords in a row, with or without pauses, after which the account's password is not asked at all for
+    /// Consecutive wrong passwords, with or without pauses, after which the account's password is refused unchecked for
     /// `lockMs`; a password reset lifts that.
     public var mostFailures: Int64 = 100
     public var lockMs: Int64 = 24 * 3_600_000
@@ -154,7 +154,7 @@ public struct ThrottleSettings: Sendable, Equatable {
     /// Mailed codes tried from one network address.
     public var codes = Rate(10, perMs: 60_000)
 
-    /// Subjects remembered of each kind; beyond, those that would be forgotten first are forgotten now.
+    /// Most subjects of each kind; above it those that expire first are dropped.
     public var mostSubjects = 50_000
 
     public init() {}

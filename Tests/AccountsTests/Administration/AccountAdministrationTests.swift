@@ -23,13 +23,16 @@ import TestSupport
         #expect(try await bench.exchange(.post, path, body, authorization: "bearer \(AccountBench.administrator)")["users"] == nil)
         let dev = try AccountBench { $0.isDev = true }
         for authorization in ["bEArEr OWNER", "Bearer ya29.anything"] {
-            #expect(try await dev.exchange(.post, path, body, authorization: authorization)["kind"] == "identitytoolkit#GetAccountInfoResponse")
+            #expect(
+                try await dev.exchange(.post, path, body, authorization: authorization)["kind"] == "identitytoolkit#GetAccountInfoResponse")
         }
     }
 
     @Test func check5_test_endpoints_exist_only_on_a_development_hub() async throws {
         let bench = try AccountBench()
-        let routes: [(HTTPRequest.Method, String)] = [(.delete, "accounts"), (.get, "oobCodes"), (.get, "config"), (.patch, "config"), (.get, "verificationCodes")]
+        let routes: [(HTTPRequest.Method, String)] = [
+            (.delete, "accounts"), (.get, "oobCodes"), (.get, "config"), (.patch, "config"), (.get, "verificationCodes"),
+        ]
         for (method, path) in routes {
             for authorization in [nil, "Bearer owner", "Bearer \(AccountBench.administrator)"] {
                 let refusal = await #expect(throws: Refusal.self) {
@@ -44,13 +47,16 @@ import TestSupport
 
     @Test func another_projects_accounts_are_not_looked_for_here() async throws {
         let bench = try AccountBench()
-        let message = #"PROJECT_NOT_FOUND : The accounts here are those of project "demo-app". Ask for that, or start the hub with --project other"#
+        let message =
+            #"PROJECT_NOT_FOUND : The accounts here are those of project "demo-app". Ask for that, or start the hub with --project other"#
         await #expect(throws: Refusal(message)) {
-            try await bench.exchange(.post, "\(AccountBench.v1)/projects/other/accounts", [:], authorization: "Bearer \(AccountBench.administrator)")
+            try await bench.exchange(
+                .post, "\(AccountBench.v1)/projects/other/accounts", [:], authorization: "Bearer \(AccountBench.administrator)")
         }
         await #expect(throws: Refusal(message)) {
             try await bench.exchange(
-                .post, "\(AccountBench.legacy)/downloadAccount", ["targetProjectId": "other"], authorization: "Bearer \(AccountBench.administrator)")
+                .post, "\(AccountBench.legacy)/downloadAccount", ["targetProjectId": "other"],
+                    authorization: "Bearer \(AccountBench.administrator)")
         }
     }
 
@@ -68,7 +74,9 @@ import TestSupport
         #expect(made["email"] == "ana@example.org")
         #expect(made["idToken"] == nil && made["refreshToken"] == nil)
         let seen = try #require(try await bench.seen("uid/of@71.x"))
-        for name in ["emailVerified", "displayName", "photoUrl", "phoneNumber", "disabled"] { #expect(seen[name] == wanted[name], "\(name)") }
+        for name in ["emailVerified", "displayName", "photoUrl", "phoneNumber", "disabled"] {
+            #expect(seen[name] == wanted[name], "\(name)")
+        }
         #expect(seen["passwordHash"] == .string(Account.redactedHash))
         #expect(seen["providerUserInfo"]?.elements?.compactMap { $0["providerId"]?.string }.sorted() == ["password", "phone"])
         #expect(seen["createdAt"] == .string("\(bench.clock.seconds)000"))
@@ -76,7 +84,8 @@ import TestSupport
         let nameless = try await bench.administrate("accounts")
         #expect(try #require(nameless["localId"]?.string).wholeMatch(of: /[A-Za-z0-9]{28}/) != nil)
         // An app with a secret may use its own path.
-        let other = try await bench.exchange(.post, "\(AccountBench.v1)/accounts:signUp", ["localId": "other"], authorization: "Bearer \(AccountBench.administrator)")
+        let other = try await bench.exchange(
+            .post, "\(AccountBench.v1)/accounts:signUp", ["localId": "other"], authorization: "Bearer \(AccountBench.administrator)")
         #expect(other["localId"] == "other" && other["idToken"] == nil)
     }
 
@@ -94,9 +103,12 @@ import TestSupport
             (["localId": ""], "INVALID_LOCAL_ID : It has 1 to 128 characters"),
             (["localId": .string(String(repeating: "x", count: 129))], "INVALID_LOCAL_ID : It has 1 to 128 characters"),
         ]
-        for (body, message) in refused { await #expect(throws: Refusal(message), "\(body)") { try await bench.administrate("accounts", body) } }
+        for (body, message) in refused {
+            await #expect(throws: Refusal(message), "\(body)") { try await bench.administrate("accounts", body) }
+        }
         #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false])["recordsCount"] == "1")
-        try await bench.administrate("accounts", ["localId": .string(String(repeating: "x", count: 128)), "phoneNumber": "+306900000000000"])
+        try await bench.administrate(
+            "accounts", ["localId": .string(String(repeating: "x", count: 128)), "phoneNumber": "+306900000000000"])
     }
 
     // MARK: Finding
@@ -113,13 +125,18 @@ import TestSupport
         try await bench.administrate("accounts", ["localId": "ana", "email": "ana@example.org", "phoneNumber": "+306900000000"])
         try await bench.administrate("accounts:update", ["localId": "ana", "linkProviderUserInfo": google])
         try await bench.administrate("accounts", ["localId": "bo"])
-        for (name, value) in [("localId", "ana"), ("email", "ANA@example.org"), ("phoneNumber", "+306900000000"), ("federatedUserId", google)] as [(String, JSONValue)] {
+        for (name, value) in [
+            ("localId", "ana"), ("email", "ANA@example.org"), ("phoneNumber", "+306900000000"), ("federatedUserId", google),
+        ] as [(String, JSONValue)] {
             let found = try await bench.administrate("accounts:lookup", .object([.init(name, [value])]))
             #expect(found["users"]?.elements?.map { $0["localId"] } == ["ana"], "\(name)")
         }
         let all = try await bench.administrate(
             "accounts:lookup",
-            ["localId": ["bo", "ana", "bo", "nobody"], "email": ["ana@example.org"], "phoneNumber": ["+306900000000"], "federatedUserId": [google]])
+            [
+                "localId": ["bo", "ana", "bo", "nobody"], "email": ["ana@example.org"], "phoneNumber": ["+306900000000"],
+                "federatedUserId": [google],
+            ])
         #expect(all["users"]?.elements?.map { $0["localId"] } == ["bo", "ana"])
         await #expect(throws: Refusal("MISSING_IDENTIFIER")) { try await bench.administrate("accounts:lookup") }
     }
@@ -127,7 +144,9 @@ import TestSupport
     @Test func too_many_are_not_looked_up_at_once() async throws {
         let bench = try AccountBench { $0.lookupsAtOnce = 2 }
         try await bench.administrate("accounts:lookup", ["localId": ["a"], "email": ["b"]])
-        let refusal = await #expect(throws: Refusal.self) { try await bench.administrate("accounts:lookup", ["localId": ["a", "c"], "email": ["b"]]) }
+        let refusal = await #expect(throws: Refusal.self) {
+            try await bench.administrate("accounts:lookup", ["localId": ["a", "c"], "email": ["b"]])
+        }
         #expect(refusal?.status == 400 && refusal?.name == "INVALID_ARGUMENT")
     }
 
@@ -151,10 +170,14 @@ import TestSupport
             #expect(pages == 7 / size + 1)
         }
         let legacy = try await bench.exchange(
-            .post, "\(AccountBench.legacy)/downloadAccount", ["maxResults": 3, "nextPageToken": "user-1"], authorization: "Bearer \(AccountBench.administrator)")
+            .post, "\(AccountBench.legacy)/downloadAccount", [
+                "maxResults": 3, "nextPageToken": "user-1",
+            ], authorization: "Bearer \(AccountBench.administrator)")
         #expect(legacy["users"]?.elements?.map { $0["localId"] } == ["user-2", "user-3", "user-4"])
         for bad in ["0", "1001", "x"] {
-            let refusal = await #expect(throws: Refusal.self) { try await bench.administrate("accounts:batchGet?maxResults=\(bad)", nil, .get) }
+            let refusal = await #expect(throws: Refusal.self) {
+                try await bench.administrate("accounts:batchGet?maxResults=\(bad)", nil, .get)
+            }
             #expect(refusal?.name == "INVALID_ARGUMENT")
         }
         #expect(try await bench.administrate("accounts:batchGet?maxResults=1000", nil, .get)["users"]?.elements?.count == 7)
@@ -185,7 +208,8 @@ import TestSupport
         var seen = try #require(try await bench.seen(uid))
         #expect(seen["email"] == "new@example.org" && seen["emailVerified"] == true && seen["initialEmail"] != "new@example.org")
         #expect(seen["createdAt"] == "1600000000123" && seen["lastLoginAt"] == "1700000000456")
-        try await bench.administrate("accounts:update", ["localId": .string(uid), "photoUrl": "p", "deleteProvider": ["phone"], "deleteAttribute": ["DISPLAY_NAME"]])
+        try await bench.administrate(
+            "accounts:update", ["localId": .string(uid), "photoUrl": "p", "deleteProvider": ["phone"], "deleteAttribute": ["DISPLAY_NAME"]])
         seen = try #require(try await bench.seen(uid))
         #expect(seen["displayName"] == nil && seen["phoneNumber"] == nil && seen["photoUrl"] == "p")
         #expect(seen["email"] == "new@example.org" && seen["emailVerified"] == true)
@@ -203,11 +227,14 @@ import TestSupport
         let refused: [(JSONValue, String)] = [
             (["displayName": "x"], "MISSING_LOCAL_ID"), (["localId": "nobody", "displayName": "x"], "USER_NOT_FOUND"),
             (["localId": "nobody", "password": "correct horse"], "USER_NOT_FOUND"),
-            (["localId": "bo", "email": "Ana@example.org"], "EMAIL_EXISTS"), (["localId": "bo", "phoneNumber": "+3069"], "PHONE_NUMBER_EXISTS"),
+            (["localId": "bo", "email": "Ana@example.org"], "EMAIL_EXISTS"),
+            (["localId": "bo", "phoneNumber": "+3069"], "PHONE_NUMBER_EXISTS"),
             (["localId": "bo", "linkProviderUserInfo": google], "FEDERATED_USER_ID_ALREADY_LINKED"),
         ]
         let before = try await bench.seen("bo")
-        for (body, message) in refused { await #expect(throws: Refusal(message), "\(body)") { try await bench.administrate("accounts:update", body) } }
+        for (body, message) in refused {
+            await #expect(throws: Refusal(message), "\(body)") { try await bench.administrate("accounts:update", body) }
+        }
         #expect(try await bench.seen("bo") == before)
         try await bench.administrate("accounts:update", ["localId": "ana", "email": "ana@example.org", "linkProviderUserInfo": google])
     }
@@ -217,7 +244,9 @@ import TestSupport
         let (uid, session) = try await bench.newUser("ana@example.org")
         try await bench.administrate("accounts:update", ["localId": .string(uid), "password": "battery staple"])
         await #expect(throws: Refusal("TOKEN_EXPIRED")) { try await bench.refreshed(session) }
-        await #expect(throws: Refusal.self) { try await bench.asClient("signInWithPassword", ["email": "ana@example.org", "password": "correct horse"]) }
+        await #expect(throws: Refusal.self) {
+            try await bench.asClient("signInWithPassword", ["email": "ana@example.org", "password": "correct horse"])
+        }
         try await bench.asClient("signInWithPassword", ["email": "ana@example.org", "password": "battery staple"])
     }
 
@@ -226,14 +255,18 @@ import TestSupport
         let (uid, session) = try await bench.newUser("ana@example.org")
         try await bench.newUser("bo@example.org")
         let found = try await bench.exchange(
-            .post, "\(AccountBench.v1)/accounts:lookup", ["idToken": session["idToken"] ?? .null], authorization: "Bearer \(AccountBench.administrator)")
+            .post, "\(AccountBench.v1)/accounts:lookup", [
+                "idToken": session["idToken"] ?? .null
+            ], authorization: "Bearer \(AccountBench.administrator)")
         #expect(found["users"]?.elements?.map { $0["localId"] } == [.string(uid)])
     }
 
     @Test func administrator_may_ask_by_the_clients_paths() async throws {
         let bench = try AccountBench()
         for (create, lookup, update, delete) in [
-            ("\(AccountBench.v1)/accounts:signUp", "\(AccountBench.v1)/accounts:lookup", "\(AccountBench.v1)/accounts:update", "\(AccountBench.v1)/accounts:delete"),
+            (
+                "\(AccountBench.v1)/accounts:signUp", "\(AccountBench.v1)/accounts:lookup", "\(AccountBench.v1)/accounts:update",
+                "\(AccountBench.v1)/accounts:delete"),
             ("\(AccountBench.legacy)/signupNewUser", "\(AccountBench.legacy)/getAccountInfo", "\(AccountBench.legacy)/setAccountInfo",
              "\(AccountBench.legacy)/deleteAccount"),
         ] {
@@ -262,7 +295,7 @@ import TestSupport
         #expect(bench.claims(session)["role"] == nil)
         #expect(bench.claims(try await bench.refreshed(session))["role"] == "staff")
         #expect(bench.changes.all.map(\.kind) == [.claimsChanged])
-        // Other fields leave them, the same ones concern nobody.
+        // Other fields keep them; equal claims are no change.
         try await bench.administrate("accounts:update", ["localId": id, "displayName": "Ana"])
         try await bench.administrate("accounts:update", ["localId": id, "customAttributes": #"{"role":"staff","n":[1,{"a":null}]}"#])
         #expect(bench.changes.all.count == 1)
@@ -273,17 +306,25 @@ import TestSupport
             #expect(bench.claims(try await bench.refreshed(session))["role"] == nil)
         }
         // A client sees none of it, and sets none.
-        #expect(try await bench.asClient("lookup", ["idToken": session["idToken"] ?? .null])["users"]?.elements?.first?["customAttributes"] == nil)
+        #expect(try await bench.asClient(
+            "lookup", ["idToken": session["idToken"] ?? .null])["users"]?.elements?.first?["customAttributes"] == nil)
     }
 
     @Test func check72_bad_claims_are_refused() async throws {
         let bench = try AccountBench()
         try await bench.administrate("accounts", ["localId": "ana"])
-        func set(_ claims: JSONValue) async throws { try await bench.administrate("accounts:update", ["localId": "ana", "customAttributes": claims]) }
-        for name in ["acr", "amr", "at_hash", "aud", "auth_time", "azp", "c_hash", "cnf", "exp", "firebase", "iat", "iss", "jti", "nbf", "nonce", "sub"] {
+        func set(_ claims: JSONValue) async throws {
+            try await bench.administrate("accounts:update", ["localId": "ana", "customAttributes": claims])
+        }
+        for name in [
+            "acr", "amr", "at_hash", "aud", "auth_time", "azp", "c_hash", "cnf", "exp", "firebase", "iat", "iss", "jti", "nbf", "nonce",
+            "sub",
+        ] {
             await #expect(throws: Refusal("FORBIDDEN_CLAIM : \(name)")) { try await set(.string(#"{"role":1,"\#(name)":1}"#)) }
         }
-        for text in ["[1]", "1", #""x""#, "null", "{", #"{"a":1}x"#] { await #expect(throws: Refusal("INVALID_CLAIMS"), "\(text)") { try await set(.string(text)) } }
+        for text in ["[1]", "1", #""x""#, "null", "{", #"{"a":1}x"#] {
+            await #expect(throws: Refusal("INVALID_CLAIMS"), "\(text)") { try await set(.string(text)) }
+        }
         func claims(_ length: Int) -> JSONValue { .string(#"{"a":""# + String(repeating: "x", count: length - 8) + #""}"#) }
         await #expect(throws: Refusal("CLAIMS_TOO_LARGE")) { try await set(claims(1001)) }
         #expect(try await bench.seen("ana")?["customAttributes"] == nil)
@@ -331,7 +372,8 @@ import TestSupport
         let bench = try AccountBench()
         let (uid, session) = try await bench.newUser("ana@example.org")
         await #expect(throws: Refusal("MISSING_LOCAL_ID")) { try await bench.administrate("accounts:delete") }
-        #expect(try await bench.administrate("accounts:delete", ["localId": .string(uid)]) == ["kind": "identitytoolkit#DeleteAccountResponse"])
+        #expect(
+            try await bench.administrate("accounts:delete", ["localId": .string(uid)]) == ["kind": "identitytoolkit#DeleteAccountResponse"])
         #expect(bench.changes.all == [AccountChange(uid, .deleted)])
         #expect(try await bench.seen(uid) == nil)
         await #expect(throws: Refusal("USER_NOT_FOUND")) { try await bench.administrate("accounts:delete", ["localId": .string(uid)]) }
@@ -372,12 +414,14 @@ import TestSupport
         #expect(answer["email"] == "ana@example.org")
         try await bench.asClient("update", ["oobCode": .string(code)])
         #expect(try await bench.seen(uid)?["emailVerified"] == true)
-        // An administrator is told that there is nobody.
+        // An administrator is told that there is no such user.
         await #expect(throws: Refusal("EMAIL_NOT_FOUND")) {
-            try await bench.administrate("accounts:sendOobCode", ["requestType": "PASSWORD_RESET", "email": "no@example.org", "returnOobLink": true])
+            try await bench.administrate(
+                "accounts:sendOobCode", ["requestType": "PASSWORD_RESET", "email": "no@example.org", "returnOobLink": true])
         }
         await #expect(throws: Refusal("USER_NOT_FOUND")) {
-            try await bench.administrate("accounts:sendOobCode", ["requestType": "VERIFY_EMAIL", "email": "no@example.org", "returnOobLink": true])
+            try await bench.administrate(
+                "accounts:sendOobCode", ["requestType": "VERIFY_EMAIL", "email": "no@example.org", "returnOobLink": true])
         }
     }
 
@@ -388,7 +432,8 @@ import TestSupport
         let (uid, session) = try await bench.newUser("ana@example.org")
         let cookie = try #require(try await bench.sessionCookie(session["idToken"], seconds: "86400"))
         let claims = bench.claims(["idToken": cookie])
-        #expect(claims["iss"] == "https://session.firebase.google.com/demo-app" && claims["aud"] == "demo-app" && claims["sub"] == .string(uid))
+        #expect(
+            claims["iss"] == "https://session.firebase.google.com/demo-app" && claims["aud"] == "demo-app" && claims["sub"] == .string(uid))
         #expect(claims["exp"] == .int(bench.clock.seconds + 86_400))
         await #expect(throws: Refusal("INVALID_ID_TOKEN")) { try await bench.asClient("lookup", ["idToken": cookie]) }
         for seconds in [299, 1_209_601] as [JSONValue] {

@@ -35,11 +35,13 @@ extension AccountBench {
         guard reply.status != 200 else { return value }
         let error = try #require(value["error"])
         #expect(error["code"] == .int(Int64(reply.status)))
-        for entry in try #require(error["errors"]?.elements) { for member in try #require(entry.members) { #expect(member.value.string != nil) } }
+        for entry in try #require(error["errors"]?.elements) {
+            for member in try #require(entry.members) { #expect(member.value.string != nil) }
+        }
         throw Refusal(reply.status, try #require(error["message"]?.string), error["status"]?.string)
     }
 
-    /// `accounts:update` and the like, by who has a secret.
+    /// `accounts:update` and the like, by an administrator with a secret.
     @discardableResult
     func administrate(_ verb: String, _ body: JSONValue? = [:], _ method: HTTPRequest.Method = .post) async throws -> JSONValue {
         try await exchange(method, "\(Self.v1)/projects/demo-app/\(verb)", body, authorization: "Bearer \(Self.administrator)")

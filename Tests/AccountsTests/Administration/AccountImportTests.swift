@@ -16,7 +16,8 @@ import Testing
     @Test func check71_imported_account_is_seen_whole() async throws {
         let bench = try AccountBench()
         let user: JSONValue = [
-            "localId": "one", "email": "One@example.org", "emailVerified": true, "displayName": "One", "photoUrl": "p", "phoneNumber": "+3069",
+            "localId": "one", "email": "One@example.org", "emailVerified": true, "displayName": "One", "photoUrl": "p",
+            "phoneNumber": "+3069",
             "disabled": false, "customAttributes": #"{"role":"staff"}"#, "createdAt": 1_600_000_000_123, "lastLoginAt": "1700000000456",
             "providerUserInfo": [
                 ["providerId": "google.com", "rawId": "g1", "email": "G@example.org", "displayName": "G"],
@@ -24,13 +25,16 @@ import Testing
                 ["providerId": "password", "rawId": "one@example.org"], ["providerId": "phone", "rawId": "+3069"],
             ],
         ]
-        #expect(try await bench.administrate("accounts:batchCreate", ["users": [user]]) == ["kind": "identitytoolkit#UploadAccountResponse"])
+        #expect(
+            try await bench.administrate("accounts:batchCreate", ["users": [user]]) == ["kind": "identitytoolkit#UploadAccountResponse"])
         let seen = try #require(try await bench.seen("one"))
         for name in ["emailVerified", "displayName", "photoUrl", "phoneNumber", "disabled", "customAttributes", "lastLoginAt"] {
             #expect(seen[name] == user[name], "\(name)")
         }
         #expect(seen["email"] == "one@example.org" && seen["createdAt"] == "1600000000123")
-        let google: JSONValue = ["providerId": "google.com", "rawId": "g1", "federatedId": "g1", "email": "g@example.org", "displayName": "G"]
+        let google: JSONValue = [
+            "providerId": "google.com", "rawId": "g1", "federatedId": "g1", "email": "g@example.org", "displayName": "G",
+        ]
         #expect(seen["providerUserInfo"]?.elements?.first == google)
         #expect(seen["providerUserInfo"]?.elements?.map { $0["providerId"] } == ["google.com", "phone"])
         let legacy = try await bench.exchange(
@@ -48,10 +52,13 @@ import Testing
             ["users": [
                 ["localId": "a", "email": "taken@example.org"], ["localId": "b", "email": "b@example.org"], ["email": "c@example.org"],
                 ["localId": "d", "email": "B@example.org"], ["localId": "old"], ["localId": "e", "email": "nomail"],
-                ["localId": "f", "customAttributes": "[]"], ["localId": "g", "phoneNumber": "+3069"], ["localId": "h", "rawPassword": "short"],
+                ["localId": "f", "customAttributes": "[]"], ["localId": "g", "phoneNumber": "+3069"],
+                ["localId": "h", "rawPassword": "short"],
                 ["localId": "b"], ["localId": "i"],
             ]])
-        let errors = try #require(answer["error"]?.elements).map { "\($0["index"]?.int ?? -1) \($0["message"]?.string?.prefix { $0 != " " } ?? "")" }
+        let errors = try #require(answer["error"]?.elements).map {
+            "\($0["index"]?.int ?? -1) \($0["message"]?.string?.prefix { $0 != " " } ?? "")"
+        }
         #expect(
             errors == [
                 "0 EMAIL_EXISTS", "2 MISSING_LOCAL_ID", "3 EMAIL_EXISTS", "4 DUPLICATE_LOCAL_ID", "5 INVALID_EMAIL", "6 INVALID_CLAIMS",
@@ -99,7 +106,11 @@ import Testing
             let key = try bytes.withUnsafeBytes { try KeyDerivation.scrypt($0, salt: salt, n: 1 << 8, r: 8, p: 1, count: 32) }
             let hash = try KeyDerivation.aes256CTR(signer, key: key).copy
             return (
-                [.init("memoryCost", 8), .init("rounds", 8), .init("saltSeparator", Self.web(separator)), .init("signerKey", Self.web(signer))], hash
+                [
+                    .init("memoryCost", 8), .init("rounds", 8), .init("saltSeparator", Self.web(separator)),
+                    .init("signerKey", Self.web(signer)),
+                ],
+                hash
             )
         default:
             let function: HashFunction = name == "PBKDF_SHA1" ? .sha1 : .sha256
@@ -115,12 +126,22 @@ import Testing
         let bench = try AccountBench { $0.passwords.scrypt = ours }
         let (parameters, hash) = try scheme(algorithm)
         // Both alphabets of base64, with padding and without.
-        for (id, encode) in [("web", { Self.web($0) }), ("standard", { .string(Data($0).base64EncodedString()) })] as [(String, ([UInt8]) -> JSONValue)] {
-            let user: JSONValue = ["localId": .string(id), "email": .string("\(id)@example.org"), "passwordHash": encode(hash), "salt": encode(Self.salt)]
-            #expect(try await bench.administrate("accounts:batchCreate", .object(parameters + [.init("hashAlgorithm", .string(algorithm)), .init("users", [user])]))["error"] == nil)
+        for (id, encode) in [
+            ("web", { Self.web($0) }), ("standard", { .string(Data($0).base64EncodedString()) }),
+        ] as [(String, ([UInt8]) -> JSONValue)] {
+            let user: JSONValue = [
+                "localId": .string(id), "email": .string("\(id)@example.org"), "passwordHash": encode(hash), "salt": encode(Self.salt),
+            ]
+            #expect(try await bench.administrate(
+                "accounts:batchCreate",
+                .object(parameters + [.init("hashAlgorithm", .string(algorithm)), .init("users", [user])]))["error"] == nil)
             #expect(try await bench.seen(id)?["passwordHash"] == .string(Account.redactedHash))
-            func signIn(_ password: String) async throws { try await bench.asClient("signInWithPassword", ["email": .string("\(id)@example.org"), "password": .string(password)]) }
-            for wrong in [Self.password.lowercased(), Self.password + " "] { await #expect(throws: Refusal("INVALID_PASSWORD")) { try await signIn(wrong) } }
+            func signIn(_ password: String) async throws {
+                try await bench.asClient("signInWithPassword", ["email": .string("\(id)@example.org"), "password": .string(password)])
+            }
+            for wrong in [Self.password.lowercased(), Self.password + " "] {
+                await #expect(throws: Refusal("INVALID_PASSWORD")) { try await signIn(wrong) }
+            }
             for _ in 0..<2 {
                 try await signIn(Self.password)
                 let stored = try await bench.service.stored { try $0.account(.id(id))?.passwordHash }
@@ -131,7 +152,8 @@ import Testing
 
     @Test func raw_password_signs_in() async throws {
         let bench = try AccountBench()
-        try await bench.administrate("accounts:batchCreate", ["users": [["localId": "a", "email": "a@example.org", "rawPassword": "correct horse"]]])
+        try await bench.administrate(
+            "accounts:batchCreate", ["users": [["localId": "a", "email": "a@example.org", "rawPassword": "correct horse"]]])
         try await bench.asClient("signInWithPassword", ["email": "a@example.org", "password": "correct horse"])
     }
 
@@ -139,7 +161,8 @@ import Testing
         ["hashAlgorithm": "HMAC_SHA256", "signerKey": "a2V5"], ["hashAlgorithm": "MD5", "rounds": 1], ["hashAlgorithm": "BCRYPT"], [:],
         ["hashAlgorithm": "STANDARD_SCRYPT", "cpuMemCost": 1000, "blockSize": 8, "parallelization": 1],
         ["hashAlgorithm": "STANDARD_SCRYPT", "cpuMemCost": 1_073_741_824, "blockSize": 8, "parallelization": 1],
-        ["hashAlgorithm": "SCRYPT", "memoryCost": 8, "rounds": 8], ["hashAlgorithm": "SCRYPT", "memoryCost": 63, "rounds": 8, "signerKey": "a2V5"],
+        ["hashAlgorithm": "SCRYPT", "memoryCost": 8, "rounds": 8],
+        ["hashAlgorithm": "SCRYPT", "memoryCost": 63, "rounds": 8, "signerKey": "a2V5"],
         ["hashAlgorithm": "PBKDF2_SHA256", "rounds": 0], ["hashAlgorithm": "PBKDF2_SHA256", "rounds": 3_000_000],
     ] as [JSONValue])
     func hashes_that_are_too_fast_or_too_dear_are_refused_as_a_whole(algorithm: JSONValue) async throws {
@@ -156,7 +179,9 @@ import Testing
         let users: [JSONValue] = [[1], [], [UInt8](repeating: 1, count: 129)].enumerated().map { i, hash in
             ["localId": .string("user-\(i)"), "passwordHash": Self.web(hash), "salt": Self.web(Self.salt)]
         }
-        let answer = try await bench.administrate("accounts:batchCreate", ["hashAlgorithm": "PBKDF2_SHA256", "rounds": 1000, "users": .array(users + [["localId": "a", "passwordHash": "*"]])])
+        let answer = try await bench.administrate(
+            "accounts:batchCreate",
+            ["hashAlgorithm": "PBKDF2_SHA256", "rounds": 1000, "users": .array(users + [["localId": "a", "passwordHash": "*"]])])
         #expect(answer["error"]?.elements?.map { $0["index"] } == [0, 1, 2, 3])
         #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false])["recordsCount"] == "0")
     }

@@ -12,17 +12,20 @@ import TestSupport
         let (uid, session) = try await bench.newUser("ana@example.org")
         let (other, _) = try await bench.newUser("bo@example.org")
         try await bench.asClient("sendOobCode", ["requestType": "PASSWORD_RESET", "email": "ana@example.org"])
-        try await bench.asClient("sendOobCode", ["requestType": "EMAIL_SIGNIN", "email": "new@example.org", "continueUrl": "http://localhost/x"])
+        try await bench.asClient(
+            "sendOobCode", ["requestType": "EMAIL_SIGNIN", "email": "new@example.org", "continueUrl": "http://localhost/x"])
         let before = try await bench.development(.get, "oobCodes")
         #expect(before["oobCodes"]?.elements?.count == 2)
         #expect(try await bench.development(.delete, "accounts") == [:])
         #expect(Set(bench.changes.all) == [AccountChange(uid, .deleted), AccountChange(other, .deleted)])
         await #expect(throws: Refusal("USER_NOT_FOUND")) { try await bench.refreshed(session) }
         #expect(try await bench.development(.get, "oobCodes") == before)
-        // The reset was for an account that is gone, also when somebody has its address again.
+        // The reset was for a deleted account, also when another user has its address now.
         try await bench.newUser("ana@example.org")
         let reset = try #require(before["oobCodes"]?.elements?.first?["oobCode"])
-        await #expect(throws: Refusal("INVALID_OOB_CODE")) { try await bench.asClient("resetPassword", ["oobCode": reset, "newPassword": "battery staple"]) }
+        await #expect(throws: Refusal("INVALID_OOB_CODE")) {
+            try await bench.asClient("resetPassword", ["oobCode": reset, "newPassword": "battery staple"])
+        }
     }
 
     @Test func check77_only_pending_codes_are_listed_the_oldest_first() async throws {
@@ -74,7 +77,9 @@ import TestSupport
         #expect(try await bench.development(.patch, "config", ["signIn": ["allowDuplicateEmails": false]]) == config(true))
         #expect(try await bench.development(.get, "config") == config(true))
         await #expect(throws: Refusal("INVALID_LOGIN_CREDENTIALS")) { try await bench.asClient("signInWithPassword", unknown) }
-        let refusal = await #expect(throws: Refusal.self) { try await bench.development(.patch, "config", ["signIn": ["allowDuplicateEmails": true]]) }
+        let refusal = await #expect(throws: Refusal.self) {
+            try await bench.development(.patch, "config", ["signIn": ["allowDuplicateEmails": true]])
+        }
         #expect(try #require(refusal?.message).hasPrefix("OPERATION_NOT_ALLOWED : "))
     }
 
@@ -83,17 +88,23 @@ import TestSupport
         let path = "identitytoolkit.googleapis.com/v2/projects/demo-app/config"
         let on: JSONValue = ["emailPrivacyConfig": ["enableImprovedEmailPrivacy": true]]
         func patch(_ mask: String, _ body: JSONValue) async throws -> JSONValue? {
-            try await bench.exchange(.patch, path + mask, body, authorization: "Bearer owner")["emailPrivacyConfig"]?["enableImprovedEmailPrivacy"]
+            try await bench.exchange(
+                .patch, path + mask, body, authorization: "Bearer owner")["emailPrivacyConfig"]?["enableImprovedEmailPrivacy"]
         }
         #expect(try await patch("?updateMask=emailPrivacyConfig.enableImprovedEmailPrivacy", on) == true)
-        #expect(try await patch("?updateMask=signIn.allowDuplicateEmails", ["emailPrivacyConfig": ["enableImprovedEmailPrivacy": false]]) == true)
+        #expect(try await patch(
+            "?updateMask=signIn.allowDuplicateEmails", ["emailPrivacyConfig": ["enableImprovedEmailPrivacy": false]]) == true)
         #expect(try await patch("", [:]) == false)
         #expect(try await patch("?updateMask=emailPrivacyConfig", on) == true)
         #expect(try await bench.exchange(.get, path, authorization: "Bearer owner")["signIn"] == ["allowDuplicateEmails": false])
         // A hub that is not for development is configured by its options alone.
         let bare = try AccountBench()
-        let refusal = await #expect(throws: Refusal.self) { try await bare.exchange(.patch, path, on, authorization: "Bearer \(AccountBench.administrator)") }
+        let refusal = await #expect(throws: Refusal.self) {
+            try await bare.exchange(.patch, path, on, authorization: "Bearer \(AccountBench.administrator)")
+        }
         #expect(refusal?.status == 405)
-        #expect(try await bare.exchange(.get, path, authorization: "Bearer \(AccountBench.administrator)")["emailPrivacyConfig"] == ["enableImprovedEmailPrivacy": false])
+        #expect(try await bare.exchange(
+            .get, path,
+            authorization: "Bearer \(AccountBench.administrator)")["emailPrivacyConfig"] == ["enableImprovedEmailPrivacy": false])
     }
 }

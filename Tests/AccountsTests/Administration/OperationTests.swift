@@ -7,7 +7,9 @@ import TestSupport
 
 /// What operators ask for (`vigla user`, `vigla token`).
 @Suite(.timeLimit(.minutes(30))) struct OperationTests {
-    private func operate(_ bench: AccountBench, _ name: String, _ body: JSONValue, bearer: String? = AccountBench.administrator) async throws -> Reply {
+    private func operate(
+        _ bench: AccountBench, _ name: String, _ body: JSONValue, bearer: String? = AccountBench.administrator
+    ) async throws -> Reply {
         try await bench.ask(".account/admin/\(name)", body, key: false, fields: bearer.map { [.authorization: "Bearer \($0)"] } ?? [:])
     }
 
@@ -40,7 +42,9 @@ import TestSupport
         #expect(try await operate(bench, "alias", ["user": "ana@x.org", "alias": "ana"]).status == 200)
         #expect(try await operate(bench, "alias", ["user": "bo@x.org", "alias": "ANA"]).error == "ALIAS_EXISTS")
         for bad in ["a@b", "a b", "é", String(repeating: "a", count: 65)] {
-            #expect(try await operate(bench, "alias", ["user": "bo@x.org", "alias": .string(bad)]).error?.hasPrefix("INVALID_ALIAS") == true, "\(bad)")
+            #expect(
+                try await operate(bench, "alias", ["user": "bo@x.org", "alias": .string(bad)]).error?.hasPrefix("INVALID_ALIAS") == true,
+                "\(bad)")
         }
         #expect(try await operate(bench, "alias", ["user": "bo@x.org", "alias": .string(String(repeating: "a", count: 64))]).status == 200)
         #expect(try await operate(bench, "alias", ["user": "ana", "alias": .null]).status == 200)
@@ -61,7 +65,8 @@ import TestSupport
         #expect(try await bench.refresh(two["refreshToken"]?.string).status == 200)
         let (uid, session) = (try #require(one["localId"]?.string), try #require(one.claims["sid"]?.string))
         #expect(bench.changes.all == [AccountChange(uid, .sessionEnded(session))])
-        #expect(try await operate(bench, "end-session", ["user": "ana@x.org", "session": one.claims["sid"] ?? .null]).error == "SESSION_NOT_FOUND")
+        #expect(try await operate(
+            bench, "end-session", ["user": "ana@x.org", "session": one.claims["sid"] ?? .null]).error == "SESSION_NOT_FOUND")
         #expect(try await operate(bench, "end-session", ["user": "ana@x.org"])["ended"] == 1)
         #expect(try await bench.refresh(two["refreshToken"]?.string).error == "TOKEN_EXPIRED")
         #expect(try await operate(bench, "sessions", ["user": "ana@x.org"])["sessions"] == [])

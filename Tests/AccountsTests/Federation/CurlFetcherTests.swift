@@ -65,8 +65,10 @@ import TestSupport
         #expect(await fault(dev, server.url("/k")) == nil)
         #expect(await fault(dev, "http://localhost:\(server.port)/k") != .scheme)
         for url in [
-            "http://example.org/k", "http://127.0.0.1.evil.example/k", "http://127.0.0.1@evil.example/k", "http://127.0.0.1:80@evil.example/k",
-            "http://localhost.evil.example", "http://127.0.0.1\\@evil.example/k", "ftp://127.0.0.1/k", "file:///etc/passwd", "HTTP://127.0.0.1/k", "", "k",
+            "http://example.org/k", "http://127.0.0.1.evil.example/k", "http://127.0.0.1@evil.example/k",
+            "http://127.0.0.1:80@evil.example/k",
+            "http://localhost.evil.example", "http://127.0.0.1\\@evil.example/k", "ftp://127.0.0.1/k", "file:///etc/passwd",
+            "HTTP://127.0.0.1/k", "", "k",
         ] {
             #expect(await fault(dev, url) == .scheme, "\(url)")
             #expect(await fault(live, url) == .scheme, "\(url)")
@@ -122,7 +124,7 @@ import TestSupport
             #expect(faults.count { $0 == .tooMany } >= 1)
             #expect(!faults.contains(nil))
         }
-        // Whoever has waited makes room again.
+        // A fetch that has waited makes room again.
         guard case .network = await fault(fetcher, server.url("/k")) else {
             Issue.record("no room")
             return
@@ -130,8 +132,10 @@ import TestSupport
     }
 
     @Test(arguments: [
-        ("Cache-Control: max-age=5", 5), ("cache-control:max-age=\"7\"", 7), ("CACHE-CONTROL: public,  Max-Age = 9 , immutable", 9), ("Cache-Control: no-cache", 0),
-        ("Cache-Control: max-age=-3", 0), ("Cache-Control: private", nil), ("Cache-Control: max-age=soon", nil), ("Expires: 0", nil), ("nonsense", nil),
+        ("Cache-Control: max-age=5", 5), ("cache-control:max-age=\"7\"", 7), ("CACHE-CONTROL: public,  Max-Age = 9 , immutable", 9),
+        ("Cache-Control: no-cache", 0),
+        ("Cache-Control: max-age=-3", 0), ("Cache-Control: private", nil), ("Cache-Control: max-age=soon", nil), ("Expires: 0", nil),
+        ("nonsense", nil),
         ("Cache-Control: s-maxage=5", nil),
     ] as [(String, Int?)])
     func age_is_read_from_cache_control(_ field: String, _ age: Int?) { #expect(CacheControl.maxAge(field: field + "\r\n") == age) }
@@ -152,7 +156,9 @@ import TestSupport
         let claims: Claims = ["iss": .string(issuer), "aud": "app", "sub": "u", "exp": .int(clock.seconds + 60)]
         let token = try TokenKeys.rsa[0].sign(claims)
         for _ in 0..<3 {
-            let result = await withCheckedContinuation { continuation in service.verify(token, leeway: 0) { continuation.resume(returning: $0) } }
+            let result = await withCheckedContinuation { continuation in
+                service.verify(token, leeway: 0) { continuation.resume(returning: $0) }
+            }
             #expect(try result.get().uid == "u")
         }
         #expect(server.asked == ["/tenant/.well-known/openid-configuration", "/keys"])

@@ -28,7 +28,10 @@ import TestSupport
     }
 
     private var claims: Claims {
-        ["iss": .string(Self.issuer), "aud": "app", "sub": "u-7", "iat": .int(clock.seconds), "exp": .int(clock.seconds + 600), "role": "staff"]
+        [
+            "iss": .string(Self.issuer), "aud": "app", "sub": "u-7", "iat": .int(clock.seconds), "exp": .int(clock.seconds + 600),
+            "role": "staff",
+        ]
     }
 
     private func verify(_ token: String) async -> Result<VerifiedToken, TokenFault> {
@@ -46,7 +49,8 @@ import TestSupport
         let token = try TokenKeys.p256[0].sign(claims)
         for _ in 0..<2 {
             let found = try await verify(token).get()
-            #expect(found.uid == "u-7" && !found.isOwn && found.sessionID == nil && found.issuer == Self.issuer && found.provider == "custom")
+            #expect(
+                found.uid == "u-7" && !found.isOwn && found.sessionID == nil && found.issuer == Self.issuer && found.provider == "custom")
             #expect(found.auth.child("uid") == "u-7" && found.auth.child("provider") == "custom" && found.claims.child("role") == "staff")
             #expect(found.expires == clock.seconds + 600)
         }
@@ -85,12 +89,13 @@ import TestSupport
         #expect(try await fault { $0["iss"] = "https://evil.example" } == .unknownKey)
         #expect(try await fault { $0["iss"] = "https://other.example" } == .keysUnavailable)
         let good = try TokenKeys.p256[0].sign(claims)
-        #expect(await verify(good.tokenParts[0] + "." + Base64.encodeURL(#"{"iss":"\#(Self.issuer)"}"#.utf8) + "." + good.tokenParts[2]).fault == .signature)
+        #expect(await verify(
+            good.tokenParts[0] + "." + Base64.encodeURL(#"{"iss":"\#(Self.issuer)"}"#.utf8) + "." + good.tokenParts[2]).fault == .signature)
         #expect(await verify(compact(#"{"alg":"none"}"#, #"{"iss":"\#(Self.issuer)"}"#)).fault == .algorithm)
     }
 
     @Test func somebody_elses_token_is_none_of_an_account() async throws {
-        // The issuer claims to be us: signed by its own key it is nobody's.
+        // The issuer claims to be this hub: signed by its own key the token is refused.
         #expect(try await fault { $0["iss"] = "https://securetoken.google.com/demo-app" } == .unknownKey)
         let token = try TokenKeys.p256[0].sign(claims)
         #expect(throws: TokenFault.unknownKey) { try service.tokens.check(token, leeway: 0) }

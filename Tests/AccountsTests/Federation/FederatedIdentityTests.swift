@@ -11,12 +11,15 @@ import TestSupport
     @Test func check60_google_token_says_who_it_is() async throws {
         let fixture = FederationFixture()
         let identity = try await fixture.verify("google.com", try TokenKeys.rsa[0].sign(fixture.google))
-        #expect(identity.provider == "google.com" && identity.subject == "1099" && identity.federatedID == "https://accounts.google.com/1099")
+        #expect(
+            identity.provider == "google.com" && identity.subject == "1099" && identity.federatedID == "https://accounts.google.com/1099")
         #expect(identity.email == "ana@example.org" && identity.isEmailVerified && !identity.isAuthoritative)
-        #expect(identity.name == "Ana B" && identity.givenName == "Ana" && identity.familyName == "B" && identity.picture == "https://x/a.png")
+        #expect(
+            identity.name == "Ana B" && identity.givenName == "Ana" && identity.familyName == "B" && identity.picture == "https://x/a.png")
         let raw = try JSONValue(Array(identity.rawUserInfo.utf8))
         #expect(raw == [
-            "id": "1099", "name": "Ana B", "given_name": "Ana", "family_name": "B", "email": "ana@example.org", "picture": "https://x/a.png",
+            "id": "1099", "name": "Ana B", "given_name": "Ana", "family_name": "B", "email": "ana@example.org",
+            "picture": "https://x/a.png",
             "verified_email": true,
         ])
         // The issuer's other spelling, no address, no party.
@@ -52,7 +55,7 @@ import TestSupport
         let good = try TokenKeys.rsa[0].sign(fixture.google)
         let (parts, payload) = (good.tokenParts, String(decoding: try #require(Base64.decodeURL(good.tokenParts[1])), as: UTF8.self))
         let kid = TokenKeys.rsa[0].verifying.id
-        // Not signed, signed with a shared secret, signed by somebody, signed by another issuer's key.
+        // Not signed, signed with a shared secret, signed by an unknown key, signed by another issuer's key.
         #expect(await fixture.refusal("google.com", compact(#"{"alg":"none","kid":"\#(kid)"}"#, payload)) == refused)
         #expect(await fixture.refusal("google.com", "\(parts[0]).\(parts[1]).") == refused)
         #expect(await fixture.refusal("google.com", payload) == refused)
@@ -96,7 +99,7 @@ import TestSupport
         #expect(try await refusal("google.com", TokenKeys.rsa[0], google, claim: sha256OfTest, nonce: "") == wrong)
         #expect(try await refusal("google.com", TokenKeys.rsa[0], google, claim: nil, nonce: "test") == wrong)
         #expect(try await refusal("google.com", TokenKeys.rsa[0], google, claim: nil, nonce: nil) == nil)
-        // Whoever stole the token could read this nonce out of it.
+        // The thief of a token could read this nonce in it.
         #expect(try await refusal("google.com", TokenKeys.rsa[0], google, claim: sha256OfTest, nonce: sha256OfTest) == wrong)
         #expect(try await refusal("google.com", TokenKeys.rsa[0], google, claim: "test", nonce: "test") == wrong)
         // Apple always; a provider of the web as it is.
@@ -175,7 +178,7 @@ import TestSupport
         #expect(try await !google("ana@gmail.com.evil.example"))
         #expect(try await google("ana@school.example", hd: "school.example"))
         #expect(try await !google("ana@school.example", verified: false, hd: "school.example"))
-        // The organisation's word for somebody else's domain.
+        // The organisation asserts another one's domain.
         #expect(try await !google("ana@example.org", hd: "school.example"))
         #expect(try await fixture.verify("apple.com", try TokenKeys.rsa[0].sign(fixture.apple), nonce: "test").isAuthoritative)
         var apple = fixture.apple

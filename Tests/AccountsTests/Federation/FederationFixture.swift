@@ -18,7 +18,9 @@ final class FakeFetcher: KeyFetching {
 
     private let state = Mutex(State())
 
-    func publish(_ url: String, _ text: String, maxAge: Int? = 3600) { set(url, .success(FetchedDocument(body: Array(text.utf8), maxAge: maxAge))) }
+    func publish(_ url: String, _ text: String, maxAge: Int? = 3600) {
+        set(url, .success(FetchedDocument(body: Array(text.utf8), maxAge: maxAge)))
+    }
 
     func publish(_ url: String, keys: [SigningKey], maxAge: Int? = 3600) { publish(url, keySet(keys), maxAge: maxAge) }
 
@@ -53,7 +55,9 @@ final class FakeFetcher: KeyFetching {
     }
 }
 
-func keySet(_ keys: [SigningKey]) -> String { "{\"keys\":[" + keys.map { String(decoding: $0.jwk, as: UTF8.self) }.joined(separator: ",") + "]}" }
+func keySet(_ keys: [SigningKey]) -> String {
+    "{\"keys\":[" + keys.map { String(decoding: $0.jwk, as: UTF8.self) }.joined(separator: ",") + "]}"
+}
 
 /// Claims by name.
 typealias Claims = [String: JSONValue]
@@ -71,7 +75,10 @@ struct FederationFixture {
     let fetcher = FakeFetcher()
     let identities: FederatedIdentities
 
-    init(isDev: Bool = false, providers: [IdentityProvider]? = nil, replayLimit: Int = 100, _ change: (inout KeyFetchSettings) -> Void = { _ in }) {
+    init(
+        isDev: Bool = false, providers: [IdentityProvider]? = nil, replayLimit: Int = 100,
+        _ change: (inout KeyFetchSettings) -> Void = { _ in }
+    ) {
         var settings = KeyFetchSettings()
         change(&settings)
         identities = FederatedIdentities(
@@ -79,17 +86,21 @@ struct FederationFixture {
                 .google(clientIDs: ["web-client", "ios-client"]), .apple(clientIDs: ["org.example.app"]),
                 .openID("oidc.city", issuer: "https://id.city.example", clientIDs: ["hub"], authoritativeDomains: ["city.example"]),
             ],
-            isDev: isDev, replayLimit: replayLimit, fetcher: fetcher, settings: settings, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            isDev: isDev, replayLimit: replayLimit, fetcher: fetcher, settings: settings,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             now: clock.now)
         fetcher.publish(Self.googleKeys, keys: [TokenKeys.rsa[0]])
         fetcher.publish(Self.appleKeys, keys: [TokenKeys.rsa[0]])
-        fetcher.publish("https://id.city.example/.well-known/openid-configuration", #"{"issuer":"https://id.city.example","jwks_uri":"https://id.city.example/k"}"#)
+        fetcher.publish(
+            "https://id.city.example/.well-known/openid-configuration",
+            #"{"issuer":"https://id.city.example","jwks_uri":"https://id.city.example/k"}"#)
         fetcher.publish("https://id.city.example/k", keys: [TokenKeys.p256[0]])
     }
 
     var google: Claims {
         [
-            "iss": "https://accounts.google.com", "aud": "web-client", "azp": "ios-client", "sub": "1099", "email": "ana@example.org", "email_verified": true,
+            "iss": "https://accounts.google.com", "aud": "web-client", "azp": "ios-client", "sub": "1099", "email": "ana@example.org",
+            "email_verified": true,
             "name": "Ana B", "given_name": "Ana", "family_name": "B", "picture": "https://x/a.png", "iat": .int(clock.seconds),
             "exp": .int(clock.seconds + 3600),
         ]
@@ -97,14 +108,17 @@ struct FederationFixture {
 
     var apple: Claims {
         [
-            "iss": "https://appleid.apple.com", "aud": "org.example.app", "sub": "0012.ab", "email": "x@privaterelay.appleid.com", "email_verified": "true",
-            "nonce": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "iat": .int(clock.seconds), "exp": .int(clock.seconds + 600),
+            "iss": "https://appleid.apple.com", "aud": "org.example.app", "sub": "0012.ab", "email": "x@privaterelay.appleid.com",
+            "email_verified": "true",
+            "nonce": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "iat": .int(clock.seconds),
+            "exp": .int(clock.seconds + 600),
         ]
     }
 
     var city: Claims {
         [
-            "iss": "https://id.city.example", "aud": "hub", "sub": "7", "email": "Staff@City.example", "email_verified": true, "iat": .int(clock.seconds),
+            "iss": "https://id.city.example", "aud": "hub", "sub": "7", "email": "Staff@City.example", "email_verified": true,
+            "iat": .int(clock.seconds),
             "exp": .int(clock.seconds + 600),
         ]
     }

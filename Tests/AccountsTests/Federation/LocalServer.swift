@@ -60,7 +60,9 @@ final class LocalServer: Sendable {
             }
             var sent = 0
             while sent < answer.count {
-                let count = answer.withUnsafeBytes { send(peer, $0.baseAddress.map { $0 + sent }, answer.count - sent, Int32(MSG_NOSIGNAL)) }
+                let count = answer.withUnsafeBytes {
+                    send(peer, $0.baseAddress.map { $0 + sent }, answer.count - sent, Int32(MSG_NOSIGNAL))
+                }
                 if count <= 0 { break }
                 sent += count
             }

@@ -17,7 +17,8 @@ import TestSupport
     private func keys(_ location: KeyLocation = .keySet(url), _ change: (inout KeyFetchSettings) -> Void = { _ in }) -> RemoteKeys {
         var settings = KeyFetchSettings()
         change(&settings)
-        return RemoteKeys(location, fetcher: fetcher, settings: settings, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now)
+        return RemoteKeys(
+            location, fetcher: fetcher, settings: settings, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now)
     }
 
     private func fault(_ keys: RemoteKeys, _ key: SigningKey) async -> TokenFault? {
@@ -64,7 +65,7 @@ import TestSupport
         let keys = keys()
         fetcher.publish(Self.url, keys: [first])
         #expect(await fault(keys, first) == nil)
-        // Right after a fetch, and however often somebody comes with it.
+        // Right after a fetch, and however often such a token comes.
         for _ in 0..<5 { #expect(await fault(keys, second) == .unknownKey) }
         #expect(fetcher.asked.count == 1)
         clock.advance(seconds: 60)
@@ -159,7 +160,9 @@ import TestSupport
             #expect(await fault(keys, first) == nil)
         }
         #expect(fetcher.asked == [configuration, Self.url, configuration, Self.url])
-        for wrong in [#"{"issuer":"https://evil.example","jwks_uri":"\#(Self.url)"}"#, #"{"issuer":"https://id.example/tenant"}"#, "{}", "nonsense"] {
+        for wrong in [
+            #"{"issuer":"https://evil.example","jwks_uri":"\#(Self.url)"}"#, #"{"issuer":"https://id.example/tenant"}"#, "{}", "nonsense",
+        ] {
             fetcher.publish(configuration, wrong)
             #expect(await fault(keys(.discovery(issuer: "https://id.example/tenant")), first) == .keysUnavailable)
         }
@@ -179,11 +182,15 @@ import TestSupport
             return key.replacing(from, with: to)
         }
         for useless in [
-            changed(rsa, #""use":"sig""#, #""use":"enc""#), changed(rsa, #""alg":"RS256""#, #""alg":"RS512""#), changed(rsa, #""alg":"RS256""#, #""alg":"HS256""#),
-            changed(rsa, #""alg":"RS256""#, #""alg":1"#), changed(rsa, #""kty":"RSA""#, #""kty":"oct""#), changed(rsa, #""kid""#, #""Kid""#),
-            changed(rsa, "AQAB", "AQABAAAA"), changed(rsa, #""AQAB""#, #""""#), changed(p256, "P-256", "P-384"), changed(p256, #""x":""#, #""x":"AAAA"#),
+            changed(rsa, #""use":"sig""#, #""use":"enc""#), changed(rsa, #""alg":"RS256""#, #""alg":"RS512""#),
+            changed(rsa, #""alg":"RS256""#, #""alg":"HS256""#),
+            changed(rsa, #""alg":"RS256""#, #""alg":1"#), changed(rsa, #""kty":"RSA""#, #""kty":"oct""#),
+            changed(rsa, #""kid""#, #""Kid""#),
+            changed(rsa, "AQAB", "AQABAAAA"), changed(rsa, #""AQAB""#, #""""#), changed(p256, "P-256", "P-384"),
+            changed(p256, #""x":""#, #""x":"AAAA"#),
             changed(p256, #""ES256""#, #""RS256""#), #"{"kty":"RSA","kid":"short","n":"AQAB","e":"AQAB"}"#, "1", "null", "[]", "{}",
-            #"{"kty":"EC","crv":"P-256","kid":"nowhere","x":"\#(String(repeating: "A", count: 43))","y":"\#(String(repeating: "A", count: 43))"}"#,
+            #"{"kty":"EC","crv":"P-256","kid":"nowhere","x":"\#(String(repeating: "A", count: 43))","#
+                + #""y":"\#(String(repeating: "A", count: 43))"}"#,
         ] { #expect(try ids(useless, p256) == [p256ID], "\(useless)") }
         // What other makers leave out or add.
         #expect(try ids(changed(rsa, #""use":"sig","alg":"RS256","#, #""x5c":["AAAA"],"extra":null,"#)) == [rsaID])

@@ -21,7 +21,10 @@ struct AccountBench: Sendable {
     static let administrator = "secret-of-an-administrator"
 
     /// Without enumeration protection and throttling, unless the test says otherwise.
-    init(folder: String? = nil, clock: FakeClock = FakeClock(), fetcher: (any KeyFetching)? = nil, _ configure: (inout AccountSettings) -> Void = { _ in }) throws {
+    init(
+        folder: String? = nil, clock: FakeClock = FakeClock(), fetcher: (any KeyFetching)? = nil,
+        _ configure: (inout AccountSettings) -> Void = { _ in }
+    ) throws {
         var settings = AccountSettings()
         settings.project = "demo-app"
         settings.publicURL = "https://hub.example.org"
@@ -42,22 +45,28 @@ struct AccountBench: Sendable {
 
     /// A request to any path.
     func ask(
-        _ path: String, _ body: JSONValue = .object([]), method: HTTPRequest.Method = .post, key: Bool = true, fields: HTTPFields = [:], raw: String? = nil,
+        _ path: String, _ body: JSONValue = .object([]), method: HTTPRequest.Method = .post, key: Bool = true, fields: HTTPFields = [:],
+        raw: String? = nil,
         peer: String = "192.0.2.7"
     ) async throws -> Reply {
         let target = try HTTPTarget("/" + path + (key ? (path.contains("?") ? "&" : "?") + "key=any" : ""))
         var all = fields
         if all[.contentType] == nil { all[.contentType] = "application/json" }
-        let request = HTTPInboundRequest(method: method, target: target, fields: all, body: raw.map { Array($0.utf8) } ?? (method == .get ? [] : body.bytes))
+        let request = HTTPInboundRequest(
+            method: method, target: target, fields: all, body: raw.map { Array($0.utf8) } ?? (method == .get ? [] : body.bytes))
         return Reply(await service.answer(request, peer: peer))
     }
 
     /// A client endpoint under its v1 name.
-    func call(_ name: String, _ body: JSONValue = .object([])) async throws -> Reply { try await ask("identitytoolkit.googleapis.com/v1/accounts:\(name)", body) }
+    func call(_ name: String, _ body: JSONValue = .object([])) async throws -> Reply {
+        try await ask("identitytoolkit.googleapis.com/v1/accounts:\(name)", body)
+    }
 
     /// The same as an administrator.
     func administer(_ name: String, _ body: JSONValue) async throws -> Reply {
-        try await ask("identitytoolkit.googleapis.com/v1/accounts:\(name)", body, key: false, fields: [.authorization: "Bearer \(Self.administrator)"])
+        try await ask(
+            "identitytoolkit.googleapis.com/v1/accounts:\(name)", body, key: false,
+            fields: [.authorization: "Bearer \(Self.administrator)"])
     }
 
     func refresh(_ refreshToken: String?) async throws -> Reply {
@@ -75,7 +84,9 @@ struct AccountBench: Sendable {
     }
 
     func signUp(_ email: String? = nil, _ password: String = "correct horse") async throws -> Reply {
-        let body: JSONValue = email.map { ["email": .string($0), "password": .string(password), "returnSecureToken": true] } ?? ["returnSecureToken": true]
+        let body: JSONValue = email.map { [
+            "email": .string($0), "password": .string(password), "returnSecureToken": true,
+        ] } ?? ["returnSecureToken": true]
         let reply = try await call("signUp", body)
         #expect(reply.status == 200, "\(reply.text)")
         return reply
@@ -118,7 +129,9 @@ extension AccountService {
     }
 
     /// What the store says, for what no endpoint shows.
-    func stored<Result: Sendable>(_ look: @Sendable (AccountTransaction) throws -> Result) throws -> Result { try store.read { try look($0) } }
+    func stored<Result: Sendable>(_ look: @Sendable (AccountTransaction) throws -> Result) throws -> Result {
+        try store.read { try look($0) }
+    }
 }
 
 /// An answer, read.

@@ -26,12 +26,15 @@ import TestSupport
 
         mutating func begin(_ account: Int) { sessions.append(Session(account: account)) }
 
-        mutating func endAll(of account: Int) { for i in sessions.indices where sessions[i].account == account { sessions[i].isOver = true } }
+        mutating func endAll(of account: Int) {
+            for i in sessions.indices where sessions[i].account == account { sessions[i].isOver = true }
+        }
 
         /// What stands against the tokens of a session.
         func fault(_ session: Int) -> String? {
             let account = accounts[sessions[session].account]
-            return account.isDeleted ? "USER_NOT_FOUND" : account.isDisabled ? "USER_DISABLED" : sessions[session].isOver ? "TOKEN_EXPIRED" : nil
+            return account.isDeleted ? "USER_NOT_FOUND" : account.isDisabled ? "USER_DISABLED" : sessions[session].isOver ? "TOKEN_EXPIRED"
+                : nil
         }
     }
 

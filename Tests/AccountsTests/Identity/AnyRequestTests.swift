@@ -8,16 +8,22 @@ import TestSupport
 /// Requests of every shape to every route: the service answers each, and finds fault with the request rather than with itself.
 @Suite(.timeLimit(.minutes(30))) struct AnyRequestTests {
     private static let names = [
-        "email", "password", "idToken", "oobCode", "newPassword", "requestType", "returnOobLink", "continueUrl", "displayName", "photo_url", "deleteAttribute",
-        "deleteProvider", "validSince", "localId", "customAttributes", "postBody", "requestUri", "token", "identifier", "continueUri", "newEmail", "grantType",
-        "refreshToken", "autoCreate", "returnIdpCredential", "users", "localIds", "disableUser", "phoneNumber", "federatedUserId", "maxResults",
+        "email", "password", "idToken", "oobCode", "newPassword", "requestType", "returnOobLink", "continueUrl", "displayName", "photo_url",
+        "deleteAttribute",
+        "deleteProvider", "validSince", "localId", "customAttributes", "postBody", "requestUri", "token", "identifier", "continueUri",
+        "newEmail", "grantType",
+        "refreshToken", "autoCreate", "returnIdpCredential", "users", "localIds", "disableUser", "phoneNumber", "federatedUserId",
+        "maxResults",
     ]
 
     private static func value(_ random: inout SeededRandom, _ known: [JSONValue]) -> JSONValue {
         let values: [JSONValue] = [
-            .null, true, false, 0, 1, -7, .int(.max), .double(1e300), "", "a@x.org", "A@X.ORG", "not.mail", "1", "PASSWORD_RESET", "VERIFY_EMAIL", "EMAIL_SIGNIN",
-            "VERIFY_AND_CHANGE_EMAIL", "refresh_token", "http://localhost/#&%=%zz", "id_token=x&providerId=google.com", "{}", "{\"a\":1}", [], ["a", .null],
-            [["b": "c"]], ["d": ["e": .null]], ["EMAIL", 2, "PASSWORD"], ["password"], .string(String(repeating: "é", count: 3000)), "correct horse", "\u{1F468}\u{200D}",
+            .null, true, false, 0, 1, -7, .int(.max), .double(1e300), "", "a@x.org", "A@X.ORG", "not.mail", "1", "PASSWORD_RESET",
+            "VERIFY_EMAIL", "EMAIL_SIGNIN",
+            "VERIFY_AND_CHANGE_EMAIL", "refresh_token", "http://localhost/#&%=%zz", "id_token=x&providerId=google.com", "{}", "{\"a\":1}",
+            [], ["a", .null],
+            [["b": "c"]], ["d": ["e": .null]], ["EMAIL", 2, "PASSWORD"], ["password"], .string(String(repeating: "é", count: 3000)),
+            "correct horse", "\u{1F468}\u{200D}",
         ]
         let all = values + known
         return all[Int(random.next() % UInt64(all.count))]

@@ -44,7 +44,7 @@ import TestSupport
     /// Ahead, and behind, by a day and by a year; with the hub running on, and started anew after the second step.
     private static let steps = [day, -day, year, -year].flatMap { step in [(step, false), (step, true)] }
 
-    /// A sign-in while the clock is wrong keeps nobody of its network from signing in after it is corrected.
+    /// A sign-in while the clock is wrong does not block later ones of its network after the correction.
     @Test(arguments: steps) func signIns_goOn_afterAStep(_ step: Int64, _ restarts: Bool) async throws {
         let hub = try Hub { $0.throttle.isOn = true }
         let made = try await hub.bench.signUp("ana@x.org")
@@ -101,7 +101,7 @@ import TestSupport
             #expect(refreshed.status == 200, "\(refreshed.text)")
             #expect(try await hub.bench.call("lookup", ["idToken": refreshed["id_token"] ?? .null]).status == 200)
         }
-        // A token of a clock that was ahead is good, its session lives; none is the reason to sign somebody out.
+        // A token of a clock that was ahead is valid while its session lives; the clock is no reason to sign its user out.
         if step > 0 {
             for reply in held { #expect(try await hub.bench.call("lookup", ["idToken": reply["id_token"] ?? .null]).status == 200) }
         }
@@ -242,7 +242,8 @@ import TestSupport
         let bench = try AccountBench(fetcher: fetcher) { $0.identityProviders = [.google(clientIDs: [TestProvider.clientID])] }
         func signIn() async throws -> Reply {
             let body: JSONValue = [
-                "requestUri": "http://localhost", "returnSecureToken": true, "postBody": .string("id_token=\(try TestProvider.token(bench))&providerId=google.com"),
+                "requestUri": "http://localhost", "returnSecureToken": true,
+                "postBody": .string("id_token=\(try TestProvider.token(bench))&providerId=google.com"),
             ]
             return try await bench.call("signInWithIdp", body)
         }

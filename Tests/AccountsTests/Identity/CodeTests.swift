@@ -16,7 +16,9 @@ import TestSupport
         #expect(try await bench.call("update", ["oobCode": .string(code)]).error == "INVALID_OOB_CODE")
     }
 
-    @Test(arguments: [("PASSWORD_RESET", 3600), ("VERIFY_EMAIL", 3 * 86_400), ("EMAIL_SIGNIN", 3600)]) func check50_codes_end(type: String, seconds: Int64) async throws {
+    @Test(
+        arguments: [("PASSWORD_RESET", 3600), ("VERIFY_EMAIL", 3 * 86_400), ("EMAIL_SIGNIN", 3600)]
+    ) func check50_codes_end(type: String, seconds: Int64) async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")
         let code = try await bench.code(type, "ana@x.org")
@@ -48,7 +50,8 @@ import TestSupport
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let code = try await bench.code("PASSWORD_RESET", "ana@x.org")
-        #expect(try await bench.call("resetPassword", ["oobCode": .string(code), "newPassword": "short"]).error?.hasPrefix("WEAK_PASSWORD : ") == true)
+        #expect(try await bench.call(
+            "resetPassword", ["oobCode": .string(code), "newPassword": "short"]).error?.hasPrefix("WEAK_PASSWORD : ") == true)
         let reply = try await bench.call("resetPassword", ["oobCode": .string(code), "newPassword": "another horse"])
         #expect(reply.status == 200 && reply["email"] == "ana@x.org" && reply["requestType"] == "PASSWORD_RESET" && reply["idToken"] == nil)
         #expect(try await bench.refresh(made["refreshToken"]?.string).error == "TOKEN_EXPIRED")
@@ -57,7 +60,8 @@ import TestSupport
         #expect(user["emailVerified"] == true)
         #expect(try await bench.call("resetPassword", ["oobCode": .string(code), "newPassword": "third horse"]).error == "INVALID_OOB_CODE")
         let other = try await bench.code("VERIFY_EMAIL", "ana@x.org")
-        #expect(try await bench.call("resetPassword", ["oobCode": .string(other), "newPassword": "third horse"]).error == "INVALID_OOB_CODE")
+        #expect(
+            try await bench.call("resetPassword", ["oobCode": .string(other), "newPassword": "third horse"]).error == "INVALID_OOB_CODE")
         let reset = try await bench.code("PASSWORD_RESET", "ana@x.org")
         #expect(try await bench.call("update", ["oobCode": .string(reset)]).error == "INVALID_OOB_CODE")
     }
@@ -69,7 +73,8 @@ import TestSupport
             $0.isEmailVerified = isVerified
             $0.providers = [LinkedProvider(id: "google.com", rawID: "1099")]
         }
-        _ = try await bench.call("resetPassword", ["oobCode": .string(try await bench.code("PASSWORD_RESET", "ana@x.org")), "newPassword": "another horse"])
+        _ = try await bench.call(
+            "resetPassword", ["oobCode": .string(try await bench.code("PASSWORD_RESET", "ana@x.org")), "newPassword": "another horse"])
         let user = try await bench.user(try await bench.signIn("ana@x.org", "another horse"))
         #expect(user["providerUserInfo"]?.elements?.count == (isVerified ? 2 : 1))
     }
@@ -139,21 +144,26 @@ import TestSupport
         let reply = try await bench.administer("sendOobCode", body)
         let code = try #require(reply["oobCode"]?.string)
         #expect(code.utf8.count >= 43)
-        #expect(reply["oobLink"]?.string == "https://hub.example.org/.account/action?mode=resetPassword&oobCode=\(code)&apiKey=default&lang=en")
-        #expect(try await bench.administer("sendOobCode", ["requestType": "VERIFY_EMAIL", "email": "bob@x.org", "returnOobLink": true]).error == "USER_NOT_FOUND")
-        #expect(try await bench.administer("sendOobCode", ["requestType": "PASSWORD_RESET", "email": "bob@x.org", "returnOobLink": true]).error == "EMAIL_NOT_FOUND")
+        #expect(
+            reply["oobLink"]?.string == "https://hub.example.org/.account/action?mode=resetPassword&oobCode=\(code)&apiKey=default&lang=en")
+        #expect(try await bench.administer(
+            "sendOobCode", ["requestType": "VERIFY_EMAIL", "email": "bob@x.org", "returnOobLink": true]).error == "USER_NOT_FOUND")
+        #expect(try await bench.administer(
+            "sendOobCode", ["requestType": "PASSWORD_RESET", "email": "bob@x.org", "returnOobLink": true]).error == "EMAIL_NOT_FOUND")
     }
 
     @Test(arguments: [
         ("/relative", "INVALID_CONTINUE_URI"), ("localhost/a", "INVALID_CONTINUE_URI"), ("javascript:alert(1)", "INVALID_CONTINUE_URI"),
         ("https://localhost@evil.example/", "INVALID_CONTINUE_URI"), (#"https://evil.example\@localhost"#, "INVALID_CONTINUE_URI"),
-        ("https:///localhost", "INVALID_CONTINUE_URI"), ("//localhost", "INVALID_CONTINUE_URI"), ("https://localhost:80a/", "INVALID_CONTINUE_URI"),
+        ("https:///localhost", "INVALID_CONTINUE_URI"), ("//localhost", "INVALID_CONTINUE_URI"),
+        ("https://localhost:80a/", "INVALID_CONTINUE_URI"),
         ("https://evil.example/?localhost", "UNAUTHORIZED_DOMAIN"), ("https://localhost.evil.example", "UNAUTHORIZED_DOMAIN"),
         ("http://LOCALHOST:5000/a?b=c#d", nil), ("https://127.0.0.1", nil),
     ] as [(String, String?)]) func check55_links_go_on_to_allowed_hosts_only(url: String, error: String?) async throws {
         let bench = try AccountBench { $0.continueHosts = ["localhost", "127.0.0.1"] }
         _ = try await bench.signUp("ana@x.org")
-        let reply = try await bench.administer("sendOobCode", ["requestType": 1, "email": "ana@x.org", "returnOobLink": true, "continueUrl": .string(url)])
+        let reply = try await bench.administer(
+            "sendOobCode", ["requestType": 1, "email": "ana@x.org", "returnOobLink": true, "continueUrl": .string(url)])
         #expect(reply.error?.split(separator: " ").first.map(String.init) == error)
         if error == nil { #expect(reply["oobLink"]?.string?.hasSuffix("&continueUrl=" + QueryText.encode(url)) == true) }
     }
@@ -176,7 +186,8 @@ import TestSupport
         #expect(try await bench.call("update", ["oobCode": .string(taken)]).error == "EMAIL_EXISTS")
         let third = try await bench.code("VERIFY_AND_CHANGE_EMAIL", "ana@x.org", newEmail: "New@x.org")
         let reply = try await bench.call("update", ["oobCode": .string(third)])
-        #expect(reply["newEmail"] == "new@x.org" && reply["email"] == "new@x.org" && reply["emailVerified"] == true && reply["idToken"] == nil)
+        #expect(
+            reply["newEmail"] == "new@x.org" && reply["email"] == "new@x.org" && reply["emailVerified"] == true && reply["idToken"] == nil)
         #expect(try await bench.refresh(made["refreshToken"]?.string).error == "TOKEN_EXPIRED")
         #expect(try await bench.signIn("new@x.org")["localId"] == made["localId"])
     }
@@ -241,7 +252,8 @@ import TestSupport
         #expect(linked["localId"] == guest["localId"] && linked.claims["email_verified"] == true)
         let other = try await bench.signUp()
         let second = try await bench.code("EMAIL_SIGNIN", "ana@x.org")
-        let taken = try await bench.call("signInWithEmailLink", ["email": "ana@x.org", "oobCode": .string(second), "idToken": other["idToken"] ?? .null])
+        let taken = try await bench.call(
+            "signInWithEmailLink", ["email": "ana@x.org", "oobCode": .string(second), "idToken": other["idToken"] ?? .null])
         #expect(taken.error == "EMAIL_EXISTS")
         try await bench.change(linked) { $0.isDisabled = true }
         #expect(try await bench.call("signInWithEmailLink", ["email": "ana@x.org", "oobCode": .string(second)]).error == "USER_DISABLED")
@@ -253,7 +265,9 @@ import TestSupport
         let verify = try await bench.code("VERIFY_EMAIL", "ana@x.org")
         let reset = try await bench.code("PASSWORD_RESET", "ana@x.org")
         let changed = try await bench.call("update", ["idToken": made["idToken"] ?? .null, "email": "new@x.org"])
-        for code in [verify, reset] { #expect(try await bench.call("resetPassword", ["oobCode": .string(code)]).error == "INVALID_OOB_CODE") }
+        for code in [verify, reset] {
+            #expect(try await bench.call("resetPassword", ["oobCode": .string(code)]).error == "INVALID_OOB_CODE")
+        }
         let link = try await bench.code("EMAIL_SIGNIN", "new@x.org")
         let last = try await bench.code("PASSWORD_RESET", "new@x.org")
         #expect(try await bench.call("delete", ["idToken": changed["idToken"] ?? .null]).status == 200)

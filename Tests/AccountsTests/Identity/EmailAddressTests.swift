@@ -7,12 +7,17 @@ import Testing
         #expect(EmailAddress(text)?.text == text.lowercased())
     }
 
-    @Test(arguments: ["", "@", "a@", "@b", "a", "a@b@c", "a b@c", "a@b\n", "a@b\u{7F}", "a@\u{3000}b"]) func anything_else_is_none(text: String) {
+    @Test(
+        arguments: ["", "@", "a@", "@b", "a", "a@b@c", "a b@c", "a@b\n", "a@b\u{7F}", "a@\u{3000}b"]
+    ) func anything_else_is_none(text: String) {
         #expect(EmailAddress(text) == nil)
     }
 
     /// The Kelvin sign in lower case is a k; a decomposed accent, a soft hyphen and a bidirectional mark are not seen.
-    @Test(arguments: ["a@ban\u{212A}.org", "ban\u{212A}@x.org", "e\u{301}@x.org", "a\u{AD}@x.org", "a\u{202E}b@x.org", "a\u{200B}@x.org", "a@παράδειγμα.ελ", "a\u{0}@x.org"])
+    @Test(arguments: [
+        "a@ban\u{212A}.org", "ban\u{212A}@x.org", "e\u{301}@x.org", "a\u{AD}@x.org", "a\u{202E}b@x.org", "a\u{200B}@x.org",
+        "a@παράδειγμα.ελ", "a\u{0}@x.org",
+    ])
     func what_looks_like_another_address_is_none(text: String) {
         #expect(EmailAddress(text) == nil)
     }

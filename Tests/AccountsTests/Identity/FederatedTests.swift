@@ -17,12 +17,15 @@ struct TestProvider: KeyFetching {
     /// An ID token of Google's making.
     static func token(_ bench: AccountBench, _ change: (inout [String: JSONValue]) -> Void = { _ in }) throws -> String {
         var claims: [String: JSONValue] = [
-            "iss": "https://accounts.google.com", "aud": .string(clientID), "azp": .string(clientID), "sub": "1099", "email": "Ana@gmail.com",
-            "email_verified": true, "name": "Ana B", "given_name": "Ana", "family_name": "B", "picture": "https://p/1", "iat": .int(bench.clock.seconds),
+            "iss": "https://accounts.google.com", "aud": .string(clientID), "azp": .string(clientID), "sub": "1099",
+            "email": "Ana@gmail.com",
+            "email_verified": true, "name": "Ana B", "given_name": "Ana", "family_name": "B", "picture": "https://p/1",
+            "iat": .int(bench.clock.seconds),
             "exp": .int(bench.clock.seconds + 3600),
         ]
         change(&claims)
-        return try TokenKeys.rsa[0].sign(JSONValue.object(claims.sorted { $0.key < $1.key }.map { JSONValue.Member($0.key, $0.value) }).bytes)
+        return try TokenKeys.rsa[0].sign(
+            JSONValue.object(claims.sorted { $0.key < $1.key }.map { JSONValue.Member($0.key, $0.value) }).bytes)
     }
 }
 
@@ -50,17 +53,24 @@ struct TestProvider: KeyFetching {
         try await signIn(bench, try TestProvider.token(bench, change), more)
     }
 
-    private func count(_ bench: AccountBench) async throws -> Int { try await bench.service.stored { try $0.accounts(after: "", limit: 100).count } }
+    private func count(_ bench: AccountBench) async throws -> Int {
+        try await bench.service.stored { try $0.accounts(after: "", limit: 100).count }
+    }
 
     @Test func check60_new_identity_makes_an_account() async throws {
         let bench = try bench()
         let token = try TestProvider.token(bench)
         let reply = try await signIn(bench, token)
         #expect(reply.status == 200, "\(reply.text)")
-        #expect(reply["kind"] == "identitytoolkit#VerifyAssertionResponse" && reply["providerId"] == "google.com" && reply["isNewUser"] == true)
+        #expect(
+            reply["kind"] == "identitytoolkit#VerifyAssertionResponse" && reply["providerId"] == "google.com" && reply["isNewUser"] == true)
         #expect(reply["federatedId"] == "https://accounts.google.com/1099")
-        #expect(reply["email"] == "ana@gmail.com" && reply["emailVerified"] == true && reply["displayName"] == "Ana B" && reply["photoUrl"] == "https://p/1")
-        #expect(reply["firstName"] == "Ana" && reply["lastName"] == "B" && reply["fullName"] == "Ana B" && reply["oauthIdToken"] == .string(token))
+        #expect(
+            reply["email"] == "ana@gmail.com" && reply["emailVerified"] == true && reply["displayName"] == "Ana B"
+            && reply["photoUrl"] == "https://p/1")
+        #expect(
+            reply["firstName"] == "Ana" && reply["lastName"] == "B" && reply["fullName"] == "Ana B"
+            && reply["oauthIdToken"] == .string(token))
         let raw = try JSONValue(Array(try #require(reply["rawUserInfo"]?.string).utf8))
         #expect(raw["id"] == "1099" && raw["verified_email"] == true)
         let claims = reply.claims
@@ -88,7 +98,8 @@ struct TestProvider: KeyFetching {
     @Test func check62_bad_tokens_make_no_account() async throws {
         let bench = try bench()
         var bad = [
-            try TestProvider.token(bench) { $0["aud"] = "somebody else" }, try TestProvider.token(bench) { $0["iss"] = "https://evil.example" },
+            try TestProvider.token(bench) { $0["aud"] = "somebody else" },
+            try TestProvider.token(bench) { $0["iss"] = "https://evil.example" },
             try TestProvider.token(bench) { $0["exp"] = .int(bench.clock.seconds) }, try TestProvider.token(bench) { $0["sub"] = nil },
             try TestProvider.token(bench) { $0["sub"] = 1099 }, #"{"sub":"1099"}"#, "nonsense",
         ]
@@ -101,9 +112,11 @@ struct TestProvider: KeyFetching {
             let reply = try await signIn(bench, token)
             #expect(reply.status == 400 && reply.error?.hasPrefix("INVALID_IDP_RESPONSE : ") == true, "\(reply.text)")
         }
-        let accessOnly = try await bench.call("signInWithIdp", ["requestUri": "http://localhost", "postBody": "access_token=x&providerId=google.com"])
+        let accessOnly = try await bench.call(
+            "signInWithIdp", ["requestUri": "http://localhost", "postBody": "access_token=x&providerId=google.com"])
         #expect(accessOnly.error?.hasPrefix("INVALID_IDP_RESPONSE : ") == true)
-        let unknown = try await bench.call("signInWithIdp", ["requestUri": "http://localhost", "postBody": "id_token=x&providerId=apple.com"])
+        let unknown = try await bench.call(
+            "signInWithIdp", ["requestUri": "http://localhost", "postBody": "id_token=x&providerId=apple.com"])
         #expect(unknown.error?.hasPrefix("OPERATION_NOT_ALLOWED") == true)
         #expect(try await count(bench) == 0)
     }
@@ -147,7 +160,9 @@ struct TestProvider: KeyFetching {
         #expect(try await bench.user(recycled)["providerUserInfo"]?.elements?.map { $0["rawId"] } == ["2000"])
     }
 
-    @Test(arguments: [("ana@gmail.com", false), ("ana@example.org", true)]) func check66_unproven_address_needs_confirmation(email: String, isVerified: Bool) async throws {
+    @Test(
+        arguments: [("ana@gmail.com", false), ("ana@example.org", true)]
+    ) func check66_unproven_address_needs_confirmation(email: String, isVerified: Bool) async throws {
         let bench = try bench()
         let made = try await bench.signUp(email)
         let before = try await bench.user(made)
@@ -186,7 +201,9 @@ struct TestProvider: KeyFetching {
             let plain = try await signIn(bench, ["idToken": caller["idToken"] ?? .null])
             #expect(plain.status == 400 && plain.error == "FEDERATED_USER_ID_ALREADY_LINKED")
             let soft = try await signIn(bench, ["idToken": caller["idToken"] ?? .null, "returnIdpCredential": true])
-            #expect(soft.status == 200 && soft["errorMessage"] == "FEDERATED_USER_ID_ALREADY_LINKED" && soft["idToken"] == nil && soft["oauthIdToken"] != nil)
+            #expect(
+                soft.status == 200 && soft["errorMessage"] == "FEDERATED_USER_ID_ALREADY_LINKED" && soft["idToken"] == nil
+                && soft["oauthIdToken"] != nil)
         }
         _ = try await bench.signUp("bob@x.org")
         let taken = try await signIn(bench, ["idToken": guest["idToken"] ?? .null]) {
@@ -200,23 +217,30 @@ struct TestProvider: KeyFetching {
         let bench = try bench()
         let token = try TestProvider.token(bench)
         #expect(try await bench.call("signInWithIdp", ["postBody": "id_token=x&providerId=google.com"]).error == "MISSING_REQUEST_URI")
-        #expect(try await bench.call("signInWithIdp", ["requestUri": "here", "postBody": "id_token=x&providerId=google.com"]).error == "INVALID_REQUEST_URI")
+        #expect(try await bench.call(
+            "signInWithIdp", ["requestUri": "here", "postBody": "id_token=x&providerId=google.com"]).error == "INVALID_REQUEST_URI")
         let noProvider = try await bench.call("signInWithIdp", ["requestUri": "http://localhost", "postBody": .string("id_token=\(token)")])
         #expect(noProvider.error?.hasPrefix("INVALID_CREDENTIAL_OR_PROVIDER_ID : ") == true)
-        let query = try await bench.call("signInWithIdp", ["requestUri": .string("http://localhost/?providerId=GOOGLE.com&id_token=\(token)#x=1")])
+        let query = try await bench.call(
+            "signInWithIdp", ["requestUri": .string("http://localhost/?providerId=GOOGLE.com&id_token=\(token)#x=1")])
         #expect(query.status == 200, "\(query.text)")
         let fragment = try await bench.call(
-            "signInWithIdp", ["requestUri": .string("http://localhost/?id_token=bad#id_token=\(token)&providerId=google.com"), "postBody": "id_token=worse"])
+            "signInWithIdp", [
+                "requestUri": .string("http://localhost/?id_token=bad#id_token=\(token)&providerId=google.com"),
+                "postBody": "id_token=worse",
+            ])
         #expect(fragment["localId"] == query["localId"])
         let apple = "id_token=\(token)&providerId=google.com&user={\"name\":{\"firstName\":\"Άνα\",\"lastName\":\"50% B\"}}&nonsense=%zz"
-        #expect(try await bench.call("signInWithIdp", ["requestUri": "http://localhost", "postBody": .string(apple)])["localId"] == query["localId"])
+        #expect(try await bench.call(
+            "signInWithIdp", ["requestUri": "http://localhost", "postBody": .string(apple)])["localId"] == query["localId"])
     }
 
     @Test func name_that_only_the_app_was_told_is_taken_for_a_new_account() async throws {
         let bench = try bench()
         let token = try TestProvider.token(bench) { $0["name"] = nil }
         let body = "id_token=\(token)&providerId=google.com&user={\"name\":{\"firstName\":\"Άνα\",\"lastName\":\"50% B\"}}"
-        #expect(try await bench.call("signInWithIdp", ["requestUri": "http://localhost", "postBody": .string(body)])["displayName"] == "Άνα 50% B")
+        #expect(try await bench.call(
+            "signInWithIdp", ["requestUri": "http://localhost", "postBody": .string(body)])["displayName"] == "Άνα 50% B")
     }
 
     @Test func check70_unknown_identity_is_not_created_unasked() async throws {

@@ -38,13 +38,15 @@ import TestSupport
         bad.append(under(#"{"alg":"ES256","kid":"other","typ":"JWT"}"#, signature: parts[2]))
         bad.append(under(#"{"alg":"HS256","kid":"\#(kid)","typ":"JWT"}"#, signature: parts[2]))
         bad.append(try bench.service.tokens.keys.sign(Array(payload.replacing("\"aud\":\"demo-app\"", with: "\"aud\":\"other\"").utf8)))
-        bad.append(try bench.service.tokens.keys.sign(Array(payload.replacing("securetoken.google.com/demo-app", with: "securetoken.google.com/other").utf8)))
+        bad.append(try bench.service.tokens.keys.sign(
+            Array(payload.replacing("securetoken.google.com/demo-app", with: "securetoken.google.com/other").utf8)))
         for token in bad { #expect(try await bench.call("lookup", ["idToken": .string(token)]).error == "INVALID_ID_TOKEN") }
         #expect(try await bench.call("lookup", ["idToken": .string(try bench.service.tokens.keys.sign(Array(payload.utf8)))]).status == 200)
     }
 
     @Test(arguments: [
-        #"{"grantType":"refresh_token","refreshToken":"R"}"#, #"{"grant_type":"refresh_token","refresh_token":"R"}"#, "grant_type=refresh_token&refresh_token=R",
+        #"{"grantType":"refresh_token","refreshToken":"R"}"#, #"{"grant_type":"refresh_token","refresh_token":"R"}"#,
+        "grant_type=refresh_token&refresh_token=R",
         "refreshToken=R&grantType=refresh_token&code=x",
     ]) func check29_token_endpoint_takes_all_spellings(template: String) async throws {
         let bench = try AccountBench()
@@ -114,7 +116,9 @@ import TestSupport
         #expect(bench.changes.all.map(\.session) == [made[1].claims["sid"]?.string])
         for i in [0, 2, 3] { #expect(try await bench.refresh(made[i]["refreshToken"]?.string).status == 200) }
         for _ in 0..<10 { #expect(try await bench.signIn("ana@x.org").status == 200) }
-        let rows = try await bench.service.stored { try Row.fetchOne($0.db, sql: "SELECT count(*), sum(ended) FROM session").map { [$0[0], $0[1]] as [Int] } }
+        let rows = try await bench.service.stored {
+            try Row.fetchOne($0.db, sql: "SELECT count(*), sum(ended) FROM session").map { [$0[0], $0[1]] as [Int] }
+        }
         #expect(rows == [6, 3])
         #expect(try await bench.refresh(made[1]["refreshToken"]?.string).error == "INVALID_REFRESH_TOKEN")
     }
@@ -130,7 +134,8 @@ import TestSupport
     }
 
     @Test(arguments: [
-        ("{}", "MISSING_GRANT_TYPE"), (#"{"grantType":"password"}"#, "INVALID_GRANT_TYPE"), (#"{"grantType":"refresh_token"}"#, "MISSING_REFRESH_TOKEN"),
+        ("{}", "MISSING_GRANT_TYPE"), (#"{"grantType":"password"}"#, "INVALID_GRANT_TYPE"),
+        (#"{"grantType":"refresh_token"}"#, "MISSING_REFRESH_TOKEN"),
         (#"{"grantType":"refresh_token","refreshToken":"garbage"}"#, "INVALID_REFRESH_TOKEN"),
     ]) func check32_faults_of_the_token_endpoint(body: String, error: String) async throws {
         let reply = try await AccountBench().ask("securetoken.googleapis.com/v1/token", raw: body)

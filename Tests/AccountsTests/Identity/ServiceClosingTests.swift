@@ -16,7 +16,9 @@ import TestSupport
         try await bench.service.close()
         try await bench.service.close()
         let replies = [
-            try await bench.call("lookup", ["idToken": made["idToken"] ?? .null]), try await bench.signIn("ana@x.org"), try await bench.refresh(made["refreshToken"]?.string),
+            try await bench.call(
+                "lookup", ["idToken": made["idToken"] ?? .null]
+            ), try await bench.signIn("ana@x.org"), try await bench.refresh(made["refreshToken"]?.string),
             try await bench.administer("sendOobCode", ["requestType": "PASSWORD_RESET", "email": "ana@x.org"]),
             try await bench.ask(".account/action?mode=resetPassword&oobCode=abc&apiKey=any", method: .get),
             try await bench.ask(".oauth/token", raw: "grant_type=password&username=ana@x.org&password=x", peer: "192.0.2.8"),
@@ -39,7 +41,9 @@ import TestSupport
         fetcher.hold()
         let bench = try AccountBench(fetcher: fetcher) { $0.identityProviders = [.google(clientIDs: [TestProvider.clientID])] }
         let token = try TestProvider.token(bench)
-        let body: JSONValue = ["requestUri": "http://localhost", "returnSecureToken": true, "postBody": .string("id_token=\(token)&providerId=google.com")]
+        let body: JSONValue = [
+            "requestUri": "http://localhost", "returnSecureToken": true, "postBody": .string("id_token=\(token)&providerId=google.com"),
+        ]
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
             for _ in 0..<20 { group.addTask { try await bench.call("signInWithIdp", body) } }
             #expect(await becomes { !fetcher.asked.isEmpty })

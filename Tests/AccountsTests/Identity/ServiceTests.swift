@@ -16,7 +16,8 @@ import TestSupport
         let bench = try AccountBench { $0.continueHosts = ["localhost"] }
         let project = try await bench.ask("\(Self.v1)/projects", method: .get)
         #expect(project["projectId"]?.string != nil && project["authorizedDomains"]?.elements?.contains("localhost") == true)
-        #expect(try await bench.ask("www.googleapis.com/identitytoolkit/v3/relyingparty/getProjectConfig", method: .get).text == project.text)
+        #expect(
+            try await bench.ask("www.googleapis.com/identitytoolkit/v3/relyingparty/getProjectConfig", method: .get).text == project.text)
         let policy = try await bench.ask("\(Self.v2)/passwordPolicy", method: .get)
         #expect(policy["schemaVersion"] == 1 && policy["customStrengthOptions"]?["minPasswordLength"] == 6)
         #expect(try await bench.ask("\(Self.v2)/recaptchaConfig", method: .get).text == #"{"recaptchaEnforcementState":[]}"#)
@@ -50,7 +51,8 @@ import TestSupport
     }
 
     @Test(arguments: [
-        ("{}", "MISSING_IDENTIFIER"), (#"{"identifier":"a@x.org"}"#, "MISSING_CONTINUE_URI"), (#"{"identifier":"a","continueUri":"http://localhost"}"#, "INVALID_IDENTIFIER"),
+        ("{}", "MISSING_IDENTIFIER"), (#"{"identifier":"a@x.org"}"#, "MISSING_CONTINUE_URI"),
+        (#"{"identifier":"a","continueUri":"http://localhost"}"#, "INVALID_IDENTIFIER"),
         (#"{"identifier":"a@x.org","continueUri":"nowhere"}"#, "INVALID_CONTINUE_URI"),
     ]) func incomplete_questions_are_named(body: String, error: String) async throws {
         #expect(try await AccountBench().ask("\(Self.v1)/accounts:createAuthUri", raw: body).error == error)
@@ -84,7 +86,8 @@ import TestSupport
             "iat": .int(bench.clock.seconds), "exp": .int(bench.clock.seconds + 3600), "claims": ["role": "guide"],
         ]
         change(&claims)
-        return try SigningKey(Self.stored).sign(JSONValue.object(claims.sorted { $0.key < $1.key }.map { JSONValue.Member($0.key, $0.value) }).bytes)
+        return try SigningKey(Self.stored).sign(
+            JSONValue.object(claims.sorted { $0.key < $1.key }.map { JSONValue.Member($0.key, $0.value) }).bytes)
     }
 
     private func benchWithIssuer(isDev: Bool = false) throws -> AccountBench {
@@ -111,9 +114,12 @@ import TestSupport
     @Test func check76_other_custom_tokens_are_refused() async throws {
         let bench = try benchWithIssuer()
         let cases: [(String, String)] = [
-            (try token(bench) { $0["aud"] = "x" }, "INVALID_CUSTOM_TOKEN"), (try token(bench) { $0["exp"] = .int(bench.clock.seconds) }, "INVALID_CUSTOM_TOKEN"),
-            (try token(bench) { $0["claims"] = ["sub": "x"] }, "FORBIDDEN_CLAIM"), (try token(bench) { $0["uid"] = nil }, "MISSING_IDENTIFIER"),
-            (#"{"uid":"x"}"#, "INVALID_CUSTOM_TOKEN"), (compact(#"{"alg":"none"}"#, #"{"uid":"x"}"#), "INVALID_CUSTOM_TOKEN"), ("", "MISSING_CUSTOM_TOKEN"),
+            (try token(bench) { $0["aud"] = "x" }, "INVALID_CUSTOM_TOKEN"),
+            (try token(bench) { $0["exp"] = .int(bench.clock.seconds) }, "INVALID_CUSTOM_TOKEN"),
+            (try token(bench) { $0["claims"] = ["sub": "x"] }, "FORBIDDEN_CLAIM"),
+            (try token(bench) { $0["uid"] = nil }, "MISSING_IDENTIFIER"),
+            (#"{"uid":"x"}"#, "INVALID_CUSTOM_TOKEN"), (compact(#"{"alg":"none"}"#, #"{"uid":"x"}"#), "INVALID_CUSTOM_TOKEN"),
+            ("", "MISSING_CUSTOM_TOKEN"),
         ]
         for (token, error) in cases {
             let reply = try await bench.call("signInWithCustomToken", ["token": .string(token)])

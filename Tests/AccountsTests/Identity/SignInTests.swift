@@ -53,8 +53,11 @@ import TestSupport
     @Test func addresses_cannot_be_tried_without_end() async throws {
         let bench = try AccountBench { $0.throttle.isOn = true }
         _ = try await bench.signUp("ana@x.org")
-        for _ in 0..<99 { #expect(try await bench.call("signUp", ["email": "ana@x.org", "password": "correct horse"]).error == "EMAIL_EXISTS") }
-        #expect(try await bench.call("signUp", ["email": "ana@x.org", "password": "correct horse"]).error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER") == true)
+        for _ in 0..<99 {
+            #expect(try await bench.call("signUp", ["email": "ana@x.org", "password": "correct horse"]).error == "EMAIL_EXISTS")
+        }
+        #expect(try await bench.call(
+            "signUp", ["email": "ana@x.org", "password": "correct horse"]).error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER") == true)
     }
 
     @Test func check24_disabled_account_is_told_to_its_owner_only() async throws {
@@ -66,8 +69,10 @@ import TestSupport
     }
 
     @Test(arguments: [
-        (#"{"password":"x"}"#, "MISSING_EMAIL"), (#"{"email":"","password":"x"}"#, "INVALID_EMAIL"), (#"{"email":"a@x.org"}"#, "MISSING_PASSWORD"),
-        (#"{"email":"a@x.org","password":""}"#, "MISSING_PASSWORD"), (#"{"email":7,"password":"x"}"#, "Invalid JSON payload received. Invalid value at 'email': a string is expected."),
+        (#"{"password":"x"}"#, "MISSING_EMAIL"), (#"{"email":"","password":"x"}"#, "INVALID_EMAIL"),
+        (#"{"email":"a@x.org"}"#, "MISSING_PASSWORD"),
+        (#"{"email":"a@x.org","password":""}"#, "MISSING_PASSWORD"),
+        (#"{"email":7,"password":"x"}"#, "Invalid JSON payload received. Invalid value at 'email': a string is expected."),
     ]) func incomplete_credentials_are_named(body: String, error: String) async throws {
         let reply = try await AccountBench().ask("identitytoolkit.googleapis.com/v1/accounts:signInWithPassword", raw: body)
         #expect(reply.status == 400 && reply.error == error)

@@ -63,7 +63,8 @@ import Testing
     @Test func check19_guest_becomes_an_account_with_a_password() async throws {
         let bench = try AccountBench()
         let guest = try await bench.signUp()
-        let reply = try await bench.call("signUp", ["idToken": guest["idToken"] ?? .null, "email": "ana@x.org", "password": "correct horse"])
+        let reply = try await bench.call(
+            "signUp", ["idToken": guest["idToken"] ?? .null, "email": "ana@x.org", "password": "correct horse"])
         #expect(reply["localId"] == guest["localId"])
         #expect(reply.claims["firebase"]?["sign_in_provider"] == "password")
         #expect(reply.claims["provider_id"] == nil)
@@ -78,7 +79,8 @@ import Testing
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")
         let guest = try await bench.signUp()
-        let reply = try await bench.call("signUp", ["idToken": guest["idToken"] ?? .null, "email": "ana@x.org", "password": "correct horse"])
+        let reply = try await bench.call(
+            "signUp", ["idToken": guest["idToken"] ?? .null, "email": "ana@x.org", "password": "correct horse"])
         #expect(reply.error == "EMAIL_EXISTS")
         #expect(try await bench.user(guest)["email"] == nil)
         #expect(try await bench.refresh(guest["refreshToken"]?.string).status == 200)
@@ -94,7 +96,8 @@ import Testing
             $0.email = "ana@gmail.com"
             $0.isEmailVerified = true
         }
-        let reply = try await bench.call("signUp", ["idToken": guest["idToken"] ?? .null, "email": "ana@gmail.com", "password": "correct horse"])
+        let reply = try await bench.call(
+            "signUp", ["idToken": guest["idToken"] ?? .null, "email": "ana@gmail.com", "password": "correct horse"])
         #expect(reply.status == 200)
         let user = try await bench.user(reply)
         #expect(user["emailVerified"] == true)
@@ -104,7 +107,9 @@ import Testing
     @Test func check21_one_of_parallel_sign_ups_wins() async throws {
         let bench = try AccountBench()
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
-            for i in 0..<8 { group.addTask { try await bench.call("signUp", ["email": "ana@x.org", "password": .string("password \(i)")]) } }
+            for i in 0..<8 {
+                group.addTask { try await bench.call("signUp", ["email": "ana@x.org", "password": .string("password \(i)")]) }
+            }
             return try await group.reduce(into: []) { $0.append($1) }
         }
         #expect(replies.count { $0.status == 200 } == 1)
@@ -119,6 +124,7 @@ import Testing
         // A guest could make an account of themselves.
         #expect(try await closed.call("signUp").error == "ADMIN_ONLY_OPERATION")
         let withoutPasswords = try AccountBench { $0.allowsPasswords = false }
-        #expect(try await withoutPasswords.call("signUp", ["email": "a@x.org", "password": "correct horse"]).error == "OPERATION_NOT_ALLOWED")
+        #expect(
+            try await withoutPasswords.call("signUp", ["email": "a@x.org", "password": "correct horse"]).error == "OPERATION_NOT_ALLOWED")
     }
 }

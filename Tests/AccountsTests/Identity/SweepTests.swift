@@ -78,7 +78,9 @@ import TestSupport
         let old = bench.clock.ms
         func add(_ count: Int, at time: Int64) async throws {
             try await bench.service.step { service in
-                try service.store.transaction { transaction in for _ in 0..<count { try transaction.audit(.signInFailed, "u", peer: nil, at: time) } }
+                try service.store.transaction { transaction in
+                    for _ in 0..<count { try transaction.audit(.signInFailed, "u", peer: nil, at: time) }
+                }
             }
         }
         func left() async throws -> Int { try await bench.service.stored { try $0.audit(of: "u", limit: 9_999).count } }

@@ -6,7 +6,8 @@ import TestSupport
 @testable import Accounts
 @testable import Mail
 
-/// Attempts to have somebody else's account, told from beginning to end. `ana` owns `ana@gmail.com`, whoever else does something is after her.
+/// Attempts to take over another user's account, step by step. `ana` owns `ana@gmail.com`; the other users are the attackers.
+/// her.
 @Suite(.timeLimit(.minutes(30))) struct TakeoverTests {
     private let ana = "ana@gmail.com"
     private let evil = "evil@a.org"
@@ -37,7 +38,9 @@ import TestSupport
         try await bench.call("signUp", ["idToken": signedIn["idToken"] ?? .null, "email": .string(email), "password": .string(password)])
     }
 
-    private func apply(_ bench: AccountBench, _ code: String) async throws -> Reply { try await bench.call("update", ["oobCode": .string(code)]) }
+    private func apply(_ bench: AccountBench, _ code: String) async throws -> Reply {
+        try await bench.call("update", ["oobCode": .string(code)])
+    }
 
     /// Moves an account to an address that its mover proves.
     private func move(_ bench: AccountBench, from former: String, to email: String) async throws {
@@ -54,7 +57,7 @@ import TestSupport
         return try await bench.call("signInWithIdp", .object(members))
     }
 
-    /// How somebody shows that an address is theirs. Returns the sign-in.
+    /// The ways to prove an address. Returns the sign-in.
     enum Proof: CaseIterable { case reset, link, google }
 
     private func prove(_ bench: AccountBench, _ email: String, _ proof: Proof) async throws -> Reply {
@@ -64,7 +67,8 @@ import TestSupport
             let code = try await bench.code("PASSWORD_RESET", email)
             #expect(try await bench.call("resetPassword", ["oobCode": .string(code), "newPassword": "hers alone"]).status == 200)
             reply = try await bench.signIn(email, "hers alone")
-        case .link: reply = try await bench.call("signInWithEmailLink", ["email": .string(email), "oobCode": .string(try await bench.code("EMAIL_SIGNIN", email))])
+        case .link: reply = try await bench.call(
+            "signInWithEmailLink", ["email": .string(email), "oobCode": .string(try await bench.code("EMAIL_SIGNIN", email))])
         case .google: reply = try await google(bench) { $0["email"] = .string(email) }
         }
         #expect(reply.status == 200, "\(reply.text)")
@@ -95,7 +99,9 @@ import TestSupport
     }
 
     /// Without protection the address can be written. Its owner gets the account, and the squatter's way back into it is gone.
-    @Test(arguments: Proof.allCases, [true, false]) func squatter_has_no_way_back_once_the_owner_came(proof: Proof, byLink: Bool) async throws {
+    @Test(
+        arguments: Proof.allCases, [true, false]
+    ) func squatter_has_no_way_back_once_the_owner_came(proof: Proof, byLink: Bool) async throws {
         let bench = try bench(hides: false)
         let made = try await signUpProven(bench, evil, "evil horse")
         try await bench.change(made) {
@@ -124,7 +130,7 @@ import TestSupport
         let made = try await signUpProven(bench, evil, "evil horse")
         let cleared = try await update(bench, made, "deleteAttribute", ["EMAIL"])
         #expect(cleared.status == 200 && cleared["email"] == nil)
-        // While the squatter could come back nobody else's address goes in.
+        // While the squatter could come back no other user's address is accepted.
         #expect(try await link(bench, cleared, ana, "evil horse").error == "OPERATION_NOT_ALLOWED")
         let linked = try await google(bench, cleared) { $0["email_verified"] = false }
         #expect(linked.status == 200 && linked["email"] == nil, "\(linked.text)")
@@ -179,14 +185,16 @@ import TestSupport
         }.status == 200)
     }
 
-    @Test(arguments: ["deleteAttribute", "deleteProvider"]) func thief_who_clears_the_address_first_is_undone_all_the_same(how: String) async throws {
+    @Test(
+        arguments: ["deleteAttribute", "deleteProvider"]
+    ) func thief_who_clears_the_address_first_is_undone_all_the_same(how: String) async throws {
         let bench = try bench()
         let owner = try await signUpProven(bench, ana)
         let cleared = try await update(bench, owner, how, [how == "deleteProvider" ? "password" : "EMAIL"])
         #expect(cleared.status == 200 && cleared["email"] == nil, "\(cleared.text)")
         let message = await bench.mailbox.next()
         #expect(message.kind == .recoverEmail && message.to.text == ana && message.text.contains("from \(ana) to none"))
-        // What nobody has proven does not go in: by reclaiming it the thief would end the way back.
+        // An unproven address is not accepted: by reclaiming it the thief would end the way back.
         #expect(try await link(bench, cleared, "thief@x.org", "evil horse").error == "OPERATION_NOT_ALLOWED")
         let code = try await bench.code("EMAIL_SIGNIN", "thief@x.org")
         let body: JSONValue = ["idToken": cleared["idToken"] ?? .null, "email": "thief@x.org", "oobCode": .string(code)]
@@ -214,7 +222,7 @@ import TestSupport
         #expect(try await bench.refresh(linked["refreshToken"]?.string).error == "TOKEN_EXPIRED")
         let account = try await account(bench, owner)
         #expect(account.passwordHash == nil && account.providers.isEmpty && account.phoneNumber == nil && account.email == ana)
-        // The thief's own identity is nobody's now: it signs in to another account.
+        // The thief's own identity belongs to no account now: it signs in to another one.
         let later = try await google(bench) {
             $0["sub"] = "evil"
             $0["email"] = "evil@gmail.com"
@@ -223,7 +231,9 @@ import TestSupport
         // A password of her own is one mail away.
         let reset = await bench.mailbox.next()
         #expect(reset.kind == .resetPassword && reset.to.text == ana)
-        #expect(try await bench.call("resetPassword", ["oobCode": .string(try #require(reset.code)), "newPassword": "hers alone"]).status == 200)
+        #expect(
+            try await bench.call("resetPassword", ["oobCode": .string(try #require(reset.code)), "newPassword": "hers alone"]).status == 200
+        )
         #expect(try await bench.signIn(ana, "hers alone")["localId"] == owner["localId"])
     }
 
@@ -246,7 +256,7 @@ import TestSupport
         #expect(try await account(bench, owner).email == ana)
     }
 
-    // MARK: Who gets mail
+    // MARK: Recipients of mail
 
     @Test func way_back_goes_to_the_address_that_was_proven_last() async throws {
         let bench = try bench()
@@ -304,14 +314,16 @@ import TestSupport
                 $0["email"] = nil
             }
             #expect(reply.error?.hasPrefix("INVALID_IDP_RESPONSE : ") == true, "\(reply.text)")
-            let custom = try await bench.call("signInWithCustomToken", ["token": .string(JSONValue.object([.init("uid", .string(sub))]).json)])
+            let custom = try await bench.call(
+                "signInWithCustomToken", ["token": .string(JSONValue.object([.init("uid", .string(sub))]).json)])
             #expect(custom.error?.hasPrefix("INVALID_CUSTOM_TOKEN : ") == true, "\(custom.text)")
             let made = try await bench.ask(
                 "identitytoolkit.googleapis.com/v1/projects/demo-app/accounts", ["localId": .string(sub)], key: false,
                 fields: [.authorization: "Bearer \(AccountBench.administrator)"])
             // U+0000 is in no body at all.
             let isRead = !sub.contains("\u{0}")
-            #expect(made.status == 400 && made.error == (isRead ? "INVALID_LOCAL_ID : It has no control characters" : "Invalid JSON payload received. No text may hold U+0000."))
+            #expect(made.status == 400 && made.error == (
+                isRead ? "INVALID_LOCAL_ID : It has no control characters" : "Invalid JSON payload received. No text may hold U+0000."))
         }
         #expect(try await bench.call("signInWithCustomToken", ["token": #"{"uid":"Άνα@x/1"}"#]).status == 200)
     }

@@ -14,7 +14,9 @@ import Testing
         ("accounts:resetPassword", "resetPassword"), ("accounts:signInWithEmailLink", "emailLinkSignin"),
     ]) func check1_both_names_are_the_same(name: String, legacy: String) async throws {
         let bench = try AccountBench()
-        for body: JSONValue in [[:], ["email": "not.mail", "password": "x", "oobCode": "x", "requestType": 1], ["idToken": "x", "requestType": 4]] {
+        for body: JSONValue in [
+            [:], ["email": "not.mail", "password": "x", "oobCode": "x", "requestType": 1], ["idToken": "x", "requestType": 4],
+        ] {
             if name == "accounts:signUp", body == .object([]) { continue }
             let replies = [
                 try await bench.ask("identitytoolkit.googleapis.com/v1/\(name)", body),
@@ -51,7 +53,9 @@ import Testing
             for owner in ["bEArEr OWNER", "Bearer owner", "Bearer ya29.x"] {
                 #expect(try await bench.ask(Self.lookup, key: false, fields: [.authorization: owner]).status == (isDev ? 400 : 401))
             }
-            #expect(try await bench.ask(Self.lookup, key: false, fields: [.authorization: "Bearer \(AccountBench.administrator)"]).status == 400)
+            #expect(
+                try await bench.ask(Self.lookup, key: false, fields: [.authorization: "Bearer \(AccountBench.administrator)"]).status == 400
+            )
         }
     }
 
@@ -59,7 +63,8 @@ import Testing
         let bench = try AccountBench()
         var replies: [String] = []
         for body in [
-            #"{"request_type":"PASSWORD_RESET","email":"a@x.org"}"#, #"{"requestType":1,"email":"a@x.org"}"#, #"{"requestType":"PASSWORD_RESET","email":"a@x.org"}"#,
+            #"{"request_type":"PASSWORD_RESET","email":"a@x.org"}"#, #"{"requestType":1,"email":"a@x.org"}"#,
+            #"{"requestType":"PASSWORD_RESET","email":"a@x.org"}"#,
         ] {
             let reply = try await bench.ask("identitytoolkit.googleapis.com/v1/accounts:sendOobCode", raw: body)
             #expect(reply.error == "EMAIL_NOT_FOUND")
@@ -72,13 +77,16 @@ import Testing
         let reply = try await AccountBench().call(
             "signUp",
             [
-                "captchaResponse": "x", "clientType": "CLIENT_TYPE_WEB", "tenantId": .null, "instanceId": "i", "recaptchaVersion": "RECAPTCHA_ENTERPRISE",
+                "captchaResponse": "x", "clientType": "CLIENT_TYPE_WEB", "tenantId": .null, "instanceId": "i",
+                "recaptchaVersion": "RECAPTCHA_ENTERPRISE",
                 "whatever": ["a": [1, .null]], "return_secure_token": true,
             ])
         #expect(reply.status == 200)
     }
 
-    @Test(arguments: ["{", "[]", "7", "{\"a\":}", "{\"email\":\"a\\u0000\"}"]) func check9_malformed_body_is_an_invalid_argument(body: String) async throws {
+    @Test(
+        arguments: ["{", "[]", "7", "{\"a\":}", "{\"email\":\"a\\u0000\"}"]
+    ) func check9_malformed_body_is_an_invalid_argument(body: String) async throws {
         let reply = try await AccountBench().ask(Self.lookup, raw: body)
         #expect(reply.status == 400)
         #expect(reply.error?.hasPrefix("Invalid JSON payload received") == true)
@@ -88,7 +96,8 @@ import Testing
     @Test func check10_every_error_has_the_contracts_shape() async throws {
         let bench = try AccountBench()
         let replies = [
-            try await bench.call("lookup"), try await bench.ask(Self.lookup, key: false), try await bench.ask("identitytoolkit.googleapis.com/v1/nothing"),
+            try await bench.call("lookup"), try await bench.ask(Self.lookup, key: false), try await bench.ask(
+                "identitytoolkit.googleapis.com/v1/nothing"),
             try await bench.ask("identitytoolkit.googleapis.com/v2/accounts:revokeToken"), try await bench.ask(Self.lookup, raw: "{"),
             try await bench.ask(Self.lookup, method: .get), try await bench.ask(Self.lookup, fields: [.authorization: "Bearer x"]),
         ]
@@ -107,8 +116,11 @@ import Testing
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let replies = [
-            made, try await bench.signUp(), try await bench.signIn("ana@x.org"), try await bench.call("lookup", ["idToken": made["idToken"] ?? .null]),
-            try await bench.call("update", ["idToken": made["idToken"] ?? .null, "displayName": .null]), try await bench.refresh(made["refreshToken"]?.string),
+            made, try await bench.signUp(), try await bench.signIn("ana@x.org"),
+            try await bench.call("lookup", ["idToken": made["idToken"] ?? .null]),
+            try await bench.call(
+                "update",
+                ["idToken": made["idToken"] ?? .null, "displayName": .null]), try await bench.refresh(made["refreshToken"]?.string),
         ]
         for reply in replies {
             #expect(reply.status == 200)
@@ -129,7 +141,9 @@ import Testing
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         try await bench.service.breakStore()
-        for reply in [try await bench.call("lookup", ["idToken": made["idToken"] ?? .null]), try await bench.refresh(made["refreshToken"]?.string)] {
+        for reply in [
+            try await bench.call("lookup", ["idToken": made["idToken"] ?? .null]), try await bench.refresh(made["refreshToken"]?.string),
+        ] {
             #expect(reply.status == 503)
             #expect(reply.body == nil)
         }

@@ -112,7 +112,8 @@ import TestSupport
         #expect(try await update(bench, old, ["email": "c@x.org"]).error == stale)
         #expect(try await update(bench, old, ["deleteProvider": ["password"]]).error == stale)
         #expect(try await bench.call("delete", ["idToken": old["idToken"] ?? .null]).error == stale)
-        #expect(try await bench.call("sendOobCode", ["requestType": 7, "idToken": old["idToken"] ?? .null, "newEmail": "c@x.org"]).error == stale)
+        let change: JSONValue = ["requestType": 7, "idToken": old["idToken"] ?? .null, "newEmail": "c@x.org"]
+        #expect(try await bench.call("sendOobCode", change).error == stale)
         #expect(try await update(bench, old, ["displayName": "Ana B"]).status == 200)
         let fresh = try await bench.signIn("b@x.org")
         #expect(try await update(bench, fresh, ["password": "another horse"]).status == 200)
@@ -132,11 +133,13 @@ import TestSupport
         let bench = try AccountBench { $0.recentLoginSeconds = 300 }
         let guest = try await bench.signUp()
         bench.clock.advance(seconds: 3000)
-        #expect(try await bench.call("signUp", ["idToken": guest["idToken"] ?? .null, "email": "a@x.org", "password": "correct horse"]).status == 200)
+        let upgrade: JSONValue = ["idToken": guest["idToken"] ?? .null, "email": "a@x.org", "password": "correct horse"]
+        #expect(try await bench.call("signUp", upgrade).status == 200)
     }
 
     @Test(arguments: [
-        (#""customAttributes":"{}""#, "INSUFFICIENT_PERMISSION"), (#""disableUser":true"#, "OPERATION_NOT_ALLOWED"), (#""custom_attributes":"{}""#, "INSUFFICIENT_PERMISSION"),
+        (#""customAttributes":"{}""#, "INSUFFICIENT_PERMISSION"), (#""disableUser":true"#, "OPERATION_NOT_ALLOWED"),
+        (#""custom_attributes":"{}""#, "INSUFFICIENT_PERMISSION"),
     ]) func check44_what_is_the_administrators(field: String, error: String) async throws {
         let bench = try AccountBench()
         let token = try #require(try await bench.signUp("ana@x.org")["idToken"]?.string)
@@ -147,7 +150,8 @@ import TestSupport
     @Test func check44_client_verifies_nothing_itself() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
-        let reply = try await update(bench, made, ["emailVerified": true, "localId": "other", "createdAt": "1", "lastLoginAt": 1, "phoneNumber": "+30"])
+        let reply = try await update(
+            bench, made, ["emailVerified": true, "localId": "other", "createdAt": "1", "lastLoginAt": 1, "phoneNumber": "+30"])
         #expect(reply["emailVerified"] == false && reply["localId"] == made["localId"])
         let user = try await bench.user(made)
         #expect(user["emailVerified"] == false && user["createdAt"] == .string(String(bench.clock.ms)) && user["phoneNumber"] == nil)
@@ -161,7 +165,8 @@ import TestSupport
         let reply = try await update(bench, made, ["deleteProvider": ["google.com"]])
         #expect(reply["providerUserInfo"]?.elements?.map { $0["providerId"] } == ["password"])
         #expect(try await bench.user(made)["providerUserInfo"]?.elements?.count == 1)
-        #expect(Reply.claims(try await bench.refresh(made["refreshToken"]?.string)["id_token"])["firebase"]?["identities"] == ["email": ["ana@x.org"]])
+        let fresh = Reply.claims(try await bench.refresh(made["refreshToken"]?.string)["id_token"])
+        #expect(fresh["firebase"]?["identities"] == ["email": ["ana@x.org"]])
     }
 
     @Test func unlinked_password_takes_the_address_with_it() async throws {
@@ -197,9 +202,13 @@ import TestSupport
     @Test func check48_providers_have_their_ids() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
-        try await bench.change(made) { $0.providers = [LinkedProvider(id: "google.com", rawID: "1099"), LinkedProvider(id: "apple.com", rawID: "7")] }
+        try await bench.change(made) {
+            $0.providers = [LinkedProvider(id: "google.com", rawID: "1099"), LinkedProvider(id: "apple.com", rawID: "7")]
+        }
         let entries = try #require(try await bench.user(made)["providerUserInfo"]?.elements)
         #expect(entries.count == 3)
-        for entry in entries { #expect(entry["providerId"]?.string != nil && entry["rawId"]?.string != nil && entry["rawId"] == entry["federatedId"]) }
+        for entry in entries {
+            #expect(entry["providerId"]?.string != nil && entry["rawId"]?.string != nil && entry["rawId"] == entry["federatedId"])
+        }
     }
 }

@@ -29,7 +29,8 @@ import WireProtocols
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@example.org")
         let body: JSONValue = ["requestType": "PASSWORD_RESET", "email": "ana@example.org"]
-        let reply = try await bench.ask("identitytoolkit.googleapis.com/v1/accounts:sendOobCode", body, fields: [.acceptLanguage: "el-GR,en;q=0.5"])
+        let reply = try await bench.ask(
+            "identitytoolkit.googleapis.com/v1/accounts:sendOobCode", body, fields: [.acceptLanguage: "el-GR,en;q=0.5"])
         #expect(reply.status == 200)
         let message = await bench.mailbox.next()
         #expect(message.language == .greek && message.link?.hasSuffix("&lang=el") == true && message.text.contains("1 ώρα"))
@@ -40,13 +41,16 @@ import WireProtocols
         let bench = try AccountBench()
         let ana = try await bench.signUp("ana@example.org")
         try await bench.change(ana) { $0.isEmailVerified = true }
-        _ = try await bench.call("sendOobCode", ["requestType": "VERIFY_AND_CHANGE_EMAIL", "idToken": ana["idToken"] ?? .null, "newEmail": "new@example.org"])
+        _ = try await bench.call(
+            "sendOobCode", ["requestType": "VERIFY_AND_CHANGE_EMAIL", "idToken": ana["idToken"] ?? .null, "newEmail": "new@example.org"])
         let change = await bench.mailbox.next()
         #expect(change.kind == .verifyAndChangeEmail && change.to.text == "new@example.org" && change.text.contains("new@example.org"))
         #expect(!change.text.contains("ana@example.org"))
         #expect(try await bench.call("update", ["oobCode": .string(try #require(change.code))]).status == 200)
         let notice = await bench.mailbox.next()
-        #expect(notice.kind == .recoverEmail && notice.to.text == "ana@example.org" && notice.text.contains("from ana@example.org to new@example.org"))
+        #expect(
+            notice.kind == .recoverEmail && notice.to.text == "ana@example.org"
+            && notice.text.contains("from ana@example.org to new@example.org"))
         #expect(notice.text.contains("14 days"))
         #expect(try await bench.call("update", ["oobCode": .string(try #require(notice.code))])["email"]?.string == "ana@example.org")
         #expect(await bench.mailbox.next().kind == .resetPassword)
@@ -89,12 +93,15 @@ import WireProtocols
         let service = try AccountService(settings, folder: nil, logger: log.logger, scheduler: FakeClock().scheduler, transport: Unwilling(mailbox))
         func ask(_ path: String, _ body: String, form: Bool = false) async throws -> AccountAnswer {
             let type = form ? "application/x-www-form-urlencoded" : "application/json"
-            let request = HTTPInboundRequest(method: .post, target: try HTTPTarget(path), fields: [.contentType: type], body: Array(body.utf8))
+            let request = HTTPInboundRequest(
+                method: .post, target: try HTTPTarget(path), fields: [.contentType: type], body: Array(body.utf8))
             return await service.answer(request, peer: "192.0.2.7")
         }
         let accounts = "/identitytoolkit.googleapis.com/v1/accounts"
         _ = try await ask("\(accounts):signUp?key=k", #"{"email":"ana@example.org","password":"pa55-first"}"#)
-        for _ in 0..<7 { _ = try await ask("\(accounts):signInWithPassword?key=k", #"{"email":"ana@example.org","password":"pa55-wrong"}"#) }
+        for _ in 0..<7 {
+            _ = try await ask("\(accounts):signInWithPassword?key=k", #"{"email":"ana@example.org","password":"pa55-wrong"}"#)
+        }
         _ = try await ask("\(accounts):sendOobCode?key=k", #"{"requestType":"PASSWORD_RESET","email":"ana@example.org"}"#)
         let code = try #require(await mailbox.next().code)
         for password in ["pa5", "pa55-second"] {
@@ -103,7 +110,8 @@ import WireProtocols
         _ = await mailbox.next()
         // The second message's fault is written when its transport has returned.
         #expect(await becomes { log.all.count >= 2 })
-        #expect(try await ask("\(accounts):signInWithPassword?key=k", #"{"email":"ana@example.org","password":"pa55-second"}"#).status == .ok)
+        #expect(
+            try await ask("\(accounts):signInWithPassword?key=k", #"{"email":"ana@example.org","password":"pa55-second"}"#).status == .ok)
         for line in log.all {
             #expect(!line.contains(code) && !line.contains("pa5") && !line.contains("ana@") && !line.contains("oobCode"), "\(line)")
         }

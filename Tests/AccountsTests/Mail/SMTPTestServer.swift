@@ -21,7 +21,9 @@ final class SMTPTestServer: Sendable {
     /// - Parameters:
     ///   - offers: lines of the answer to EHLO.
     ///   - answer: what to say to a verb instead of yes, the first time (0), the second, …; nil: yes.
-    init(tls: TLSServer? = nil, offers: [String] = ["AUTH PLAIN"], answer: @escaping @Sendable (String, Int) -> String? = { _, _ in nil }) throws {
+    init(
+        tls: TLSServer? = nil, offers: [String] = ["AUTH PLAIN"], answer: @escaping @Sendable (String, Int) -> String? = { _, _ in nil }
+    ) throws {
         group = try EventLoopGroup(count: 1)
         listener = try Listener.bind(host: "127.0.0.1", port: 0)
         let counts = Counts()
@@ -53,7 +55,10 @@ final class SMTPTestServer: Sendable {
         private var buffer: [UInt8] = []
         private var message: [String] = []
 
-        init(_ connection: Connection, _ offers: [String], _ answer: @escaping (String) -> String?, _ note: @escaping ((inout Call) -> Void) -> Void) {
+        init(
+            _ connection: Connection, _ offers: [String], _ answer: @escaping (String) -> String?,
+            _ note: @escaping ((inout Call) -> Void) -> Void
+        ) {
             self.connection = connection
             self.offers = offers
             self.answer = answer
@@ -67,11 +72,11 @@ final class SMTPTestServer: Sendable {
             while let end = buffer.firstIndex(of: 10) {
                 let line = String(decoding: buffer[..<end], as: UTF8.self)
                 buffer.removeFirst(end + 1)
-                take(line.hasSuffix("\r") ? String(line.dropLast()) : line)
+                handle(line.hasSuffix("\r") ? String(line.dropLast()) : line)
             }
         }
 
-        private func take(_ line: String) {
+        private func handle(_ line: String) {
             switch state {
             case .message where line == ".":
                 let text = message.joined(separator: "\n")
@@ -89,7 +94,8 @@ final class SMTPTestServer: Sendable {
                 let verb = line.prefix { $0 != " " }.uppercased()
                 if let refusal = answer(verb) { return say(refusal) }
                 switch verb {
-                case "EHLO": say((["test"] + offers).enumerated().map { "250\($0 == offers.count ? " " : "-")\($1)" }.joined(separator: "\r\n"))
+                case "EHLO": say(
+                    (["test"] + offers).enumerated().map { "250\($0 == offers.count ? " " : "-")\($1)" }.joined(separator: "\r\n"))
                 case "AUTH" where line.split(separator: " ").count == 2: state = .password; say("334 ")
                 case "AUTH": say(answer("PASSWORD") ?? "235 welcome")
                 case "DATA": state = .message; say("354 go on")

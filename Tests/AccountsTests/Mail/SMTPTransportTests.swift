@@ -11,12 +11,15 @@ import Testing
 
     static func message(_ subject: String = "Your link", text: String = "Hello\n.\nΓεια σας\n") -> Message {
         Message(
-            kind: .resetPassword, language: .greek, to: MailAddress("ana+test@example.org")!, subject: subject, text: text, html: "<p>Γεια σας</p>",
+            kind: .resetPassword, language: .greek, to: MailAddress("ana+test@example.org")!, subject: subject, text: text,
+            html: "<p>Γεια σας</p>",
             link: "http://localhost/?oobCode=c0de")
     }
 
     private func deliver(_ settings: SMTPSettings, _ message: Message = message()) async -> MailFault? {
-        do throws(MailFault) { try await SMTPTransport(settings, now: { 1_795_314_525_000 }).deliver(message); return nil } catch { return error }
+        do throws(MailFault) { try await SMTPTransport(settings, now: { 1_795_314_525_000 }).deliver(message); return nil } catch {
+            return error
+        }
     }
 
     private func plain(_ server: SMTPTestServer, user: String? = nil, password: String? = nil) throws -> SMTPSettings {
@@ -36,7 +39,8 @@ import Testing
         #expect(message["Date"] == "Sun, 22 Nov 2026 02:28:45 +0000")
         #expect(message["Subject"] == "Your link")
         #expect(message["From"]?.hasSuffix(" <hub@mail.example.org>") == true)
-        #expect(message["From"].map { ParsedMessage.decodeWords(String($0.dropLast(" <hub@mail.example.org>".count))) } == "Βίγλα: \"the\" <hub>")
+        #expect(message["From"].map { ParsedMessage.decodeWords(
+            String($0.dropLast(" <hub@mail.example.org>".count))) } == "Βίγλα: \"the\" <hub>")
         #expect(message["Content-Language"] == "el")
         #expect(message.parts.map(\.type) == ["text/plain; charset=utf-8", "text/html; charset=utf-8"])
         #expect(message.parts.map(\.text) == ["Hello\r\n.\r\nΓεια σας\r\n", "<p>Γεια σας</p>"])
@@ -58,7 +62,7 @@ import Testing
         #expect(server.messages.isEmpty)
     }
 
-    /// Also what happens when somebody on the way takes STARTTLS out of the answer.
+    /// Also the case of an attacker on the way who removes STARTTLS from the reply.
     @Test func nothing_isSaid_withoutTLS() async throws {
         let server = try SMTPTestServer()
         let settings = try SMTPSettings(url: "smtp://127.0.0.1:\(server.port)", sender: Self.sender, user: "hub", password: "s3cret")
@@ -71,7 +75,8 @@ import Testing
         let files = try TestCertificates.get()
         let server = try SMTPTestServer(tls: try TLSServer(certificate: files.certificate("server"), key: files.key("server")))
         let url = "smtps://localhost:\(server.port)"
-        #expect(await deliver(try SMTPSettings(url: url, sender: Self.sender, user: "hub", password: "s3cret", certificates: files.authority)) == nil)
+        #expect(await deliver(
+            try SMTPSettings(url: url, sender: Self.sender, user: "hub", password: "s3cret", certificates: files.authority)) == nil)
         #expect(server.messages.count == 1)
         guard case .later = await deliver(try SMTPSettings(url: url, sender: Self.sender, user: "hub", password: "s3cret")) else {
             return #expect(Bool(false), "a server that nobody vouches for was trusted")
@@ -99,11 +104,14 @@ import Testing
         let message = try ParsedMessage(try #require(server.messages.first))
         #expect(message["Bcc"] == nil)
         #expect(message["Subject"].map { ParsedMessage.decodeWords($0) } == evil)
-        for address in ["a@x.org\r\nBcc: b@x.org", "a@x.org>\r\nRCPT TO:<b@x.org", "<a@x.org>", "a b@x.org", "\"a\"@x.org", "a@x.org,b@x.org", "α@x.org", "a@χ.org",
+        for address in ["a@x.org\r\nBcc: b@x.org", "a@x.org>\r\nRCPT TO:<b@x.org", "<a@x.org>", "a b@x.org", "\"a\"@x.org",
+            "a@x.org,b@x.org", "α@x.org", "a@χ.org",
             "a@x..org", ".a@x.org", "a.@x.org", "@x.org", "a@", "a", "a@x@y", "a@x.org\0", String(repeating: "a", count: 65) + "@x.org"] {
             #expect(MailAddress(address) == nil, "\(address)")
         }
-        for address in ["a@x.org", "a.b+c_d@sub.example-x.org", "o'neil@x.org", String(repeating: "a", count: 64) + "@x.org", "root@localhost"] {
+        for address in [
+            "a@x.org", "a.b+c_d@sub.example-x.org", "o'neil@x.org", String(repeating: "a", count: 64) + "@x.org", "root@localhost",
+        ] {
             #expect(MailAddress(address) != nil, "\(address)")
         }
     }
@@ -115,11 +123,14 @@ import Testing
                 return nil
             } catch { return error }
         }
-        for url in ["", "mail.example.org", "http://mail.example.org", "smtp://", "smtp://a:b@mail.example.org", "smtp://mail.example.org:0", "smtp://mail.example.org:x",
+        for url in ["", "mail.example.org", "http://mail.example.org", "smtp://", "smtp://a:b@mail.example.org",
+            "smtp://mail.example.org:0", "smtp://mail.example.org:x",
             "smtp://mail.example.org/path", "smtp://mail example.org", "smtp://x?y"] {
             guard case .url = fault(url) else { #expect(Bool(false), "\(url)"); continue }
         }
-        for url in ["smtp://mail.example.org", "smtps://mail.example.org:465/", "smtp://[::1]:25", "smtp://192.0.2.1"] { #expect(fault(url) == nil, "\(url)") }
+        for url in ["smtp://mail.example.org", "smtps://mail.example.org:465/", "smtp://[::1]:25", "smtp://192.0.2.1"] {
+            #expect(fault(url) == nil, "\(url)")
+        }
         #expect(try SMTPSettings(url: "smtp://x.org", sender: Self.sender).port == 587)
         #expect(try SMTPSettings(url: "smtps://x.org", sender: Self.sender).port == 465)
         #expect(try SMTPSettings(url: "smtp://[::1]", sender: Self.sender).port == 587)
@@ -173,7 +184,10 @@ struct ParsedMessage {
     /// RFC 2047 words, all of them UTF-8 in base64.
     static func decodeWords(_ text: String) -> String {
         let words = text.components(separatedBy: " ")
-        guard words.allSatisfy({ $0.hasPrefix("=?UTF-8?B?") && $0.hasSuffix("?=") && $0.utf8.count <= 75 }) else { return "not encoded: " + text }
-        return words.map { Data(base64Encoded: String($0.dropFirst(10).dropLast(2))).map { String(decoding: $0, as: UTF8.self) } ?? "?" }.joined()
+        guard words.allSatisfy({ $0.hasPrefix("=?UTF-8?B?") && $0.hasSuffix("?=") && $0.utf8.count <= 75 }) else {
+            return "not encoded: " + text
+        }
+        return words.map { Data(
+            base64Encoded: String($0.dropFirst(10).dropLast(2))).map { String(decoding: $0, as: UTF8.self) } ?? "?" }.joined()
     }
 }

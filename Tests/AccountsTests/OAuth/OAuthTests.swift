@@ -13,7 +13,10 @@ import Testing
         }
     }
 
-    private func form(_ bench: AccountBench, _ text: String, _ path: String = ".oauth/token", type: String = "application/x-www-form-urlencoded", fields: HTTPFields = [:]) async throws -> Reply {
+    private func form(
+        _ bench: AccountBench, _ text: String, _ path: String = ".oauth/token", type: String = "application/x-www-form-urlencoded",
+        fields: HTTPFields = [:]
+    ) async throws -> Reply {
         var fields = fields
         fields[.contentType] = type
         return try await bench.ask(path, key: false, fields: fields, raw: text)
@@ -32,7 +35,9 @@ import Testing
         #expect(granted["scope"] == nil && granted["id_token"] == nil)
         let token = try #require(granted["refresh_token"]?.string)
         let again = try await form(bench, "grant_type=refresh_token&refresh_token=\(token)&client_id=cli&scope=openid", path)
-        #expect(again.status == 200 && again["refresh_token"] == granted["refresh_token"] && again["scope"] == "openid" && again["id_token"] == again["access_token"])
+        #expect(
+            again.status == 200 && again["refresh_token"] == granted["refresh_token"] && again["scope"] == "openid"
+            && again["id_token"] == again["access_token"])
     }
 
     @Test func check78_errors_are_those_of_rfc6749() async throws {
@@ -41,10 +46,13 @@ import Testing
         let good = "grant_type=password&username=ana@x.org&password=correct%20horse"
         for (text, expected) in [
             (good, "200 -"), ("grant_type=password&username=ana@x.org&password=wrong", "400 invalid_grant"),
-            ("grant_type=password&username=nobody@x.org&password=wrong", "400 invalid_grant"), ("grant_type=refresh_token&refresh_token=garbage", "400 invalid_grant"),
-            ("grant_type=authorization_code&code=x", "400 unsupported_grant_type"), ("", "400 invalid_request"), ("grant_type=", "400 invalid_request"),
+            ("grant_type=password&username=nobody@x.org&password=wrong", "400 invalid_grant"),
+            ("grant_type=refresh_token&refresh_token=garbage", "400 invalid_grant"),
+            ("grant_type=authorization_code&code=x", "400 unsupported_grant_type"), ("", "400 invalid_request"),
+            ("grant_type=", "400 invalid_request"),
             ("grant_type=password&username=ana@x.org", "400 invalid_request"), (good + "&grant_type=password", "400 invalid_request"),
-            (good + "&unknown=1&unknown=2", "400 invalid_request"), (good + "&unknown=1", "200 -"), (good + "&scope=admin", "400 invalid_scope"),
+            (good + "&unknown=1&unknown=2", "400 invalid_request"), (good + "&unknown=1", "200 -"),
+            (good + "&scope=admin", "400 invalid_scope"),
             ("grant_type=%FF", "400 invalid_request"),
         ] {
             let reply = try await form(bench, text)
@@ -63,7 +71,8 @@ import Testing
         let bench = try bench()
         _ = try await bench.signUp("ana@x.org")
         let (unknown, wrong) = (
-            try await form(bench, "grant_type=password&username=nobody&password=wrong"), try await form(bench, "grant_type=password&username=ana@x.org&password=wrong")
+            try await form(bench, "grant_type=password&username=nobody&password=wrong"), try await form(
+                bench, "grant_type=password&username=ana@x.org&password=wrong")
         )
         #expect(unknown.text == wrong.text && unknown.status == 400)
     }
@@ -71,10 +80,12 @@ import Testing
     @Test func password_grant_is_off_by_default() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
-        #expect(fault(try await form(bench, "grant_type=password&username=ana@x.org&password=correct%20horse")) == "400 unsupported_grant_type")
+        #expect(
+            fault(try await form(bench, "grant_type=password&username=ana@x.org&password=correct%20horse")) == "400 unsupported_grant_type")
         let token = try #require(made["refreshToken"]?.string)
         #expect(try await form(bench, "grant_type=refresh_token&refresh_token=\(token)").status == 200)
-        #expect(try await bench.ask(".well-known/openid-configuration", method: .get, key: false)["grant_types_supported"] == ["refresh_token"])
+        #expect(
+            try await bench.ask(".well-known/openid-configuration", method: .get, key: false)["grant_types_supported"] == ["refresh_token"])
     }
 
     @Test func alias_signs_in_like_the_address() async throws {
@@ -102,7 +113,8 @@ import Testing
 
     @Test func check79_revoke_ends_that_session_only() async throws {
         let bench = try bench()
-        let (one, two, three) = (try await bench.signUp("ana@x.org"), try await bench.signIn("ana@x.org"), try await bench.signIn("ana@x.org"))
+        let (one, two, three) = (
+            try await bench.signUp("ana@x.org"), try await bench.signIn("ana@x.org"), try await bench.signIn("ana@x.org"))
         func refreshed(_ reply: Reply) async throws -> String {
             let made = try await bench.refresh(reply["refreshToken"]?.string)
             return made.error ?? "ok"
@@ -115,7 +127,9 @@ import Testing
         let session = try #require(one.claims["sid"]?.string)
         let uid = try #require(one["localId"]?.string)
         #expect(bench.changes.all.last == AccountChange(uid, .sessionEnded(session)))
-        #expect(try await form(bench, "token=\(two["idToken"]?.string ?? "")", "oauth2/revoke").status == 200, "an ID token names its session, too")
+        #expect(
+            try await form(bench, "token=\(two["idToken"]?.string ?? "")", "oauth2/revoke").status == 200,
+            "an ID token names its session, too")
         #expect(try await refreshed(two) == "TOKEN_EXPIRED")
         #expect(try await refreshed(three) == "ok")
         for unknown in ["token=garbage", "token=\(one["refreshToken"]?.string ?? "")"] {
@@ -131,10 +145,13 @@ import Testing
         #expect(keys.status == 200 && keys.fields[.cacheControl] == "public, max-age=300")
         let first = try #require(made["idToken"]?.string?.split(separator: ".").first)
         let header = try JSONValue(try #require(Base64.decodeURL(first)))
-        #expect(keys["keys"]?.elements?.contains { $0["kid"] == header["kid"] && $0["alg"] == "ES256" && $0["use"] == "sig" && $0["d"] == nil } == true)
+        #expect(keys["keys"]?.elements?.contains { $0["kid"] == header["kid"] && $0["alg"] == "ES256" && $0["use"] == "sig"
+            && $0["d"] == nil } == true)
         let found = try await bench.ask(".well-known/openid-configuration", method: .get, key: false)
         #expect(found["issuer"] == made.claims["iss"] && found["jwks_uri"] == "https://hub.example.org/.well-known/jwks.json")
-        #expect(found["token_endpoint"] == "https://hub.example.org/.oauth/token" && found["grant_types_supported"] == ["password", "refresh_token"])
+        #expect(
+            found["token_endpoint"] == "https://hub.example.org/.oauth/token"
+            && found["grant_types_supported"] == ["password", "refresh_token"])
         #expect(found["id_token_signing_alg_values_supported"] == ["ES256"])
     }
 }

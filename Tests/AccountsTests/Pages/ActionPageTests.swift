@@ -17,17 +17,21 @@ import TestSupport
         return try await bench.ask(path + more, method: .get, key: false)
     }
 
-    /// Sends the form that a page holds, as it is, with what somebody typed.
+    /// Sends the form of a page unchanged, with the given input.
     private func submit(_ bench: AccountBench, _ shown: Reply, _ typed: [String: String] = [:]) async throws -> Reply {
         var fields: [String] = []
         for part in shown.text.components(separatedBy: "<input ").dropFirst() {
-            func attribute(_ name: String) -> String? { part.components(separatedBy: "\(name)=\"").dropFirst().first?.components(separatedBy: "\"").first }
+            func attribute(_ name: String) -> String? {
+                part.components(separatedBy: "\(name)=\"").dropFirst().first?.components(separatedBy: "\"").first
+            }
             let name = try #require(attribute("name"))
-            let value = typed[name] ?? (attribute("value") ?? "").replacingOccurrences(of: "&#39;", with: "'").replacingOccurrences(of: "&amp;", with: "&")
+            let value = typed[name]
+                ?? (attribute("value") ?? "").replacingOccurrences(of: "&#39;", with: "'").replacingOccurrences(of: "&amp;", with: "&")
             fields.append("\(name)=\(QueryText.encode(value))")
         }
         let action = try #require(shown.text.components(separatedBy: "action=\"/").dropFirst().first?.components(separatedBy: "\"").first)
-        return try await bench.ask(action, key: false, fields: [.contentType: "application/x-www-form-urlencoded"], raw: fields.joined(separator: "&"))
+        return try await bench.ask(
+            action, key: false, fields: [.contentType: "application/x-www-form-urlencoded"], raw: fields.joined(separator: "&"))
     }
 
     private func mail(_ bench: AccountBench, _ type: String, _ body: [String: String]) async throws -> Message {
@@ -59,11 +63,17 @@ import TestSupport
         let bench = try AccountBench()
         let reply = try await bench.ask(page + "?mode=verifyEmail&oobCode=x&apiKey=k", method: .get, key: false)
         func field(_ name: String) -> String? { reply.fields.first { $0.name.canonicalName == name }?.value }
-        #expect(field("referrer-policy") == "no-referrer" && field("cache-control") == "no-store" && field("x-content-type-options") == "nosniff")
+        #expect(
+            field("referrer-policy") == "no-referrer" && field("cache-control") == "no-store"
+            && field("x-content-type-options") == "nosniff")
         #expect(field("content-type") == "text/html; charset=utf-8")
         let policy = try #require(field("content-security-policy"))
-        #expect(policy.hasPrefix("default-src 'none'; style-src 'sha256-") && policy.contains("frame-ancestors 'none'") && policy.contains("form-action 'self'"))
-        for outside in ["<script", "http://", "https://", "src=", "url(", "@import", "style=\""] { #expect(!reply.text.contains(outside), "\(outside)") }
+        #expect(
+            policy.hasPrefix("default-src 'none'; style-src 'sha256-") && policy.contains("frame-ancestors 'none'")
+            && policy.contains("form-action 'self'"))
+        for outside in ["<script", "http://", "https://", "src=", "url(", "@import", "style=\""] {
+            #expect(!reply.text.contains(outside), "\(outside)")
+        }
     }
 
     @Test func password_isReset_throughTheForm() async throws {
@@ -71,7 +81,9 @@ import TestSupport
         _ = try await bench.signUp("ana@example.org")
         let message = try await mail(bench, "PASSWORD_RESET", ["email": "ana@example.org"])
         let shown = try await open(bench, message.link)
-        #expect(shown.text.contains("value=\"ana@example.org\"") && shown.text.contains("autocomplete=\"new-password\"") && shown.text.contains("minlength=\"6\""))
+        #expect(
+            shown.text.contains("value=\"ana@example.org\"") && shown.text.contains("autocomplete=\"new-password\"")
+            && shown.text.contains("minlength=\"6\""))
         let weak = try await submit(bench, shown, ["newPassword": "short"])
         #expect(weak.status == 400 && weak.text.contains("at least 6 characters") && !weak.text.contains("\"short\""))
         let done = try await submit(bench, weak, ["newPassword": "καλό & σωστό+1"])
@@ -89,11 +101,13 @@ import TestSupport
         let message = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
         let code = try #require(message.code)
         let form: HTTPFields = [.contentType: "application/x-www-form-urlencoded"]
-        let wrong = try await bench.ask(page, key: false, fields: form, raw: "mode=resetPassword&oobCode=\(code)&apiKey=k&newPassword=battery+staple")
+        let wrong = try await bench.ask(
+            page, key: false, fields: form, raw: "mode=resetPassword&oobCode=\(code)&apiKey=k&newPassword=battery+staple")
         #expect(wrong.status == 400 && wrong.text.contains("no longer valid"))
         #expect(try await bench.signIn("ana@example.org").status == 200)
         let reset = try await mail(bench, "PASSWORD_RESET", ["email": "ana@example.org"])
-        let other = try await bench.ask(page, key: false, fields: form, raw: "mode=verifyEmail&oobCode=\(try #require(reset.code))&apiKey=k")
+        let other = try await bench.ask(
+            page, key: false, fields: form, raw: "mode=verifyEmail&oobCode=\(try #require(reset.code))&apiKey=k")
         #expect(other.status == 400)
         #expect(try await open(bench, reset.link).text.contains("Choose a new password"))
     }
@@ -101,15 +115,21 @@ import TestSupport
     @Test func check55_page_leadsOn_toAllowedHostsOnly() async throws {
         let bench = try AccountBench { $0.continueHosts = ["app.example.org"] }
         _ = try await bench.signUp("ana@example.org")
-        let message = try await mail(bench, "EMAIL_SIGNIN", ["email": "ana@example.org", "continueUrl": "https://app.example.org/in?a=1#top"])
+        let message = try await mail(
+            bench, "EMAIL_SIGNIN", ["email": "ana@example.org", "continueUrl": "https://app.example.org/in?a=1#top"])
         let shown = try await open(bench, message.link)
         let code = try #require(message.code)
-        #expect(shown.text.contains("href=\"https://app.example.org/in?a=1&amp;mode=signIn&amp;oobCode=\(code)&amp;apiKey=any&amp;lang=en#top\""))
+        #expect(shown.text.contains(
+            "href=\"https://app.example.org/in?a=1&amp;mode=signIn&amp;oobCode=\(code)&amp;apiKey=any&amp;lang=en#top\""))
         #expect(!shown.text.contains("ana@example.org"))
-        for evil in ["https://evil.example/", "//evil.example", "javascript:alert(1)", "https://app.example.org@evil.example/", "https://app.example.org\\@evil.example",
+        for evil in ["https://evil.example/", "//evil.example", "javascript:alert(1)", "https://app.example.org@evil.example/",
+            "https://app.example.org\\@evil.example",
             "\" onmouseover=alert(1) x=\""] {
-            let reply = try await bench.ask(page + "?mode=signIn&oobCode=\(code)&apiKey=k&continueUrl=\(QueryText.encode(evil))", method: .get, key: false)
-            #expect(reply.status == 200 && !reply.text.contains("evil") && !reply.text.contains("href") && !reply.text.contains("alert"), "\(evil)")
+            let reply = try await bench.ask(
+                page + "?mode=signIn&oobCode=\(code)&apiKey=k&continueUrl=\(QueryText.encode(evil))", method: .get, key: false)
+            #expect(
+                reply.status == 200 && !reply.text.contains("evil") && !reply.text.contains("href") && !reply.text.contains("alert"),
+                "\(evil)")
             #expect(reply.fields[.location] == nil)
         }
     }
@@ -119,7 +139,8 @@ import TestSupport
         let ana = try await bench.signUp("ana@example.org")
         let message = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
         let evil = QueryText.encode("\"><script>alert(1)</script>")
-        let reply = try await bench.ask(page + "?mode=\(evil)&oobCode=\(try #require(message.code))&apiKey=\(evil)&lang=\(evil)", method: .get, key: false)
+        let reply = try await bench.ask(
+            page + "?mode=\(evil)&oobCode=\(try #require(message.code))&apiKey=\(evil)&lang=\(evil)", method: .get, key: false)
         #expect(reply.status == 200 && !reply.text.contains("<script") && reply.text.contains("&lt;b&gt;A&amp;B&lt;/b&gt;"))
     }
 
@@ -127,7 +148,8 @@ import TestSupport
         let bench = try AccountBench()
         let ana = try await bench.signUp("ana@example.org")
         let message = try await mail(bench, "VERIFY_EMAIL", ["idToken": try #require(ana["idToken"]?.string)])
-        let greek = try await bench.ask(page + "?mode=verifyEmail&apiKey=k&lang=el&oobCode=\(try #require(message.code))", method: .get, key: false)
+        let greek = try await bench.ask(
+            page + "?mode=verifyEmail&apiKey=k&lang=el&oobCode=\(try #require(message.code))", method: .get, key: false)
         #expect(greek.text.contains("lang=\"el\"") && greek.text.contains("Είναι η ana@example.org δική σας διεύθυνση;"))
         bench.clock.advance(seconds: 4 * 86_400)
         let late = try await submit(bench, greek)
@@ -145,7 +167,11 @@ import TestSupport
     @Test func codes_areThrottled_onThePageToo() async throws {
         let bench = try AccountBench { $0.throttle.isOn = true }
         var statuses: [String] = []
-        for i in 0..<11 { statuses.append(try await bench.ask(page + "?mode=verifyEmail&apiKey=k&oobCode=guess\(i)", method: .get, key: false).text.contains("One moment") ? "wait" : "no") }
+        for i in 0..<11 {
+            statuses.append(try await bench.ask(
+                page + "?mode=verifyEmail&apiKey=k&oobCode=guess\(i)", method: .get,
+                key: false).text.contains("One moment") ? "wait" : "no")
+        }
         #expect(statuses == Array(repeating: "no", count: 10) + ["wait"])
     }
 

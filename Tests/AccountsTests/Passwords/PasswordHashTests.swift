@@ -26,7 +26,8 @@ import Testing
     @Test(arguments: [
         "", "$", "$$$$", "$scrypt$", "scrypt$ln=4,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA",
         "$scrypt$ln=4,r=8$AAAA$AAAAAAAAAAAAAAAAAAAAAA", "$scrypt$r=8,ln=4,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA",
-        "$scrypt$ln=4,r=8,p=1$AAAA$AAAA", "$scrypt$ln=4,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA==", "$scrypt$ln=4,r=8,p=1$A*AA$AAAAAAAAAAAAAAAAAAAAAA",
+        "$scrypt$ln=4,r=8,p=1$AAAA$AAAA", "$scrypt$ln=4,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA==",
+        "$scrypt$ln=4,r=8,p=1$A*AA$AAAAAAAAAAAAAAAAAAAAAA",
         "$scrypt$ln=04,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA", "$scrypt$ln=-4,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA",
         "$scrypt$ln=4,r=8,p=1,keyid=a b$AAAA$AAAAAAAAAAAAAAAAAAAAAA", "$scrypt$ln=4,r=8,p=1,more=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA",
         "$scrypt$ln=4,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA$AAAA", "$scrypt$ln=4,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA\n",
@@ -37,7 +38,7 @@ import Testing
         #expect(PasswordHash(text) == nil)
     }
 
-    /// A row that somebody put into the store must not be able to take all memory or a core for minutes.
+    /// A manipulated row must not be able to take all memory, or a core for minutes.
     @Test(arguments: [
         "$scrypt$ln=21,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA", "$scrypt$ln=20,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA",
         "$scrypt$ln=17,r=16,p=16$AAAA$AAAAAAAAAAAAAAAAAAAAAA", "$scrypt$ln=1,r=8,p=9999999$AAAA$AAAAAAAAAAAAAAAAAAAAAA",
@@ -59,17 +60,21 @@ import Testing
         let parameters = try #require(ScryptParameters(ln: 10, r: 8, p: 16))
         let hash = PasswordHash.scrypt(parameters, keyID: nil, salt: Array("NaCl".utf8), hash: [UInt8](repeating: 0, count: 64))
         let derived = try #require(hash.derive(Array("password".utf8), pepper: nil)).copy
-        #expect(derived.prefix(16).map { $0 } == [0xfd, 0xba, 0xbe, 0x1c, 0x9d, 0x34, 0x72, 0x00, 0x78, 0x56, 0xe7, 0x19, 0x0d, 0x01, 0xe9, 0xfe])
+        #expect(derived.prefix(16).map { $0 } == [
+            0xfd, 0xba, 0xbe, 0x1c, 0x9d, 0x34, 0x72, 0x00, 0x78, 0x56, 0xe7, 0x19, 0x0d, 0x01, 0xe9, 0xfe,
+        ])
     }
 
     /// RFC 7914 §11 has PBKDF2-HMAC-SHA-256 too.
     @Test func pbkdf2_matchesTheStandard() throws {
         let hash = PasswordHash.pbkdf2(digest: .sha256, rounds: 1, salt: Array("salt".utf8), hash: [UInt8](repeating: 0, count: 64))
         let derived = try #require(hash.derive(Array("passwd".utf8), pepper: nil)).copy
-        #expect(derived.prefix(16).map { $0 } == [0x55, 0xac, 0x04, 0x6e, 0x56, 0xe3, 0x08, 0x9f, 0xec, 0x16, 0x91, 0xc2, 0x25, 0x44, 0xb6, 0x05])
+        #expect(derived.prefix(16).map { $0 } == [
+            0x55, 0xac, 0x04, 0x6e, 0x56, 0xe3, 0x08, 0x9f, 0xec, 0x16, 0x91, 0xc2, 0x25, 0x44, 0xb6, 0x05,
+        ])
     }
 
-    /// The example that the vendor publishes with its variant: everybody who verifies such hashes compares with it.
+    /// The example that the vendor publishes with its variant: all implementations of such hashes compare with it.
     @Test func firebaseScrypt_matchesThePublicExample() throws {
         func bytes(_ text: String) throws -> [UInt8] { Array(try #require(Data(base64Encoded: text))) }
         let parameters = try #require(ScryptParameters(ln: 14, r: 8, p: 1))

@@ -40,7 +40,9 @@ import TestSupport
         var settings = PasswordSettings.quick
         settings.scrypt = try #require(ScryptParameters(ln: 5, r: 8, p: 3))
         let stored = try await PasswordHasher(settings).hash("correct horse")
-        guard case .scrypt(settings.scrypt, nil, let salt, let hash) = PasswordHash(stored) else { return #expect(Bool(false), "\(stored)") }
+        guard case .scrypt(settings.scrypt, nil, let salt, let hash) = PasswordHash(stored) else {
+            return #expect(Bool(false), "\(stored)")
+        }
         #expect(salt.count == 16 && hash.count == 32)
     }
 
@@ -52,7 +54,7 @@ import TestSupport
         #expect(try await hasher.verify("correct horse", old) == .rightButOutdated)
         #expect(try await hasher.verify("wrong", old) == .wrong)
         #expect(try await hasher.verify("correct horse", try await hasher.hash("correct horse")) == .right)
-        // And not the other way round: lower parameters weaken nobody's hash.
+        // And not the other way round: lower parameters weaken no existing hash.
         #expect(try await PasswordHasher(.quick).verify("correct horse", try await hasher.hash("correct horse")) == .right)
     }
 

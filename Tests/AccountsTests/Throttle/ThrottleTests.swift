@@ -154,7 +154,8 @@ import TestSupport
     @Test func bucket_agrees_withCountingTokens() {
         var random = SeededRandom(11)
         for _ in 0..<200 {
-            let rate = ThrottleSettings.Rate(Int64.random(in: 1...10, using: &random), perMs: 1_000 * Int64.random(in: 1...5, using: &random))
+            let rate = ThrottleSettings.Rate(
+                Int64.random(in: 1...10, using: &random), perMs: 1_000 * Int64.random(in: 1...5, using: &random))
             let interval = rate.intervalMs
             var bucket = TokenBucket(fullAt: 0)
             // The model: tokens in units of 1/interval, filled by one a millisecond.
@@ -165,7 +166,9 @@ import TestSupport
                 tokens = min(tokens + step, rate.count * interval)
                 let isAllowed = tokens >= interval
                 #expect((bucket.wait(rate.bucket, now: now) == 0) == isAllowed)
-                if isAllowed { bucket.record(rate.bucket, now: now); tokens -= interval } else { #expect(bucket.wait(rate.bucket, now: now) == interval - tokens) }
+                if isAllowed { bucket.record(rate.bucket, now: now); tokens -= interval } else {
+                    #expect(bucket.wait(rate.bucket, now: now) == interval - tokens)
+                }
             }
         }
     }
@@ -229,7 +232,8 @@ import TestSupport
         let name = Subject(.account, "ana").text
         throttle.restore(
             [
-                .init(subject: "", state: [], writtenAt: 0), .init(subject: "x" + name.dropFirst(), state: [1], writtenAt: 0), .init(subject: name, state: [1, 2, 3], writtenAt: 0),
+                .init(subject: "", state: [], writtenAt: 0), .init(subject: "x" + name.dropFirst(), state: [1], writtenAt: 0),
+                .init(subject: name, state: [1, 2, 3], writtenAt: 0),
                 .init(subject: name, state: [UInt8](repeating: 0x7F, count: 32), writtenAt: 0),
                 .init(subject: Subject(.code, "192.0.2.1").text, state: [UInt8](repeating: 0x7F, count: 8), writtenAt: 0),
             ], now: 0, wall: 0)

@@ -89,7 +89,9 @@ import TestSupport
             $0.throttle.passwordsOfAddress = .init(3, perMs: 3_000)
         }
         var made = try await bench.signUp("ana@x.org")
-        func set(_ password: String) async throws -> Reply { try await bench.call("update", ["idToken": made["idToken"] ?? .null, "password": .string(password), "returnSecureToken": true]) }
+        func set(_ password: String) async throws -> Reply {
+            try await bench.call("update", ["idToken": made["idToken"] ?? .null, "password": .string(password), "returnSecureToken": true])
+        }
         for password in ["one password", "two passwords"] {
             let reply = try await set(password)
             #expect(reply.status == 200, "\(reply.text)")
@@ -107,7 +109,8 @@ import TestSupport
         for _ in 0..<5 { #expect(try await bench.signIn("ana@x.org", "wrong").error != nil) }
         #expect(try await bench.signIn("ana@x.org").error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER") == true)
         let reply = try await bench.ask(
-            "identitytoolkit.googleapis.com/v1/projects/demo-app/accounts:update", ["localId": made["localId"] ?? .null, "password": "another horse"], key: false,
+            "identitytoolkit.googleapis.com/v1/projects/demo-app/accounts:update",
+            ["localId": made["localId"] ?? .null, "password": "another horse"], key: false,
             fields: [.authorization: "Bearer \(AccountBench.administrator)"])
         #expect(reply.status == 200, "\(reply.text)")
         #expect(try await bench.signIn("ana@x.org", "another horse").status == 200)
@@ -116,9 +119,13 @@ import TestSupport
     @Test func limits_ofSignUpsMailsAndCodes_areErrorsOfTheirRequest() async throws {
         let service = try service(folder: nil)
         for _ in 0..<100 { try await service.admitSignUp(from: "192.0.2.1") }
-        await #expect(throws: AccountError("TOO_MANY_ATTEMPTS_TRY_LATER", "Try again in 36 s")) { try await service.admitSignUp(from: "192.0.2.1") }
+        await #expect(throws: AccountError("TOO_MANY_ATTEMPTS_TRY_LATER", "Try again in 36 s")) {
+            try await service.admitSignUp(from: "192.0.2.1")
+        }
         for _ in 0..<5 { try await service.admitMail(to: "ana@x.org", from: "192.0.2.1") }
-        await #expect(throws: AccountError("TOO_MANY_ATTEMPTS_TRY_LATER", "Try again in 12 min")) { try await service.admitMail(to: "ana@x.org", from: "192.0.2.1") }
+        await #expect(throws: AccountError("TOO_MANY_ATTEMPTS_TRY_LATER", "Try again in 12 min")) {
+            try await service.admitMail(to: "ana@x.org", from: "192.0.2.1")
+        }
         for _ in 0..<10 { try await service.admitCode(from: "192.0.2.1") }
         await #expect(throws: AccountError.self) { try await service.admitCode(from: "192.0.2.1") }
         try await service.close()

@@ -6,7 +6,7 @@ import Testing
 @testable import Accounts
 @testable import Tokens
 
-/// Tokens by which servers of the app sign somebody in (accounts contract §5.6).
+/// Tokens by which servers of the app sign a user in (accounts contract §5.6).
 @Suite(.timeLimit(.minutes(30))) struct CustomTokenTests {
     private static let issuer = "server@demo-app.iam.gserviceaccount.com"
     private static let now: Int64 = 1_790_000_000
@@ -14,7 +14,8 @@ import Testing
 
     private var claims: Claims {
         [
-            "iss": .string(Self.issuer), "sub": .string(Self.issuer), "aud": .string(CustomTokens.audience), "uid": "some/uid", "iat": .int(Self.now),
+            "iss": .string(Self.issuer), "sub": .string(Self.issuer), "aud": .string(CustomTokens.audience), "uid": "some/uid",
+            "iat": .int(Self.now),
             "exp": .int(Self.now + 3600), "claims": ["role": "staff"],
         ]
     }
@@ -64,8 +65,10 @@ import Testing
         #expect(try code { ($0["iat"], $0["exp"]) = (.int(Self.now + 61), .int(Self.now + 3661)) } == invalid)
         #expect(try code { $0["iat"] = nil } == invalid)
         #expect(try code { $0["sub"] = "else@demo-app.iam.gserviceaccount.com" } == invalid)
-        #expect(try code { ($0["iss"], $0["sub"]) = ("else@demo-app.iam.gserviceaccount.com", "else@demo-app.iam.gserviceaccount.com") } == invalid)
-        #expect(try code { ($0["iss"], $0["sub"]) = ("x@other-app.iam.gserviceaccount.com", "x@other-app.iam.gserviceaccount.com") } == "CREDENTIAL_MISMATCH")
+        #expect(try code { ($0["iss"], $0["sub"]) = (
+            "else@demo-app.iam.gserviceaccount.com", "else@demo-app.iam.gserviceaccount.com") } == invalid)
+        #expect(try code { ($0["iss"], $0["sub"]) = (
+            "x@other-app.iam.gserviceaccount.com", "x@other-app.iam.gserviceaccount.com") } == "CREDENTIAL_MISMATCH")
         #expect(try code { $0["uid"] = nil } == "MISSING_IDENTIFIER")
         #expect(try code { $0["uid"] = "" } == "MISSING_IDENTIFIER")
         #expect(try code { $0["uid"] = 7 } == "MISSING_IDENTIFIER")
@@ -90,12 +93,14 @@ import Testing
         }
         var late = claims
         late["exp"] = .int(Self.now)
-        #expect(refusal(dev, compact(#"{"alg":"none"}"#, JSONValue.object(late.map { JSONValue.Member($0.key, $0.value) }).json)) == invalid)
+        #expect(
+            refusal(dev, compact(#"{"alg":"none"}"#, JSONValue.object(late.map { JSONValue.Member($0.key, $0.value) }).json)) == invalid)
         for tokens in [live, dev] {
             #expect(refusal(tokens, "") == "MISSING_CUSTOM_TOKEN")
             #expect(refusal(tokens, good) == nil)
             #expect(refusal(tokens, good.tokenParts[0] + "." + good.tokenParts[1] + ".") == invalid)
-            #expect(refusal(tokens, good.tokenParts[0] + "." + Base64.encodeURL(payload.replacingOccurrences(of: "some", with: "root").utf8) + "." + good.tokenParts[2]) == invalid)
+            #expect(refusal(tokens, good.tokenParts[0] + "." + Base64.encodeURL(
+                payload.replacingOccurrences(of: "some", with: "root").utf8) + "." + good.tokenParts[2]) == invalid)
             #expect(refusal(tokens, try sign(claims, header: #"{"alg":"RS512"}"#)) == invalid)
             #expect(refusal(tokens, try sign(claims, header: #"{"alg":"none"}"#)) == invalid)
             let head = Base64.encodeURL(#"{"alg":"HS256"}"#.utf8) + "." + good.tokenParts[1]

@@ -13,12 +13,13 @@ import TestSupport
         try SigningKeys(keys, lifetimeSeconds: 3900, now: clock.now)
     }
 
-    /// Verified as somebody else would: with the published key set alone.
+    /// Verified as by a third party: with the published key set alone.
     @Test(arguments: SignatureAlgorithm.allCases)
     func check27_id_token_verifies_with_the_published_keys(_ algorithm: SignatureAlgorithm) throws {
         let key = algorithm == .rs256 ? TokenKeys.rsa[0] : TokenKeys.p256[0]
         let keys = try keys(key)
-        var claims = IdentityClaims(uid: "u1", provider: "password", sessionID: "s1", authTime: 1_790_000_000, issuedAt: 1_790_000_100, expires: 1_790_003_700)
+        var claims = IdentityClaims(
+            uid: "u1", provider: "password", sessionID: "s1", authTime: 1_790_000_000, issuedAt: 1_790_000_100, expires: 1_790_003_700)
         claims.email = "ana@example.org"
         let token = try keys.sign(claims.payload(project: "demo-app"))
         #expect(token.tokenParts.count == 3)
@@ -45,7 +46,8 @@ import TestSupport
             #expect(published["kty"]?.string == "EC" && published["crv"]?.string == "P-256")
             let key = try PublicKey(.p256(x: try number("x"), y: try number("y")))
             #expect(key.isSignature(signature, of: signed))
-            thumbprinted = #"{"crv":"P-256","kty":"EC","x":"\#(try #require(published["x"]?.string))","y":"\#(try #require(published["y"]?.string))"}"#
+            thumbprinted =
+                #"{"crv":"P-256","kty":"EC","x":"\#(try #require(published["x"]?.string))","y":"\#(try #require(published["y"]?.string))"}"#
         }
         #expect(header["kid"]?.string == Base64.encodeURL(HashFunction.sha256.hash(thumbprinted.utf8)))
 
@@ -61,7 +63,9 @@ import TestSupport
     /// The thumbprint of RFC 7638's own example key.
     @Test func key_id_is_the_thumbprint_of_RFC7638() throws {
         let n = "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn6"
-            + "4tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"
+            + "4tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5"
+            + "hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnq"
+            + "DKgw"
         let key = try PublicKey(.rsa(modulus: try #require(Base64.decodeURL(n)), exponent: [1, 0, 1]))
         #expect(VerifyingKey(key).id == "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs")
     }
@@ -78,9 +82,10 @@ import TestSupport
         claims.name = "Ana"
         claims.picture = "https://x/a.png"
         claims.identities = [("google.com", "1099")]
-        // Written to the store by an older version, or by hand: names that nobody may set are dropped as well.
+        // Written to the store by an older version, or by hand: reserved names are dropped as well.
         claims.accountClaims = try #require(CustomClaims(stored: #"""
-            {"name":"Staff","role":"staff","level":1,"email":"x@y","email_verified":true,"user_id":"root","sub":"root","exp":9,"firebase":{},
+            {"name":"Staff","role":"staff","level":1,"email":"x@y","email_verified":true,"user_id":"root","sub":"root","exp":9,
+             "firebase":{},
              "provider_id":"anonymous","phone_number":"+1","sid":"other","auth_time":0,"list":[1,{"a":null}]}
             """#))
         claims.sessionClaims = try #require(CustomClaims(stored: #"{"level":2,"deep":{"x":"é\"\\"}}"#))
@@ -88,8 +93,10 @@ import TestSupport
         #expect(payload["name"] == "Staff" && payload["picture"] == "https://x/a.png")
         #expect(payload["role"] == "staff" && payload["level"] == 2)
         #expect(payload["list"] == [1, ["a": .null]] && payload["deep"] == ["x": "é\"\\"])
-        #expect(payload["email"] == nil && payload["email_verified"] == nil && payload["phone_number"] == nil && payload["provider_id"] == nil)
-        #expect(payload["user_id"] == "u" && payload["sub"] == "u" && payload["sid"] == "s" && payload["exp"] == 2 && payload["auth_time"] == 1)
+        #expect(
+            payload["email"] == nil && payload["email_verified"] == nil && payload["phone_number"] == nil && payload["provider_id"] == nil)
+        #expect(
+            payload["user_id"] == "u" && payload["sub"] == "u" && payload["sid"] == "s" && payload["exp"] == 2 && payload["auth_time"] == 1)
         #expect(payload["firebase"] == ["identities": ["google.com": ["1099"]], "sign_in_provider": "custom"])
         let names = payload.members?.map(\.name) ?? []
         #expect(names.count == Set(names).count, "a name twice: \(names)")
@@ -98,10 +105,16 @@ import TestSupport
     @Test func custom_claims_are_refused_by_name_form_and_length() throws {
         #expect(try CustomClaims(json: #"{"role":"staff"}"#, length: 1000).json == #"{"role":"staff"}"#)
         #expect(try CustomClaims(json: "{}", length: 1000).isEmpty)
-        for name in ["acr", "amr", "at_hash", "aud", "auth_time", "azp", "c_hash", "cnf", "exp", "firebase", "iat", "iss", "jti", "nbf", "nonce", "sub"] {
+        for name in [
+            "acr", "amr", "at_hash", "aud", "auth_time", "azp", "c_hash", "cnf", "exp", "firebase", "iat", "iss", "jti", "nbf", "nonce",
+            "sub",
+        ] {
             #expect(throws: AccountError("FORBIDDEN_CLAIM", name)) { try CustomClaims(json: #"{"a":1,"\#(name)":1}"#, length: 1000) }
         }
-        for text in ["", "[]", "1", "null", #"{"a":1"#, #"{"a":1}x"#, #"{"a":}"#, "{\"a\":" + String(repeating: "[", count: 40) + String(repeating: "]", count: 40) + "}"] {
+        for text in [
+            "", "[]", "1", "null", #"{"a":1"#, #"{"a":1}x"#, #"{"a":}"#,
+            "{\"a\":" + String(repeating: "[", count: 40) + String(repeating: "]", count: 40) + "}",
+        ] {
             #expect(throws: AccountError("INVALID_CLAIMS")) { try CustomClaims(json: text, length: 1000) }
         }
         let longest = #"{"a":""# + String(repeating: "é", count: 992) + #""}"#

@@ -55,7 +55,9 @@ import TestSupport
         #expect(again.signingKeyID == second)
         #expect(try published(again) == [second, first])
         for token in [old, new] {
-            let result = await withCheckedContinuation { continuation in again.verify(token, leeway: 0) { continuation.resume(returning: $0) } }
+            let result = await withCheckedContinuation { continuation in
+                again.verify(token, leeway: 0) { continuation.resume(returning: $0) }
+            }
             #expect(throws: Never.self) { try result.get() }
         }
         try await again.close()
@@ -95,7 +97,7 @@ import TestSupport
         #expect(await fixture.fault(old) == .unknownKey)
     }
 
-    /// Whoever has got hold of a key does not get a token for ever.
+    /// The thief of a key does not get a token for ever.
     @Test func token_that_says_it_lives_longer_than_ours_do_is_refused() async throws {
         let fixture = try TokenFixture { $0.tokenSeconds = 600 }
         try await fixture.signIn("ana")

@@ -51,7 +51,9 @@ struct TokenFixture {
                 let account = Account(id: uid, createdAt: now)
                 try transaction.save(account)
                 try transaction.add(
-                    AccountSession(id: "s-" + uid, uid: uid, provider: "password", claims: nil, authTime: now / 1000, now: now, userAgent: nil, peer: nil),
+                    AccountSession(
+                        id: "s-" + uid, uid: uid, provider: "password", claims: nil, authTime: now / 1000, now: now, userAgent: nil,
+                        peer: nil),
                     tokenHash: Array(uid.utf8))
             }
         }
@@ -71,7 +73,8 @@ struct TokenFixture {
 
     func claims(_ uid: String) -> IdentityClaims {
         IdentityClaims(
-            uid: uid, provider: "password", sessionID: "s-" + uid, authTime: clock.seconds, issuedAt: clock.seconds, expires: clock.seconds + 3600)
+            uid: uid, provider: "password", sessionID: "s-" + uid, authTime: clock.seconds, issuedAt: clock.seconds,
+                expires: clock.seconds + 3600)
     }
 
     func token(_ uid: String) throws -> String { try service.tokens.keys.sign(claims(uid).payload(project: "demo-app")) }

@@ -40,13 +40,15 @@ import TestSupport
         let all = [TokenKeys.p256[0], TokenKeys.rsa[0], TokenKeys.p256[1], TokenKeys.rsa[1]]
         let retired = try (0..<3).map { _ in
             let stored = try StoredSigningKey.generate(.es256, now: 0)
-            return try SigningKey(StoredSigningKey(algorithm: stored.algorithm, privateKey: stored.privateKey, createdAt: 0, retiredAt: clock.now()))
+            return try SigningKey(
+                StoredSigningKey(algorithm: stored.algorithm, privateKey: stored.privateKey, createdAt: 0, retiredAt: clock.now()))
         }
         // One signs, older ones verify, and two are strangers.
         let keys = try SigningKeys([all[1]] + retired, lifetimeSeconds: 3600, now: clock.now)
         let tokens = IdentityTokens(keys: keys, project: "p", externals: [], limit: 100, now: clock.now)
         let payload = IdentityClaims(
-            uid: "ana", provider: "password", sessionID: "s", authTime: clock.seconds, issuedAt: clock.seconds, expires: clock.seconds + 3600
+            uid: "ana", provider: "password", sessionID: "s", authTime: clock.seconds, issuedAt: clock.seconds,
+            expires: clock.seconds + 3600
         ).payload(project: "p")
         let good = try [all[1].sign(payload)] + retired.map { try $0.sign(payload) }
         let foreign = try [all[0], all[3]].map { try $0.sign(payload) }
@@ -66,8 +68,9 @@ import TestSupport
                 let parts = (0..<3).map { random.pick(good + foreign).tokenParts[$0] }
                 input = parts.joined(separator: ".")
             case 2:
-                // Another header over a signature that is somebody's, or a public key's as a secret.
-                let header = #"{"alg":"\#(random.pick(algorithms))","kid":"\#(random.pick(kids))"\#(random.below(4) == 0 ? #","crit":["x"]"# : "")}"#
+                // Another header over a valid signature, or a public key used as a secret.
+                let header =
+                    #"{"alg":"\#(random.pick(algorithms))","kid":"\#(random.pick(kids))"\#(random.below(4) == 0 ? #","crit":["x"]"# : "")}"#
                 let head = Base64.encodeURL(header.utf8) + "." + Base64.encodeURL(text.utf8)
                 let mac = hmac(head, key: random.pick(publicKeys))
                 input = head + "." + random.pick([Base64.encodeURL(mac), random.pick(good).tokenParts[2], "", "AA"])
@@ -89,13 +92,15 @@ import TestSupport
         let tokens = IdentityTokens(keys: keys, project: "p", externals: [], limit: 100, now: clock.now)
         let good = String(
             decoding: IdentityClaims(
-                uid: "ana", provider: "password", sessionID: "s", authTime: clock.seconds, issuedAt: clock.seconds, expires: clock.seconds + 3600
+                uid: "ana", provider: "password", sessionID: "s", authTime: clock.seconds, issuedAt: clock.seconds,
+                expires: clock.seconds + 3600
             ).payload(project: "p"), as: UTF8.self)
         let custom = CustomTokens(issuers: [], project: "p", isDev: true, claimsLength: 1000)
         fuzz("claims", 1000) { random in
             let text = Self.mutated(good, &random)
             guard let token = try? keys.sign(Array(text.utf8)) else { return "cannot be signed" }
-            if let found = try? tokens.check(token, leeway: 0), found.uid.isEmpty || found.uid.utf8.count > 512 || found.expires <= clock.seconds {
+            if let found = try? tokens.check(token, leeway: 0), found.uid.isEmpty || found.uid.utf8.count > 512
+                || found.expires <= clock.seconds {
                 return "accepted \(text)"
             }
             _ = try? custom.verify(text, now: clock.seconds)
@@ -110,7 +115,8 @@ import TestSupport
             let text = Self.mutated(random.pick(sets), &random)
             guard let set = try? KeySet(Array(text.utf8), limit: 8) else { return nil }
             // Whatever it holds can be asked.
-            for key in set.keys where ([1, 2, 3] as [UInt8]).withUnsafeBytes({ key.isSignature([UInt8](repeating: 7, count: 256), of: $0) }) { return "signature by chance" }
+            for key in set.keys where ([1, 2, 3] as [UInt8]).withUnsafeBytes(
+                { key.isSignature([UInt8](repeating: 7, count: 256), of: $0) }) { return "signature by chance" }
             return set.keys.count <= 8 ? nil : "too many keys"
         }
     }

@@ -37,7 +37,7 @@ import TestSupport
         #expect(await fixture.fault(compact(#"{"alg":"None","kid":"\#(kid)"}"#, payload, Array("x".utf8))) == .algorithm)
         #expect(await fixture.fault("\(parts[0]).\(parts[1]).") == .signature)
         #expect(await fixture.fault("\(parts[0]).\(parts[1])") == .malformed)
-        // Somebody else's name in the same signature.
+        // Another user's name under the same signature.
         let changed = payload.replacingOccurrences(of: "ana", with: "bob")
         #expect(await fixture.fault("\(parts[0]).\(Base64.encodeURL(changed.utf8)).\(parts[2])") == .signature)
         // A signature by the public key, taken as a shared secret in each of its forms.
@@ -82,7 +82,8 @@ import TestSupport
         let now = fixture.clock.seconds
         func fault(_ change: (inout [String: JSONValue]) -> Void) async throws -> TokenFault? {
             var claims: [String: JSONValue] = [
-                "iss": "https://securetoken.google.com/demo-app", "aud": "demo-app", "sub": "ana", "user_id": "ana", "iat": .int(now), "auth_time": .int(now),
+                "iss": "https://securetoken.google.com/demo-app", "aud": "demo-app", "sub": "ana", "user_id": "ana", "iat": .int(now),
+                "auth_time": .int(now),
                 "exp": .int(now + 3600), "sid": "s-ana", "firebase": ["sign_in_provider": "password"],
             ]
             change(&claims)
@@ -103,7 +104,7 @@ import TestSupport
         #expect(try await fault { $0["exp"] = "9999999999" } == .expired)
         #expect(try await fault { $0["exp"] = .int(.max) } == .expired)
         #expect(try await fault { $0["exp"] = .double(1e300) } == .expired)
-        // Signed here, so it was our clock that was ahead: nobody is signed out for it while the session lives.
+        // Signed here, so our clock was ahead: the user is not signed out for it while the session lives.
         #expect(try await fault { ($0["iat"], $0["exp"]) = (.int(now + 86_400), .int(now + 90_000)) } == nil)
         #expect(try await fault { ($0["iat"], $0["exp"]) = (.int(now + 86_400), .int(now + 90_001)) } == .expired)
         #expect(try await fault { $0["auth_time"] = .int(now + 61) } == nil)
