@@ -1,6 +1,7 @@
 import JSONTree
 import Tokens
 
+/// Signing in with another service's ID token: what is read of it, what becomes of it, what is answered.
 extension AccountService {
     /// `accounts:signInWithIdp`: by the ID token of another service (accounts contract §7).
     func signInWithIdp(_ call: AccountCall) async throws -> AccountAnswer {

@@ -34,12 +34,12 @@ struct SourceRule {
     }
 }
 
-/// What a rule decides.
+/// A key of the rules file that holds an expression.
 public enum RuleKind: String, Sendable, Hashable, CaseIterable {
     case read = ".read"
     case write = ".write"
     case validate = ".validate"
-    /// Vigla's extension: the time in ms at which the hub removes the node.
+    /// Vigla's extension: the time in ms at which the node ends. Not acted on yet.
     case expire = ".expire"
 }
 
