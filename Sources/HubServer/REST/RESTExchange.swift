@@ -62,10 +62,14 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         let lease = server.memory.lease(of: answer.peer, for: .parsing)
         server.largeWork.run(of: answer.peer) { [self] in
             let allowance = NodeAllowance(lease)
-            let body = content.bytes
-            let work = Self.classified(parsed(body, allowance, permits), lease)
+            let body = content.detachBytes()
+            let asked = Asked(Self.classified(parsed(body, allowance, permits), lease), body)
             let (cost, hold) = allowance.end()
-            home.loop.execute { [self] in carryOut(work, body, max(body.count, cost), hold) }
+            home.loop.execute { [self] in
+                // Refused at once, it would have its last holder here.
+                self.asked = Retired(asked)
+                carryOut(asked.work, asked.body, max(asked.body.count, cost), hold)
+            }
         }
     }
 
@@ -116,6 +120,13 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         }
     }
 
+    /// A large body and its values.
+    private final class Asked: Sendable {
+        let work: Result<Parsed, RESTRefusal>
+        let body: [UInt8]
+        init(_ work: Result<Parsed, RESTRefusal>, _ body: [UInt8]) { (self.work, self.body) = (work, body) }
+    }
+
     private func carryOut(_ work: Result<Parsed, RESTRefusal>, _ body: [UInt8], _ size: Int, _ hold: (any NodeHold)?) {
         switch work {
         case .failure(let refusal): refuse(refusal)
@@ -155,12 +166,17 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     /// Large content that a later write may have replaced, so that this is its last reference. It is freed in the background, after the
     /// loop turn in which the other references are released.
     private var lastContent: Retired?
+    /// What was asked, freed in the same way.
+    private var asked: Retired?
     /// Most nodes whose content is freed on the loop.
     private static let nodesFreedInline = 1000
 
     deinit {
-        guard let lastContent else { return }
-        home.loop.execute { lastContent.retire() }
+        if lastContent == nil, asked == nil { return }
+        home.loop.execute { [lastContent, asked] in
+            lastContent?.retire()
+            asked?.retire()
+        }
     }
 
     private func refuse(_ refusal: RESTRefusal) {

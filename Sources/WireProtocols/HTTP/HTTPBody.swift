@@ -32,6 +32,15 @@ public struct HTTPBody: Sendable {
         }
     }
 
+    /// The same for its only reader: large content belongs to the caller alone afterwards, and copies of the body are empty. So the
+    /// request frees nothing large on its net loop.
+    public func detachBytes() -> [UInt8] {
+        switch content {
+        case .whole(let bytes): bytes
+        case .pieces(let pieces): pieces.detach()
+        }
+    }
+
     /// Shared by the copies of a request: it is put together once for all of them.
     private final class Pieces: Sendable {
         private enum State {
@@ -48,22 +57,30 @@ public struct HTTPBody: Sendable {
             self.count = count
         }
 
-        func joined() -> [UInt8] {
+        func joined() -> [UInt8] { state.withLock { put(&$0) } }
+
+        func detach() -> [UInt8] {
             state.withLock { state in
-                switch state {
-                case .joined(let bytes): return bytes
-                case .apart(var pieces):
-                    state = .joined([])
-                    let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
-                        while let piece = pieces.popLast() {
-                            _ = UnsafeMutableBufferPointer(rebasing: buffer[filled...]).initialize(from: piece)
-                            filled += piece.count
-                        }
-                    }
-                    state = .joined(bytes)
-                    return bytes
+                defer { state = .joined([]) }
+                return put(&state)
+            }
+        }
+
+        /// Puts it together, if it is not.
+        private func put(_ state: inout State) -> [UInt8] {
+            guard case .apart(var pieces) = state else {
+                if case .joined(let bytes) = state { return bytes }
+                return []
+            }
+            state = .joined([])
+            let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+                while let piece = pieces.popLast() {
+                    _ = UnsafeMutableBufferPointer(rebasing: buffer[filled...]).initialize(from: piece)
+                    filled += piece.count
                 }
             }
+            state = .joined(bytes)
+            return bytes
         }
     }
 }

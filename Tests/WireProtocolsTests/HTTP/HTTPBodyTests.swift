@@ -44,6 +44,9 @@ import Testing
         #expect(body.count == content.count && body.bytes == content)
         // Put together once, for all copies.
         let copy = body
+        defer {
+            #expect(copy.detachBytes() == content && body.bytes == [])
+        }
         #expect(copy.bytes.withUnsafeBytes { $0.baseAddress } == body.bytes.withUnsafeBytes { $0.baseAddress })
     }
 
