@@ -82,14 +82,6 @@ public struct NameEncoder: Sendable {
     }
 }
 
-extension ChildMap {
-    /// The key of the child at an index; nil beyond the last. O(log n)
-    fileprivate func key(at index: Int) -> Key? {
-        var children = Iterator(self, at: index)
-        return children.next()?.key
-    }
-}
-
 extension ChildMap.Iterator {
     /// Begins with the child at an index. O(log n)
     fileprivate init(_ map: ChildMap, at index: Int) {

@@ -42,7 +42,41 @@ public enum OrderedChildren: Sendable {
     }
 }
 
+extension OrderedChildren {
+    fileprivate func rank(of child: OrderedChild) -> Int {
+        switch self {
+        case .byKey(let children): children.rank(of: child.key)
+        case .indexed(let index): index.rank(of: child)
+        }
+    }
+
+    fileprivate func child(at rank: Int) -> OrderedChild? {
+        switch self {
+        case .byKey(let children): children.key(at: rank).map { OrderedChild(value: .null, key: $0) }
+        case .indexed(let index): index.child(at: rank)
+        }
+    }
+}
+
 extension TreeQuery {
+    /// How many children the query selects, and the outermost of them on the side that its limit cuts; nil when there are none.
+    /// None of them is visited: O(log n) by key, O(log n + n / 256) in another order.
+    public func extent(in children: OrderedChildren) -> (count: Int, edge: OrderedChild?) {
+        var ends: (first: OrderedChild?, last: OrderedChild?)
+        children.ascend(from: lowerBound) {
+            ends.first = $0
+            return false
+        }
+        children.descend(from: upperBound) {
+            ends.last = $0
+            return false
+        }
+        guard let first = ends.first, let last = ends.last, first.order(last) <= 0 else { return (0, nil) }
+        let (low, high) = (children.rank(of: first), children.rank(of: last) + 1)
+        let count = min(high - low, limit ?? .max)
+        return (count, children.child(at: keeps == .first ? low + count - 1 : high - count))
+    }
+
     /// The children that the query selects, in ascending order. O(log n + result)
     public func select(from children: OrderedChildren) -> ContiguousArray<OrderedChild> { select(from: children, first: limit ?? .max) }
 

@@ -96,6 +96,23 @@ public struct OrderedIndex: Sendable {
         return low
     }
 
+    /// Entries before this place. O(log n + chunks)
+    func rank(of child: OrderedChild) -> Int {
+        guard !chunks.isEmpty else { return 0 }
+        let i = chunkIndex(for: child)
+        return chunks[..<i].reduce(0) { $0 + $1.count } + Self.position(of: child, in: chunks[i])
+    }
+
+    /// The entry that so many others come before; nil when there are no more. O(chunks)
+    func child(at rank: Int) -> OrderedChild? {
+        var left = rank
+        for i in chunks.indices {
+            if left < chunks[i].count { return chunks[i][left] }
+            left -= chunks[i].count
+        }
+        return nil
+    }
+
     /// Calls `body` in ascending order from the first entry that a start bound admits, until it returns false.
     func ascend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
         guard !chunks.isEmpty else { return }

@@ -70,6 +70,34 @@ public struct ChildMap: Sendable {
         }
     }
 
+    /// Children below the key. O(log n)
+    func rank(of key: Key) -> Int {
+        guard var page = root else { return flat.position(of: key).index }
+        var rank = 0
+        while !page.isLeaf {
+            let i = page.pageIndex(for: key)
+            for before in page.pages[..<i] { rank += before.count }
+            page = page.pages[i]
+        }
+        return rank + page.entries.position(of: key).index
+    }
+
+    /// The key that so many others come before; nil when there are no more. O(log n)
+    func key(at rank: Int) -> Key? {
+        guard rank < count else { return nil }
+        guard var page = root else { return flat[rank].key }
+        var left = rank
+        while !page.isLeaf {
+            var i = 0
+            while left >= page.pages[i].count {
+                left -= page.pages[i].count
+                i += 1
+            }
+            page = page.pages[i]
+        }
+        return page.entries[left].key
+    }
+
     /// The greatest key below the given one, or nil. O(log n)
     public func key(before key: Key) -> Key? {
         guard var page = root else {

@@ -1,0 +1,47 @@
+@testable import JSONTree
+import Testing
+import TestSupport
+
+/// How much a query selects, without a look at what, beside a selection.
+@Suite(.timeLimit(.minutes(30))) struct QueryExtentTests {
+    @Test(arguments: Array(1...20) as [UInt64])
+    func extent_isThatOfASelection(seed: UInt64) {
+        var random = SeededRandom(seed)
+        for _ in 0..<40 {
+            var map = ChildMap()
+            // Added and removed one by one, so that pages and chunks have any size.
+            for _ in 0..<Int.random(in: 0..<[5, 40, 3_000][Int(seed % 3)], using: &random) {
+                let value = Int.random(in: 0..<5, using: &random) == 0 ? Node.null : .int(Int64.random(in: 0..<60, using: &random))
+                map.set(Key("k\(Int.random(in: 0..<2_000, using: &random))"), value)
+            }
+            let node = Node.object(map.map { ($0.key, $0.node) })
+            let isByKey = Bool.random(using: &random)
+            let children: OrderedChildren
+            if isByKey {
+                children = .byKey(map)
+            } else {
+                var index = OrderedIndex(.value, of: .null)
+                for (key, child) in map { index.insert(TreeQuery.Index.value.place(key, child)) }
+                children = .indexed(index)
+            }
+            for _ in 0..<20 {
+                func bound() -> TreeQuery.Bound? {
+                    guard Bool.random(using: &random) else { return nil }
+                    let key = ["[MIN_NAME]", "[MAX_NAME]", "k\(Int.random(in: 0..<2_100, using: &random))"].randomElement(using: &random)!
+                    let isInclusive: Bool? = [nil, true, false].randomElement(using: &random)!
+                    if isByKey { return TreeQuery.Bound(value: .string(Text(key)), inclusive: isInclusive) }
+                    let value = Node.int(Int64.random(in: -5..<70, using: &random))
+                    return TreeQuery.Bound(value: value, key: Bool.random(using: &random) ? Key(key) : nil, inclusive: isInclusive)
+                }
+                let query = TreeQuery(
+                    index: isByKey ? .key : .value, start: bound(), end: bound(), limit: [nil, 1, 7, 500].randomElement(using: &random)!,
+                    viewFrom: Bool.random(using: &random) ? .first : .last)
+                let selected = query.select(from: children)
+                let extent = query.extent(in: children)
+                #expect(extent.count == selected.count, "\(query) \(node.json)")
+                let edge = query.keeps == .first ? selected.last : selected.first
+                #expect(extent.edge?.key == edge?.key, "\(query) \(node.json)")
+            }
+        }
+    }
+}
