@@ -68,6 +68,7 @@ import TestSupport
         var rules = try Self.rules(&random)
         var limits = EngineLimits()
         limits.turnWork = [4_000, 1, 3][Int(seed % 3)]
+        limits.checksAtOnce = [500, 0, 1][Int(seed / 2 % 3)]
         let hub = EngineHarness(rules: rules, limits: limits)
         let readers = (0..<6).map { Reader(observesWindows: $0 >= 4) }
         var truth = Node.null

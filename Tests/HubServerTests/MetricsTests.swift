@@ -27,5 +27,7 @@ import Testing
         #expect(try server.metric(#"vigla_children_sorted_total{namespace="test"}"#) == 2)
         #expect(try server.metric(#"vigla_children_sorted_beside_total{namespace="test"}"#) == 0)
         #expect(try server.metric(#"vigla_followed_places_total{namespace="test"}"#) == 0)
+        #expect(try server.metric(#"vigla_observers_asked_total{namespace="test"}"#) == 1)
+        #expect(try server.metric(#"vigla_foreseen_commits_total{namespace="test"}"#) == 0)
     }
 }

@@ -38,3 +38,12 @@ struct AskedWrite: Sendable {
         if case .onDisconnect = purpose { .onDisconnect } else { .write }
     }
 }
+
+extension Failure {
+    static func tooManyPlaces(_ limit: Int) -> Failure { Failure(.tooBig, "At most \(limit) places may be written at once.") }
+    /// A large write that was prepared again and again, and never on what was stored in the end.
+    static let overtaken = Failure(
+        .unavailable, "Others kept changing what this large write depends on. Nothing of it was stored; try again.")
+    static let noRoom = Failure(
+        .unavailable, "The server has no memory left for a write of this size at the moment. Nothing of it was stored; try again.")
+}

@@ -4,32 +4,35 @@ import SecurityRules
 /// The line of stages that every commit passes: those of clients, and those that the hub makes itself.
 ///
 /// ```
-/// writes ─► server values ─► shape ─► candidate ─► permission ─► compare ─► consequences ─► install ─► tell
-///           ServerValues  WriteShape  Candidate  WritePermission            WriteOrigin   Content,    ReadPermissions,
-///                                                                                         Batch,      Publisher
-///                                                                                         RecentCommits
+/// writes ─► server values ─► shape ─► candidate ─► permission ─► compare ─► readers ─► consequences ─► install ──► tell
+///           ServerValues  WriteShape  Candidate  WritePermission               │       WriteOrigin     Content,    ReadPermissions,
+///                                                                     PermissionForesight              Batch,      Publisher
+///                                                                                                      RecentCommits
 /// ```
-/// A large write passes the stages up to the comparison in the background (`PreparedWrite`), and the rest here. Where a stage of its own
-/// fits, such as defaults (behind the shape) or derived writes (a consequence), it stands between two of these.
+/// A large write passes the stages up to the comparison in the background (`PreparedWrite`), and the rest here. A commit that may wait
+/// stops at its readers when the rules are to be asked about too many of them, and is large then, whatever its size. Where a stage of
+/// its own fits, such as defaults (behind the shape) or derived writes (a consequence), it stands between two of these.
 /// Confined to the database queue.
 final class CommitLine {
     private let context: EngineContext
     private let content: Content
     private let batch: Batch
     private let log: LogGuard
+    private let foresight: PermissionForesight
     private let permissions: ReadPermissions
     private let publisher: Publisher
     private let refusals: RefusalReports
     private(set) var recent: RecentCommits
 
     init(
-        _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: LogGuard, _ permissions: ReadPermissions,
-        _ publisher: Publisher, _ refusals: RefusalReports
+        _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: LogGuard, _ foresight: PermissionForesight,
+        _ permissions: ReadPermissions, _ publisher: Publisher, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
         self.batch = batch
         self.log = log
+        self.foresight = foresight
         self.permissions = permissions
         self.publisher = publisher
         self.refusals = refusals
@@ -39,16 +42,19 @@ final class CommitLine {
     // MARK: Small commits
 
     /// Writes all or nothing, in order, and tells the observers. O(depth · writes + observers touched)
-    /// - Returns: the commit's sequence number; that of the last commit when nothing was to be written.
-    func commit(_ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin) throws(Failure) -> UInt64 {
+    /// - Parameter mayWait: whether nothing is to be done yet when the rules are to be asked about many observers.
+    /// - Returns: the commit's sequence number; that of the last commit when nothing was to be written. Nil when it waits.
+    func commit(
+        _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false
+    ) throws(Failure) -> UInt64? {
         var work = Int.max
-        return try commit(writes, if: condition, by: origin, textWork: &work)
+        return try commit(writes, if: condition, by: origin, mayWait: mayWait, textWork: &work)
     }
 
     /// - Parameter work: that the rules may do on texts; what they did is taken off.
     func commit(
-        _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, textWork work: inout Int
-    ) throws(Failure) -> UInt64 {
+        _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false, textWork work: inout Int
+    ) throws(Failure) -> UInt64? {
         let candidate = try Candidate(writes, on: content.root, now: context.clock())
         // Permission is asked before the hash, so that a stranger learns nothing about the content (contract §4.6).
         try permit(candidate, .write, origin, textWork: &work)
@@ -61,10 +67,12 @@ final class CommitLine {
         }
         guard !writes.isEmpty else { return content.sequence }
         try log.mustTakeWrites()
-        context.meter.spend(writes.count)
         let paths = writes.map(\.path)
+        let readers = foresight.touched(by: paths, making: candidate.tree)
+        if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
+        context.meter.spend(writes.count)
         let old = install(candidate.tree, candidate.operations, origin, at: paths)
-        permissions.recheckDependents(of: paths, old: old)
+        permissions.recheck(readers)
         publisher.publish(paths, old: old)
         return content.sequence
     }
@@ -92,15 +100,22 @@ final class CommitLine {
     // MARK: Prepared commits
 
     /// Makes a write that was prepared on the tree of now: O(depth), and what its observers need.
-    /// - Parameter stage: what the log has of it already.
-    func commit(_ write: PreparedWrite, by origin: WriteOrigin, stage: (any StagedOperations)?) throws(Failure) -> UInt64 {
+    /// - Parameters:
+    ///   - stage: what the log has of it already.
+    ///   - mayWait: whether nothing is to be done yet when the rules are to be asked about many observers.
+    /// - Returns: the commit's sequence number; nil when it waits.
+    func commit(
+        _ write: PreparedWrite, by origin: WriteOrigin, stage: (any StagedOperations)?, mayWait: Bool
+    ) throws(Failure) -> UInt64? {
         try log.mustTakeWrites()
+        let readers = foresight.touched(by: [write.common], making: write.candidate)
+        if mayWait, foresight.mustAsk(about: readers, in: write.candidate) { return nil }
         context.meter.counters.prepared += 1
         let isFollowed = write.operations.count <= context.limits.followedPlaces
         let paths = isFollowed ? write.operations.map(\.path) : [write.common]
         let old = install(write.candidate, write.operations, origin, at: paths, stage: stage)
         batch.retire(old)
-        permissions.recheckDependents(of: [write.common], old: old)
+        permissions.recheck(readers)
         publisher.publish(prepared: write, old: old)
         return content.sequence
     }

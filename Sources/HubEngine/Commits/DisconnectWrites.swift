@@ -137,6 +137,9 @@ final class DisconnectWrites {
 
     // MARK: Ends
 
+    /// What is written when the client goes; nothing while the log refuses.
+    func due(of client: Client) -> [TreeWrite] { client.pendingID == nil || log.isRefusing ? [] : client.pending.writes }
+
     /// The client has gone: what it leaves behind is written.
     func write(of client: Client) {
         guard let id = client.pendingID else { return }

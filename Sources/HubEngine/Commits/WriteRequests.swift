@@ -1,13 +1,13 @@
 import JSONTree
 
 /// Writes as they are asked for. A small one is decided and made at once; a large one is prepared off the queue and made when
-/// nothing has changed that it rests on (`PreparedWrite`).
+/// nothing has changed that it rests on (`PreparedWrite`). What many observers' permission rests on is large, however small it is.
 ///
 /// ```
 /// asked ── small ──► commit ──► answer
 ///   └── large ──► parked: prepared on the tree of now ──► staged ──► what others wrote taken over ──► made ──► answer
-///                   ▲                       still much of it: taken over in the background ┘ │
-///                   └── they wrote what it rests on ◄─────────────────────────────────────────┘
+///                   ▲                       still much of it: taken over in the background ┘ │ ▲  └ many observers rest on it:
+///                   └── they wrote what it rests on ◄────────────────────────────────────────┘ └ parked, the rules are asked ┘
 /// ```
 /// Staged: the log stores what is written while others can still commit before it, so that those behind it need not wait for
 /// that. What is refused or overtaken in the end lets go of it.
@@ -22,6 +22,7 @@ final class WriteRequests: @unchecked Sendable {
     private let commits: CommitLine
     private let disconnects: DisconnectWrites
     private let permissions: ReadPermissions
+    private let foresight: PermissionForesight
     private let parking: Parking
     private let answers: Answers
     private let refusals: RefusalReports
@@ -29,7 +30,8 @@ final class WriteRequests: @unchecked Sendable {
 
     init(
         _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: any CommitLog, _ logGuard: LogGuard, _ commits: CommitLine,
-        _ disconnects: DisconnectWrites, _ permissions: ReadPermissions, _ parking: Parking, _ answers: Answers, _ refusals: RefusalReports
+        _ disconnects: DisconnectWrites, _ permissions: ReadPermissions, _ foresight: PermissionForesight, _ parking: Parking,
+        _ answers: Answers, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
@@ -39,6 +41,7 @@ final class WriteRequests: @unchecked Sendable {
         self.commits = commits
         self.disconnects = disconnects
         self.permissions = permissions
+        self.foresight = foresight
         self.parking = parking
         self.answers = answers
         self.refusals = refusals
@@ -72,7 +75,7 @@ final class WriteRequests: @unchecked Sendable {
             return answers.answer(.failed(.tooManyPlaces(limits.writePlaces)), item)
         }
         guard mayReveal(asked, item) else { return }
-        guard isLarge(asked, item) else { return answers.answer(makeNow(asked, client), item) }
+        if !isLarge(asked, item), let reply = makeNow(asked, client, mayWait: true) { return answers.answer(reply, item) }
         if case .onDisconnect = asked.purpose {
             do throws(Failure) { _ = try disconnects.bytes(with: asked.writes, client) } catch { return answers.answer(.failed(error), item) }
         }
@@ -91,10 +94,12 @@ final class WriteRequests: @unchecked Sendable {
     }
 
     /// Makes a small write on the queue.
-    private func makeNow(_ asked: AskedWrite, _ client: Client) -> Reply {
+    /// - Returns: its answer; nil when nothing was done, as it may wait and many observers rest on it.
+    private func makeNow(_ asked: AskedWrite, _ client: Client, mayWait: Bool) -> Reply? {
         if case .onDisconnect = asked.purpose { return disconnects.keep(asked.writes, client) }
         do throws(Failure) {
-            return made(asked, sequence: try commits.commit(asked.writes, if: asked.condition, by: asked.origin(client)), client)
+            let sequence = try commits.commit(asked.writes, if: asked.condition, by: asked.origin(client), mayWait: mayWait)
+            return sequence.map { made(asked, sequence: $0, client) }
         } catch { return notMade(asked, error) }
     }
 
@@ -183,7 +188,8 @@ final class WriteRequests: @unchecked Sendable {
         guard others.count > limits.followedPlaces, large.tries > 1 else {
             context.meter.counters.followedPlaces += others.count
             guard write.follow(content.root, others) else { return prepareAgain(large) }
-            return answers.answer(make(write, large), item)
+            guard let reply = make(write, large) else { return askFirst(write, large) }
+            return answers.answer(reply, item)
         }
         // Others wrote much meanwhile. Each turn takes a part of the time that the one before took.
         let isParked = parking.park(item, holding: large.bytes, follows: .sinceNow) { [self, write] in
@@ -204,6 +210,23 @@ final class WriteRequests: @unchecked Sendable {
         if !isParked { answers.answer(.failed(.noRoom), item) }
     }
 
+    /// The rules are asked about the observers that rest on a prepared write, before it is made.
+    private func askFirst(_ write: PreparedWrite, _ large: LargeWrite) {
+        let item = large.item
+        let round = foresight.round + 1
+        var next = large
+        next.sequence = content.sequence
+        next.tries -= 1
+        let isParked = parking.park(item, holding: large.bytes + foresight.bytes(before: write), follows: .sinceNow) { [self] in
+            let question = foresight.question(before: write, round: round)
+            return { Foresight(question) }
+        } then: { [self, next] found in
+            guard mayReveal(next.asked, item) else { return }
+            foresight.use(found) { install(write, next) }
+        }
+        if !isParked { answers.answer(.failed(.noRoom), item) }
+    }
+
     private func prepareAgain(_ large: LargeWrite) {
         context.meter.counters.preparedAgain += 1
         var large = large
@@ -218,15 +241,16 @@ final class WriteRequests: @unchecked Sendable {
         guard item.size <= limits.largeWriteBytes * 2, asked.writes.count <= limits.largeWritePlaces * 2 else {
             return answers.answer(.failed(.overtaken), item)
         }
-        answers.answer(makeNow(asked, item.client), item)
+        if let reply = makeNow(asked, item.client, mayWait: false) { answers.answer(reply, item) }
     }
 
     /// Makes a prepared write: O(depth), and what its observers need.
-    private func make(_ write: PreparedWrite, _ large: LargeWrite) -> Reply {
+    /// - Returns: its answer; nil when nothing was done, as it may wait and many observers rest on it.
+    private func make(_ write: PreparedWrite, _ large: LargeWrite) -> Reply? {
         let (asked, client) = (large.asked, large.item.client)
         do throws(Failure) {
-            let sequence = try commits.commit(write, by: asked.origin(client), stage: large.stage)
-            return made(asked, sequence: sequence, client, write.operations)
+            let sequence = try commits.commit(write, by: asked.origin(client), stage: large.stage, mayWait: large.tries > 1)
+            return sequence.map { made(asked, sequence: $0, client, write.operations) }
         } catch { return notMade(asked, error) }
     }
 
@@ -265,13 +289,4 @@ final class WriteRequests: @unchecked Sendable {
 
 extension Exchange {
     fileprivate var condition: Condition? { ifHash.map { Condition(path, hash: $0) } }
-}
-
-extension Failure {
-    static func tooManyPlaces(_ limit: Int) -> Failure { Failure(.tooBig, "At most \(limit) places may be written at once.") }
-    /// A large write that was prepared again and again, and never on what was stored in the end.
-    static let overtaken = Failure(
-        .unavailable, "Others kept changing what this large write depends on. Nothing of it was stored; try again.")
-    static let noRoom = Failure(
-        .unavailable, "The server has no memory left for a write of this size at the moment. Nothing of it was stored; try again.")
 }

@@ -37,10 +37,11 @@ final class Engine: @unchecked Sendable {
         let indexes = IndexKeeper(context, content, places, durability)
         let registry = ObserverRegistry(context, content, places, indexes, batch, durability)
         let slowReaders = SlowReaders(context, places, batch, outbox, durability)
-        let permissions = ReadPermissions(context, content, places, registry, outbox, refusals)
+        let foresight = PermissionForesight(context, content, places)
+        let permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
         let publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings)
 
-        let commits = CommitLine(context, content, batch, guardian, permissions, publisher, refusals)
+        let commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
         let disconnects = DisconnectWrites(context, content, batch, guardian, commits)
         let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
         let parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
@@ -51,10 +52,10 @@ final class Engine: @unchecked Sendable {
         let observers = ObserveRequests(
             context, content, batch, durability, indexes, registry, permissions, reads, outbox, slowReaders, answers, encodings)
         let writes = WriteRequests(
-            context, content, batch, log, guardian, commits, disconnects, permissions, parking, answers, refusals)
+            context, content, batch, log, guardian, commits, disconnects, permissions, foresight, parking, answers, refusals)
         let handler = RequestHandler(
-            context, batch, outbox, sessions, permissions, publisher, slowReaders, parking, reads, observers, writes, disconnects, early,
-            answers)
+            context, batch, outbox, sessions, permissions, foresight, publisher, slowReaders, parking, reads, observers, writes,
+            disconnects, early, answers)
         let loop = RequestLoop(context, batch, outbox, durability, guardian, indexes, disconnects, handler)
         let rollback = Rollback(
             context, content, batch, outbox, durability, guardian, indexes, permissions, commits, sessions, parking, handler, loop)

@@ -85,6 +85,9 @@ public struct EngineLimits: Sendable {
     /// Bytes of the strings, all together, by which children are sorted on the database queue; with more it is done beside it.
     /// Default 1 MiB.
     public var inlineTextBytes = 1 << 20
+    /// Observers whose permission rests on what a write changes and that are asked about on the database queue; with more of
+    /// them the rules are asked beside it before the write is made, and only its client waits. Default 500.
+    public var checksAtOnce = 500
     /// Changed entries with which work beside the queue is brought up to date when it comes back; it is done anew when there
     /// are more. Default 10,000.
     public var followedChanges = 10_000

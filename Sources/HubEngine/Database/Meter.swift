@@ -57,6 +57,10 @@ public struct EngineCounters: Sendable {
     public var preparedAgain = 0
     /// Places that others had written and that were taken over into prepared writes on the queue.
     public var followedPlaces = 0
+    /// Times that the rules were asked on the queue whether an observer may be, and that they were asked beside it about many
+    /// observers before a commit.
+    public var observersAsked = 0
+    public var foreseen = 0
     /// Observers now, and what they count as: deep ones more than one.
     public var observers = 0
     public var listens = 0

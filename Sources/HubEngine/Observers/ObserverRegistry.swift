@@ -106,7 +106,9 @@ final class ObserverRegistry: @unchecked Sendable {
 
     /// Puts what an observer's permission rests on in the place of what it rested on before.
     func setDependencies(_ paths: [Path], of observation: Observation, _ client: Client) {
-        if let known = client.dependents.removeValue(forKey: observation) {
+        if let known = client.dependents[observation] {
+            if known.places == paths { return }
+            client.dependents[observation] = nil
             for path in known.places { places.remove(known, at: path) }
         }
         guard !paths.isEmpty else { return }

@@ -8,8 +8,8 @@ final class PlaceTrie {
     private let root = ObservedPlace(path: .root)
     /// Places that are held, with those that only lead to others.
     private(set) var count = 1
-    /// Places with observers whose permission rests on them.
-    private var placesWithDependents = 0
+    /// Observers whose permission rests on data, each once for each of the places that it rests on.
+    private(set) var dependentCount = 0
 
     /// The place, made when missing.
     func place(at path: Path) -> ObservedPlace {
@@ -119,28 +119,27 @@ final class PlaceTrie {
 
     // MARK: What permissions rest on
 
-    /// Whether any observer's permission rests on data.
-    var hasDependents: Bool { placesWithDependents > 0 }
-
     func add(_ dependent: Dependent, at path: Path) {
-        let place = place(at: path)
-        if place.dependents.isEmpty { placesWithDependents += 1 }
-        place.dependents[ObjectIdentifier(dependent)] = dependent
+        if place(at: path).dependents.updateValue(dependent, forKey: ObjectIdentifier(dependent)) == nil { dependentCount += 1 }
     }
 
     func remove(_ dependent: Dependent, at path: Path) {
         guard let place = existingPlace(at: path), place.dependents.removeValue(forKey: ObjectIdentifier(dependent)) != nil else { return }
-        if place.dependents.isEmpty { placesWithDependents -= 1 }
+        dependentCount -= 1
         prune(path)
     }
 
     /// The observers whose permission rests on anything that writes at these paths changed. O(depth of the paths + places touched)
     func dependents(touchedBy paths: [Path], old: Node, new: Node) -> [Dependent] {
-        guard hasDependents else { return [] }
+        guard dependentCount > 0 else { return [] }
         var found: [ObjectIdentifier: Dependent] = [:]
+        // Many rest on one place: those are shared, not copied.
+        func join(_ more: [ObjectIdentifier: Dependent]) {
+            if found.isEmpty { found = more } else { found.merge(more) { one, _ in one } }
+        }
         func collect(_ place: ObservedPlace, _ before: Node, _ after: Node) {
             if before.isIdentical(to: after) { return }
-            if !place.dependents.isEmpty, !before.hasSameSurface(as: after) { found.merge(place.dependents) { one, _ in one } }
+            if !place.dependents.isEmpty, !before.hasSameSurface(as: after) { join(place.dependents) }
             for (key, child) in place.children { collect(child, before.child(key), after.child(key)) }
         }
         for path in paths {
@@ -148,7 +147,7 @@ final class PlaceTrie {
             var (before, after) = (old, new)
             for key in path.keys {
                 guard let here = place else { break }
-                if !here.dependents.isEmpty, !before.hasSameSurface(as: after) { found.merge(here.dependents) { one, _ in one } }
+                if !here.dependents.isEmpty, !before.hasSameSurface(as: after) { join(here.dependents) }
                 place = here.children[key]
                 (before, after) = (before.child(key), after.child(key))
             }
@@ -160,7 +159,7 @@ final class PlaceTrie {
 
 /// An observer whose permission rests on data: it is asked about again when one of these places changes (contract §8.3). Most rules
 /// look at no data, and their observers have none.
-final class Dependent {
+final class Dependent: Sendable {
     let client: Client
     let observation: Observation
     /// What the read rules looked at when they permitted it.

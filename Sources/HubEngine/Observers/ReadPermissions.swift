@@ -8,19 +8,21 @@ final class ReadPermissions {
     private let content: Content
     private let places: PlaceTrie
     private let registry: ObserverRegistry
+    private let foresight: PermissionForesight
     private let outbox: Outbox
     private let refusals: RefusalReports
     /// A stream is one observer: its client ends with it (contract §7.6).
     var onStreamCancelled: (Client) -> Void = { _ in }
 
     init(
-        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ registry: ObserverRegistry, _ outbox: Outbox,
-        _ refusals: RefusalReports
+        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ registry: ObserverRegistry,
+        _ foresight: PermissionForesight, _ outbox: Outbox, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
         self.places = places
         self.registry = registry
+        self.foresight = foresight
         self.outbox = outbox
         self.refusals = refusals
     }
@@ -47,6 +49,7 @@ final class ReadPermissions {
     /// they refuse is reported.
     func permits(_ observation: Observation, of client: Client, as request: RuledRequest) -> Bool {
         context.meter.spend(1)
+        context.meter.counters.observersAsked += 1
         if client.identity.isAdmin {
             registry.setDependencies([], of: observation, client)
             return true
@@ -54,14 +57,28 @@ final class ReadPermissions {
         let decision = content.rules.decideRead(
             observation.path, root: content.root, auth: client.identity.auth, now: context.clock(),
             query: observation.query.map(QueryVariables.init) ?? .none)
+        return follow(decision, on: observation, of: client, as: request)
+    }
+
+    private func follow(_ decision: ReadDecision, on observation: Observation, of client: Client, as request: RuledRequest) -> Bool {
         registry.setDependencies(decision.isAllowed ? decision.dependencies : [], of: observation, client)
         if !decision.isAllowed { refusals.report(request, readOf: observation.path, observation.query, client.identity) }
         return decision.isAllowed
     }
 
-    /// After a commit and before its pushes: cancels the observers that it takes the permission from.
-    func recheckDependents(of paths: [Path], old: Node) {
-        for dependent in places.dependents(touchedBy: paths, old: old, new: content.root) { recheck(dependent.observation, of: dependent.client) }
+    /// After a commit and before its pushes: cancels the observers that it takes the permission from. What was found out about them
+    /// before is not asked again.
+    /// - Parameter touched: those whose permission rests on what the commit has changed.
+    func recheck(_ touched: [Dependent]) {
+        for dependent in touched {
+            let (observation, client) = (dependent.observation, dependent.client)
+            guard let decision = foresight.decision(on: dependent, in: content.root) else {
+                recheck(observation, of: client)
+                continue
+            }
+            context.meter.spend(1)
+            if !follow(decision, on: observation, of: client, as: .cancelledListen) { cancel(observation, of: client) }
+        }
     }
 
     /// After the client's identity has changed.

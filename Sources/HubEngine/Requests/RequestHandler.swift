@@ -3,12 +3,14 @@ import Synchronization
 
 /// Carries out requests, one by one: each is handed to the part that does such. All but those said to be not answered get exactly
 /// one answer, at once or when they are no longer parked. Confined to the database queue.
-final class RequestHandler {
+final class RequestHandler: @unchecked Sendable {
+    // Sendable: background work only hops back to the queue with it.
     private let context: EngineContext
     private let batch: Batch
     private let outbox: Outbox
     private let sessions: Sessions
     private let permissions: ReadPermissions
+    private let foresight: PermissionForesight
     private let publisher: Publisher
     private let slowReaders: SlowReaders
     private let parking: Parking
@@ -21,14 +23,15 @@ final class RequestHandler {
 
     init(
         _ context: EngineContext, _ batch: Batch, _ outbox: Outbox, _ sessions: Sessions, _ permissions: ReadPermissions,
-        _ publisher: Publisher, _ slowReaders: SlowReaders, _ parking: Parking, _ reads: ReadRequests, _ observers: ObserveRequests,
-        _ writes: WriteRequests, _ disconnects: DisconnectWrites, _ early: EarlyAnswers, _ answers: Answers
+        _ foresight: PermissionForesight, _ publisher: Publisher, _ slowReaders: SlowReaders, _ parking: Parking, _ reads: ReadRequests,
+        _ observers: ObserveRequests, _ writes: WriteRequests, _ disconnects: DisconnectWrites, _ early: EarlyAnswers, _ answers: Answers
     ) {
         self.context = context
         self.batch = batch
         self.outbox = outbox
         self.sessions = sessions
         self.permissions = permissions
+        self.foresight = foresight
         self.publisher = publisher
         self.slowReaders = slowReaders
         self.parking = parking
@@ -73,8 +76,12 @@ final class RequestHandler {
         // A peer that asked for much and left costs no more: its writes count, its reads are for nobody.
         if item.request.isRead, client.isGone.load(ordering: .relaxed) { return }
         switch item.request {
-        case .begin(let sessionID, let previous): sessions.begin(client, sessionID, replacing: previous)
-        case .end: sessions.end(client)
+        case .begin(let sessionID, let previous):
+            if let old = sessions.ended(by: client, replacing: previous), asksFirst(beforeEndOf: old, item) { return }
+            sessions.begin(client, sessionID, replacing: previous)
+        case .end:
+            if asksFirst(beforeEndOf: client, item) { return }
+            sessions.end(client)
         case .identify(let identity): identify(as: identity, .identified(identity), item)
         case .signOut: identify(as: .anonymous, .done, item)
         case .observe(let path, let query, let style, let hash):
@@ -95,6 +102,7 @@ final class RequestHandler {
         case .onDisconnect(let asked): writes.write(AskedWrite(asked, .onDisconnect), item)
         case .cancelOnDisconnect(let path): answers.answer(disconnects.cancel(path, of: client), item)
         case .revoke(let notice):
+            if asksFirst(beforeEndOf: client, item) { return sessions.endRights(of: client) }
             outbox.send(notice, to: client)
             sessions.end(client)
             outbox.close(client)
@@ -102,6 +110,19 @@ final class RequestHandler {
         case .answer(let bytes): answers.answer(bytes, to: client)
         case .mark(let bytes): outbox.mark(client, bytes)
         case .congested, .drained: break
+        }
+    }
+
+    /// Puts a session's end aside while the rules are asked about the observers that rest on what it leaves behind, if those are many.
+    /// - Parameter item: what ends it; carried out from its beginning when they are known. Without room for that it is not put aside.
+    private func asksFirst(beforeEndOf client: Client, _ item: Database.Item) -> Bool {
+        guard let bytes = foresight.bytes(before: disconnects.due(of: client)) else { return false }
+        let round = foresight.round + 1
+        return parking.park(item, holding: bytes, follows: .never) { [self] in
+            let question = foresight.question(before: disconnects.due(of: client), round: round)
+            return { Foresight(question) }
+        } then: { [self] found in
+            foresight.use(found) { carryOut(item) }
         }
     }
 

@@ -24,9 +24,15 @@ final class Sessions {
         self.removalsAtOnce = removalsAtOnce
     }
 
+    /// The session before that ends when a client begins one.
+    func ended(by client: Client, replacing previous: String?) -> Client? {
+        guard let previous, let old = byID[previous], old !== client else { return nil }
+        return old
+    }
+
     /// - Parameter previous: the client's session before, which ends now.
     func begin(_ client: Client, _ id: String, replacing previous: String?) {
-        if let previous, let old = byID[previous], old !== client {
+        if let old = ended(by: client, replacing: previous) {
             end(old)
             outbox.close(old)
         }
@@ -48,7 +54,7 @@ final class Sessions {
         batch.record(.ended(client, wasNamed: id != nil))
     }
 
-    /// The rights of a client are over; its session ends later, behind a request of it that is prepared.
+    /// The rights of a client are over; its session ends later, behind something that is done for it beside the queue.
     func endRights(of client: Client) {
         client.isRevoked = true
         client.isGone.store(true, ordering: .relaxed)

@@ -111,6 +111,12 @@ extension Server {
             "vigla_followed_places_total", "Places written by others that were taken over into prepared writes on a database's queue.",
             label: label, each(\.followedPlaces))
         page.counter(
+            "vigla_observers_asked_total", "Times that the rules were asked on a database's queue whether an observer may be.",
+            label: label, each(\.observersAsked))
+        page.counter(
+            "vigla_foreseen_commits_total", "Times that the rules were asked about many observers beside a database's queue.",
+            label: label, each(\.foreseen))
+        page.counter(
             "vigla_conflated_changes_total", "Changes that a slow reader was not told one by one.", label: label, each(\.conflated))
         page.gauge(
             "vigla_suspended_clients", "Clients whose observers are suspended because they read too slowly.", label: label,

@@ -38,10 +38,11 @@ final class Bench: @unchecked Sendable {
     lazy var registry = ObserverRegistry(context, content, places, indexes, batch, durability)
     lazy var slowReaders = SlowReaders(context, places, batch, outbox, durability)
     lazy var refusals = RefusalReports(context, content, nil)
-    lazy var permissions = ReadPermissions(context, content, places, registry, outbox, refusals)
+    lazy var foresight = PermissionForesight(context, content, places)
+    lazy var permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
     lazy var encodings = EncodingLine(context.background, context.budget)
     lazy var publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings)
-    lazy var commits = CommitLine(context, content, batch, guardian, permissions, publisher, refusals)
+    lazy var commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
     lazy var disconnects = DisconnectWrites(context, content, batch, guardian, commits)
     lazy var sessions = Sessions(
         batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)

@@ -1,0 +1,272 @@
+import HubEngine
+import JSONTree
+import SecurityRules
+import Testing
+import TestSupport
+
+/// Writes on which the permission of many observers rests: these are asked about beside the queue, and only their client waits.
+@Suite(.timeLimit(.minutes(30))) struct ForesightTests {
+    private static let rules = #"""
+        {"rules":{".write":true,"gate":{".read":true},"d":{"$x":{".read":
+        "(root.child('gate').val() == 1 && root.child('a').exists()) || (root.child('gate').val() == 2 && root.child('b').exists())"}}}}
+        """#
+
+    private struct World {
+        let hub: EngineHarness
+        let watchers: [Client]
+
+        /// Twenty observers whose permission rests on `gate`.
+        init(
+            checksAtOnce: Int = 19, rules: String = ForesightTests.rules, log: any CommitLog = NoCommitLog(),
+            budget: MemoryBudget = MemoryBudget(1 << 30), _ change: (inout EngineLimits) -> Void = { _ in }
+        ) throws {
+            var limits = EngineLimits.patient
+            limits.checksAtOnce = checksAtOnce
+            change(&limits)
+            hub = EngineHarness(
+                rules: try RuleSet(parsing: rules), root: ["gate": 1, "a": true, "b": true], log: log, limits: limits, budget: budget)
+            watchers = (0..<20).map { _ in Client.make() }
+            for (i, watcher) in watchers.enumerated() { _ = hub.ask(watcher, .listen(Self.place(i))) }
+        }
+
+        static func place(_ i: Int) -> Path { Path(["d", Key("c\(i)")]) }
+
+        /// A write has been submitted, and background work waits: the write is prepared, and the rules are about to be asked.
+        func prepare() {
+            hub.settle()
+            hub.work.step()
+            hub.settle()
+        }
+
+        var areCancelled: Bool { watchers.enumerated().allSatisfy { hub.take($1) == ["cancelled \(Self.place($0))"] } }
+        var haveHeardNothing: Bool { watchers.allSatisfy { hub.take($0).isEmpty } }
+        var counters: EngineCounters {
+            hub.settle()
+            return hub.database.counters
+        }
+    }
+
+    @Test(arguments: [20, 19]) func manyObservers_areAskedAboutBesideTheQueue(checksAtOnce: Int) throws {
+        let world = try World(checksAtOnce: checksAtOnce)
+        let (hub, writer, other) = (world.hub, Client.make(), Client.make())
+        let asked = world.counters.observersAsked
+        hub.work.close()
+        hub.database.submit(.put("gate", 2), from: writer)
+        #expect(hub.ask(other, .put("o", 1), .get("gate")) == ["ok 0", checksAtOnce == 20 ? "value 1 2" : "value 1 1"])
+        #expect(hub.take(writer).isEmpty == (checksAtOnce == 19))
+        hub.work.open()
+        #expect(hub.take(writer).isEmpty == (checksAtOnce == 20))
+        #expect(world.counters.observersAsked - asked == (checksAtOnce == 20 ? 20 : 0))
+        #expect(world.counters.foreseen == (checksAtOnce == 20 ? 0 : 1))
+        #expect(world.haveHeardNothing)
+        // Their permission rests on another place by now.
+        _ = hub.ask(other, .put("a", .null))
+        #expect(world.haveHeardNothing)
+        _ = hub.ask(other, .put("b", .null))
+        #expect(world.areCancelled)
+    }
+
+    @Test func refusedObservers_areToldNothingOfTheWrite() throws {
+        let world = try World()
+        let writer = Client.make()
+        #expect(world.hub.ask(writer, .merge(["gate": 3, "d/c0": 5, "d/c1": 6])) == ["ok 0"])
+        #expect(world.areCancelled)
+        _ = world.hub.ask(writer, .put("d/c0", 7))
+        #expect(world.haveHeardNothing)
+    }
+
+    @Test func whatIsWrittenMeanwhile_counts() throws {
+        let world = try World()
+        let (hub, writer, other) = (world.hub, Client.make(), Client.make())
+        hub.work.close()
+        hub.database.submit(.put("gate", 2), from: writer)
+        world.prepare()
+        // As long as the gate is 1, nobody's permission rests on it.
+        #expect(hub.ask(other, .put("b", .null), .put("d/c0", 1)) == ["ok 0", "ok 1"])
+        #expect(hub.take(world.watchers[0]) == ["d d/c0 1"])
+        hub.work.open()
+        #expect(hub.take(writer) == ["ok 0"])
+        #expect(world.areCancelled)
+        #expect(world.counters.foreseen == 2)
+    }
+
+    @Test func whoComesMeanwhile_isAskedAboutAsWell() throws {
+        let world = try World()
+        let (hub, writer, late) = (world.hub, Client.make(), Client.make())
+        hub.work.close()
+        hub.database.submit(.put("gate", 3), from: writer)
+        world.prepare()
+        #expect(hub.ask(late, .listen("d/late")) == ["ok 0"])
+        hub.work.open()
+        #expect(hub.take(late) == ["cancelled /d/late"])
+        #expect(world.areCancelled)
+    }
+
+    @Test func newRules_areAskedInstead() throws {
+        let world = try World()
+        let (hub, writer) = (world.hub, Client.make())
+        hub.work.close()
+        hub.database.submit(.put("gate", 3), from: writer)
+        world.prepare()
+        hub.database.replace(.allowAll)
+        hub.work.open()
+        #expect(hub.take(writer) == ["ok 0"])
+        #expect(world.haveHeardNothing)
+    }
+
+    @Test(arguments: [true, false]) func disconnectWrites_waitAsWell(isReplaced: Bool) throws {
+        let world = try World()
+        let (hub, leaving, next, other) = (world.hub, Client.make(), Client.make(), Client.make())
+        _ = hub.ask(leaving, .begin(sessionID: "one", replacing: nil), .onDisconnect([TreeWrite("gate", WriteValue(3))]))
+        let asked = world.counters.observersAsked
+        hub.work.close()
+        if isReplaced {
+            hub.database.submit(.begin(sessionID: "two", replacing: "one"), from: next)
+        } else {
+            hub.database.submit(.end, from: leaving)
+        }
+        hub.database.submit(.get("gate"), from: next)
+        #expect(hub.ask(other, .get("gate")) == ["value 0 1"])
+        #expect(world.haveHeardNothing)
+        hub.work.open()
+        #expect(world.areCancelled)
+        #expect(hub.take(next) == [isReplaced ? "value 0 3" : "value 0 1"])
+        #expect(world.counters.observersAsked == asked)
+        #expect(hub.ask(other, .get("gate")) == ["value 0 3"])
+    }
+
+    @Test func whatIsDeniedOfDisconnectWrites_countsForNothing() throws {
+        let world = try World(
+            rules: #"""
+                {"rules":{"gate":{".write":true},"z":{".write":"auth.uid == 'u'"},"d":{"$x":{".read":
+                "root.child('z').val() != 1 && root.child('gate').val() != 9"}}}}
+                """#)
+        let (hub, leaving, admin) = (world.hub, Client.make(), Client.make())
+        _ = hub.ask(admin, .identify(.admin))
+        #expect(
+            hub.ask(
+                leaving, .identify(Identity(auth: ["uid": "u"])), .onDisconnect([TreeWrite("z", WriteValue(1))]),
+                .onDisconnect([TreeWrite("gate", WriteValue(2))]), .signOut
+            ).suffix(3) == ["ok 1", "ok 2", "ok 3"])
+        #expect(hub.ask(leaving, .end) == [])
+        #expect(world.haveHeardNothing)
+        #expect(hub.ask(admin, .get("gate"), .get("z")) == ["value 0 2", "value 1 null"])
+        _ = hub.ask(admin, .put("gate", 9))
+        #expect(world.areCancelled)
+    }
+
+    @Test func largeWrites_waitAsWell() throws {
+        let world = try World { $0.largeWritePlaces = 2 }
+        let asked = world.counters.observersAsked
+        #expect(world.hub.ask(.make(), .merge(["gate": 3, "x/a": 1, "x/b": 2, "d/c3": 4])) == ["ok 0"])
+        #expect(world.areCancelled)
+        #expect(world.counters.observersAsked == asked)
+    }
+
+    @Test func whatIsAskedAbout_isHeldInTheBudget_untilTheWriteIsMade() throws {
+        let budget = MemoryBudget(1 << 20)
+        let world = try World(budget: budget)
+        let (hub, writer) = (world.hub, Client.make())
+        hub.work.close()
+        hub.database.submit(.put("gate", 2), from: writer)
+        world.prepare()
+        #expect(budget.used(for: .parsing) >= 20 * 512)
+        hub.work.open()
+        #expect(hub.take(writer) == ["ok 0"])
+        #expect(budget.used == 0)
+    }
+
+    @Test func withoutRoomForTheQuestion_aWriteIsRefused_andASessionEndsAtOnce() throws {
+        let budget = MemoryBudget(19 * 512)
+        let world = try World(budget: budget)
+        let (hub, writer) = (world.hub, Client.make())
+        #expect(hub.ask(writer, .put("gate", 3)) == ["error 0 unavailable"])
+        #expect(world.haveHeardNothing)
+        #expect(hub.ask(writer, .onDisconnect([TreeWrite("gate", WriteValue(3))]), .end) == ["ok 0"])
+        #expect(world.areCancelled)
+        #expect(world.counters.foreseen == 0)
+        #expect(budget.used == 0)
+    }
+
+    @Test func hubsOwnWrites_waitAsWell() throws {
+        let world = try World()
+        let asked = world.counters.observersAsked
+        #expect(world.hub.ask(.make(), .system([TreeWrite("gate", WriteValue(3))], .accountDeletion)) == ["ok 0"])
+        #expect(world.areCancelled)
+        #expect(world.counters.observersAsked == asked && world.counters.foreseen == 1)
+        #expect(world.counters.systemCommits == [.accountDeletion: 1])
+    }
+
+    @Test func placesThatAreWrittenInTurn_countAgainstTheTries() throws {
+        let world = try World { $0.preparations = 2 }
+        let (hub, writer) = (world.hub, Client.make())
+        // Nothing is found out a second time: then they are asked about on the queue.
+        let asked = world.counters.observersAsked
+        hub.work.close()
+        hub.database.submit(.put("gate", 2), from: writer)
+        world.prepare()
+        #expect(hub.ask(.make(), .put("b", .null)) == ["ok 0"])
+        hub.work.open()
+        #expect(hub.take(writer) == ["ok 0"])
+        #expect(world.areCancelled)
+        #expect(world.counters.foreseen == 1 && world.counters.observersAsked - asked == 20)
+    }
+
+    @Test func whatItsClientAsksBehindIt_keepsItsOrder() throws {
+        let world = try World()
+        let (hub, writer) = (world.hub, Client.make())
+        hub.work.close()
+        #expect(hub.ask(writer, .put("gate", 2), .get("gate"), .put("gate", 1), .get("gate")) == [])
+        hub.work.open()
+        #expect(hub.take(writer) == ["ok 0", "value 1 2", "ok 2", "value 3 1"])
+        #expect(world.haveHeardNothing)
+    }
+
+    @Test func revokedClient_isToldNothingMore_whileItsDisconnectWritesWait() throws {
+        let world = try World()
+        let (hub, leaving, other) = (world.hub, Client.make(), Client.make())
+        _ = hub.ask(leaving, .begin(sessionID: "one", replacing: nil), .onDisconnect([TreeWrite("gate", WriteValue(3))]), .listen("d/own"))
+        hub.work.close()
+        hub.database.submit(.revoke(notice: Array("notice".utf8)), from: leaving)
+        _ = hub.ask(other, .put("d/own", 1))
+        #expect(hub.take(leaving) == [], "its rights are over")
+        hub.work.open()
+        #expect(hub.take(leaving) == ["notice", "close"])
+        #expect(world.areCancelled)
+    }
+
+    @Test func whenTheLogRefusesMeanwhile_theWriteIsRefused_andTheObserversStay() throws {
+        let log = FlakyLog(root: ["gate": 1, "a": true, "b": true])
+        let world = try World(log: log)
+        let (hub, writer, other) = (world.hub, Client.make(), Client.make())
+        hub.work.close()
+        _ = hub.ask(other, .put("o", 1))
+        #expect(hub.ask(writer, .put("gate", 3)) == [])
+        world.prepare()
+        log.refuse()
+        hub.settle()
+        hub.work.open()
+        #expect(hub.take(other) == ["error 0 unavailable"])
+        #expect(hub.take(writer) == ["error 0 unavailable"])
+        #expect(world.haveHeardNothing)
+    }
+
+    @Test func whenTheLogRefusesAfterwards_theObserversAreBack() throws {
+        let log = FlakyLog(root: ["gate": 1, "a": true, "b": true])
+        let world = try World(log: log)
+        let (hub, writer) = (world.hub, Client.make())
+        #expect(hub.ask(writer, .put("gate", 3)) == [])
+        #expect(world.counters.foreseen == 1)
+        #expect(world.haveHeardNothing, "it is not durable")
+        log.refuse()
+        #expect(hub.take(writer) == ["error 0 unavailable"])
+        #expect(world.haveHeardNothing)
+        hub.time.ms += 7_200_000
+        _ = hub.ask(.make(), .get("gate"))
+        log.completeAll()
+        hub.database.submit(.put("d/c0", 1), from: writer)
+        hub.settle()
+        log.completeAll()
+        #expect(hub.take(world.watchers[0]) == ["d d/c0 1"])
+    }
+}
