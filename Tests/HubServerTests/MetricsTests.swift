@@ -1,3 +1,6 @@
+import HubEngine
+@testable import HubServer
+import JSONTree
 import TestHub
 import Testing
 
@@ -15,6 +18,20 @@ import Testing
         try socket.sendText(#"{"id":3,"op":"unobserve","sub":2}"#)
         #expect(try server.metric(#"vigla_observers{namespace="test"}"#, becomes: { $0 == 1 }))
         #expect(try server.metric(#"vigla_observers_counted{namespace="test"}"#) == 1)
+    }
+
+    @Test func commitsOfTheHubItself_areCounted_byTheirCause() throws {
+        let server = try TestServer()
+        let name = #"vigla_system_commits_total{namespace="test",cause="account_deletion"}"#
+        let socket = try server.realtime().socket
+        try socket.sendText(#"{"t":"d","d":{"r":1,"a":"p","b":{"p":"/users/ana","d":1}}}"#)
+        #expect(try server.metric(#"vigla_commits_total{namespace="test"}"#, becomes: { $0 == 1 }))
+        #expect(try server.metric(name) == 0)
+        let database = try #require(server.server.hub.database("test"))
+        let hub = Client(lane: 0, dialect: .system)
+        database.submit(.system([TreeWrite(Path(["users", "ana"]), WriteValue(.null))], .accountDeletion), from: hub)
+        #expect(try server.metric(name, becomes: { $0 == 1 }))
+        #expect(try server.metric(#"vigla_commits_total{namespace="test"}"#) == 2)
     }
 
     @Test func workOfQueries_isTold() throws {

@@ -97,6 +97,11 @@ extension Server {
         page.gauge("vigla_database_waiting_bytes", "Bytes of requests not yet carried out and durable.", label: label, each(\.waitingBytes))
         page.counter("vigla_requests_total", "Requests handled.", label: label, each(\.requests))
         page.counter("vigla_commits_total", "Commits.", label: label, each(\.commits))
+        page.counter(
+            "vigla_system_commits_total", "Commits that the hub made itself, by cause.", labels: label, "cause",
+            databases.flatMap { database in
+                SystemCause.allCases.map { (database.name, $0.rawValue, database.counters.systemCommits[$0] ?? 0) }
+            })
         page.gauge(
             "vigla_degraded", "1 while the disk refuses, and with it every write is refused.", label: label,
             each { $0.refusal == nil ? 0 : 1 })
@@ -165,11 +170,21 @@ private struct MetricsPage {
         add(name, help, "counter", label, values)
     }
 
+    /// The same with two labels.
+    mutating func counter(_ name: String, _ help: String, labels one: String, _ other: String, _ values: [(String, String, Int)]) {
+        head(name, help, "counter")
+        for (first, second, number) in values { text += "\(name){\(one)=\"\(first)\",\(other)=\"\(second)\"} \(number)\n" }
+    }
+
     /// Label values need no escaping: none has a quote, a backslash or a line end.
     private mutating func add(_ name: String, _ help: String, _ type: String, _ label: String?, _ values: [(String, Int)]) {
-        text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
+        head(name, help, type)
         for (value, number) in values {
             text += label.map { "\(name){\($0)=\"\(value)\"} \(number)\n" } ?? "\(name) \(number)\n"
         }
+    }
+
+    private mutating func head(_ name: String, _ help: String, _ type: String) {
+        text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
     }
 }
