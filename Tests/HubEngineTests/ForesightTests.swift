@@ -251,6 +251,86 @@ import TestSupport
         #expect(world.haveHeardNothing)
     }
 
+    /// Sessions that have left something for their end, in a hub whose log takes no commits.
+    private func refusing(_ log: FlakyLog, leaving: [(Client, TreeWrite)]) throws -> World {
+        let world = try World(log: log)
+        for (client, write) in leaving { _ = world.hub.ask(client, .onDisconnect([write])) }
+        log.completeAll()
+        _ = world.hub.ask(.make(), .put("o", 1))
+        log.refuse()
+        world.hub.settle()
+        return world
+    }
+
+    /// The log is tried; all that it is given until then becomes durable.
+    private func recover(_ world: World, _ log: FlakyLog) {
+        world.hub.time.ms += 7_200_000
+        _ = world.hub.ask(.make(), .get("o"))
+        log.completeAll()
+        world.hub.settle()
+    }
+
+    @Test func whatSessionsLeft_whileTheLogRefused_waitsAsWell_andComesFirst() throws {
+        let log = FlakyLog(root: ["gate": 1, "a": true, "b": true])
+        let (one, two, other) = (Client.make(), Client.make(), Client.make())
+        let world = try refusing(log, leaving: [(one, TreeWrite("gate", WriteValue(3))), (two, TreeWrite("gate", WriteValue(7)))])
+        let hub = world.hub
+        _ = hub.ask(one, .end)
+        let asked = world.counters.observersAsked
+        hub.work.close()
+        recover(world, log)
+        #expect(log.isIdle, "the rules are being asked")
+        #expect(hub.ask(other, .put("gate", 1), .get("gate")) == ["error 0 unavailable", "value 1 1"])
+        _ = hub.ask(two, .end)
+        #expect(log.isIdle && world.haveHeardNothing)
+        hub.work.open()
+        hub.settle()
+        log.completeAll()
+        #expect(world.areCancelled)
+        #expect(world.counters.observersAsked == asked)
+        #expect(log.root.child("gate") == 7, "in their order")
+        #expect(log.sessions.isEmpty)
+        hub.database.submit(.put("gate", 1), from: other)
+        hub.settle()
+        log.completeAll()
+        #expect(hub.take(other) == ["ok 0"])
+    }
+
+    @Test func endThatIsTakenBack_whileOthersComeFirst_isWrittenOnce() throws {
+        let log = FlakyLog(root: ["gate": 1, "a": true, "b": true])
+        let (one, two, three) = (Client.make(), Client.make(), Client.make())
+        var increment = WriteValue(0)
+        increment.deferred = [.init(path: .root, target: .value, value: .increment(1))]
+        let world = try refusing(
+            log,
+            leaving: [
+                (one, TreeWrite("x", WriteValue(1))), (two, TreeWrite("gate", WriteValue(3))), (three, TreeWrite("n", increment)),
+            ])
+        let hub = world.hub
+        _ = (hub.ask(one, .end), hub.ask(two, .end))
+        hub.work.close()
+        hub.time.ms += 7_200_000
+        _ = hub.ask(.make(), .get("o"))
+        log.complete()
+        hub.settle()
+        // What the first has left waits for the log, and what the third leaves behind that.
+        _ = hub.ask(three, .end)
+        #expect(!log.isIdle)
+        log.refuse()
+        hub.settle()
+        hub.work.open()
+        hub.settle()
+        #expect(log.isIdle, "refused again")
+        recover(world, log)
+        log.completeAll()
+        hub.settle()
+        log.completeAll()
+        #expect(log.root.child("x") == 1 && log.root.child("gate") == 3)
+        #expect(log.root.child("n") == 1)
+        #expect(log.sessions.isEmpty)
+        #expect(world.areCancelled)
+    }
+
     @Test func whenTheLogRefusesAfterwards_theObserversAreBack() throws {
         let log = FlakyLog(root: ["gate": 1, "a": true, "b": true])
         let world = try World(log: log)

@@ -1,3 +1,4 @@
+import Dispatch
 import JSONTree
 import SecurityRules
 
@@ -11,11 +12,14 @@ import SecurityRules
 ///                                   └─ the log refuses: owed, until it takes commits again
 /// ```
 /// Confined to the database queue.
-final class DisconnectWrites {
+final class DisconnectWrites: @unchecked Sendable {
+    // Sendable: background work only hops back to the queue with it.
     private let context: EngineContext
     private let content: Content
     private let batch: Batch
+    private let durability: DurabilityLine
     private let log: LogGuard
+    private let foresight: PermissionForesight
     private let commits: CommitLine
     /// Clients that leave something behind, by the id under which the log knows it.
     private var leaving: [String: Client] = [:]
@@ -27,11 +31,16 @@ final class DisconnectWrites {
     private var unstated: Set<String> = []
     private var ids = PushIDGenerator()
 
-    init(_ context: EngineContext, _ content: Content, _ batch: Batch, _ log: LogGuard, _ commits: CommitLine) {
+    init(
+        _ context: EngineContext, _ content: Content, _ batch: Batch, _ durability: DurabilityLine, _ log: LogGuard,
+        _ foresight: PermissionForesight, _ commits: CommitLine
+    ) {
         self.context = context
         self.content = content
         self.batch = batch
+        self.durability = durability
         self.log = log
+        self.foresight = foresight
         self.commits = commits
     }
 
@@ -184,13 +193,48 @@ final class DisconnectWrites {
 
     // MARK: While the log refuses
 
-    /// Writes what could not be written while the log refused.
+    /// Writes what could not be written while the log refused, in order. When many observers rest on what one session left, the log
+    /// is closed until the rules were asked about them: no later write comes before it.
     func writeOwed() {
         if owed.isEmpty, unstated.isEmpty { return }
-        let (sessions, ids) = (owed, unstated)
-        (owed, unstated) = ([], [])
-        for session in sessions { fire(session) }
+        let sessions = owed
+        owed = []
+        for (i, session) in sessions.enumerated() {
+            if let bytes = foresight.bytes(before: session.writes.writes), context.budget.reserve(bytes, for: .parsing) {
+                owed = Array(sessions[i...])
+                return askFirst(before: session, holding: bytes)
+            }
+            fire(session)
+        }
+        let ids = unstated
+        unstated = []
         for id in ids.sorted() { restate(id) }
+    }
+
+    /// - Parameter session: the next one that is owed.
+    private func askFirst(before session: PendingSession, holding bytes: Int) {
+        log.close()
+        let question = foresight.question(before: session.writes.writes, round: 1)
+        context.background.run(.upkeep) { [self] in
+            let found = Foresight(question)
+            context.queue.async { [self] in
+                log.open()
+                writeNextOwed(knowing: found)
+                context.budget.release(bytes, from: .parsing)
+                batch.retire(found)
+                durability.endWork()
+            }
+        }
+    }
+
+    private func writeNextOwed(knowing found: Foresight) {
+        // It has refused again.
+        if log.isRefusing { return }
+        if !owed.isEmpty {
+            let next = owed.removeFirst()
+            foresight.use(found) { fire(next) }
+        }
+        writeOwed()
     }
 
     /// The log is told again what a session leaves behind, as soon as it takes commits.
@@ -209,6 +253,8 @@ final class DisconnectWrites {
     /// Undoes a change of a batch that is given up.
     func restore(_ before: PendingWrites, id: String?, of client: Client) {
         if let now = client.pendingID { leaving[now] = nil }
+        // Its end comes again.
+        if let id { owed.removeAll { $0.id == id } }
         (client.pending, client.pendingID) = (before, id)
         count(before.heldBytes, of: client)
         if let id { leaving[id] = client }
@@ -220,42 +266,4 @@ extension Client {
     fileprivate func leftBehind(as id: String) -> PendingSession {
         PendingSession(id: id, auth: identity.auth, isAdmin: identity.isAdmin, writes: pending)
     }
-}
-
-extension PendingWrites {
-    /// Bytes that the writes hold while they wait, about. O(their size)
-    var heldBytes: Int { writes.reduce(0) { $0 + $1.heldBytes(atMost: .max) } }
-}
-
-extension TreeWrite {
-    /// Bytes that a write holds while it waits, about.
-    /// - Parameter limit: above it no more is counted.
-    func heldBytes(atMost limit: Int) -> Int {
-        var bytes = path.keys.reduce(64) { $0 + $1.text.utf8Count }
-        bytes += value.deferred.reduce(0) { $1.path.keys.reduce($0 + 64) { $0 + $1.text.utf8Count } }
-        value.node.countBytes(&bytes, atMost: limit)
-        return bytes
-    }
-}
-
-extension Node {
-    fileprivate func countBytes(_ bytes: inout Int, atMost limit: Int) {
-        switch self {
-        case .string(let text): bytes += 16 + text.utf8Count
-        case .object(let object):
-            bytes += 64
-            for (key, child) in object.children {
-                if bytes > limit { return }
-                bytes += 16 + key.text.utf8Count
-                child.countBytes(&bytes, atMost: limit)
-            }
-        case .prioritized(let leaf): leaf.leaf.countBytes(&bytes, atMost: limit)
-        default: bytes += 8
-        }
-    }
-}
-
-extension Failure {
-    static func pendingTooBig(_ limit: Int) -> Failure { Failure(.tooBig, "At most \(limit) bytes may wait for the disconnect of one client.") }
-    static let pendingOfAllTooBig = Failure(.unavailable, "Too much waits for the disconnect of clients. Try again later.")
 }

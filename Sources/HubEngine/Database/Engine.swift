@@ -42,7 +42,7 @@ final class Engine: @unchecked Sendable {
         let publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings)
 
         let commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
-        let disconnects = DisconnectWrites(context, content, batch, guardian, commits)
+        let disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
         let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
         let parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
 

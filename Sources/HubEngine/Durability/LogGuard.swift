@@ -11,6 +11,8 @@ final class LogGuard: @unchecked Sendable {
     private let durability: DurabilityLine
     private let log: any CommitLog
     private var breaker = LogBreaker.closed
+    /// Whether writes are refused until what was owed to the log is written.
+    private var isClosed = false
     /// The log takes commits again.
     var onTaken: () -> Void = {}
 
@@ -21,14 +23,20 @@ final class LogGuard: @unchecked Sendable {
         self.log = log
     }
 
-    var isRefusing: Bool { breaker.reason != nil }
+    var isRefusing: Bool { breaker.reason != nil || isClosed }
+
+    /// Writes are refused from now on, until `open`: something comes before them that is not ready.
+    func close() { isClosed = true }
+    func open() { isClosed = false }
 
     /// - Throws: while the log refuses. Asked last, when nothing else speaks against a write.
     func mustTakeWrites() throws(Failure) {
-        guard let reason = breaker.reason else { return }
+        guard isRefusing else { return }
         context.meter.counters.refusedWrites += 1
-        throw Failure(.unavailable, reason.text)
+        throw Failure(.unavailable, breaker.reason?.text ?? Self.closedText)
     }
+
+    private static let closedText = "The disk takes writes again, and what was left for disconnects comes first. Try again."
 
     /// The log has refused a batch.
     func refused(_ reason: CommitRefusal) {

@@ -43,7 +43,7 @@ final class Bench: @unchecked Sendable {
     lazy var encodings = EncodingLine(context.background, context.budget)
     lazy var publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings)
     lazy var commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
-    lazy var disconnects = DisconnectWrites(context, content, batch, guardian, commits)
+    lazy var disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
     lazy var sessions = Sessions(
         batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
     lazy var parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)

@@ -1,0 +1,41 @@
+import JSONTree
+
+extension PendingWrites {
+    /// Bytes that the writes hold while they wait, about. O(their size)
+    var heldBytes: Int { writes.reduce(0) { $0 + $1.heldBytes(atMost: .max) } }
+}
+
+extension TreeWrite {
+    /// Bytes that a write holds while it waits, about.
+    /// - Parameter limit: above it no more is counted.
+    func heldBytes(atMost limit: Int) -> Int {
+        var bytes = path.keys.reduce(64) { $0 + $1.text.utf8Count }
+        bytes += value.deferred.reduce(0) { $1.path.keys.reduce($0 + 64) { $0 + $1.text.utf8Count } }
+        value.node.countBytes(&bytes, atMost: limit)
+        return bytes
+    }
+}
+
+extension Node {
+    fileprivate func countBytes(_ bytes: inout Int, atMost limit: Int) {
+        switch self {
+        case .string(let text): bytes += 16 + text.utf8Count
+        case .object(let object):
+            bytes += 64
+            for (key, child) in object.children {
+                if bytes > limit { return }
+                bytes += 16 + key.text.utf8Count
+                child.countBytes(&bytes, atMost: limit)
+            }
+        case .prioritized(let leaf): leaf.leaf.countBytes(&bytes, atMost: limit)
+        default: bytes += 8
+        }
+    }
+}
+
+extension Failure {
+    static func pendingTooBig(_ limit: Int) -> Failure {
+        Failure(.tooBig, "At most \(limit) bytes may wait for the disconnect of one client.")
+    }
+    static let pendingOfAllTooBig = Failure(.unavailable, "Too much waits for the disconnect of clients. Try again later.")
+}
