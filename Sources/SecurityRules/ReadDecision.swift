@@ -3,14 +3,17 @@ public import JSONTree
 /// Whether a read is allowed, and the dependencies of that decision.
 public struct ReadDecision: Sendable {
     public let isAllowed: Bool
-    /// Places in the data that the rules read. While none of them changes in what rules see of a place (whether it
-    /// exists, has children, its leaf and its priority), the decision holds for the same `auth` and `query`.
+    /// Places in the data that the rules read, in the order of first reading, so that equal decisions compare equal. While none of
+    /// them changes in what rules see of a place (whether it exists, has children, its leaf and its priority), the decision holds for
+    /// the same `auth` and `query`.
     public let dependencies: [Path]
 }
 
 /// Records the places that one evaluation reads.
 final class DependencyRecorder {
     private(set) var places: Set<Path> = []
+    /// The same in the order of first reading.
+    private(set) var ordered: [Path] = []
     /// Whether more places were read than the limit; then none is kept.
     private(set) var hasOverflowed = false
     /// Whether the stored tree was read where it is overwritten.
@@ -25,10 +28,11 @@ final class DependencyRecorder {
 
     func record(_ keys: ContiguousArray<Key>) {
         guard !hasOverflowed else { return }
-        places.insert(Path(keys))
+        let place = Path(keys)
+        if places.insert(place).inserted { ordered.append(place) }
         guard places.count > limit else { return }
         hasOverflowed = true
-        places = []
+        (places, ordered) = ([], [])
     }
 
     func recordWritten(_ tree: Tree) {
@@ -43,6 +47,6 @@ extension RuleSet {
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, dependencies: dependencies) {
             $0.grantsRead(path)
         }
-        return ReadDecision(isAllowed: isAllowed, dependencies: Array(dependencies.places))
+        return ReadDecision(isAllowed: isAllowed, dependencies: dependencies.ordered)
     }
 }

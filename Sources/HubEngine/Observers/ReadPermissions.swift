@@ -77,6 +77,7 @@ final class ReadPermissions {
                 continue
             }
             context.meter.spend(1)
+            if decision.isAllowed, decision.dependencies == dependent.places { continue }
             if !follow(decision, on: observation, of: client, as: .cancelledListen) { cancel(observation, of: client) }
         }
     }
