@@ -17,15 +17,20 @@ final class Bench: @unchecked Sendable {
     let batch = Batch(keepsHistory: true)
     let outbox: Outbox
     let places = PlaceTrie()
+    private let listener: (any RefusalListener)?
     /// What has left, by lane.
     private(set) var deliveries: [[Delivery]]
 
-    init(root: Node = .null, rules: RuleSet = .allowAll, limits: EngineLimits = EngineLimits(), lanes: Int = 2) {
+    init(
+        root: Node = .null, rules: RuleSet = .allowAll, limits: EngineLimits = EngineLimits(), lanes: Int = 2,
+        format: any WireFormat = LineFormat(), budget: MemoryBudget = MemoryBudget(1 << 30), refusals: (any RefusalListener)? = nil
+    ) {
         deliveries = Array(repeating: [], count: lanes)
         context = EngineContext(
-            queue: queue, limits: limits, format: LineFormat(), lanes: lanes, background: work.background, budget: MemoryBudget(1 << 30),
+            queue: queue, limits: limits, format: format, lanes: lanes, background: work.background, budget: budget,
             scheduler: time.scheduler)
         content = Content(root: root, sequence: 0, rules: rules)
+        listener = refusals
         outbox = Outbox(lanes: lanes)
     }
 
@@ -37,7 +42,7 @@ final class Bench: @unchecked Sendable {
     lazy var indexes = IndexKeeper(context, content, places, durability)
     lazy var registry = ObserverRegistry(context, content, places, indexes, batch, durability)
     lazy var slowReaders = SlowReaders(context, places, batch, outbox, durability)
-    lazy var refusals = RefusalReports(context, content, nil)
+    lazy var refusals = RefusalReports(context, content, listener)
     lazy var foresight = PermissionForesight(context, content, places)
     lazy var permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
     lazy var encodings = EncodingLine(context.background, context.budget)
@@ -48,21 +53,52 @@ final class Bench: @unchecked Sendable {
         batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
     lazy var parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
 
+    lazy var early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
+    lazy var answers = Answers(context, outbox, early, slowReaders, encodings)
+    lazy var reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
+    lazy var observers = ObserveRequests(
+        context, content, batch, durability, indexes, registry, permissions, reads, outbox, slowReaders, answers, encodings)
+    lazy var writes = WriteRequests(context, content, batch, guardian, commits, disconnects, permissions, parking, answers, refusals)
+    lazy var handler = RequestHandler(
+        context, batch, outbox, sessions, permissions, publisher, slowReaders, parking, reads, observers, writes, disconnects, early,
+        answers)
+    lazy var loop = RequestLoop(context, batch, outbox, durability, guardian, indexes, disconnects, handler)
+    lazy var rollback = Rollback(
+        context, content, batch, outbox, durability, guardian, indexes, permissions, commits, sessions, parking, handler, loop)
+
+    // MARK: What has left
+
     /// What clients were sent since the last call, in order of the lanes; each message is one line.
     func lines() -> [String] {
         defer { deliveries = deliveries.map { _ in [] } }
-        return deliveries.joined().flatMap { delivery -> [String] in
-            switch delivery {
-            case .one(_, let bytes): [String(decoding: bytes, as: UTF8.self)]
-            case .many(let clients, let bytes): clients.map { _ in String(decoding: bytes, as: UTF8.self) }
-            case .later(let clients, _): clients.map { _ in "later" }
-            case .close: ["close"]
-            case .probe: ["probe"]
-            case .reply(_, let reply): ["\(reply)"]
-            case .marked(_, let bytes): ["marked \(bytes)"]
-            }
+        return deliveries.joined().flatMap { delivery in Self.receivers(delivery).map { _ in Self.text(delivery) } }
+    }
+
+    /// What one of them was sent since the last call of `lines`.
+    func lines(to client: Client) -> [String] {
+        deliveries.joined().flatMap { delivery in Self.receivers(delivery).filter { $0 === client }.map { _ in Self.text(delivery) } }
+    }
+
+    private static func receivers(_ delivery: Delivery) -> [Client] {
+        switch delivery {
+        case .many(let clients, _), .later(let clients, _): clients
+        case .one(let client, _), .close(let client), .probe(let client), .reply(let client, _), .marked(let client, _): [client]
         }
     }
+
+    private static func text(_ delivery: Delivery) -> String {
+        switch delivery {
+        case .one(_, let bytes), .many(_, let bytes): String(decoding: bytes, as: UTF8.self)
+        case .later(_, let deferred):
+            deferred.outcome.map { $0.isTooLarge ? "too large" : String(decoding: $0.bytes, as: UTF8.self) } ?? "later"
+        case .close: "close"
+        case .probe: "probe"
+        case .reply(_, let reply): "\(reply)"
+        case .marked(_, let bytes): "marked \(bytes)"
+        }
+    }
+
+    // MARK: Going on
 
     /// Ends the batch and lets the log take it.
     func finish() -> [String] {
@@ -70,6 +106,66 @@ final class Bench: @unchecked Sendable {
         log.completeAll()
         run {}
         return lines()
+    }
+
+    /// Ends the batch; it waits for the log.
+    func endBatch() { run { durability.finishBatch() } }
+
+    /// Waits for what was handed to the background and came back, and for what that led to on the queue.
+    func settle() {
+        var before: Int
+        repeat {
+            before = work.count
+            for _ in 0..<4 {
+                run {}
+                work.finish()
+            }
+            run {}
+        } while work.count != before
+    }
+
+    /// A client observes a place from now on, without a request.
+    func observe(_ observation: Observation, by client: Client) {
+        run {
+            let node = content.root.node(at: observation.path)
+            let window = observation.query.flatMap { query -> QueryWindow? in
+                let order = indexes.order(node, at: observation.path, by: query.orderedBy, mustKeep: true, mayTakeLong: true)
+                return (try? order?.get()).map { QueryWindow(query, over: $0) }
+            }
+            registry.insert(observation, of: client, showing: window)
+            guard let query = observation.query else { return }
+            if let index = places.existingPlace(at: observation.path)?.existingIndex(query.orderedBy) { indexes.settle(index) }
+        }
+    }
+}
+
+/// Something that a closure of a part changes, on the queue.
+final class Seen<Value>: @unchecked Sendable {
+    // Sendable: used on the bench's queue, or while that is idle.
+    var value: Value
+    init(_ value: Value) { self.value = value }
+}
+
+/// Hears of all refusals.
+final class RefusalLog: RefusalListener {
+    private let lines = Mutex<[String]>([])
+
+    func wantsRefusal(now: Int64) -> Bool { true }
+    func refused(_ request: RuledRequest, _ question: RuleQuestion) {
+        let places: [Path]
+        switch question.operation {
+        case .read(let path, _): places = [path]
+        case .write(let paths): places = paths
+        }
+        lines.withLock { $0.append("\(request.rawValue) \(places.map(\.description).joined(separator: " "))") }
+    }
+
+    var all: [String] { lines.withLock { $0 } }
+}
+
+extension Database.Item {
+    init(_ request: Request, of client: Client, token: Int64 = 0, size: Int = 0) {
+        self.init(client: client, request: request, token: token, size: size, hold: nil)
     }
 }
 

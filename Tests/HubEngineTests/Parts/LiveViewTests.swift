@@ -1,0 +1,201 @@
+@testable import HubEngine
+import JSONTree
+import TestSupport
+import Testing
+
+/// Live views and what is written down of them, beside a selection that is made anew for each commit.
+@Suite(.timeLimit(.minutes(30))) struct LiveViewTests {
+    /// What a query shows, found by filtering and sorting all children.
+    private static func shown(_ query: TreeQuery?, of node: Node) -> [Key] {
+        guard let query else { return (node.object?.children ?? ChildMap()).map(\.key) }
+        let all = (node.object?.children ?? ChildMap()).map { query.orderedBy.place($0.key, $0.node) }
+        let range = all.filter { query.admits($0) }.sorted { $0.order($1) < 0 }.map(\.key)
+        guard let limit = query.limit else { return range }
+        return query.keeps == .first ? Array(range.prefix(limit)) : Array(range.suffix(limit))
+    }
+
+    private static func value(_ query: TreeQuery?, of node: Node) -> Node {
+        if query == nil { return node }
+        return .object(shown(query, of: node).map { ($0, node.child($0)) })
+    }
+
+    /// The events that lead from one list of children to another, kind by kind.
+    private static func events(_ before: [Key], _ after: [Key], _ old: Node, _ new: Node) -> [[ChildEvent]] {
+        func previous(_ key: Key) -> Key? { after.firstIndex(of: key).flatMap { $0 > 0 ? after[$0 - 1] : nil } }
+        let removed = before.filter { !after.contains($0) }
+        let added = after.filter { !before.contains($0) }
+        let changed = after.filter { before.contains($0) && old.child($0) != new.child($0) }
+        return [
+            removed.map { ChildEvent(kind: .removed, key: $0, value: old.child($0), previous: nil) },
+            added.map { ChildEvent(kind: .added, key: $0, value: new.child($0), previous: previous($0)) },
+            changed.map { ChildEvent(kind: .changed, key: $0, value: new.child($0), previous: previous($0)) },
+        ].map { $0.sorted { $0.key < $1.key } }
+    }
+
+    private static let queries: [TreeQuery?] = [
+        nil,
+        TreeQuery(index: .key, limit: 3, viewFrom: .first),
+        TreeQuery(index: .key, start: .init(value: "k3"), end: .init(value: "k7", inclusive: false)),
+        TreeQuery(index: .value, limit: 4, viewFrom: .last),
+        TreeQuery(index: .value, start: .init(value: 2), limit: 2, viewFrom: .last),
+        TreeQuery(index: .child("v"), limit: 1, viewFrom: .first),
+        TreeQuery(index: .child("v"), start: .init(value: 2), end: .init(value: 2)),
+        TreeQuery(index: .child("v"), start: .init(value: 1), end: .init(value: 2, key: "k5"), limit: 3, viewFrom: .first),
+        TreeQuery(index: .priority, start: .init(value: 1)),
+        TreeQuery(index: .priority, limit: 5),
+    ]
+
+    /// One place with a view of each query, the indexes they need, and commits that pass it as the publisher passes them on.
+    private struct Place {
+        let trie = PlaceTrie()
+        let place: ObservedPlace
+        var views: [View] = []
+        var root: Node
+
+        init(_ node: Node) {
+            root = ["q": node]
+            place = trie.place(at: "q")
+            for query in LiveViewTests.queries {
+                if let query, query.orderedBy != .key, place.existingIndex(query.orderedBy) == nil {
+                    let kept = KeptIndex("q", query.orderedBy, isDeclared: true, over: node)
+                    kept.index = OrderedIndex(query.orderedBy, of: node)
+                    place.add(kept)
+                }
+                let view = place.view(query, lanes: 1, window: query.flatMap { query in
+                    place.children(of: node, by: query.orderedBy).map { QueryWindow(query, over: $0) }
+                })
+                view.add(.make(), style: .events(id: 1, kinds: .children))
+                views.append(view)
+            }
+        }
+
+        /// Makes writes below the place; what each view that they concern has to tell.
+        mutating func commit(_ writes: [TreeWrite]) throws -> [(view: View, difference: Difference, commit: PlaceChange)] {
+            let old = root
+            root = try Candidate(writes, on: root, now: 0).tree
+            let paths = writes.map(\.path)
+            for (index, path) in paths.enumerated() where old.node(at: path) != root.node(at: path) {
+                trie.visit(touchedBy: path, old: old, new: root) { place, isBelow in
+                    if isBelow { place.isOverwritten = true } else { place.touchedBy.append(index) }
+                }
+            }
+            if place.touchedBy.isEmpty, !place.isOverwritten { return [] }
+            var commit = PlaceChange(place, paths, old: old.child("q"), new: root.child("q"), root: root)
+            for kept in place.indexes {
+                if commit.isOverwritten { kept.index = OrderedIndex(kept.ordering, of: commit.new) } else { kept.follow(commit.children) }
+            }
+            if commit.isOverwritten { for view in views { view.shown.reset(over: commit.new, at: place) } }
+            var told: [(View, Difference, PlaceChange)] = []
+            place.views(concernedBy: commit.isOverwritten ? nil : commit.children) { view, ordered in
+                commit.ordered = ordered
+                if let difference = view.shown.apply(commit, at: place) { told.append((view, difference, commit)) }
+            }
+            place.touchedBy = []
+            place.isOverwritten = false
+            return told
+        }
+    }
+
+    private static func child(_ random: inout SeededRandom) -> Node {
+        let number = Node.int(Int64(random.below(4)))
+        let value: Node = random.chance(50) ? number : ["v": number, "w": .int(Int64(random.below(3)))]
+        return random.chance(30) ? value.with(priority: .int(Int64(random.below(3)))) : value
+    }
+
+    private static func write(_ random: inout SeededRandom) -> TreeWrite {
+        let key = "q/k\(random.below(10))"
+        switch random.below(8) {
+        case 0: return TreeWrite(key, .null)
+        case 1: return TreeWrite("\(key)/v", .int(Int64(random.below(4))))
+        case 2: return TreeWrite("\(key)/w", random.pick([.null, 1, 2]))
+        case 3: return TreeWrite(TreeWrite(key, .null).path, part: .priority, WriteValue(random.pick([.null, 1, 2])))
+        default: return TreeWrite(key, child(&random))
+        }
+    }
+
+    @Test(arguments: Array(1...15) as [UInt64])
+    func views_tellWhatASelectionMadeAnewShows(seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        var it = Place(.object((0..<6).map { (Key("k\($0)"), Self.child(&random)) }))
+        for step in 0..<100 {
+            let before = it.root.child("q")
+            let isWhole = random.chance(5)
+            let writes = isWhole
+                ? [TreeWrite("q", .object((0..<random.below(9)).map { (Key("k\($0)"), Self.child(&random)) }))]
+                : (0...random.below(4)).map { _ in Self.write(&random) }
+            let told = try it.commit(writes)
+            let after = it.root.child("q")
+            for view in it.views {
+                let (old, new) = (Self.shown(view.query, of: before), Self.shown(view.query, of: after))
+                let expected = Self.events(old, new, before, after)
+                let note = "seed \(seed) step \(step) \(view.query as TreeQuery?)" as Comment
+                guard let (_, difference, commit) = told.first(where: { $0.view === view }) else {
+                    #expect(expected.joined().isEmpty, note)
+                    continue
+                }
+                var limits = ChangeLimits(children: 1_000, room: 1_000)
+                let change = ViewChange(
+                    difference, of: view, written: commit.patches, new: commit.new, sequence: 1, within: &limits)
+                // Patches: what was shown before becomes what is shown now.
+                var cache: Node = ["q": Self.value(view.query, of: before)]
+                if change.patches.isEmpty { cache = ["q": change.new] }
+                for patch in change.patches { cache.set(patch.value, at: patch.path) }
+                #expect(cache.child("q") == Self.value(view.query, of: after), note)
+                guard case .children(let children, let order) = difference else {
+                    #expect(commit.isOverwritten && change.patches.isEmpty, note)
+                    continue
+                }
+                // Events: removed, then added, then changed, each child once and behind its sibling in the order of the query.
+                let kinds = [EventKinds.removed, .added, .changed].map { kind in change.events.filter { $0.kind == kind } }
+                #expect(kinds.map { $0.sorted { $0.key < $1.key } } == expected, note)
+                #expect(change.events == Array(kinds.joined()), note)
+                #expect(Set(children.map(\.key)).count == children.count, note)
+                let siblings: [Key?] = new.indices.map { $0 > 0 ? new[$0 - 1] : nil }
+                #expect(new.map { order.sibling(before: $0) } == siblings, note)
+            }
+        }
+    }
+
+    @Test func wholePlace_tellsEventsOfAnOverwrite() throws {
+        var it = Place(["a": 1, "b": 2, "c": 3])
+        let told = try it.commit([TreeWrite("q", ["b": 2, "c": 4, "d": 5])])
+        let (view, difference, commit) = try #require(told.first { $0.view.query == nil })
+        var limits = ChangeLimits(children: 3, room: 0)
+        let change = ViewChange(difference, of: view, written: [], new: commit.new, sequence: 1, within: &limits)
+        let expected = Self.events(["a", "b", "c"], ["b", "c", "d"], commit.old, commit.new).joined()
+        #expect(change.events == Array(expected))
+        // One child more than may be compared here: found out later, and the same.
+        limits = ChangeLimits(children: 2, room: 0)
+        var later = ViewChange(difference, of: view, written: [], new: commit.new, sequence: 1, within: &limits)
+        #expect(later.events.isEmpty && later.remainder != nil)
+        later.finish()
+        #expect(later.events == change.events && later.remainder == nil)
+    }
+
+    @Test func window_collectsAsMuchAsThereIsRoomFor() throws {
+        let it = Place(.object((0..<10).map { (Key("k\($0)"), .int(1)) }))
+        let view = try #require(it.views.first { $0.query?.limit == 3 && $0.query?.orderedBy == .key })
+        let all = try #require(view.shown.all(of: it.root.child("q"), at: it.place))
+        var limits = ChangeLimits(children: 5, room: 3)
+        let now = ViewChange(all, of: view, written: [], new: .null, sequence: 1, within: &limits)
+        #expect(now.new == ["k0": 1, "k1": 1, "k2": 1] && now.remainder == nil && limits.room == 0)
+        limits.room = 2
+        var later = ViewChange(all, of: view, written: [], new: .null, sequence: 1, within: &limits)
+        #expect(later.new == .null && later.remainder != nil && limits.room == 0)
+        later.finish()
+        #expect(later.new == now.new && later.remainder == nil)
+    }
+
+    @Test func window_showsNothing_whileItsIndexIsBuilt() throws {
+        var it = Place(["a": 1, "b": 2])
+        let view = try #require(it.views.first { $0.query?.orderedBy == .value })
+        it.place.existingIndex(.value)?.index = nil
+        view.shown.reset(over: it.root.child("q"), at: it.place)
+        #expect(view.shown.all(of: it.root.child("q"), at: it.place) == nil)
+        #expect(try it.commit([TreeWrite("q/c", 9)]).allSatisfy { $0.view.query?.orderedBy != .value })
+        it.place.existingIndex(.value)?.index = OrderedIndex(.value, of: it.root.child("q"))
+        view.shown.reset(over: it.root.child("q"), at: it.place)
+        #expect(view.shown.all(of: it.root.child("q"), at: it.place) != nil)
+        #expect(try it.commit([TreeWrite("q/d", 10)]).contains { $0.view === view })
+    }
+}

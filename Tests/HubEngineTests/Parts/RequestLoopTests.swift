@@ -1,0 +1,171 @@
+@testable import HubEngine
+import JSONTree
+import TestSupport
+import Testing
+
+/// How requests that wait share the queue: turns and their parts are counted in work, never in time.
+@Suite(.timeLimit(.minutes(30))) struct RequestLoopTests {
+    private static func bench(turnWork: Int, lanes: Int = 1) -> Bench {
+        var limits = EngineLimits.patient
+        limits.turnWork = turnWork
+        let bench = Bench(limits: limits, lanes: lanes)
+        bench.parking.goOn = { [unowned bench] items, client in bench.loop.goOn(with: items, of: client) }
+        bench.durability.onReleased = { [unowned bench] in bench.loop.scheduleTurn() }
+        return bench
+    }
+
+    /// So many requests that are answered with their name, each one unit of work.
+    private static func asks(_ name: String, _ count: Int, of client: Client, bytes: Int = 0, size: Int = 0) -> [Database.Item] {
+        (0..<count).map { .init(.answer(Array("\(name)\($0)".padded(to: bytes).utf8)), of: client, size: size) }
+    }
+
+    /// Handles requests, and lets all turns come.
+    private static func handle(_ bench: Bench, _ items: [Database.Item]) -> [String] {
+        bench.run { bench.loop.handle(items) }
+        while bench.context.meter.counters.waitingRequests > 0 { bench.run {} }
+        return bench.lines().map { String($0.prefix { $0 != "." }) }
+    }
+
+    @Test func little_isHandledInTheOrderOfArrival_asOneBatch() {
+        let bench = Self.bench(turnWork: 10)
+        let (a, b) = (Client.make(), Client.make())
+        let items = [Self.asks("a", 1, of: a), Self.asks("b", 2, of: b), Self.asks("c", 1, of: a)].joined()
+        bench.run {
+            bench.loop.handle(Array(items))
+            #expect(bench.outbox.batchNumber == 1 && bench.context.meter.counters.requests == 4)
+        }
+        #expect(bench.lines() == ["a0", "b0", "b1", "c0"])
+    }
+
+    @Test func much_isSharedEqually_turnByTurn() {
+        let bench = Self.bench(turnWork: 4)
+        let (a, b) = (Client.make(), Client.make())
+        let lines = Self.handle(bench, Self.asks("a", 10, of: a) + Self.asks("b", 3, of: b))
+        // A turn of 4; then 2 for each of two; then what is left of both; then the rest.
+        #expect(lines == ["a0", "a1", "a2", "a3", "a4", "a5", "b0", "b1", "a6", "a7", "b2", "a8", "a9"])
+        #expect(bench.outbox.batchNumber == 4, "a batch ends with its turn")
+        #expect(a.line == nil && b.line == nil)
+    }
+
+    @Test func sizeOfARequest_isWork() {
+        for (size, batches) in [(2_560 + 127, 2), (2_560 + 2 * 128, 4)] {
+            let bench = Self.bench(turnWork: 3)
+            let (a, b) = (Client.make(), Client.make())
+            let lines = Self.handle(bench, Self.asks("a", 2, of: a, size: size) + Self.asks("b", 1, of: b) + Self.asks("c", 2, of: a))
+            #expect(lines == ["a0", "a1", "b0", "c0", "c1"])
+            #expect(bench.outbox.batchNumber == batches, "of \(size) bytes each of the first two fills a turn, or none")
+        }
+    }
+
+    @Test func whatIsEncoded_isWork() {
+        for (bytes, isFirst) in [(1_000, true), (3_072, false)] {
+            let bench = Self.bench(turnWork: 4)
+            let (a, b) = (Client.make(), Client.make())
+            let lines = Self.handle(bench, Self.asks("a", 3, of: a, bytes: bytes) + Self.asks("b", 1, of: b))
+            #expect((lines.firstIndex(of: "b0") == 3) == isFirst, "\(bytes) bytes: \(lines)")
+        }
+    }
+
+    @Test func muchOutput_endsTheBatch() {
+        for (bytes, batches) in [((4 << 20) - 2, 1), ((4 << 20) + 1, 3)] {
+            let bench = Self.bench(turnWork: 1_000_000)
+            let (one, other) = (Client.make(), Client.make())
+            let lines = Self.handle(bench, Self.asks("a", 1, of: one, bytes: bytes) + Self.asks("b", 1, of: other))
+            #expect(lines == ["a0", "probe", "b0"])
+            // The large one leaves alone, and its turn is over.
+            #expect(bench.outbox.batchNumber == batches)
+        }
+    }
+
+    @Test func ends_haveTheirTurn_behindThoseWhoAsk() {
+        let bench = Self.bench(turnWork: 4)
+        let (asking, leaving) = (Client.make(), (0..<6).map { _ in Client.make() })
+        bench.run {
+            bench.loop.handle(Self.asks("a", 4, of: asking) + leaving.map { .init(.end, of: $0) } + Self.asks("b", 4, of: asking))
+            #expect(leaving.allSatisfy { !$0.hasEnded })
+        }
+        bench.run {}
+        #expect(bench.lines() == ["a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3"])
+        #expect(leaving.count { $0.hasEnded } == 1, "one of each turn at least")
+        while bench.context.meter.counters.waitingRequests > 0 { bench.run {} }
+        #expect(leaving.allSatisfy { $0.hasEnded })
+    }
+
+    @Test func clientsThatWaitForTheLog_getNoTurn_whileItIsBehind() {
+        let bench = Self.bench(turnWork: 8)
+        let (writer, reader) = (Client.make(), Client.make())
+        func puts(_ count: Int) -> [Database.Item] { (0..<count).map { .init(.put("p", .int(Int64($0))), of: writer, token: Int64($0)) } }
+        // Two units each: four commits are half of a turn's work.
+        bench.run { bench.loop.handle(puts(4)) }
+        #expect(bench.durability.waitingCommits == 4)
+        bench.run { bench.loop.handle(puts(1)) }
+        #expect(bench.durability.waitingCommits == 5 && bench.context.meter.counters.waitingRequests == 0)
+        bench.run { bench.loop.handle(puts(2) + Self.asks("r", 1, of: reader)) }
+        for _ in 0..<4 { bench.run {} }
+        #expect(bench.lines() == ["r0"] && bench.context.meter.counters.waitingRequests == 2)
+        bench.log.completeAll()
+        for _ in 0..<4 { bench.run {} }
+        bench.log.completeAll()
+        bench.run {}
+        #expect(bench.context.meter.counters.waitingRequests == 0 && bench.durability.waitingCommits == 0)
+        #expect(bench.lines(to: writer).count == 7)
+    }
+
+    @Test func heldRequests_goOnAtOnceIfTheyAreFew() {
+        let bench = Self.bench(turnWork: 64)
+        let (client, other) = (Client.make(), Client.make())
+        bench.run {
+            bench.loop.goOn(with: Self.asks("a", 2, of: client), of: client)
+            #expect(bench.outbox.bytes == 4)
+            bench.loop.goOn(with: Self.asks("b", 3, of: client), of: client)
+            #expect(bench.outbox.bytes == 4, "more wait for a turn")
+            bench.loop.handle(Self.asks("c", 1, of: client) + Self.asks("d", 1, of: other))
+        }
+        while bench.context.meter.counters.waitingRequests > 0 { bench.run {} }
+        #expect(bench.lines(to: client) == ["a0", "a1", "b0", "b1", "b2", "c0"], "before what it asked later")
+    }
+
+    @Test func idleWaiters_areCalledWhenNoneWaits() {
+        let bench = Self.bench(turnWork: 2)
+        let seen = Seen<[String]>([])
+        bench.run { bench.loop.whenIdle { seen.value.append("at once") } }
+        #expect(seen.value == ["at once"])
+        bench.run {
+            bench.loop.handle(Self.asks("a", 5, of: .make()))
+            bench.loop.whenIdle { seen.value.append("later") }
+        }
+        #expect(seen.value == ["at once"])
+        while bench.context.meter.counters.waitingRequests > 0 { bench.run {} }
+        #expect(seen.value == ["at once", "later"])
+    }
+
+    @Test func turn_triesTheLogWhenThatIsDue() {
+        let bench = Self.bench(turnWork: 10)
+        bench.run {
+            bench.guardian.refused(.diskFull)
+            bench.disconnects.fire(PendingSession(id: "s", isAdmin: true, writes: [TreeWrite("gone", 1)]))
+            bench.loop.handle([])
+        }
+        #expect(bench.log.appended == 0)
+        bench.time.ms += Int64(bench.context.limits.retryMs)
+        bench.run { bench.loop.handle([]) }
+        #expect(bench.log.appended == 1)
+        bench.log.complete()
+        bench.run {}
+        bench.run { bench.loop.handle([]) }
+        #expect(bench.content.root == ["gone": 1], "what was owed is written first")
+    }
+}
+
+extension PendingSession {
+    init(id: String, isAdmin: Bool, writes: [TreeWrite]) {
+        var pending = PendingWrites()
+        for write in writes { pending.add(write) }
+        self.init(id: id, isAdmin: isAdmin, writes: pending)
+    }
+}
+
+extension String {
+    /// With dots behind it, so that it has so many bytes.
+    fileprivate func padded(to bytes: Int) -> String { self + String(repeating: ".", count: max(0, bytes - utf8.count)) }
+}
