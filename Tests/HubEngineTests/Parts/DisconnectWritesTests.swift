@@ -1,0 +1,158 @@
+@testable import HubEngine
+import JSONTree
+import SecurityRules
+import TestSupport
+import Testing
+
+/// What clients leave behind: kept, cancelled, written at their end, and owed while the log refuses. Beside it what the log knows: after
+/// each step the next process would find the same.
+@Suite(.timeLimit(.minutes(30))) struct DisconnectWritesTests {
+    private static let rules = #"{"rules":{"open":{".write":true},"own":{".write":"auth.uid === 'u'"}}}"#
+
+    private static func bench(limits: EngineLimits = EngineLimits()) throws -> Bench {
+        Bench(rules: try RuleSet(parsing: rules), limits: limits)
+    }
+
+    private static func isDone(_ reply: Reply) -> Bool { if case .done = reply { true } else { false } }
+    private static func code(_ reply: Reply) -> Failure.Code? { if case .failed(let failure) = reply { failure.code } else { nil } }
+
+    /// Ends the batch; whether the log knows now what the part knows.
+    private static func agrees(_ bench: Bench) -> Bool {
+        _ = bench.finish()
+        return bench.log.sessions.sorted { $0.id < $1.id } == bench.disconnects.pendingSessions.sorted { $0.id < $1.id }
+    }
+
+    @Test func writes_areKeptCancelledAndWritten() throws {
+        let bench = try Self.bench()
+        let client = Client.make()
+        client.sessionID = "s"
+        bench.run {
+            #expect(Self.isDone(bench.disconnects.keep([TreeWrite("open/a", 1), TreeWrite("open/b", 2)], client)))
+            #expect(Self.code(bench.disconnects.keep([TreeWrite("own", 1)], client)) == .permissionDenied)
+        }
+        #expect(bench.disconnects.pendingSessions.map(\.id) == ["s"] && client.pendingID == "s")
+        #expect(Self.agrees(bench))
+        bench.run { #expect(Self.isDone(bench.disconnects.cancel("open/a", of: client))) }
+        #expect(client.pending.writes == [TreeWrite("open/b", 2)] && Self.agrees(bench))
+        #expect(bench.content.root == .null, "nothing is written before the end")
+        bench.run { bench.disconnects.write(of: client) }
+        #expect(bench.content.root == ["open": ["b": 2]] && client.pendingID == nil && client.pendingBytes == 0)
+        #expect(Self.agrees(bench) && bench.log.sessions.isEmpty)
+    }
+
+    @Test func lastCancelled_isForgotten() throws {
+        let bench = try Self.bench()
+        let client = Client.make()
+        bench.run {
+            #expect(Self.isDone(bench.disconnects.cancel("open", of: client)), "there is nothing")
+            #expect(bench.batch.commits.isEmpty)
+            _ = bench.disconnects.keep([TreeWrite("open/a", 1)], client)
+            _ = bench.disconnects.cancel(.root, of: client)
+        }
+        #expect(client.pendingID == nil && client.pendingBytes == 0 && bench.disconnects.pendingSessions.isEmpty)
+        #expect(Self.agrees(bench))
+    }
+
+    @Test func limits_areMetFromBothSides() throws {
+        var limits = EngineLimits()
+        limits.pendingWrites = 2
+        limits.pendingBytes = 400
+        limits.pendingBytesOfAll = 700
+        let bench = try Self.bench(limits: limits)
+        let (one, other, third) = (Client.make(), Client.make(), Client.make())
+        func text(_ bytes: Int) -> Node { .string(Text(String(repeating: "x", count: bytes))) }
+        let around = TreeWrite("open/a", text(0)).heldBytes(atMost: .max)
+        bench.run {
+            #expect(Self.code(bench.disconnects.keep([TreeWrite("open/a", text(401 - around))], one)) == .tooBig)
+            #expect(Self.isDone(bench.disconnects.keep([TreeWrite("open/a", text(400 - around))], one)))
+            // What it writes over does not count.
+            #expect(Self.isDone(bench.disconnects.keep([TreeWrite("open/a", text(400 - around))], one)))
+            #expect(one.pendingBytes == 400)
+            #expect(Self.code(bench.disconnects.keep([TreeWrite("open/b", text(301 - around))], other)) == .unavailable)
+            #expect(Self.isDone(bench.disconnects.keep([TreeWrite("open/b", text(300 - around))], other)))
+            bench.disconnects.write(of: one)
+            #expect(Self.isDone(bench.disconnects.keep([TreeWrite("open/c", 1), TreeWrite("open/d", 1)], third)), "there is room again")
+            #expect(Self.code(bench.disconnects.keep([TreeWrite("open/e", 1)], third)) == .failure, "one write too many")
+        }
+        #expect(Self.agrees(bench))
+    }
+
+    @Test func rights_areThoseOfTheEnd_pathByPath() throws {
+        let bench = try Self.bench()
+        let client = Client(lane: 0, dialect: .realtime, identity: Identity(auth: ["uid": "u"]))
+        bench.run {
+            _ = bench.disconnects.keep([TreeWrite("own/a", 1), TreeWrite("open/a", 1), TreeWrite("open/b", 2)], client)
+            client.identity = .anonymous
+            bench.disconnects.identityChanged(of: client)
+        }
+        #expect(Self.agrees(bench), "the log knows who it is by now")
+        bench.run { bench.disconnects.write(of: client) }
+        #expect(bench.content.root == ["open": ["a": 1, "b": 2]], "what is refused by now is dropped, the rest applies")
+        #expect(bench.batch.commits.count == 1, "as one")
+        #expect(Self.agrees(bench) && bench.log.sessions.isEmpty)
+    }
+
+    @Test func whatNothingAllows_isForgotten() throws {
+        let bench = try Self.bench()
+        bench.run { bench.disconnects.fire(PendingSession(id: "old", writes: pending([TreeWrite("own", 1)]))) }
+        #expect(bench.content.root == .null)
+        #expect(bench.batch.commits.map(\.pending) == [[.forget(session: "old")]])
+    }
+
+    @Test func ends_areOwed_whileTheLogRefuses() throws {
+        let bench = try Self.bench(limits: .patient)
+        let (client, quiet) = (Client.make(), Client.make())
+        (client.sessionID, quiet.sessionID) = ("s", "q")
+        bench.run {
+            _ = bench.disconnects.keep([TreeWrite("open/a", 1)], client)
+            _ = bench.disconnects.keep([TreeWrite("open/q", 1)], quiet)
+        }
+        _ = bench.finish()
+        bench.run {
+            bench.guardian.refused(.diskFull)
+            #expect(Self.code(bench.disconnects.keep([TreeWrite("open/b", 1)], client)) == .unavailable)
+            #expect(Self.code(bench.disconnects.cancel("open", of: client)) == .unavailable)
+            #expect(client.pending.writes.count == 1, "it is kept as it was")
+            quiet.identity = Identity(auth: ["uid": "u"])
+            bench.disconnects.identityChanged(of: quiet)
+            bench.disconnects.write(of: client)
+            #expect(bench.batch.commits.isEmpty && bench.content.root == .null)
+            #expect(bench.disconnects.pendingSessions.map(\.id) == ["s", "q"], "what is owed is not lost")
+        }
+        bench.time.ms += Int64(bench.context.limits.retryMs)
+        bench.run { bench.guardian.tryIfDue() }
+        bench.log.complete()
+        bench.run { bench.disconnects.writeOwed() }
+        #expect(bench.content.root == ["open": ["a": 1]])
+        #expect(Self.agrees(bench))
+        #expect(bench.log.sessions.map(\.id) == ["q"] && bench.log.sessions[0].auth == ["uid": "u"])
+        bench.run { bench.disconnects.writeOwed() }
+        #expect(bench.batch.commits.isEmpty, "once")
+    }
+
+    @Test func restore_undoesAStep() throws {
+        let bench = try Self.bench()
+        let client = Client.make()
+        client.sessionID = "s"
+        bench.run {
+            let nothing = client.pending
+            _ = bench.disconnects.keep([TreeWrite("open/a", 1)], client)
+            let (one, bytes) = (client.pending, client.pendingBytes)
+            _ = bench.disconnects.keep([TreeWrite("open/b", 1)], client)
+            bench.disconnects.restore(one, id: "s", of: client)
+            #expect(client.pending.writes == [TreeWrite("open/a", 1)] && client.pendingBytes == bytes)
+            #expect(bench.disconnects.pendingSessions.map(\.writes) == [one])
+            bench.disconnects.restore(nothing, id: nil, of: client)
+            #expect(client.pendingID == nil && client.pendingBytes == 0 && bench.disconnects.pendingSessions.isEmpty)
+            // Its end is undone as well.
+            bench.disconnects.restore(one, id: "s", of: client)
+            #expect(bench.disconnects.pendingSessions.map(\.id) == ["s"])
+        }
+    }
+
+    private func pending(_ writes: [TreeWrite]) -> PendingWrites {
+        var pending = PendingWrites()
+        for write in writes { pending.add(write) }
+        return pending
+    }
+}
