@@ -1,0 +1,202 @@
+import Dispatch
+@testable import HubEngine
+import JSONTree
+import SecurityRules
+import Testing
+
+/// Observers taken in, removed and counted; each of their limits from both sides.
+@Suite(.timeLimit(.minutes(30))) struct ObserverRegistryTests {
+    private static func refusal(_ bench: Bench, _ observation: Observation, _ client: Client) -> Failure.Code? {
+        bench.run { bench.registry.refusal(of: observation, of: client)?.code }
+    }
+
+    private static func user(_ uid: String) -> Client {
+        Client(lane: 0, dialect: .realtime, identity: Identity(auth: ["uid": .string(Text(uid))]))
+    }
+
+    private static func from(_ address: String) -> Client {
+        let client = Client.make()
+        client.address = address
+        return client
+    }
+
+    /// Takes in as many observers as a limit lets through.
+    /// - Returns: how many those were, and why the next one was refused.
+    private static func fill(_ bench: Bench, _ client: Client, _ observations: [Observation]) -> (count: Int, refusal: Failure.Code?) {
+        for (index, observation) in observations.enumerated() {
+            if let code = refusal(bench, observation, client) { return (index, code) }
+            bench.observe(observation, by: client)
+        }
+        return (observations.count, nil)
+    }
+
+    private static func places(_ count: Int, depth: Int = 1) -> [Observation] {
+        (0..<count).map { Observation(String(repeating: "d/", count: depth - 1) + "p\($0)") }
+    }
+
+    @Test func listens_ofAConnection_weighByDepth() {
+        var limits = EngineLimits()
+        limits.listens = 6
+        #expect(Self.fill(Bench(limits: limits), .make(), Self.places(9)) == (6, .tooBig))
+        #expect(Self.fill(Bench(limits: limits), .make(), Self.places(9, depth: 8)) == (3, .tooBig))
+        #expect(Self.fill(Bench(limits: limits), .make(), Self.places(9, depth: 16)) == (2, .tooBig))
+    }
+
+    @Test func listens_ofAnOwner_countItsConnectionsTogether() {
+        var limits = EngineLimits()
+        limits.listensOfOwner = 4
+        for (one, other, stranger) in [
+            (Self.user("u"), Self.user("u"), Self.user("v")), (Self.from("1.2.3.4"), Self.from("1.2.3.4"), Self.from("1.2.3.5")),
+        ] {
+            let bench = Bench(limits: limits)
+            #expect(Self.fill(bench, one, Self.places(3)) == (3, nil))
+            #expect(Self.fill(bench, other, Self.places(3)) == (1, .tooBig))
+            #expect(Self.fill(bench, stranger, Self.places(3)) == (3, nil))
+            bench.run { bench.registry.remove(Self.places(1)[0], of: one) }
+            #expect(Self.fill(bench, other, Self.places(3).suffix(2)) == (1, .tooBig), "there is room again for one")
+        }
+    }
+
+    @Test func listens_moveWithTheIdentity() {
+        var limits = EngineLimits()
+        limits.listensOfOwner = 4
+        let bench = Bench(limits: limits)
+        let (one, other) = (Self.from("1.2.3.4"), Self.from("1.2.3.4"))
+        #expect(Self.fill(bench, one, Self.places(4)) == (4, nil))
+        #expect(Self.refusal(bench, Observation("x"), other) == .tooBig)
+        one.identity = Identity(auth: ["uid": "u"])
+        bench.run { bench.registry.charge(one) }
+        #expect(Self.refusal(bench, Observation("x"), other) == nil)
+        #expect(Self.refusal(bench, Observation("x"), Self.user("u")) == .tooBig)
+    }
+
+    @Test func listens_ofTheNamespace_countAll() {
+        var limits = EngineLimits()
+        limits.listensOfNamespace = 3
+        let bench = Bench(limits: limits)
+        #expect(Self.fill(bench, Self.user("a"), Self.places(2)) == (2, nil))
+        #expect(Self.fill(bench, Self.user("b"), Self.places(2)) == (1, .tooBig))
+        #expect(bench.context.meter.counters.observers == 3 && bench.context.meter.counters.listens == 3)
+    }
+
+    @Test func places_andObserversOfOne_areLimited() {
+        var limits = EngineLimits()
+        limits.observedPlaces = 4
+        limits.listensAtPlace = 2
+        // With those above them, and the root.
+        #expect(Self.fill(Bench(limits: limits), .make(), [Observation("a/b"), Observation("c"), Observation("a")]) == (2, .tooBig))
+        let queries = (1...3).map { Observation("a", TreeQuery(index: .key, limit: $0), style: .patches(tag: Int64($0))) }
+        #expect(Self.fill(Bench(limits: limits), .make(), queries) == (2, .tooBig))
+    }
+
+    @Test func unindexedOrders_areLimitedByTheirChildren() {
+        var limits = EngineLimits()
+        limits.unindexedChildren = 150
+        limits.unindexedEntriesOfOwner = 250
+        func place(_ count: Int) -> Node { .object((0..<count).map { (Key("k\($0)"), .int(1)) }) }
+        let bench = Bench(root: ["few": place(2), "some": place(150), "many": place(151), "other": place(3)], limits: limits)
+        let client = Self.user("u")
+        func query(_ place: String, _ limit: Int = 1) -> Observation { Observation(place, TreeQuery(index: .value, limit: limit)) }
+        #expect(Self.refusal(bench, query("many"), client) == .failure, "one child too many")
+        #expect(Self.refusal(bench, Observation("many", TreeQuery(index: .key, limit: 1)), client) == nil, "key order needs no index")
+        #expect(Self.fill(bench, client, [query("some"), query("few"), query("some", 2), query("other")]) == (3, .failure))
+        #expect(client.charge.unindexedEntries == 250, "150, and 100 for few: the same order of a place counts once")
+        #expect(Self.refusal(bench, query("other"), Self.user("v")) == nil)
+        bench.run { bench.registry.remove(query("some"), of: client) }
+        #expect(client.charge.unindexedEntries == 250, "another one observes it so")
+        bench.run { bench.registry.remove(query("some", 2), of: client) }
+        #expect(client.charge.unindexedEntries == 100 && Self.refusal(bench, query("other"), client) == nil)
+    }
+
+    @Test func removed_leavesNothing() {
+        let bench = Bench(root: ["a": ["x": 1]])
+        let client = Client.make()
+        let query = Observation("a", TreeQuery(index: .value, limit: 1), style: .patches(tag: 1))
+        let observations = [Observation("a/b/c"), Observation("a"), query]
+        for observation in observations { bench.observe(observation, by: client) }
+        bench.run { bench.registry.setDependencies(["m/n"], of: observations[0], client) }
+        #expect(bench.places.hasDependents && bench.places.count == 6)
+        bench.run {
+            for observation in observations + observations { bench.registry.remove(observation, of: client) }
+            bench.indexes.tend()
+        }
+        #expect(bench.places.count == 1 && !bench.places.hasDependents && client.dependents.isEmpty)
+        #expect(client.charge.isZero && bench.context.meter.counters.observers == 0 && bench.context.meter.counters.indexes == 0)
+        #expect(bench.batch.end().history.changes.count == 6, "three came and three went")
+    }
+
+    @Test func dependencies_areReplaced() {
+        let bench = Bench()
+        let client = Client.make()
+        bench.run {
+            bench.registry.setDependencies(["m/1", "m/2"], of: Observation("a"), client)
+            bench.registry.setDependencies(["m/2", "m/3"], of: Observation("a"), client)
+            let old = ["m": ["1": 1, "2": 1, "3": 1]] as Node
+            func rests(_ place: Path) -> Int { bench.places.dependents(touchedBy: [place], old: old, new: .null).count }
+            #expect(rests("m/1") == 0 && rests("m/2") == 1 && rests("m/3") == 1)
+        }
+    }
+
+    @Test func restored_isThereAgain_andBehindIfItsClientIsSlow() throws {
+        let bench = Bench(root: ["a": ["x": 1, "y": 2]])
+        let client = Client.make()
+        let (whole, query) = (Observation("a"), Observation("a", TreeQuery(index: .value, limit: 1), style: .patches(tag: 1)))
+        for observation in [whole, query] { bench.observe(observation, by: client) }
+        try bench.run {
+            bench.registry.remove(query, of: client)
+            bench.registry.restore(query, of: client)
+            #expect(client.observations.contains(query) && client.charge.listens == 2)
+            let place = try #require(bench.places.existingPlace(at: "a"))
+            let view = try #require(place.existingView(query.query))
+            #expect(view.clients.count == 1)
+            #expect(view.shown.all(of: bench.content.root.child("a"), at: place) != nil, "it shows what it selects")
+            bench.slowReaders.suspend(client)
+            bench.registry.remove(whole, of: client)
+            bench.registry.restore(whole, of: client)
+            #expect(place.existingView(nil)?.suspended.count == 1 && place.existingView(nil)?.audiences.isEmpty == true)
+            let missed = bench.slowReaders.catchUp(client)?.missed
+            if case .whole? = missed?[whole] {} else { Issue.record("it may have missed anything") }
+            #expect(missed?[query] == nil)
+        }
+    }
+
+    @Test func manyObservers_areRemovedInSlices_betweenWhichOthersAreServed() {
+        var limits = EngineLimits()
+        limits.removalsAtOnce = 2
+        let bench = Bench(limits: limits)
+        let (client, few) = (Client.make(), Client.make())
+        for observation in Self.places(5) { bench.observe(observation, by: client) }
+        for observation in Self.places(2) { bench.observe(observation, by: few) }
+        let left = Seen<[Int]>([])
+        bench.run {
+            (client.hasEnded, few.hasEnded) = (true, true)
+            bench.registry.removeAll(of: few)
+            #expect(few.observations.count == 0, "a few at once")
+            bench.registry.removeAll(of: client)
+            #expect(client.observations.count == 5)
+            for _ in 0..<3 { lookBetween(bench, client, left) }
+        }
+        for _ in 0..<6 { bench.run {} }
+        #expect(left.value == [3, 3, 3], "one slice was before them, the next one is behind")
+        #expect(client.observations.count == 0 && bench.places.count == 1)
+    }
+
+    private func lookBetween(_ bench: Bench, _ client: Client, _ left: Seen<[Int]>) {
+        bench.queue.async { left.value.append(client.observations.count) }
+    }
+
+    @Test func undoneEnd_keepsItsObservers() {
+        var limits = EngineLimits()
+        limits.removalsAtOnce = 2
+        let bench = Bench(limits: limits)
+        let client = Client.make()
+        for observation in Self.places(7) { bench.observe(observation, by: client) }
+        bench.run {
+            client.hasEnded = true
+            bench.registry.removeAll(of: client)
+            client.hasEnded = false
+        }
+        for _ in 0..<6 { bench.run {} }
+        #expect(client.observations.count == 7)
+    }
+}
