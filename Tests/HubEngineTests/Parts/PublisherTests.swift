@@ -1,0 +1,181 @@
+@testable import HubEngine
+import JSONTree
+import Synchronization
+import Testing
+
+/// What observers are told of a commit: once for a view, encoded once for a style, and what is large later.
+@Suite(.timeLimit(.minutes(30))) struct PublisherTests {
+    /// Counts what is written down, by style.
+    private final class CountingFormat: WireFormat {
+        let counts = Mutex<[ObserverStyle: Int]>([:])
+        private let lines = LineFormat()
+
+        func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] { lines.reply(reply, to: token, dialect: dialect) }
+        func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+            lines.initial(value, at: path, style: style, sequence: sequence)
+        }
+        func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] {
+            let write = lines.change(change)
+            return { style in
+                self.counts.withLock { $0[style, default: 0] += 1 }
+                return write(style)
+            }
+        }
+        func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] {
+            lines.cancelled(path, query: query, style: style)
+        }
+        func count(_ style: ObserverStyle) -> Int { counts.withLock { $0[style] ?? 0 } }
+    }
+
+    private static let plain = ObserverStyle.patches(tag: nil)
+    private static let values = ObserverStyle.events(id: 1, kinds: .value)
+    private static let children = ObserverStyle.events(id: 2, kinds: .children)
+
+    /// Makes writes and publishes them.
+    private static func commit(_ bench: Bench, _ writes: [TreeWrite]) throws {
+        try bench.run {
+            let candidate = try Candidate(writes, on: bench.content.root, now: 0)
+            let old = bench.content.install(candidate.tree)
+            bench.publisher.publish(writes.map(\.path), old: old)
+        }
+    }
+
+    @Test func frame_isSharedByAllWhoReadTheSame() throws {
+        let format = CountingFormat()
+        let bench = Bench(lanes: 1, format: format)
+        for place in ["", "a", "a/b"] { for _ in 0..<3 { bench.observe(Observation(place), by: .make()) } }
+        bench.observe(Observation("a/b", style: Self.values), by: .make())
+        try Self.commit(bench, [TreeWrite("a/b/c", 1)])
+        #expect(format.count(Self.plain) == 1, "three views and nine observers")
+        let lines = bench.finish()
+        #expect(lines.filter { $0 == "d a/b/c 1" }.count == 9 && lines.contains(#"value 1 {"c":1}"#))
+        // Of several writes each view has its own.
+        try Self.commit(bench, [TreeWrite("a/b/c", 2), TreeWrite("a/d", 3)])
+        #expect(format.count(Self.plain) == 4)
+        #expect(Set(bench.finish()) == [#"m  {"a/b/c":2,"a/d":3}"#, #"m a {"b/c":2,"d":3}"#, "d a/b/c 2", #"value 1 {"c":2}"#])
+    }
+
+    @Test func view_isToldOnce_andNothingOfWhatChangesNothing() throws {
+        let bench = Bench(root: ["a": ["x": 1, "y": 2]])
+        for style in [Self.plain, Self.children] { bench.observe(Observation("a", style: style), by: .make()) }
+        try Self.commit(bench, [TreeWrite("a/x", 5), TreeWrite("a/y", .null), TreeWrite("a/z", 7)])
+        #expect(Set(bench.finish()) == [#"m a {"x":5,"y":null,"z":7}"#, "removed 2 y 2 -; added 2 z 7 x; changed 2 x 5 -"])
+        try Self.commit(bench, [TreeWrite("a/x", 5)])
+        try Self.commit(bench, [TreeWrite("b", 5)])
+        #expect(bench.finish().isEmpty)
+    }
+
+    @Test func placesAreLeftClean_forTheNextCommit() throws {
+        let bench = Bench(root: ["a": ["x": 1]])
+        bench.observe(Observation("a"), by: .make())
+        try Self.commit(bench, [TreeWrite("a", ["x": 2, "y": 3])])
+        try Self.commit(bench, [TreeWrite("a/x", 4)])
+        try Self.commit(bench, [TreeWrite("a/y", 5)])
+        #expect(bench.finish() == [#"d a {"x":2,"y":3}"#, "d a/x 4", "d a/y 5"])
+    }
+
+    @Test func queries_areToldWhatTheyShow_andOnlyThoseConcerned() throws {
+        let bench = Bench(root: ["q": ["a": 1, "b": 2, "c": 3]])
+        for value in 1...3 {
+            let query = TreeQuery(index: .value, start: .init(value: .int(Int64(value))), end: .init(value: .int(Int64(value))))
+            bench.observe(Observation("q", query, style: .patches(tag: Int64(value))), by: .make())
+        }
+        try Self.commit(bench, [TreeWrite("q/a", 2)])
+        #expect(bench.finish().sorted() == ["d q/a 2", "d q/a null"])
+        #expect(bench.context.meter.counters.windowsMoved == 2, "the third was not even asked")
+    }
+
+    @Test func largeChange_isEncodedLater_onceForEachStyle() throws {
+        var limits = EngineLimits()
+        limits.inlineBytes = 100
+        let format = CountingFormat()
+        let bench = Bench(limits: limits, format: format)
+        bench.work.close()
+        let (fast, slow) = (Client.make(), Client.make(lane: 1))
+        for client in [fast, slow] { bench.observe(Observation("a"), by: client) }
+        try Self.commit(bench, [TreeWrite("a", .string(Text(String(repeating: "x", count: 90))))])
+        #expect(bench.finish().count == 2, "small")
+        let text = String(repeating: "x", count: 101)
+        try Self.commit(bench, [TreeWrite("a", .string(Text(text)))])
+        bench.run { bench.outbox.send(Array("behind".utf8), to: fast) }
+        bench.endBatch()
+        bench.log.completeAll()
+        bench.run {}
+        #expect(bench.lines(to: fast) == ["later", "probe", "behind"] && bench.lines(to: slow) == ["later", "probe"])
+        #expect(fast.lag?.isTakingLarge == true && fast.lag?.isSuspended == false)
+        bench.work.open()
+        bench.settle()
+        #expect(bench.lines(to: slow) == ["d a \"\(text)\"", "probe"])
+        #expect(format.count(Self.plain) == 2, "one small, one large")
+        _ = bench.lines()
+    }
+
+    @Test func output_ofOneCommit_isEncodedHereUpToItsLimit() throws {
+        var limits = EngineLimits()
+        limits.outputBytes = 40
+        let bench = Bench(limits: limits)
+        bench.work.close()
+        for id in 1...8 { bench.observe(Observation("a", style: .events(id: Int64(id), kinds: .value)), by: .make()) }
+        try Self.commit(bench, [TreeWrite("a", 1)])
+        let lines = bench.finish()
+        #expect(lines.filter { $0.hasPrefix("value") }.count == 5, "9 bytes each")
+        #expect(lines.filter { $0 == "later" }.count == 3)
+        bench.work.open()
+        bench.settle()
+    }
+
+    @Test func suspendedObserver_isToldTheNewest_whenItIsCaughtUpWith() throws {
+        let bench = Bench(root: ["q": ["a": 1, "b": 2]])
+        let client = Client.make()
+        let query = Observation("q", TreeQuery(index: .key, limit: 1, viewFrom: .first), style: .patches(tag: 1))
+        let (parts, value) = (Observation("p"), Observation("p", style: Self.values))
+        for observation in [query, parts, value] { bench.observe(observation, by: client) }
+        bench.run { bench.slowReaders.suspend(client) }
+        for number in 1...3 { try Self.commit(bench, [TreeWrite("p/x/y", .int(Int64(number)))]) }
+        try Self.commit(bench, [TreeWrite("p/z", 9), TreeWrite("q/a", 5)])
+        #expect(bench.finish().isEmpty && bench.context.meter.counters.conflated == 9)
+        try bench.run {
+            let (missed, _) = try #require(bench.slowReaders.catchUp(client))
+            bench.publisher.publish(missed, to: client)
+        }
+        let lines = bench.finish().map { $0.hasPrefix("m p") ? "m p" : $0 }
+        #expect(lines.sorted() == [#"d q {"a":5}"#, "m p", #"value 1 {"x":{"y":3},"z":9}"#])
+    }
+
+    @Test func heldBackAgain_isToldLater() throws {
+        let bench = Bench()
+        let client = Client.make()
+        bench.observe(Observation("p"), by: client)
+        try bench.run {
+            bench.slowReaders.suspend(client)
+            bench.publisher.publish([Observation("p"): .at(["p/x"])], to: client)
+            let missed = try #require(bench.slowReaders.catchUp(client)?.missed[Observation("p")])
+            if case .at(let places) = missed { #expect(places == ["p/x"]) } else { Issue.record("only that was missed") }
+        }
+        #expect(bench.finish().isEmpty)
+    }
+
+    @Test func liveQueries_showWhatTheySelect_whenTheirIndexIsThere() throws {
+        let bench = Bench(root: ["q": ["a": 3, "b": 1, "c": 2]])
+        for (limit, tag) in [(1, 1), (2, 2)] as [(Int, Int64)] {
+            let query = TreeQuery(index: .value, limit: limit, viewFrom: .first)
+            bench.observe(Observation("q", query, style: .patches(tag: tag)), by: .make())
+        }
+        bench.observe(Observation("q", TreeQuery(index: .key, limit: 1)), by: .make())
+        bench.run { bench.publisher.publish("q", .value) }
+        #expect(bench.finish().sorted() == [#"d q {"b":1,"c":2}"#, #"d q {"b":1}"#])
+        bench.run { bench.publisher.publish("nowhere", .value) }
+        #expect(bench.finish().isEmpty)
+    }
+
+    @Test func work_isCountedByViewsAndCollectedChildren() throws {
+        let bench = Bench(root: ["q": .object((0..<64).map { (Key("k\($0)"), .int(1)) })])
+        bench.observe(Observation("q", TreeQuery(index: .key, limit: 32)), by: .make())
+        bench.observe(Observation("q"), by: .make())
+        let before = bench.context.meter.work
+        try Self.commit(bench, [TreeWrite("q/k1", 2)])
+        #expect(bench.context.meter.work - before == 2, "two views")
+        try Self.commit(bench, [TreeWrite("q", .object((0..<64).map { (Key("k\($0)"), .int(3)) }))])
+        #expect(bench.context.meter.work - before == 4 + 32 / RequestLoop.childrenForWork)
+    }
+}
