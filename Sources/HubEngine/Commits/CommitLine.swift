@@ -141,7 +141,7 @@ final class CommitLine {
 
     /// From now on what is written is kept for a write that is being prepared, until `unfollow`.
     func follow() { recent.follow() }
-    func unfollow() { recent.leave() }
+    func unfollow() { recent.unfollow() }
 
     /// Commits after this one were taken back.
     func rollBack(to sequence: UInt64) { recent.rollBack(to: sequence) }

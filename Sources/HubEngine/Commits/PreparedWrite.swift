@@ -16,7 +16,7 @@ struct PreparedWrite: Sendable {
     let operations: [TreeWrite.Operation]
     /// The deepest place that holds all that is written.
     let common: Path
-    /// The written places whose content is another than before; all of them once somebody else has written there.
+    /// The written places whose content is another than before; all of them once another client has written there.
     private(set) var changed: [Path]
     /// `true` at each written place, and nothing else.
     private let written: Node

@@ -1,8 +1,8 @@
 import DequeModule
 import JSONTree
 
-/// Where the last commits of a namespace have written: what a prepared write takes over before it is made, and later what somebody
-/// has missed who comes back. Bounded in commits and places; while nothing is prepared few are kept.
+/// Where the last commits of a namespace have written: what a prepared write takes over before it is made, and later what a client that
+/// resumes has missed. Bounded in commits and places; while nothing is prepared few are kept.
 ///
 /// Confined to the database queue. O(1) for each commit.
 struct RecentCommits {
@@ -17,7 +17,7 @@ struct RecentCommits {
     private var start: UInt64
     /// Writes that are being prepared.
     private(set) var followers = 0
-    /// Places that are kept while writes are prepared; with more of them who is behind begins again.
+    /// Places that are kept while writes are prepared; a write that is behind more of them is prepared again.
     private let mostPlaces: Int
     /// Commits that are kept while none are.
     private let mostCommits: Int
@@ -32,7 +32,8 @@ struct RecentCommits {
     /// A write is being prepared: places are kept for it.
     mutating func follow() { followers += 1 }
 
-    mutating func leave() {
+    /// A write is no longer being prepared.
+    mutating func unfollow() {
         followers -= 1
         trim()
     }
@@ -57,17 +58,6 @@ struct RecentCommits {
         var first = entries.count
         while first > 0, entries[first - 1].sequence > sequence { first -= 1 }
         return entries[first...].flatMap(\.places)
-    }
-
-    /// How many those are; nil when they are no longer known. O(commits)
-    func count(since sequence: UInt64) -> Int? {
-        guard sequence >= start else { return nil }
-        var count = 0
-        for entry in entries.reversed() {
-            if entry.sequence <= sequence { break }
-            count += entry.places.count
-        }
-        return count
     }
 
     /// Commits after this one were taken back.

@@ -20,6 +20,7 @@ final class Engine: @unchecked Sendable {
     private let permissions: ReadPermissions
     private let disconnects: DisconnectWrites
     let loop: RequestLoop
+    private let rollback: Rollback
 
     init(
         _ context: EngineContext, rules: RuleSet, start: (root: Node, sequence: UInt64), log: any CommitLog,
@@ -82,8 +83,6 @@ final class Engine: @unchecked Sendable {
         self.rollback = rollback
     }
 
-    private let rollback: Rollback
-
     /// Puts new rules in the place of those in force: observers that they refuse are cancelled before anything else is told them.
     func deploy(_ rules: RuleSet) {
         dispatchPrecondition(condition: .onQueue(context.queue))
@@ -101,5 +100,8 @@ final class Engine: @unchecked Sendable {
     }
 
     /// What sessions leave behind that has not been written.
-    var pendingSessions: [PendingSession] { disconnects.pendingSessions }
+    var pendingSessions: [PendingSession] {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        return disconnects.pendingSessions
+    }
 }

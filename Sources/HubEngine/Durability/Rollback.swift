@@ -2,7 +2,7 @@ import JSONTree
 
 /// Takes batches back that the log refuses: content and sessions go back to what is durable, which is all that any client has been
 /// told. What was asked in the batches that are given up is carried out again: writes are refused, reads see the durable content.
-/// Nobody has seen anything of what is taken back: its output was still waiting. Confined to the database queue.
+/// No client has seen anything of what is taken back: its output was still waiting. Confined to the database queue.
 final class Rollback {
     private let context: EngineContext
     private let content: Content

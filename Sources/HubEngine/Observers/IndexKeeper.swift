@@ -75,8 +75,8 @@ final class IndexKeeper: @unchecked Sendable {
     }
 
     /// Calls `resume` on the queue when the index of an order is ready, or with the reason why it will not be. It is built off the
-    /// queue, once for all who wait.
-    /// - Returns: false when there is no room to keep it.
+    /// queue, once for all requests that wait.
+    /// - Returns: why it cannot be kept; nil when `resume` will be called.
     func awaitIndex(_ ordering: TreeQuery.Index, at path: Path, over node: Node, _ resume: @escaping (Failure?) -> Void) -> Failure? {
         let awaited: KeptIndex
         if let known = places.existingPlace(at: path)?.existingIndex(ordering) {
@@ -132,12 +132,12 @@ final class IndexKeeper: @unchecked Sendable {
         guard sorted.follow(index.ordering, from: node, to: now, atMost: limits.followedChanges) else {
             if attempt < Self.buildingAttempts { return build(index, over: now, attempt: attempt + 1) }
             resumeWaiting(for: index, .changesTooFast)
-            // Live queries have nobody who asks again.
+            // A request asks again; live queries cannot.
             if index.views > 0 { build(index, over: now) } else { finishBuilding(index) }
             return
         }
         kept.change(index) { index.index = sorted }
-        // Who goes on may write the place as a whole: the index is not being built any more then, and must not go.
+        // A request that goes on may write the place as a whole: the index is not being built any more then, and must not go.
         index.isBuilding = false
         index.pins += 1
         show(index)
@@ -148,7 +148,7 @@ final class IndexKeeper: @unchecked Sendable {
 
     private func finishBuilding(_ index: KeptIndex) {
         index.isBuilding = false
-        // Who has come in the meantime is served by another try.
+        // Requests that have come in the meantime are served by another try.
         if index.index == nil, !index.waiting.isEmpty { build(index, over: content.root.node(at: index.path)) }
         if index.index == nil, !index.isBuilding { drop(index) } else { settle(index) }
         finishWork()
@@ -180,7 +180,7 @@ final class IndexKeeper: @unchecked Sendable {
     func follow(_ changes: [ChildChange], at place: ObservedPlace) { kept.follow(changes, at: place) }
 
     /// After a place was written as a whole: windows follow, at once or, where the index that they need is large, when it has
-    /// been built anew. Indexes that nobody uses go.
+    /// been built anew. Indexes that are not used go.
     func rebuild(_ place: ObservedPlace, over node: Node) {
         for index in place.indexes { rebuild(index, over: node) }
         for view in place.views { view.shown.reset(over: node, at: place) }

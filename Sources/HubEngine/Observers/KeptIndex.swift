@@ -4,7 +4,7 @@ import JSONTree
 ///
 /// ```
 /// being built ── off the queue ──► ready ◄─── a live query, or a request that waits ───► in use
-///      ▲                             └── nobody: idle ── too long, or memory is short ──► dropped
+///      ▲                             └── not needed: idle ── too long, or memory is short ──► dropped
 ///      └── the place was written as a whole
 /// ```
 /// Confined to the database queue.
@@ -121,7 +121,7 @@ struct KeptIndexes {
         (kept.newer, kept.older) = (nil, nil)
     }
 
-    /// Nobody needs the index now.
+    /// The index is idle from now on.
     mutating func rest(_ kept: KeptIndex, now: Int64) {
         use(kept)
         kept.isIdle = true

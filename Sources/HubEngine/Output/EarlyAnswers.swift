@@ -69,14 +69,14 @@ final class EarlyAnswers {
 
     // MARK: Answers
 
-    /// Decides about an answer that was written without the database.
+    /// Decides about an answer that was written without the database, and keeps that in `departure`.
     func leavesUnread(_ client: Client) -> Bool {
         guard mayLeave(client) else { return false }
         departure = .left
         return true
     }
 
-    /// Decides about the answer of a request.
+    /// Decides about the answer of a request, and keeps that in `departure`.
     func leaves(_ reply: Reply, _ item: Database.Item) -> Bool {
         guard mayLeave(item.client) else { return false }
         switch item.request {

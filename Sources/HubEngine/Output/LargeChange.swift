@@ -84,7 +84,7 @@ final class LargeChange: @unchecked Sendable {
 /// Bytes that are needed while something is encoded, for each byte of the result: the text while it grows, and its frames.
 let encodingFactor = 3
 
-/// Whether a change is large, as far as somebody has asked.
+/// Whether a change is large. Each part of it is measured when it is asked about first.
 struct ChangeSize {
     private let change: ViewChange
     private let bound: Int

@@ -34,8 +34,8 @@ final class SlowReaders {
         switch item.request {
         case .congested, .drained: return .carryOut
         case .end, .revoke:
-            // The client is lost, or its rights are: what it asked before still counts, in order, but its content is read by nobody
-            // any more. A peer that reads slowly must not keep what it has no right to.
+            // The client is lost, or its rights are: what it asked before still counts, in order, but it is told no content any
+            // more. A peer that reads slowly must not keep what it has no right to.
             item.client.isGone.store(true, ordering: .relaxed)
             stop(item.client)
             return lag.held.isEmpty ? .carryOut : .resume(lag.held + [item])

@@ -335,7 +335,7 @@ final class Parking: @unchecked Sendable {
 }
 
 extension Identity {
-    /// In whose line the work waits: one for each user, one for all who are nobody, none for administrators.
+    /// In whose line the work waits: one for each user, one for all clients that are not signed in, none for administrators.
     fileprivate var line: String? {
         if isAdmin { return nil }
         if case .string(let uid) = auth.child(Key("uid")) { return "=" + uid.string }

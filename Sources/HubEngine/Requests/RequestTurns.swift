@@ -1,6 +1,6 @@
 import DequeModule
 
-/// Requests that wait for their turn, in a line for each client, so that a client with thousands of them is before nobody else.
+/// Requests that wait for their turn, in a line for each client, so that a client with thousands of them delays no other.
 ///
 /// ```
 /// more than one turn's work ──► the line of each client ──► a turn: of each line the first, up to an equal share
@@ -19,7 +19,7 @@ struct RequestTurns {
         fileprivate init(_ client: Client) { self.client = client }
     }
 
-    /// In the order of their turns. A client that leaves asks for nothing that anybody waits for, and can leave much to be written.
+    /// In the order of their turns. A client that leaves waits for no answer, and can leave much to be written.
     private var asking = Deque<Line>()
     private var leaving = Deque<Line>()
     /// Requests in all lines.

@@ -101,7 +101,7 @@ import Testing
                 recent.follow()
                 followers += 1
             case 1 where followers > 0:
-                recent.leave()
+                recent.unfollow()
                 followers -= 1
             case 2:
                 let target = sequence - min(sequence, UInt64.random(in: 0..<4, using: &random))

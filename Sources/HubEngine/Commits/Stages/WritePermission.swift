@@ -15,7 +15,7 @@ struct WritePermission {
             textWork: &work)
     }
 
-    /// The same, with what the decision rests on. Nil for those who are not asked about.
+    /// The same, with what the decision rests on. Nil for administrators and the hub.
     /// - Parameter limit: places in the data on which it may rest; with more of them it rests on everything.
     func decide(_ candidate: Candidate, keeping limit: Int) -> WriteDecision? {
         guard origin.isRuled else { return nil }
@@ -24,7 +24,7 @@ struct WritePermission {
             keeping: limit)
     }
 
-    /// What was decided, for those who want to know why.
+    /// What was decided, to be explained.
     func question(_ candidate: Candidate) -> RuleQuestion {
         RuleQuestion(
             operation: .write(candidate.operations.map(\.path)), rules: rules, old: candidate.base, new: candidate.tree,
