@@ -47,7 +47,9 @@ import Testing
             #expect(Self.isDone(bench.disconnects.cancel("open", of: client)), "there is nothing")
             #expect(bench.batch.commits.isEmpty)
             _ = bench.disconnects.keep([TreeWrite("open/a", 1)], client)
+            let id = client.pendingID ?? ""
             _ = bench.disconnects.cancel(.root, of: client)
+            #expect(bench.batch.commits.last?.pending == [.forget(session: id)])
         }
         #expect(client.pendingID == nil && client.pendingBytes == 0 && bench.disconnects.pendingSessions.isEmpty)
         #expect(Self.agrees(bench))
