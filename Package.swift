@@ -59,20 +59,26 @@ let package = Package(
         // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
         .testTarget(name: "SecurityRulesTests", dependencies: ["JSONTree", "SecurityRules", "TestSupport"], exclude: ["Corpora"], swiftSettings: shared),
-        // durable log of commits, snapshots, recovery
+        // what a journal of commits is: batches, what becomes of them, followers, storage of namespaces; one in memory
         .target(name: "Journal", dependencies: [
-            "CZlib", "JSONTree", "Scheduling",
+            "JSONTree", .product(name: "DequeModule", package: "swift-collections"),
+        ], swiftSettings: shared + hotPath),
+        // the journal on disk: durable log, snapshots, recovery, backup
+        .target(name: "SQLiteJournal", dependencies: [
+            "CZlib", "Journal", "JSONTree", "Scheduling",
             .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
         ], swiftSettings: shared),
         .testTarget(name: "JournalTests", dependencies: [
-            "Journal", "JSONTree", "Scheduling", "TestSupport", .product(name: "GRDB", package: "GRDB.swift"),
+            "Journal", "JSONTree", "Scheduling", "SQLiteJournal", "TestSupport", .product(name: "GRDB", package: "GRDB.swift"),
         ], swiftSettings: shared),
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: [
-            "JSONTree", "Scheduling", "SecurityRules", .product(name: "DequeModule", package: "swift-collections"),
+            "Journal", "JSONTree", "Scheduling", "SecurityRules", .product(name: "DequeModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
-        .testTarget(name: "HubEngineTests", dependencies: ["HubEngine", "JSONTree", "SecurityRules", "TestSupport"], swiftSettings: shared),
+        .testTarget(name: "HubEngineTests", dependencies: [
+            "HubEngine", "Journal", "JSONTree", "Scheduling", "SecurityRules", "SQLiteJournal", "TestSupport",
+        ], swiftSettings: shared),
 
         // epoll, timerfd, accept4: what Glibc's module leaves out
         .target(name: "CLinux"),
@@ -126,7 +132,7 @@ let package = Package(
         ], swiftSettings: shared),
         // a server on a free port, and clients of every kind that see what a peer sees
         .target(name: "TestHub", dependencies: [
-            "HubServer", "JSONTree", "Scheduling", "SecurityRules", "TestSupport", "WireProtocols",
+            "HubServer", "Journal", "JSONTree", "Scheduling", "SecurityRules", "SQLiteJournal", "TestSupport", "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/TestHub", swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
@@ -137,8 +143,8 @@ let package = Package(
 
         // the contract's checklist, each check a test of its number, over real sockets
         .testTarget(name: "ConformanceTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Scheduling", "SecurityRules", "TestHub", "TestSupport",
-            "Tokens", "WireProtocols",
+            "Accounts", "DispatchNet", "HubEngine", "HubServer", "Journal", "JSONTree", "Scheduling", "SecurityRules", "TestHub",
+            "TestSupport", "Tokens", "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/Conformance", swiftSettings: shared),
 
@@ -147,13 +153,14 @@ let package = Package(
             "DispatchNet", "JSONTree", "WireProtocols", .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared),
         .testTarget(name: "ViglaClientTests", dependencies: [
-            "DispatchNet", "HubServer", "JSONTree", "Scheduling", "SecurityRules", "TestSupport", "ViglaClient", "WireProtocols",
+            "DispatchNet", "HubServer", "Journal", "JSONTree", "Scheduling", "SecurityRules", "TestSupport", "ViglaClient",
+            "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "Mail", "Scheduling", "SecurityRules", "Tokens",
-            "ViglaClient", "WireProtocols",
+            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "Mail", "Scheduling", "SecurityRules", "SQLiteJournal",
+            "Tokens", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -174,7 +181,7 @@ let package = Package(
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
             "Accounts", "CBaseline", "CLinux", "COpenSSL", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal",
-            "Scheduling", "SecurityRules", "Tokens", "WireProtocols",
+            "Scheduling", "SecurityRules", "SQLiteJournal", "Tokens", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Histogram", package: "hdrhistogram-swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -1,19 +1,36 @@
-public import JSONTree
 import Synchronization
 
-/// Where the commits of one namespace become durable.
+/// Where the commits of one namespace become durable, and from where others hear them.
 ///
 ///     database queue ── append(batch) ──► waiting ──► one commit for all that waits ──► completions, in order
+///                                                              └──► tails: followers
 ///
 /// The seam for other logs: entries are resolved operations, so applying them is deterministic, and every batch names the
 /// one it follows, so a writer that has lost track is refused and never forks the history.
 public protocol Journal: AnyObject, Sendable {
+    /// Whether appends complete at once and one writer has the journal for itself, so that its output waits for nothing.
+    var isImmediate: Bool { get }
+
     /// Makes a batch durable. Batches that wait while a commit is under way share the next one.
     ///
-    /// After a failure nothing of the batch is stored, and all batches appended on top of it end in `.conflict`: the writer
-    /// goes back to its last durable root and continues from there.
-    /// - Parameter completion: called on the journal's queue, in order of appends; success means that a crash cannot lose it.
+    /// What the completion says, and what its writer does:
+    /// - success: stored; a crash cannot lose it. Also when the same batch, by its `id` and `expectedLast`, is stored already and
+    ///   still kept: a writer that does not know what became of it may append it again.
+    /// - `.conflict`, `.superseded`: another writer has written, or may: this one is no longer the writer.
+    /// - `.unknown`: it may be stored or not. Appending it again tells, or that the next one follows what was before.
+    /// - anything else: refused, nothing of it is stored. The writer goes back to its last durable root and continues from there.
+    ///
+    /// After a failure all batches appended on top of it fail as well.
+    /// - Parameter completion: called on the journal's queue, in order of appends.
     func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+
+    /// Bytes of operations from which on it is worth it to stage them.
+    var stagedBytes: Int { get }
+
+    /// Stores operations beside the log and while others are appended: the batch that has them later (`JournalBatch.staged`) takes
+    /// no longer than a small one. Let go of without one, they are removed, as after a kill.
+    /// - Parameter completion: called once, from any thread. After a failure nothing is stored, and nothing else is refused.
+    func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void)
 
     /// Follows the log: all batches after a position, each once and in order, first what is stored and then what is appended.
     /// - Parameters:
@@ -23,7 +40,18 @@ public protocol Journal: AnyObject, Sendable {
     @discardableResult
     func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail
 
-    /// Lets go of the batches up to a number, which nobody will ask for again. What the journal itself needs to recover stays
+    /// Stores a tree, so that the next start reads it and need not replay what led to it. Commits go on meanwhile.
+    /// - Parameters:
+    ///   - snapshot: the tree after the last batch that was appended before this call; else the end is `.conflict`.
+    ///   - completion: called once, on the journal's queue; success means that the snapshot has taken the old one's place.
+    func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+
+    /// Says who has the tree. `ask` is called whenever the log has grown so far that a snapshot is due, and is expected to
+    /// call `store(_:completion:)` soon. A journal that needs none never asks.
+    /// - Parameter ask: called on the journal's queue.
+    func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void)
+
+    /// Lets go of the batches up to a number, which no one will ask for again. What the journal itself needs to recover stays
     /// until a snapshot holds it.
     func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
 
@@ -43,81 +71,9 @@ public enum TailEvent: Sendable, Equatable {
 public final class JournalTail: Sendable {
     private let isCancelledFlag = Atomic(false)
 
+    package init() {}
+
     /// No event begins after this has returned on the journal's queue; elsewhere one more may be under way.
     public func cancel() { isCancelledFlag.store(true, ordering: .relaxed) }
-    var isCancelled: Bool { isCancelledFlag.load(ordering: .relaxed) }
-}
-
-/// The operations of one or more consecutive commits, stored and recovered together or not at all.
-public struct JournalBatch: Sendable, Equatable {
-    /// Number of the last commit in the batch; above `expectedLast`, at most 2^63 − 1.
-    public var sequence: UInt64
-    /// The `sequence` of the batch before, 0 in an empty journal.
-    public var expectedLast: UInt64
-    /// In the order in which they are applied.
-    public var operations: [JournalOperation]
-    /// Which of them are stored already; ascending, and none twice.
-    public var staged: [StagedRange]
-
-    /// Neighbours in `operations` that a stage of the same store holds.
-    public struct StagedRange: Sendable {
-        public var range: Range<Int>
-        public var stage: JournalStage
-
-        public init(_ range: Range<Int>, _ stage: JournalStage) {
-            self.range = range
-            self.stage = stage
-        }
-    }
-
-    public init(sequence: UInt64, after expectedLast: UInt64, operations: [JournalOperation], staged: [StagedRange] = []) {
-        self.sequence = sequence
-        self.expectedLast = expectedLast
-        self.operations = operations
-        self.staged = staged
-    }
-
-    /// Where the operations are stored is no part of what they are.
-    public static func == (a: JournalBatch, b: JournalBatch) -> Bool {
-        a.sequence == b.sequence && a.expectedLast == b.expectedLast && a.operations == b.operations
-    }
-}
-
-/// One change of the tree with its server values filled in, or of what sessions leave behind.
-public enum JournalOperation: Sendable, Equatable {
-    /// Replaces what is at the place; `null` removes it.
-    case set(Path, Node)
-    /// Replaces only the priority.
-    case priority(Path, Node)
-    /// Adds the children of an object to those of the place; the others stay. A very large `set` is stored, and read back, as
-    /// one of a placeholder and several of these.
-    case add(Path, Node)
-    /// Changes what a session leaves behind for its end; the tree stays as it is.
-    case pending(PendingChange)
-}
-
-extension Node {
-    public mutating func apply(_ operation: JournalOperation) {
-        switch operation {
-        case .set(let path, let node): set(node, at: path)
-        case .priority(let path, let priority): setPriority(priority, at: path)
-        case .add(let path, let node): merge(node, at: path)
-        case .pending: break
-        }
-    }
-}
-
-/// A whole tree as it stands after a commit.
-public struct JournalSnapshot: Sendable {
-    public var root: Node
-    /// Number of the last commit in it.
-    public var sequence: UInt64
-    /// What sessions leave behind that have not ended.
-    public var pending: [PendingSession]
-
-    public init(root: Node, sequence: UInt64, pending: [PendingSession] = []) {
-        self.root = root
-        self.sequence = sequence
-        self.pending = pending
-    }
+    package var isCancelled: Bool { isCancelledFlag.load(ordering: .relaxed) }
 }

@@ -21,6 +21,8 @@ public enum JournalError: Error, Equatable, Sendable {
     case loss(path: String, sound: String, missing: String)
     /// The batch does not follow the last stored one.
     case conflict(expected: UInt64, last: UInt64)
+    /// A writer of a newer epoch has written since.
+    case superseded(epoch: UInt64, newest: UInt64)
     /// The batches up to this number are no longer kept.
     case truncated(upTo: UInt64)
     /// There is data already where a copy was to go.
@@ -48,6 +50,7 @@ extension JournalError: CustomStringConvertible {
         case .loss(let path, let sound, let missing):
             "\(path) is damaged: it is sound \(sound); \(missing). Nothing was changed. Keep a copy of the folder, then restore a backup (vigla backup --restore), or go on with what is sound: vigla serve --accept-loss keeps a copy of the damaged log."
         case .conflict(let expected, let last): "The batch follows commit \(expected), but commit \(last) is the last one stored."
+        case .superseded(let epoch, let newest): "The batch is of epoch \(epoch), but a writer of epoch \(newest) has written since."
         case .truncated(let last): "The batches up to commit \(last) are no longer kept; a snapshot holds them."
         case .exists(let path): "\(path) holds data already and was not touched. Choose another folder, or replace it with --replace."
         case .closed: "The journal is closed."

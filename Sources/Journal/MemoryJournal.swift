@@ -1,16 +1,28 @@
 import DequeModule
 import Synchronization
 
-/// Keeps its batches as long as it lives, until they are let go of: for tests, and to see what a journal is. Completes inside
-/// each call, on the caller's queue.
+/// A journal without a disk: for `--memory`, for tests, and to see what a journal is. Completes inside each call, on the caller's
+/// queue. It keeps its last batches for followers that come later; followers that are there have been told them.
 public final class MemoryJournal: Journal {
     private struct State {
         var last: UInt64
+        var epoch: UInt64
         /// The number that the oldest batch follows.
         var first: UInt64
+        /// The last of them, at most `most`.
         var batches: Deque<JournalBatch> = []
+        /// What the last batch is known by, also when none is kept.
+        var lastKnownBy: (id: UInt64, expectedLast: UInt64) = (0, 0)
         var tails: [Follower] = []
+        var stages: Int64 = 0
         var isClosed = false
+
+        /// Whether the batch is one that was appended before.
+        func has(_ batch: JournalBatch) -> Bool {
+            if batch.id == 0 { return false }
+            if batch.sequence == last { return lastKnownBy == (batch.id, batch.expectedLast) }
+            return batches.contains { $0.sequence == batch.sequence && $0.expectedLast == batch.expectedLast && $0.id == batch.id }
+        }
     }
 
     private struct Follower {
@@ -18,29 +30,53 @@ public final class MemoryJournal: Journal {
         let receive: @Sendable (TailEvent) -> Void
     }
 
+    public let isImmediate: Bool
+    /// Batches that are kept.
+    private let most: Int
     private let state: Mutex<State>
     /// Held while followers are told, so that each hears one thing at a time and in order.
     private let telling = Mutex(())
 
-    /// - Parameter last: the commit that the first batch follows.
-    public init(last: UInt64 = 0) { state = Mutex(State(last: last, first: last)) }
+    /// - Parameters:
+    ///   - last: the commit that the first batch follows.
+    ///   - most: batches that are kept for followers that come later; those of others need a snapshot first. Default: all.
+    ///   - isImmediate: see `Journal`; only for a journal that has one writer.
+    public init(last: UInt64 = 0, epoch: UInt64 = 0, keeping most: Int = .max, isImmediate: Bool = false) {
+        self.most = most
+        self.isImmediate = isImmediate
+        state = Mutex(State(last: last, epoch: epoch, first: last))
+    }
 
     public func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
         let result: Result<Void, JournalError> = telling.withLock { _ in
             let (result, followers): (Result<Void, JournalError>, [Follower]) = state.withLock { state in
                 if state.isClosed { return (.failure(.closed), []) }
+                if state.has(batch) { return (.success(()), []) }
+                guard batch.epoch >= state.epoch else { return (.failure(.superseded(epoch: batch.epoch, newest: state.epoch)), []) }
                 guard batch.expectedLast == state.last, batch.sequence > state.last, batch.sequence <= Int64.max else {
                     return (.failure(.conflict(expected: batch.expectedLast, last: state.last)), [])
                 }
-                state.last = batch.sequence
-                state.batches.append(batch)
-                state.tails.removeAll { $0.handle.isCancelled }
+                (state.last, state.epoch, state.lastKnownBy) = (batch.sequence, batch.epoch, (batch.id, batch.expectedLast))
+                if most > 0 { state.batches.append(batch) } else { state.first = batch.sequence }
+                if state.batches.count > most, let oldest = state.batches.popFirst() { state.first = oldest.sequence }
+                if !state.tails.isEmpty { state.tails.removeAll { $0.handle.isCancelled } }
                 return (.success(()), state.tails)
             }
             for follower in followers where !follower.handle.isCancelled { follower.receive(.batch(batch)) }
             return result
         }
         completion(result)
+    }
+
+    /// What is appended needs no disk, whatever its size.
+    public var stagedBytes: Int { .max }
+
+    public func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {
+        completion(state.withLock { state in
+            if state.isClosed { return .failure(.closed) }
+            state.stages += 1
+            return .success(JournalStage(number: state.stages, parts: 1, bytes: 0) { _ in })
+        })
     }
 
     @discardableResult
@@ -62,6 +98,16 @@ public final class MemoryJournal: Journal {
         }
         return follower.handle
     }
+
+    /// Checks the number; there is no next start to read it.
+    public func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        completion(state.withLock { state in
+            if state.isClosed { return .failure(.closed) }
+            return snapshot.sequence == state.last ? .success(()) : .failure(.conflict(expected: snapshot.sequence, last: state.last))
+        })
+    }
+
+    public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {}
 
     public func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
         completion(state.withLock { state in

@@ -5,6 +5,7 @@ import Glibc
 import Histogram
 import JSONTree
 import Journal
+import SQLiteJournal
 import Scheduling
 import Synchronization
 

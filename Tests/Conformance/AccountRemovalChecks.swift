@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import HubEngine
+import Journal
 import JSONTree
 import Logging
 import Scheduling
@@ -156,25 +157,35 @@ import TestSupport
     }
 
     /// A disk that refuses at first.
-    private final class Refusing: CommitLog {
+    private final class Refusing: Journal {
         let refusals = Atomic<Int>(0)
         let isWell = Atomic<Bool>(false)
         var isImmediate: Bool { false }
 
-        func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void) {
+        typealias Done = @Sendable (Result<Void, JournalError>) -> Void
+
+        func append(_ batch: JournalBatch, completion: @escaping Done) {
             DispatchQueue.global().async { [self] in
                 if isWell.load(ordering: .acquiring) { return completion(.success(())) }
                 refusals.add(1, ordering: .relaxed)
-                completion(.failure(.diskFull))
+                completion(.failure(.diskFull(reason: "test")))
             }
         }
+
+        var stagedBytes: Int { .max }
+        func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {}
+        func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail { JournalTail() }
+        func store(_ snapshot: JournalSnapshot, completion: @escaping Done) {}
+        func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {}
+        func truncate(upTo sequence: UInt64, completion: @escaping Done) {}
+        func close(completion: @escaping Done) {}
     }
 
     @Test func refusedRemoval_isTriedAgain_andOwedUntilItIsStored() throws {
         let server = try server(places: [])
         let (lanes, log) = (server.server.lanes, Refusing())
         let database = Database(
-            name: "refusing", rules: .allowAll, start: (["users": ["ana": 1]], 1), log: log, lanes: lanes.count, format: HubFormat(),
+            name: "refusing", rules: .allowAll, start: (["users": ["ana": 1]], 1), journal: log, lanes: lanes.count, format: HubFormat(),
             outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, scheduler: .system())
         let removal = AccountRemoval(
             [

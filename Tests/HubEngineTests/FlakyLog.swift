@@ -1,49 +1,74 @@
 import HubEngine
+import Journal
 import JSONTree
 import Synchronization
 import TestSupport
 
-/// A log that knows what became durable; its appends succeed or fail when the test says so. As with the real one, what was
-/// appended on top of a failure fails too.
-final class FlakyLog: CommitLog {
+/// A journal that knows what became durable; its appends succeed or fail when the test says so. As with the real one, what was
+/// appended on top of a failure fails too, and what is appended again is known by its id.
+final class FlakyLog: Journal {
+    typealias Done = @Sendable (Result<Void, JournalError>) -> Void
+
     private struct State {
-        var waiting: [(commits: [Commit], done: @Sendable (Result<Void, CommitRefusal>) -> Void)] = []
+        var waiting: [(batch: JournalBatch, done: Done)] = []
         var appended = 0
         var pending = PendingSessions()
         var root: Node
         var last: UInt64 = 0
+        /// What is stored, by id.
+        var stored: [UInt64: UInt64] = [:]
     }
     private let state: Mutex<State>
     var isImmediate: Bool { false }
 
     init(root: Node = .null) { state = Mutex(State(root: root)) }
 
-    func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void) {
+    func append(_ batch: JournalBatch, completion: @escaping Done) {
         state.withLock { state in
-            state.waiting.append((commits, completion))
+            state.waiting.append((batch, completion))
             state.appended += 1
         }
     }
 
     /// Completes the oldest append.
     func complete(_ result: Result<Void, CommitRefusal> = .success(())) {
-        let (done, result): (@Sendable (Result<Void, CommitRefusal>) -> Void, Result<Void, CommitRefusal>) = state.withLock { state in
-            let (commits, done) = state.waiting.removeFirst()
-            guard case .success = result, commits[0].sequence == state.last + 1 else { return (done, result.flatMap { .failure(.diskFailed) }) }
-            for commit in commits {
-                for operation in commit.operations {
-                    if operation.part == .priority {
-                        state.root.setPriority(operation.value, at: operation.path)
-                    } else {
-                        state.root.set(operation.value, at: operation.path)
-                    }
-                }
-                for change in commit.pending { state.pending.apply(change) }
-                state.last = commit.sequence
-            }
-            return (done, .success(()))
+        let (done, result): (Done, Result<Void, JournalError>) = state.withLock { state in
+            let (batch, done) = state.waiting.removeFirst()
+            if case .failure(let refusal) = result { return (done, .failure(JournalError(refusal, batch, state.last))) }
+            return (done, Self.store(batch, &state))
         }
         done(result)
+    }
+
+    /// Stores the oldest append, and says that it does not know.
+    func storeUnknown() {
+        let done = state.withLock { state in
+            let (batch, done) = state.waiting.removeFirst()
+            _ = Self.store(batch, &state)
+            return done
+        }
+        done(.failure(.unknown(reason: "test")))
+    }
+
+    /// Another writer's batch is stored.
+    func storeOfAnother(_ operations: [JournalOperation]) {
+        state.withLock { state in
+            var batch = JournalBatch(after: state.last)
+            batch.append(operations)
+            _ = Self.store(batch, &state)
+        }
+    }
+
+    private static func store(_ batch: JournalBatch, _ state: inout State) -> Result<Void, JournalError> {
+        if state.stored[batch.id] == batch.expectedLast { return .success(()) }
+        guard batch.expectedLast == state.last else { return .failure(.conflict(expected: batch.expectedLast, last: state.last)) }
+        for operation in batch.operations {
+            state.root.apply(operation)
+            if case .pending(let change) = operation { state.pending.apply(change) }
+        }
+        if batch.id != 0 { state.stored[batch.id] = batch.expectedLast }
+        state.last = batch.sequence
+        return .success(())
     }
 
     /// Completes all that waits.
@@ -54,9 +79,36 @@ final class FlakyLog: CommitLog {
 
     var sessions: [PendingSession] { state.withLock { $0.pending.sessions } }
     var root: Node { state.withLock { $0.root } }
+    var last: UInt64 { state.withLock { $0.last } }
     var isIdle: Bool { state.withLock { $0.waiting.isEmpty } }
     /// Appends so far.
     var appended: Int { state.withLock { $0.appended } }
+}
+
+extension JournalError {
+    /// What means a refusal.
+    init(_ refusal: CommitRefusal, _ batch: JournalBatch, _ last: UInt64) {
+        switch refusal {
+        case .diskFull: self = .diskFull(reason: "test")
+        case .outcomeUnknown: self = .unknown(reason: "test")
+        case .conflict: self = .conflict(expected: batch.expectedLast, last: last + 1)
+        case .stopping: self = .closed
+        case .diskFailed, .following, .cutOff: self = .disk(reason: "test")
+        }
+    }
+}
+
+/// What tests of the engine ask of no journal of theirs.
+extension Journal {
+    var stagedBytes: Int { .max }
+    func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {
+        completion(.failure(.closed))
+    }
+    func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail { JournalTail() }
+    func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) { completion(.success(())) }
+    func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {}
+    func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) { completion(.success(())) }
+    func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) { completion(.success(())) }
 }
 
 extension EngineLimits {

@@ -1,4 +1,5 @@
 import HubServer
+import Journal
 import Logging
 import Scheduling
 import SecurityRules
@@ -14,7 +15,7 @@ import TestSupport
         settings.port = 0
         settings.loops = 1
         settings.rules = .allowAll
-        let server = try Server(settings, scheduler: .system(), logger: lines.logger)
+        let server = try Server(settings, scheduler: .system(), logger: lines.logger) { MemoryStorage() }
         defer { server.stop {} }
         let before = lines.all.count
         let socket = try TestSocket(port: server.port)

@@ -6,6 +6,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 @Suite(.timeLimit(.minutes(30))) struct CommitTests {
     private func batch(_ sequence: UInt64) -> JournalBatch {

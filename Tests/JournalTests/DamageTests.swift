@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 /// What was changed behind the journal's back is refused, with the place, and never half read.
 @Suite(.timeLimit(.minutes(30))) struct DamageTests {

@@ -2,6 +2,7 @@ import Synchronization
 import Testing
 
 @testable import Journal
+@testable import SQLiteJournal
 
 @Suite(.timeLimit(.minutes(30))) struct FaultPointTests {
     @Test func fault_ofTheEnvironment_isAPointAndAPassage() {

@@ -7,6 +7,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 /// Copies of a folder that is written to.
 @Suite(.timeLimit(.minutes(30))) struct FolderCopyTests {

@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 /// What every journal must do. A further implementation is one more case of `Kind`.
 @Suite(.timeLimit(.minutes(30))) struct JournalContractTests {
@@ -30,7 +31,7 @@ import TestSupport
 
         /// Makes it possible to let go of everything so far.
         func prepareTruncation(_ snapshot: JournalSnapshot) async throws {
-            if let journal = journal as? SQLiteJournal { try await journal.store(snapshot) }
+            try await journal.store(snapshot)
         }
 
         /// Whether it has another life.
@@ -257,5 +258,146 @@ import TestSupport
         await heard.wait(until: 6)
         #expect(heard.batches == (3...6).map { batch($0) })
         try bench.end()
+    }
+
+    // MARK: Ids, epochs, commits
+
+    /// A batch of three commits, one of them without operations, one with what sessions leave behind.
+    private func several(after last: UInt64, id: UInt64 = 0, epoch: UInt64 = 0) -> JournalBatch {
+        var batch = JournalBatch(after: last)
+        batch.append([.set("a", 1), .priority("a", 5)], pending: [.forget(session: "s")])
+        batch.append([])
+        batch.append([.set("b", "two")])
+        (batch.id, batch.epoch) = (id, epoch)
+        return batch
+    }
+
+    @Test func commits_ofABatch_haveTheirNumbersAndOperations() {
+        let batch = several(after: 4)
+        #expect(batch.sequence == 7 && batch.commitCount == 3 && batch.starts == [3, 3])
+        #expect(batch.commits.map(\.sequence) == [5, 6, 7])
+        #expect(batch.commits.map { Array($0.operations) } == [
+            [.set("a", 1), .priority("a", 5), .pending(.forget(session: "s"))], [], [.set("b", "two")],
+        ])
+        #expect(JournalBatch(after: 4).commits.isEmpty && JournalBatch(sequence: 9, after: 4, operations: []).commits.map(\.sequence) == [9])
+    }
+
+    /// Also those that were read back.
+    @Test(arguments: Kind.allCases) func batch_isHeardAsItWasAppended_withItsCommitsIdAndEpoch(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        var batches: [JournalBatch] = [several(after: 0, id: 7, epoch: 2), several(after: 3, id: UInt64.max, epoch: 2), several(after: 6, epoch: 3)]
+        // The first commit is empty.
+        var batch = JournalBatch(after: 9)
+        batch.append([])
+        batch.append([.set("c", 3)])
+        batches.append(batch)
+        batches[3].epoch = 200
+        for batch in batches { try await bench.journal.store(batch) }
+        _ = try bench.restart()
+        let heard = Heard()
+        bench.journal.tail(from: 0) { heard.hear($0) }
+        await heard.wait(until: 11)
+        #expect(heard.batches == batches)
+        try bench.end()
+    }
+
+    /// What is staged is stored apart from what is not; commits begin at every seam.
+    @Test(arguments: Kind.allCases) func stagedBatch_isHeardWithItsCommits(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        let journal = bench.journal
+        func stage(_ operations: [JournalOperation]) async throws -> JournalStage {
+            try await withCheckedContinuation { continuation in journal.stage(operations) { continuation.resume(returning: $0) } }.get()
+        }
+        let (one, two): ([JournalOperation], [JournalOperation]) = ([.set("a", ["x": 1, "y": 2]), .set("b", 1)], [.set("c", ["z": 3])])
+        var batches: [JournalBatch] = []
+        for order in 0..<4 {
+            var batch = JournalBatch(after: batches.last?.sequence ?? 0)
+            if order == 3 { batch.append([]) }
+            if order == 1 { batch.append([.set("small", 1)], pending: [.forget(session: "s")]) }
+            batch.append(one, pending: order == 2 ? [.forget(session: "t")] : [], stage: try await stage(one))
+            batch.append(two, stage: try await stage(two))
+            if order > 0 { batch.append([.set("last", .int(Int64(order)))]) }
+            batch.id = UInt64(order + 1)
+            batches.append(batch)
+            try await journal.store(batch)
+        }
+        _ = try bench.restart()
+        let heard = Heard()
+        bench.journal.tail(from: 0) { heard.hear($0) }
+        await heard.wait(until: batches[3].sequence)
+        for (heard, batch) in zip(heard.batches, batches) { #expect(heard == batch) }
+        #expect(heard.batches.count == 4)
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func batch_appendedAgain_isStoredOnce(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        let heard = Heard()
+        bench.journal.tail(from: 0) { heard.hear($0) }
+        let batches = [several(after: 0, id: 1), several(after: 3, id: 2)]
+        for batch in batches { try await bench.journal.store(batch) }
+        // The last one, and the one before.
+        for batch in batches.reversed() { try await bench.journal.store(batch) }
+        _ = try bench.restart()
+        for batch in batches { try await bench.journal.store(batch) }
+        // Another one at the same place, and one that has no id.
+        await #expect(throws: JournalError.conflict(expected: 3, last: 6)) { try await bench.journal.store(several(after: 3, id: 3)) }
+        await #expect(throws: JournalError.conflict(expected: 3, last: 6)) { try await bench.journal.store(several(after: 3)) }
+        await #expect(throws: JournalError.conflict(expected: 1, last: 6)) {
+            try await bench.journal.store(JournalBatch(sequence: 6, after: 1, operations: [], id: 2))
+        }
+        try await bench.journal.store(batch(7))
+        let again = Heard()
+        bench.journal.tail(from: 0) { again.hear($0) }
+        await again.wait(until: 7)
+        #expect(again.batches == batches + [batch(7)])
+        if kind == .memory { #expect(heard.batches == batches + [batch(7)]) }
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func writer_ofAnOlderEpoch_isRefused_alsoAfterARestart(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        try await bench.journal.store(JournalBatch(sequence: 1, after: 0, operations: [], epoch: 3))
+        _ = try bench.restart()
+        await #expect(throws: JournalError.superseded(epoch: 2, newest: 3)) {
+            try await bench.journal.store(JournalBatch(sequence: 2, after: 1, operations: [], epoch: 2))
+        }
+        try await bench.journal.store(JournalBatch(sequence: 2, after: 1, operations: [], epoch: 3))
+        try await bench.journal.store(JournalBatch(sequence: 3, after: 2, operations: [], epoch: 4))
+        try await bench.prepareTruncation(JournalSnapshot(root: .null, sequence: 3))
+        try await withCheckedContinuation { continuation in bench.journal.truncate(upTo: 3) { continuation.resume(returning: $0) } }.get()
+        _ = try bench.restart()
+        await #expect(throws: JournalError.superseded(epoch: 3, newest: 4)) {
+            try await bench.journal.store(JournalBatch(sequence: 4, after: 3, operations: [], epoch: 3))
+        }
+        try bench.end()
+    }
+
+    @Test(arguments: Kind.allCases) func snapshot_thatIsNotOfTheLastBatch_isRefused(kind: Kind) async throws {
+        let bench = try Bench(kind)
+        try await bench.journal.store(batch(1))
+        await #expect(throws: JournalError.conflict(expected: 2, last: 1)) {
+            try await bench.journal.store(JournalSnapshot(root: ["n": 2], sequence: 2))
+        }
+        try await bench.journal.store(JournalSnapshot(root: ["n": 1], sequence: 1))
+        try bench.end()
+    }
+
+    // MARK: In memory
+
+    @Test func memoryJournal_keepsNoMoreThanItShould_andTellsItsFollowersAll() async throws {
+        for most in [0, 3] {
+            let journal = MemoryJournal(keeping: most)
+            let heard = Heard()
+            journal.tail(from: 0) { heard.hear($0) }
+            for i in UInt64(1)...50 { try await journal.store(batch(i)) }
+            #expect(heard.batches.count == 50)
+            let first = UInt64(50 - most)
+            #expect(await ended(journal, from: first - 1) == .truncated(upTo: first))
+            let late = Heard()
+            journal.tail(from: first) { late.hear($0) }
+            try await journal.store(batch(51))
+            #expect(late.batches.map(\.sequence) == Array(first + 1...51))
+        }
     }
 }

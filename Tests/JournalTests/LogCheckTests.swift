@@ -6,6 +6,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 /// SQLite's log with something changed in it: everything that was acknowledged is there, or the start is refused and says so.
 @Suite(.timeLimit(.minutes(30))) struct LogCheckTests {

@@ -5,6 +5,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 @Suite(.timeLimit(.minutes(30))) struct OpeningTests {
     @Test func folder_missing_isMade() throws {

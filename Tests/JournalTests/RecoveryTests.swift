@@ -3,6 +3,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 @Suite(.timeLimit(.minutes(30))) struct RecoveryTests {
     @Test func recovery_ofANamespaceNeverWritten_isNothing() throws {

@@ -4,6 +4,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 extension SettingStore {
     /// Stores and waits for the completion.

@@ -6,6 +6,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 /// Batches that are too large for one transaction.
 @Suite(.timeLimit(.minutes(30))) struct SliceTests {

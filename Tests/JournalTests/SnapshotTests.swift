@@ -6,6 +6,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 /// Chunks and their places, without a store.
 @Suite(.timeLimit(.minutes(30))) struct ChunkTests {

@@ -5,6 +5,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 /// Operations that are stored ahead of their batch.
 @Suite(.timeLimit(.minutes(30))) struct StageTests {

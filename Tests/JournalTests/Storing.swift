@@ -6,6 +6,7 @@ import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 extension Journal {
     /// Appends and waits for the completion.
@@ -13,11 +14,15 @@ extension Journal {
         try await withCheckedContinuation { continuation in append(batch) { continuation.resume(returning: $0) } }.get()
     }
 
+    func store(_ snapshot: JournalSnapshot) async throws {
+        try await withCheckedContinuation { continuation in store(snapshot) { continuation.resume(returning: $0) } }.get()
+    }
+
     /// Stores a snapshot, if there is one, and closes the journal in any case.
     func finish(_ snapshot: JournalSnapshot? = nil) async throws {
         var stored: Result<Void, JournalError> = .success(())
-        if let snapshot, let journal = self as? SQLiteJournal {
-            stored = await withCheckedContinuation { continuation in journal.store(snapshot) { continuation.resume(returning: $0) } }
+        if let snapshot {
+            stored = await withCheckedContinuation { continuation in store(snapshot) { continuation.resume(returning: $0) } }
         }
         try await withCheckedContinuation { continuation in close { continuation.resume(returning: $0) } }.get()
         try stored.get()
@@ -36,12 +41,6 @@ extension JournalStore {
         queue.async { gate.wait() }
         body()
         gate.signal()
-    }
-}
-
-extension SQLiteJournal {
-    func store(_ snapshot: JournalSnapshot) async throws {
-        try await withCheckedContinuation { continuation in store(snapshot) { continuation.resume(returning: $0) } }.get()
     }
 }
 
@@ -66,7 +65,7 @@ struct Writer {
     /// Batches of up to so many operations.
     var widest = 4
 
-    init(_ journal: any Journal, from recovered: Recovered = Recovered(root: .null, sequence: 0, replayed: 0), seed: UInt64) {
+    init(_ journal: any Journal, from recovered: Recovered = Recovered(), seed: UInt64) {
         self.journal = journal
         root = recovered.root
         sequence = recovered.sequence

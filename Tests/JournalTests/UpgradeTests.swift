@@ -1,9 +1,11 @@
 import GRDB
 import JSONTree
+import Synchronization
 import Testing
 import TestSupport
 
 @testable import Journal
+@testable import SQLiteJournal
 
 /// Files as earlier versions left them, made from their own SQL.
 @Suite(.timeLimit(.minutes(30))) struct UpgradeTests {
@@ -177,6 +179,74 @@ import TestSupport
         }
         let copy = try TemporaryFolder()
         #expect(try FolderCopy.make(from: folder.path, to: copy.path + "/data").commits == ["main": 4])
+    }
+
+    /// Format 6: a batch of several rows that belong to a stage, and a small one; none of them says which commits it has.
+    private func makeFormat6(_ folder: TemporaryFolder) throws {
+        try makeFormat5(folder)
+        let database = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
+        try database.writeWithoutTransaction { db in
+            try db.execute(sql: "ALTER TABLE batch ADD COLUMN parts INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 6;")
+            let (part, small) = (#"[["s","staged",6]]"#, #"[["s","n",3],["i","s1",{"uid":"ana"},false],["o","s1","n","gone",1,[]]]"#)
+            try db.execute(
+                sql: "INSERT INTO part (stage, number, checksum, operations) VALUES (9, 0, ?, cast(? AS BLOB))", arguments: [crc([9, 0], part), part])
+            try db.execute(
+                sql: """
+                    INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, stage, parts)
+                    VALUES (1, 3, 2, ?, cast('[]' AS BLOB), 0, 9, 1)
+                    """, arguments: [crc([2, 3, 9, 1], "[]")])
+            try db.execute(
+                sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations) VALUES (1, 7, 3, ?, cast(? AS BLOB))",
+                arguments: [crc([3, 7], small), small])
+        }
+        try database.close()
+    }
+
+    @Test func file_ofFormat6_isUpgraded_andItsBatchesAreHeardAsOneCommitEach() async throws {
+        let folder = try TemporaryFolder()
+        try makeFormat6(folder)
+        for round in 0..<2 {
+            let store = try JournalStore.open(folder: folder.path)
+            #expect(try await store.database.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA user_version") } == Schema.format)
+            let recovered = try store.recover("main")
+            #expect(recovered.root == ["n": 3, "wide": ["a": 1, "b": 2, "c": 3], "end": 2, "staged": 6])
+            #expect(recovered.sequence == UInt64(7 + 2 * round) && recovered.pending.map(\.id) == ["s1"] && recovered.epoch == UInt64(round))
+            let journal = store.journal(for: "main")
+            var batch = JournalBatch(after: recovered.sequence)
+            batch.append([.set("n", 4)])
+            batch.append([.set("n", 3)])
+            (batch.id, batch.epoch) = (UInt64(round + 1), UInt64(round + 1))
+            try await journal.store(batch)
+            let heard = Mutex<[JournalBatch]>([])
+            await withCheckedContinuation { continuation in
+                journal.tail(from: 2) { event in
+                    guard case .batch(let batch) = event else { return }
+                    heard.withLock { $0.append(batch) }
+                    if batch.sequence == UInt64(9 + 2 * round) { continuation.resume() }
+                }
+            }
+            let batches = heard.withLock { $0 }
+            #expect(batches.map { $0.commits.map(\.sequence) } == [[3], [7], [8, 9]] + (round == 0 ? [] : [[10, 11]]))
+            #expect(batches.map(\.id) == [0, 0, 1] + (round == 0 ? [] : [2]) && batches.last == batch)
+            try store.close()
+        }
+        let copy = try TemporaryFolder()
+        #expect(try FolderCopy.make(from: folder.path, to: copy.path + "/data").commits == ["main": 11])
+    }
+
+    @Test(arguments: [
+        "UPDATE batch SET batch_id = 3 WHERE sequence = 9", "UPDATE batch SET epoch = 3 WHERE sequence = 9", "UPDATE batch SET batch_id = 0, epoch = 0 WHERE sequence = 9",
+    ]) func idOrEpoch_thatIsNotWhatWasStored_isDamage(change: String) async throws {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path)
+        try await store.journal(for: "main").store(JournalBatch(sequence: 9, after: 0, operations: [], id: 5, epoch: 6))
+        try store.close()
+        let database = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
+        try await database.writeWithoutTransaction { try $0.execute(sql: change) }
+        try database.close()
+        let again = try JournalStore.open(folder: folder.path)
+        #expect { try again.recover("main") } throws: { isCorrupt($0) }
+        try again.close()
     }
 
     @Test(arguments: [

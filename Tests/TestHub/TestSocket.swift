@@ -1,10 +1,12 @@
 import Dispatch
 import Glibc
 package import HubServer
+import Journal
 package import JSONTree
 import Logging
 package import Scheduling
 import SecurityRules
+import SQLiteJournal
 import Testing
 import TestSupport
 import WireProtocols
@@ -218,7 +220,10 @@ package final class TestServer {
         configure(&settings)
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        server = try Server(settings, scheduler: scheduler, logger: logger)
+        server = try Server(settings, scheduler: scheduler, logger: logger) { () throws(JournalError) in
+            guard let folder = settings.dataFolder else { return MemoryStorage() }
+            return try JournalStore.open(folder: folder, scheduler: scheduler)
+        }
     }
 
     deinit { server.stop {} }

@@ -1,6 +1,7 @@
 import Dispatch
 import DispatchNet
 import HubServer
+import Journal
 import JSONTree
 import Logging
 import Scheduling
@@ -220,7 +221,7 @@ final class TestHub {
         settings.rules = rules
         settings.isDev = isDev
         settings.loops = 1
-        server = try Server(settings, scheduler: .system(), logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        server = try Server(settings, scheduler: .system(), logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) { MemoryStorage() }
         self.port = server.port
         group = try EventLoopGroup(count: 1)
     }

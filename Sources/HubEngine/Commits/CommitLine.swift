@@ -1,3 +1,4 @@
+import Journal
 import JSONTree
 import SecurityRules
 
@@ -67,7 +68,7 @@ final class CommitLine {
         }
         guard !writes.isEmpty else { return content.sequence }
         try log.mustTakeWrites()
-        let paths = writes.map(\.path)
+        let paths = candidate.paths
         let readers = foresight.touched(by: paths, making: candidate.tree)
         if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
         context.meter.spend(writes.count)
@@ -101,18 +102,18 @@ final class CommitLine {
 
     /// Makes a write that was prepared on the tree of now: O(depth), and what its observers need.
     /// - Parameters:
-    ///   - stage: what the log has of it already.
+    ///   - stage: what the journal has of it already.
     ///   - mayWait: whether nothing is to be done yet when the rules are to be asked about many observers.
     /// - Returns: the commit's sequence number; nil when it waits.
     func commit(
-        _ write: PreparedWrite, by origin: WriteOrigin, stage: (any StagedOperations)?, mayWait: Bool
+        _ write: PreparedWrite, by origin: WriteOrigin, stage: JournalStage?, mayWait: Bool
     ) throws(Failure) -> UInt64? {
         try log.mustTakeWrites()
         let readers = foresight.touched(by: [write.common], making: write.candidate)
         if mayWait, foresight.mustAsk(about: readers, in: write.candidate) { return nil }
         context.meter.counters.prepared += 1
         let isFollowed = write.operations.count <= context.limits.followedPlaces
-        let paths = isFollowed ? write.operations.map(\.path) : [write.common]
+        let paths = isFollowed ? write.paths : [write.common]
         let old = install(write.candidate, write.operations, origin, at: paths, stage: stage)
         batch.retire(old)
         permissions.recheck(readers)
@@ -124,18 +125,40 @@ final class CommitLine {
 
     /// - Returns: the tree before.
     private func install(
-        _ tree: Node, _ operations: [TreeWrite.Operation], _ origin: WriteOrigin, at paths: [Path], stage: (any StagedOperations)? = nil
+        _ tree: Node, _ operations: [JournalOperation], _ origin: WriteOrigin, at paths: [Path], stage: JournalStage? = nil
     ) -> Node {
         let old = content.install(tree)
         context.meter.counters.commits += 1
         if case .system(let cause) = origin.cause { context.meter.counters.systemCommits[cause, default: 0] += 1 }
-        batch.append(Commit(sequence: content.sequence, operations: operations, pending: origin.consequences, stage: stage))
+        batch.append(operations, pending: origin.consequences, as: content.sequence, stage: stage)
         recent.record(paths, sequence: content.sequence)
         return old
     }
 
     /// A commit that leaves the tree as it is, and changes what sessions leave behind.
-    func record(_ changes: [PendingChange]) { batch.append(Commit(sequence: content.skip(), operations: [], pending: changes)) }
+    func record(_ changes: [PendingChange]) { batch.append([], pending: changes, as: content.skip()) }
+
+    // MARK: Durable commits
+
+    /// Installs a commit that the journal has already, of another writer or as it was found after all, and tells the observers.
+    func apply(_ commit: Commit) {
+        var tree = content.root
+        var paths: [Path] = []
+        for operation in commit.operations {
+            tree.apply(operation)
+            // What is added to what the commit has set is told with that.
+            if let path = operation.path, paths.last?.contains(path) != true { paths.append(path) }
+        }
+        let readers = foresight.touched(by: paths, making: tree)
+        let old = content.install(tree, as: commit.sequence)
+        context.meter.counters.commits += 1
+        if paths.isEmpty { return }
+        context.meter.spend(paths.count)
+        recent.record(paths, sequence: commit.sequence)
+        batch.retire(old)
+        permissions.recheck(readers)
+        publisher.publish(paths, old: old)
+    }
 
     // MARK: Recent commits
 

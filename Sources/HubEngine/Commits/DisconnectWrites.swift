@@ -1,4 +1,5 @@
 import Dispatch
+import Journal
 import JSONTree
 import SecurityRules
 
@@ -235,6 +236,15 @@ final class DisconnectWrites: @unchecked Sendable {
             foresight.use(found) { fire(next) }
         }
         writeOwed()
+    }
+
+    /// A commit that was given up is stored: the log has heard something else of its sessions than they have, and what it says was
+    /// written is not owed.
+    func found(_ commit: Commit) {
+        for case .pending(let change) in commit.operations {
+            if case .forget(let id) = change { owed.removeAll { $0.id == id } }
+            restateLater(change.session)
+        }
     }
 
     /// The log is told again what a session leaves behind, as soon as it takes commits.

@@ -1,3 +1,4 @@
+import Journal
 import JSONTree
 import SecurityRules
 
@@ -13,7 +14,9 @@ struct PreparedWrite: Sendable {
     /// The tree that it rests on, and that tree with the writes made.
     private(set) var base: Node
     private(set) var candidate: Node
-    let operations: [TreeWrite.Operation]
+    let operations: [JournalOperation]
+    /// Where they write.
+    let paths: [Path]
     /// The deepest place that holds all that is written.
     let common: Path
     /// The written places whose content is another than before; all of them once another client has written there.
@@ -44,16 +47,15 @@ struct PreparedWrite: Sendable {
         let decision = permission.decide(candidate, keeping: limit)
         if decision?.isAllowed == false { return .refused(.permissionDenied, permission.question(candidate)) }
         if let condition = asked.condition, !base.node(at: condition.path).hasHash(condition.hash) { return .refused(.dataStale, nil) }
-        return .ready(PreparedWrite(asked, base, candidate.tree, candidate.operations, decision))
+        return .ready(PreparedWrite(asked, candidate, decision))
     }
 
-    private init(
-        _ asked: AskedWrite, _ base: Node, _ candidate: Node, _ operations: [TreeWrite.Operation], _ decision: WriteDecision?
-    ) {
+    private init(_ asked: AskedWrite, _ made: Candidate, _ decision: WriteDecision?) {
+        let (base, candidate) = (made.base, made.tree)
         self.base = base
         self.candidate = candidate
-        self.operations = operations
-        changed = operations.map(\.path).filter { base.node(at: $0) != candidate.node(at: $0) }
+        (operations, paths) = (made.operations, made.paths)
+        changed = paths.filter { base.node(at: $0) != candidate.node(at: $0) }
         var common = asked.writes.first?.path ?? .root
         var written = Node.null
         for write in asked.writes {
@@ -122,7 +124,7 @@ struct PreparedWrite: Sendable {
 
     /// What was written there meanwhile is written over, as if it had come first.
     private mutating func overwrites() -> Bool {
-        if changed.count < operations.count { changed = operations.map(\.path) }
+        if changed.count < operations.count { changed = paths }
         return !restsOnOverwritten
     }
 

@@ -1,3 +1,4 @@
+import Journal
 import JSONTree
 
 /// Writes as they are asked for. A small one is decided and made at once; a large one is prepared off the queue and made when
@@ -17,7 +18,7 @@ final class WriteRequests: @unchecked Sendable {
     private let context: EngineContext
     private let content: Content
     private let batch: Batch
-    private let log: any CommitLog
+    private let journal: any Journal
     private let logGuard: LogGuard
     private let commits: CommitLine
     private let disconnects: DisconnectWrites
@@ -29,14 +30,14 @@ final class WriteRequests: @unchecked Sendable {
     private var pushIDs = PushIDGenerator()
 
     init(
-        _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: any CommitLog, _ logGuard: LogGuard, _ commits: CommitLine,
+        _ context: EngineContext, _ content: Content, _ batch: Batch, _ journal: any Journal, _ logGuard: LogGuard, _ commits: CommitLine,
         _ disconnects: DisconnectWrites, _ permissions: ReadPermissions, _ foresight: PermissionForesight, _ parking: Parking,
         _ answers: Answers, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
         self.batch = batch
-        self.log = log
+        self.journal = journal
         self.logGuard = logGuard
         self.commits = commits
         self.disconnects = disconnects
@@ -112,7 +113,7 @@ final class WriteRequests: @unchecked Sendable {
         /// Times that it may still be prepared, or brought up to what others have written.
         var tries: Int
         /// What the log has of it already.
-        var stage: (any StagedOperations)?
+        var stage: JournalStage?
         /// Which rules it was decided by, and the last commit in the tree that it was prepared on.
         var rulesNumber = 0
         var sequence: UInt64 = 0
@@ -154,19 +155,19 @@ final class WriteRequests: @unchecked Sendable {
     private func stage(_ write: PreparedWrite, _ large: LargeWrite) {
         let (asked, item) = (large.asked, large.item)
         // While the log refuses, the write is refused as any other.
-        guard item.size >= log.stagedBytes, large.stage == nil, !logGuard.isRefusing else { return install(write, large) }
+        guard item.size >= journal.stagedBytes, large.stage == nil, !logGuard.isRefusing else { return install(write, large) }
         let isParked = parking.park(item, holding: large.bytes) { done in
-            log.stage(write.operations, completion: done)
-        } then: { [self] (staged: Result<any StagedOperations, CommitRefusal>) in
+            journal.stage(write.operations, completion: done)
+        } then: { [self] (staged: Result<JournalStage, JournalError>) in
             guard mayReveal(asked, item) else { return }
             switch staged {
             case .success(let stage):
                 var large = large
                 large.stage = stage
                 install(write, large)
-            case .failure(let reason):
+            case .failure(let error):
                 context.meter.counters.refusedWrites += 1
-                answers.answer(notMade(asked, Failure(.unavailable, reason.text)), item)
+                answers.answer(notMade(asked, Failure(.unavailable, CommitRefusal(error).text)), item)
             }
         }
         if !isParked { answers.answer(.failed(.noRoom), item) }
@@ -257,7 +258,7 @@ final class WriteRequests: @unchecked Sendable {
     // MARK: Answers
 
     /// - Parameter operations: of a prepared write; nil to look at the tree.
-    private func made(_ asked: AskedWrite, sequence: UInt64, _ client: Client, _ operations: [TreeWrite.Operation]? = nil) -> Reply {
+    private func made(_ asked: AskedWrite, sequence: UInt64, _ client: Client, _ operations: [JournalOperation]? = nil) -> Reply {
         switch asked.purpose {
         case .write: return .written(sequence: sequence)
         case .push(let key): return .pushed(key, sequence: sequence)

@@ -33,6 +33,14 @@ final class Content {
         return old
     }
 
+    /// Makes a tree the one of now, as a commit that has its number.
+    /// - Returns: the tree before.
+    func install(_ candidate: Node, as sequence: UInt64) -> Node {
+        let old = root
+        (root, self.sequence) = (candidate, sequence)
+        return old
+    }
+
     /// The number of a commit that leaves the tree as it is.
     func skip() -> UInt64 {
         sequence += 1

@@ -1,4 +1,5 @@
 public import Dispatch
+public import Journal
 public import JSONTree
 public import Scheduling
 public import SecurityRules
@@ -15,7 +16,7 @@ public final class Database: Sendable {
     public let name: String
     public let queue: DispatchQueue
     /// Where the commits go.
-    public let log: any CommitLog
+    public let journal: any Journal
 
     private let inbox = Mutex(Inbox())
     let engine: Engine
@@ -41,25 +42,34 @@ public final class Database: Sendable {
     ///   - start: the recovered content and the sequence number of its last commit.
     ///   - pending: what the sessions of the process before left behind; it is written before anything is asked for, as one
     ///     commit for each session (contract §6.2).
+    ///   - journal: goes on after `start`; nil for one in memory that keeps nothing.
+    ///   - epoch: of this writer; see `JournalBatch`.
+    ///   - follows: whether the database applies what another writes to the journal, and refuses every write itself.
     ///   - lanes: number of net loops.
     ///   - background: where work runs whose cost follows the size of the data.
     ///   - budget: what such work may hold; one for the whole process.
     ///   - refusals: hears of what the rules refuse.
+    ///   - onJournal: hears when the journal takes no commits, and when it does again.
     ///   - scheduler: tells the time, and when the log is tried again.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), pending: [PendingSession] = [],
-        log: any CommitLog = NoCommitLog(), lanes: Int, limits: EngineLimits = EngineLimits(),
+        journal: (any Journal)? = nil, epoch: UInt64 = 0, follows: Bool = false, lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
-        refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet, scheduler: Scheduler
+        refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet,
+        onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }, scheduler: Scheduler
     ) {
         self.name = name
-        self.log = log
+        let journal = journal ?? MemoryJournal(last: start.sequence, epoch: epoch, keeping: 0, isImmediate: true)
+        self.journal = journal
         self.limits = limits
         queue = DispatchQueue(label: "vigla.database.\(name)")
         let context = EngineContext(
-            queue: queue, limits: limits, format: format, lanes: lanes, background: background, budget: budget, scheduler: scheduler)
-        engine = Engine(context, rules: rules, start: start, log: log, refusals: refusals, outlet: outlet)
-        if !pending.isEmpty { queue.async { [engine] in engine.fireAbandoned(pending) } }
+            queue: queue, limits: limits, format: format, lanes: lanes, background: background, budget: budget, scheduler: scheduler,
+            onJournal: onJournal)
+        engine = Engine(
+            context, rules: rules, start: start, journal: journal, epoch: epoch, follows: follows ? pending : nil, refusals: refusals,
+            outlet: outlet)
+        if !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
     }
 
     /// Hands over a request. Callable from any thread; requests of one client must come from one thread at a time.

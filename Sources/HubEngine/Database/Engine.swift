@@ -1,4 +1,5 @@
 import Dispatch
+import Journal
 import JSONTree
 import SecurityRules
 
@@ -10,6 +11,7 @@ import SecurityRules
 ///                                       WriteRequests, DisconnectWrites ─► CommitLine ─► ReadPermissions, Publisher
 /// DurabilityLine ◄─ Batch, Outbox ◄─────────────── what all of them have done and say
 ///       └─ the log refuses ─► Rollback
+/// Follower ─► CommitLine                        in a database that applies what another writes
 /// ```
 final class Engine: @unchecked Sendable {
     // Sendable: confined to the database queue, which its entries check.
@@ -19,21 +21,25 @@ final class Engine: @unchecked Sendable {
     private let indexes: IndexKeeper
     private let permissions: ReadPermissions
     private let disconnects: DisconnectWrites
+    /// Nil in a database that takes writes itself.
+    private let follower: Follower?
     let loop: RequestLoop
     private let rollback: Rollback
 
+    /// - Parameter follows: what sessions have left behind so far, for a database that applies what another writes.
     init(
-        _ context: EngineContext, rules: RuleSet, start: (root: Node, sequence: UInt64), log: any CommitLog,
-        refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
+        _ context: EngineContext, rules: RuleSet, start: (root: Node, sequence: UInt64), journal: any Journal, epoch: UInt64,
+        follows: [PendingSession]?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
         let content = Content(root: start.root, sequence: start.sequence, rules: rules)
         let places = PlaceTrie()
-        let batch = Batch(keepsHistory: !log.isImmediate)
+        // What is applied is never taken back.
+        let batch = Batch(keepsHistory: !journal.isImmediate && follows == nil)
         let outbox = Outbox(lanes: context.lanes)
         let encodings = EncodingLine(context.background, context.budget, heavier: EncodingLine(context.background, context.budget))
         let refusals = RefusalReports(context, content, listener)
-        let durability = DurabilityLine(context, content, batch, outbox, log: log, outlet: outlet)
-        let guardian = LogGuard(context, content, durability, log: log)
+        let durability = DurabilityLine(context, content, batch, outbox, journal: journal, epoch: epoch, outlet: outlet)
+        let guardian = LogGuard(context, content, durability, journal: journal, follows: follows != nil)
 
         let indexes = IndexKeeper(context, content, places, durability)
         let registry = ObserverRegistry(context, content, places, indexes, batch, durability)
@@ -53,7 +59,7 @@ final class Engine: @unchecked Sendable {
         let observers = ObserveRequests(
             context, content, batch, durability, indexes, registry, permissions, reads, outbox, slowReaders, answers, encodings)
         let writes = WriteRequests(
-            context, content, batch, log, guardian, commits, disconnects, permissions, foresight, parking, answers, refusals)
+            context, content, batch, journal, guardian, commits, disconnects, permissions, foresight, parking, answers, refusals)
         let handler = RequestHandler(
             context, batch, outbox, sessions, permissions, foresight, publisher, slowReaders, parking, reads, observers, writes,
             disconnects, early, answers)
@@ -63,8 +69,15 @@ final class Engine: @unchecked Sendable {
 
         // What calls back to later parts does not keep them.
         durability.onRefused = { [weak rollback = rollback] in rollback?.run($0) }
+        durability.onLost = { [weak guardian] in guardian?.refused($0) }
         durability.onReleased = { [weak loop] in loop?.scheduleTurn() }
         guardian.onTaken = { [weak loop] in loop?.handle([]) }
+        guardian.onFound = { [weak commits, weak disconnects] batch in
+            for commit in batch.commits {
+                commits?.apply(commit)
+                disconnects?.found(commit)
+            }
+        }
         indexes.onShown = { [weak batch, weak publisher] path, ordering in
             batch?.record(.show(path, ordering))
             publisher?.publish(path, ordering)
@@ -80,6 +93,8 @@ final class Engine: @unchecked Sendable {
         self.permissions = permissions
         self.disconnects = disconnects
         self.loop = loop
+        follower = follows.map { Follower(context, content, commits, durability, guardian, pending: $0) }
+        follower?.follow(journal)
         self.rollback = rollback
     }
 
@@ -102,6 +117,6 @@ final class Engine: @unchecked Sendable {
     /// What sessions leave behind that has not been written.
     var pendingSessions: [PendingSession] {
         dispatchPrecondition(condition: .onQueue(context.queue))
-        return disconnects.pendingSessions
+        return follower?.pendingSessions ?? disconnects.pendingSessions
     }
 }

@@ -18,10 +18,12 @@ final class EngineContext: Sendable {
     /// What queries have collected and is not encoded: half of the budget, so that many of them leave room for what is written.
     let collected: MemoryShare
     let meter = Meter()
+    /// Hears what those who run the hub should know of the journal.
+    let onJournal: @Sendable (JournalEvent) -> Void
 
     init(
         queue: DispatchQueue, limits: EngineLimits, format: any WireFormat, lanes: Int, background: BackgroundWork, budget: MemoryBudget,
-        scheduler: Scheduler
+        scheduler: Scheduler, onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
     ) {
         self.queue = queue
         self.limits = limits
@@ -30,6 +32,7 @@ final class EngineContext: Sendable {
         self.background = background
         self.budget = budget
         self.scheduler = scheduler
+        self.onJournal = onJournal
         collected = MemoryShare(of: budget, limit: budget.limit / 2)
     }
 

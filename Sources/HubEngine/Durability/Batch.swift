@@ -1,17 +1,25 @@
+import Journal
+import JSONTree
+
 /// What the requests of the batch that runs have done so far: what goes to the log with it, and what is needed to take it back.
 /// Confined to the database queue.
 final class Batch {
     /// What a batch has come to, once it has ended.
     struct Result {
-        let commits: [Commit]
+        /// Its commits; empty when it made none.
+        let journalled: JournalBatch
         let history: BatchHistory
         /// Bytes of its requests.
         let bytes: Int
         /// What is large and no longer needed behind the batch.
         let retiring: [any Sendable]
+
+        func with(_ journalled: JournalBatch) -> Result {
+            Result(journalled: journalled, history: history, bytes: bytes, retiring: retiring)
+        }
     }
 
-    private(set) var commits: [Commit] = []
+    private var journalled = JournalBatch(after: 0)
     private var history = BatchHistory()
     private var bytes = 0
     private var retiring: [any Sendable] = []
@@ -20,7 +28,15 @@ final class Batch {
 
     init(keepsHistory: Bool) { self.keepsHistory = keepsHistory }
 
-    func append(_ commit: Commit) { commits.append(commit) }
+    var hasCommits: Bool { !journalled.isEmpty }
+
+    /// Adds a commit: the one behind the last.
+    /// - Parameter stage: what the journal has of the operations already.
+    func append(_ operations: [JournalOperation], pending: [PendingChange], as sequence: UInt64, stage: JournalStage? = nil) {
+        if journalled.isEmpty { journalled = JournalBatch(after: sequence - 1) }
+        journalled.append(operations, pending: pending, stage: stage)
+    }
+
     /// A request of so many bytes is carried out in this batch.
     func count(_ bytes: Int) { self.bytes += bytes }
     /// Something large is let go of, off the queue, when the batch has left.
@@ -39,7 +55,7 @@ final class Batch {
 
     /// Ends the batch; the next one begins empty.
     func end() -> Result {
-        defer { (commits, history, bytes, retiring) = ([], BatchHistory(), 0, []) }
-        return Result(commits: commits, history: history, bytes: bytes, retiring: retiring)
+        defer { (journalled, history, bytes, retiring) = (JournalBatch(after: 0), BatchHistory(), 0, []) }
+        return Result(journalled: journalled, history: history, bytes: bytes, retiring: retiring)
     }
 }

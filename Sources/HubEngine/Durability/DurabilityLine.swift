@@ -1,5 +1,6 @@
 import DequeModule
 import Dispatch
+import Journal
 import JSONTree
 
 /// Output in the order of commits: what a batch has to say leaves when it and all before it are durable.
@@ -26,7 +27,10 @@ final class DurabilityLine: @unchecked Sendable {
     private let content: Content
     private let batch: Batch
     private let outbox: Outbox
-    private let log: any CommitLog
+    private let journal: any Journal
+    /// Of this writer, and what its next batch is known by.
+    private let epoch: UInt64
+    private var nextID = UInt64.random(in: 1..<1 << 46)
     private let outlet: Outlet
     /// Oldest first. Nothing overtakes them.
     private var waiting: Deque<WaitingBatch> = []
@@ -36,31 +40,37 @@ final class DurabilityLine: @unchecked Sendable {
     private(set) var waitingCommits = 0
     /// What is known to be durable: where the content goes back to when the log refuses.
     private(set) var durable: (root: Node, sequence: UInt64)
-    /// The log has refused the oldest waiting batch.
-    var onRefused: (CommitRefusal) -> Void = { _ in }
+    /// The journal has refused the oldest waiting batch.
+    var onRefused: (JournalError) -> Void = { _ in }
+    /// A journal that stores at once has not: what it refused has left already.
+    var onLost: (JournalError) -> Void = { _ in }
     /// Batches have left.
     var onReleased: () -> Void = {}
 
-    init(_ context: EngineContext, _ content: Content, _ batch: Batch, _ outbox: Outbox, log: any CommitLog, outlet: @escaping Outlet) {
+    init(
+        _ context: EngineContext, _ content: Content, _ batch: Batch, _ outbox: Outbox, journal: any Journal, epoch: UInt64 = 0,
+        outlet: @escaping Outlet
+    ) {
         self.context = context
         self.content = content
         self.batch = batch
         self.outbox = outbox
-        self.log = log
+        self.journal = journal
+        self.epoch = epoch
         self.outlet = outlet
         durable = (content.root, content.sequence)
     }
 
     /// Whether something of an earlier batch, or a commit of the one that runs, waits for the log.
-    var isBehind: Bool { !(waiting.isEmpty && batch.commits.isEmpty) }
+    var isBehind: Bool { !waiting.isEmpty || batch.hasCommits }
 
     /// Ends the batch that runs: its commits go to the log, its output waits for that.
     func finishBatch() {
         outbox.releaseEarly(to: outlet)
         let output = outbox.end(next: firstWaiting + waiting.count + 1)
         let result = batch.end()
-        if result.commits.isEmpty || log.isImmediate {
-            if !result.commits.isEmpty { log.append(result.commits) { _ in } }
+        if result.journalled.isEmpty || journal.isImmediate {
+            if !result.journalled.isEmpty { journal.append(stamped(result.journalled), completion: storedAtOnce) }
             if waiting.isEmpty {
                 firstWaiting += 1
                 leave(output, result)
@@ -70,11 +80,26 @@ final class DurabilityLine: @unchecked Sendable {
             return
         }
         let number = firstWaiting + waiting.count
-        waiting.append(WaitingBatch(output: output, result: result, root: content.root, sequence: content.sequence, isDurable: false))
-        waitingCommits += result.commits.count
-        log.append(result.commits) { [self] result in
+        let stamped = stamped(result.journalled)
+        waiting.append(
+            WaitingBatch(output: output, result: result.with(stamped), root: content.root, sequence: content.sequence, isDurable: false))
+        waitingCommits += stamped.commitCount
+        journal.append(stamped) { [self] result in
             context.queue.async { [self] in completed(number, result) }
         }
+    }
+
+    private lazy var storedAtOnce: @Sendable (Result<Void, JournalError>) -> Void = { [weak self] result in
+        guard case .failure(let error) = result, let self else { return }
+        context.queue.async { [self] in onLost(error) }
+    }
+
+    /// A batch as the journal is given it: by this writer, and known by a number of its own.
+    func stamped(_ batch: JournalBatch) -> JournalBatch {
+        var batch = batch
+        nextID += 1
+        (batch.id, batch.epoch) = (nextID, epoch)
+        return batch
     }
 
     /// Ends a piece of work that was no request.
@@ -83,17 +108,17 @@ final class DurabilityLine: @unchecked Sendable {
         context.meter.publish()
     }
 
-    private func completed(_ number: Int, _ result: Result<Void, CommitRefusal>) {
+    private func completed(_ number: Int, _ result: Result<Void, JournalError>) {
         dispatchPrecondition(condition: .onQueue(context.queue))
         // Below the first: the batch was given up together with an earlier one.
         guard number >= firstWaiting else { return }
-        if case .failure(let reason) = result { return onRefused(reason) }
+        if case .failure(let error) = result { return onRefused(error) }
         waiting[number - firstWaiting].isDurable = true
         while let first = waiting.first, first.isDurable {
             waiting.removeFirst()
             firstWaiting += 1
             durable = (first.root, first.sequence)
-            waitingCommits -= first.result.commits.count
+            waitingCommits -= first.result.journalled.commitCount
             leave(first.output, first.result)
         }
         onReleased()
@@ -116,6 +141,6 @@ final class DurabilityLine: @unchecked Sendable {
         return Array(waiting)
     }
 
-    /// The log has taken a commit that changes nothing.
-    func confirm(_ sequence: UInt64) { durable.sequence = sequence }
+    /// What the database holds now is durable.
+    func confirm() { durable = (content.root, content.sequence) }
 }

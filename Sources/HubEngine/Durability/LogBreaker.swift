@@ -24,9 +24,9 @@ enum LogBreaker {
     /// What is given up was given to the log; what comes now is not, so its outcome is known.
     mutating func settle() { if case .open(let reason) = self { self = .open(reason.forLater) } }
 
-    /// Begins a try. False when none may begin: the log takes commits, or another try is under way.
+    /// Begins a try. False when none may begin: the log takes commits, another try is under way, or none could succeed.
     mutating func begin() -> Bool {
-        guard case .open(let reason) = self else { return false }
+        guard case .open(let reason) = self, reason.mayPass else { return false }
         self = .halfOpen(reason)
         return true
     }

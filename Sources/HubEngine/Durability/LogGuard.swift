@@ -1,26 +1,36 @@
 import Dispatch
+import Journal
 import JSONTree
 import Scheduling
 
-/// Whether the log takes commits, and what is done while it does not: writes are refused, and the log is tried with a commit that
-/// changes nothing, from time to time. Confined to the database queue.
+/// Whether the journal takes commits, and what is done while it does not: writes are refused, and the journal is tried with a commit
+/// that changes nothing, from time to time. Confined to the database queue.
+///
+/// When it was not known what became of some batches, the first try tells: either it follows what was durable before, so nothing
+/// of them is stored, or it does not, and they are found by appending them again.
 final class LogGuard: @unchecked Sendable {
     // Sendable: only hops back to the queue.
     private let context: EngineContext
     private let content: Content
     private let durability: DurabilityLine
-    private let log: any CommitLog
+    private let journal: any Journal
     private var breaker = LogBreaker.closed
-    /// Whether writes are refused until what was owed to the log is written.
+    /// Whether writes are refused until what was owed to the journal is written.
     private var isClosed = false
-    /// The log takes commits again.
+    /// Batches that were given up while it was not known whether they are stored; oldest first.
+    private var unsettled: [JournalBatch] = []
+    /// The journal takes commits again.
     var onTaken: () -> Void = {}
+    /// A batch that was given up is stored.
+    var onFound: (JournalBatch) -> Void = { _ in }
 
-    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityLine, log: any CommitLog) {
+    /// - Parameter follows: whether the database takes no writes, as it applies those of another.
+    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityLine, journal: any Journal, follows: Bool = false) {
         self.context = context
         self.content = content
         self.durability = durability
-        self.log = log
+        self.journal = journal
+        if follows { breaker.refused(.following) }
     }
 
     var isRefusing: Bool { breaker.reason != nil || isClosed }
@@ -29,7 +39,7 @@ final class LogGuard: @unchecked Sendable {
     func close() { isClosed = true }
     func open() { isClosed = false }
 
-    /// - Throws: while the log refuses. Asked last, when nothing else speaks against a write.
+    /// - Throws: while the journal refuses. Asked last, when nothing else speaks against a write.
     func mustTakeWrites() throws(Failure) {
         guard isRefusing else { return }
         context.meter.counters.refusedWrites += 1
@@ -38,21 +48,34 @@ final class LogGuard: @unchecked Sendable {
 
     private static let closedText = "The disk takes writes again, and what was left for disconnects comes first. Try again."
 
-    /// The log has refused a batch.
-    func refused(_ reason: CommitRefusal) {
+    /// The journal has refused a batch, and with it those that came behind it.
+    func refused(_ error: JournalError, _ batches: [JournalBatch] = []) {
+        let reason = CommitRefusal(error)
         breaker.refused(reason)
+        unsettled = reason == .outcomeUnknown ? batches : []
         context.meter.counters.refusal = reason.forLater
         context.meter.counters.refusals += 1
+        context.onJournal(.refuses(reason, error))
     }
 
     /// What was given up with the batch has been answered.
     func settle() { breaker.settle() }
 
-    /// Tries the log in a while, and again until it takes commits.
+    /// A database that follows hears no more of what it follows.
+    func cutOff(_ error: JournalError) {
+        breaker.refused(.cutOff)
+        context.meter.counters.refusal = .cutOff
+        context.meter.publish()
+        context.onJournal(.followingEnded(error))
+    }
+
+    // MARK: Trying
+
+    /// Tries the journal in a while, and again until it takes commits.
     func tryLater() {
         let number = context.meter.counters.refusals
         context.scheduler.after(ms: Int64(context.limits.retryMs), on: context.queue) { [weak self] in
-            guard let self, isRefusing, number == context.meter.counters.refusals else { return }
+            guard let self, breaker.reason?.mayPass == true, number == context.meter.counters.refusals else { return }
             tryNow()
             tryLater()
         }
@@ -61,23 +84,53 @@ final class LogGuard: @unchecked Sendable {
     /// Appends a commit that changes nothing. Nothing else is appended until its result is known.
     private func tryNow() {
         guard breaker.begin() else { return }
-        log.append([Commit(sequence: content.sequence + 1, operations: [], pending: [])]) { [self] result in
+        var batch = JournalBatch(after: content.sequence)
+        batch.append([])
+        journal.append(durability.stamped(batch)) { [self] result in
             context.queue.async { [self] in tried(result) }
         }
     }
 
-    private func tried(_ result: Result<Void, CommitRefusal>) {
+    private func tried(_ result: Result<Void, JournalError>) {
         dispatchPrecondition(condition: .onQueue(context.queue))
         switch result {
-        case .failure(let reason):
-            breaker.tried(reason)
-            context.meter.counters.refusal = reason.forLater
-            context.meter.publish()
+        case .failure(.conflict(_, let last)) where unsettled.contains { $0.sequence == last }:
+            find(unsettled.filter { $0.sequence <= last })
+        case .failure(let error): failed(error)
         case .success:
-            breaker.tried(nil)
-            durability.confirm(content.skip())
-            context.meter.counters.refusal = nil
-            onTaken()
+            _ = content.skip()
+            taken()
+        }
+    }
+
+    private func failed(_ error: JournalError) {
+        let reason = CommitRefusal(error)
+        breaker.tried(reason)
+        context.meter.counters.refusal = reason.forLater
+        if !reason.mayPass { context.onJournal(.refuses(reason, error)) }
+        context.meter.publish()
+    }
+
+    private func taken() {
+        breaker.tried(nil)
+        unsettled = []
+        durability.confirm()
+        context.meter.counters.refusal = nil
+        context.onJournal(.takesCommits)
+        onTaken()
+    }
+
+    /// Appends batches again that the journal may have: it says of each by its id whether it is the one that is stored.
+    private func find(_ batches: [JournalBatch]) {
+        for (i, batch) in batches.enumerated() {
+            journal.append(batch) { [self] result in
+                context.queue.async { [self] in
+                    guard case .halfOpen = breaker else { return }
+                    if case .failure(let error) = result { return failed(error) }
+                    onFound(batch)
+                    if i == batches.count - 1 { taken() }
+                }
+            }
         }
     }
 }

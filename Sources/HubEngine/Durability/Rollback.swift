@@ -1,3 +1,4 @@
+import Journal
 import JSONTree
 
 /// Takes batches back that the log refuses: content and sessions go back to what is durable, which is all that any client has been
@@ -39,12 +40,12 @@ final class Rollback {
     }
 
     /// Gives up all batches that wait.
-    func run(_ reason: CommitRefusal) {
+    func run(_ error: JournalError) {
         let givenUp = durability.giveUp()
         let parked = parking.giveUp()
         let before = content.rollBack(to: durability.durable)
         commits.rollBack(to: content.sequence)
-        log.refused(reason)
+        log.refused(error, givenUp.lazy.map(\.result.journalled).filter { !$0.isEmpty })
         indexes.follow(from: before)
         for change in givenUp.reversed().lazy.flatMap({ $0.result.history.changes.reversed() }) { sessions.undo(change) }
         // What was recorded while undoing is no step.

@@ -105,6 +105,9 @@ extension Server {
         page.gauge(
             "vigla_degraded", "1 while the disk refuses, and with it every write is refused.", label: label,
             each { $0.refusal == nil ? 0 : 1 })
+        page.gauge(
+            "vigla_degraded_reason", "1 for the reason why writes are refused.", labels: (label, "reason"),
+            databases.compactMap { database in database.counters.refusal.map { (database.name, $0.rawValue, 1) } })
         page.counter("vigla_degradations_total", "Times that the disk began to refuse.", label: label, each(\.refusals))
         page.counter("vigla_refused_writes_total", "Requests refused because the disk refuses.", label: label, each(\.refusedWrites))
         page.counter(
@@ -164,6 +167,10 @@ private struct MetricsPage {
     mutating func gauge(_ name: String, _ help: String, _ value: Int) { add(name, help, "gauge", nil, [("", value)]) }
     mutating func gauge(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) {
         add(name, help, "gauge", label, values)
+    }
+    mutating func gauge(_ name: String, _ help: String, labels: (String, String), _ values: [(String, String, Int)]) {
+        text += "# HELP \(name) \(help)\n# TYPE \(name) gauge\n"
+        for value in values { text += "\(name){\(labels.0)=\"\(value.0)\",\(labels.1)=\"\(value.1)\"} \(value.2)\n" }
     }
     mutating func counter(_ name: String, _ help: String, _ value: Int) { add(name, help, "counter", nil, [("", value)]) }
     mutating func counter(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) {

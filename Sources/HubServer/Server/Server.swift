@@ -3,7 +3,7 @@ public import DispatchNet
 import Glibc
 import HTTPTypes
 import HubEngine
-import Journal
+public import Journal
 import JSONTree
 import Limits
 public import Logging
@@ -49,19 +49,22 @@ public final class Server: Sendable {
     private let listener: Listener
     /// The TLS listener beside the plain one.
     private let secureListener: Listener?
-    private let store: DataStore?
-    /// Stores settings in the data folder, or in memory with `--memory`.
-    let settingStore: any SettingStore
+    /// Has the journals and the settings.
+    private let storage: any JournalStorage
     let rulesInForce: RulesInForce
     /// Logs refusals by the rules; nil with `loggedRefusals` 0.
     let refusalLog: RefusalLog?
     /// Descriptors reserved for the store, the listeners and the loops.
     private static let descriptorsKept = 64
 
-    /// Opens the store, binds the port and begins to serve.
-    /// - Parameter scheduler: the process's.
-    /// - Throws: `ServerError` for a port that cannot be bound or a store that cannot be opened.
-    public init(_ settings: ServerSettings, scheduler: Scheduler, logger: Logger) throws(ServerError) {
+    /// Binds the port, opens the storage and begins to serve.
+    /// - Parameters:
+    ///   - scheduler: the process's.
+    ///   - open: opens the storage of the journals; called once, when the port is known to be free. `stop` closes it.
+    /// - Throws: `ServerError` for a port that cannot be bound or a storage that cannot be opened.
+    public init(
+        _ settings: ServerSettings, scheduler: Scheduler, logger: Logger, storage open: () throws(JournalError) -> any JournalStorage
+    ) throws(ServerError) {
         self.settings = settings
         self.scheduler = scheduler
         // The SDKs' own tests send many requests at once from one address.
@@ -90,13 +93,11 @@ public final class Server: Sendable {
         logger.info("memory for clients", metadata: ["bytes": "\(settings.limits.memoryBytes)", "of_address": "\(memory.addressBytes)"])
         console = settings.webFolder.map(ConsoleFiles.init)
 
-        let store = try settings.dataFolder.map { folder throws(ServerError) in
-            try DataStore(
-                folder: folder, durability: settings.durability, acceptsLoss: settings.acceptsLoss, scheduler: scheduler, logger: logger)
-        }
-        self.store = store
-        settingStore = store?.settings ?? MemorySettings()
-        do { secrets = try Secrets(settingStore) } catch { throw .cannotOpen("\(error)") }
+        let storage: any JournalStorage
+        do { storage = try open() } catch { throw .cannotOpen("\(error)") }
+        self.storage = storage
+        if let finding = storage.finding { logger.error("the data was damaged", metadata: ["finding": "\(finding)"]) }
+        do { secrets = try Secrets(storage.settingStore) } catch { throw .cannotOpen("\(error)") }
         let isAdministrator = { @Sendable [secrets, isDev = settings.isDev] (credential: String) in
             secrets.admit(credential) || isDev && credential == "owner"
         }
@@ -113,7 +114,7 @@ public final class Server: Sendable {
         let verifier = settings.tokens ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
         tokenChecks = verifier.map { TokenChecks($0, settings.limits, scheduler) }
         let rulesInForce = RulesInForce(
-            settings.rules, file: settings.rulesFile, settings: settingStore, isDurable: store != nil, logger: logger)
+            settings.rules, file: settings.rulesFile, settings: storage.settingStore, isDurable: storage.isDurable, logger: logger)
         self.rulesInForce = rulesInForce
         let refusalLog =
             settings.limits.loggedRefusals > 0 ? RefusalLog(perSecond: settings.limits.loggedRefusals, scheduler, logger: logger) : nil
@@ -125,14 +126,19 @@ public final class Server: Sendable {
         hub = Hub { [memory] name in
             guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }
             do {
-                let stored = try store?.open(name)
+                let opened = try storage.open(name)
+                let recovered = opened.recovered
+                if recovered.sequence > 0 {
+                    logger.info("recovered", metadata: [
+                        "namespace": "\(name)", "commits": "\(recovered.sequence)", "replayed": "\(recovered.replayed)",
+                        "disconnects": "\(recovered.pending.count)"])
+                }
                 let database = Database(
-                    name: name, rules: try rulesInForce.open(name),
-                    start: stored.map { ($0.recovered.root, $0.recovered.sequence) } ?? (.null, 0),
-                    pending: stored?.recovered.pending ?? [], log: stored?.log ?? NoCommitLog(), lanes: loopCount,
+                    name: name, rules: try rulesInForce.open(name), start: (recovered.root, recovered.sequence),
+                    pending: recovered.pending, journal: opened.journal, epoch: recovered.epoch, lanes: loopCount,
                     limits: settings.limits.engine, budget: memory.budget, format: HubFormat(),
-                    refusals: refusalLog?.listener(name), outlet: outlet, scheduler: scheduler)
-                stored?.log.makeSnapshots(of: database)
+                    refusals: refusalLog?.listener(name), outlet: outlet, onJournal: { $0.log(name, logger) }, scheduler: scheduler)
+                database.makeSnapshots(logger)
                 return database
             } catch {
                 unopened.log("namespace could not be opened", ["namespace": "\(name)", "reason": "\(error)"])
@@ -179,18 +185,13 @@ public final class Server: Sendable {
             // The sessions' ends were submitted while the loops closed; a snapshot behind them sees their writes.
             let databases = hub.all
             let countdown = Countdown(databases.count + (accounts == nil ? 0 : 1)) { [self] in
-                if let store { store.close(done) } else { done() }
-            }
-            if let accounts { close(accounts) { countdown.arrive() } }
-            for database in databases {
-                database.snapshot(behindRequests: true) { root, sequence, pending in
-                    if let journal = database.log as? CommitJournal {
-                        journal.close(JournalSnapshot(root: root, sequence: sequence, pending: pending)) { countdown.arrive() }
-                    } else {
-                        countdown.arrive()
-                    }
+                storage.close { [logger] fault in
+                    if let fault { logger.error("the data could not be closed", metadata: ["reason": "\(fault)"]) }
+                    done()
                 }
             }
+            if let accounts { close(accounts) { countdown.arrive() } }
+            for database in databases { database.close(logger) { countdown.arrive() } }
         }
     }
 }

@@ -1,7 +1,6 @@
 public import Accounts
 public import DispatchNet
 public import HubEngine
-public import Journal
 public import SecurityRules
 public import WireProtocols
 
@@ -18,11 +17,8 @@ public struct ServerSettings: Sendable {
     public var rules = RuleSet.denyAll
     /// The file that `rules` were read from, for messages; nil when they are of no file.
     public var rulesFile: String?
-    /// Folder of the durable store; nil keeps everything in memory only.
+    /// Folder in which the accounts are kept, beside what the storage keeps there; nil keeps them in memory only.
     public var dataFolder: String?
-    public var durability = Durability.full
-    /// Whether to start with the sound part of the log when acknowledged commits in it cannot be read.
-    public var acceptsLoss = false
     /// Folder of the console page's files; nil serves none.
     public var webFolder: String?
     /// Number of net loops; 0 takes one per core.

@@ -2,6 +2,7 @@ import Accounts
 import ArgumentParser
 import Glibc
 import Journal
+import SQLiteJournal
 
 /// `vigla backup --data DIR --to DIR` and `vigla backup --restore --from DIR --data DIR`
 struct Backup: ParsableCommand {

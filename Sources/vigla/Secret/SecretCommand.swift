@@ -5,6 +5,7 @@ import HubServer
 import Journal
 import JSONTree
 import Scheduling
+import SQLiteJournal
 import ViglaClient
 
 /// `vigla secret …`

@@ -2,6 +2,7 @@ import ArgumentParser
 import Dispatch
 import Glibc
 import HubServer
+import Journal
 import Logging
 import Scheduling
 
@@ -123,7 +124,10 @@ struct Serve: ParsableCommand {
         let scheduler = Scheduler.system()
         let server: Server
         do throws(ServerError) {
-            server = try Server(configuration.settings, scheduler: scheduler, logger: Logger(label: "vigla"))
+            let logger = Logger(label: "vigla")
+            server = try Server(configuration.settings, scheduler: scheduler, logger: logger) { () throws(JournalError) in
+                try configuration.openStorage(scheduler, logger)
+            }
         } catch {
             fail("\(error)")
         }

@@ -2,13 +2,18 @@ import DispatchNet
 import HubServer
 import Journal
 import Logging
+import Scheduling
 import SecurityRules
+import SQLiteJournal
 
 /// All that `serve` needs to know, checked. Everything that is wrong is found before anything is started.
 struct ServeConfiguration {
     var settings = ServerSettings()
     var logLevel = Logger.Level.info
     var logFormat = LogLines.Format.text
+    private var durability = Durability.full
+    /// Whether to start with the sound part of the log when acknowledged commits in it cannot be read.
+    private var acceptsLoss = false
     /// How the rules are named on the ready line.
     private var rulesText = "none (everything denied)"
 
@@ -19,6 +24,14 @@ struct ServeConfiguration {
         resolver.resolve(mayLeaveMachine: environment["VIGLA_DEV_ANY_HOST"] == "1")
         let faults = resolver.layers.faults + resolver.faults
         return faults.isEmpty ? .success(resolver.made) : .failure(Faults(faults: faults))
+    }
+
+    /// Opens what the hub keeps its data in: the folder, or memory.
+    func openStorage(_ scheduler: Scheduler, _ logger: Logger) throws(JournalError) -> any JournalStorage {
+        guard let folder = settings.dataFolder else { return MemoryStorage() }
+        if durability == .normal { logger.notice("durability normal: a power cut may take the last moments of acknowledged writes") }
+        let settings = JournalStore.Settings(durability: durability, acceptsLoss: acceptsLoss)
+        return try JournalStore.open(folder: folder, settings: settings, scheduler: scheduler)
     }
 
     /// `vigla ready on http://127.0.0.1:9000 (namespace default, data ./data, rules FILE)`: scripts wait for this line.
@@ -68,7 +81,7 @@ struct ServeConfiguration {
             if layers.find(.durability)?.text != "memory", let durability = value(
                 .durability, "full, normal or memory", Durability.init(rawValue:)
             ) {
-                made.settings.durability = durability
+                made.durability = durability
             }
             if let level = value(
                 .logLevel, "one of " + Logger.Level.allCases.map(\.rawValue).joined(separator: ", "), Logger.Level.init(rawValue:)
@@ -89,7 +102,7 @@ struct ServeConfiguration {
             }
             made.settings.allowedOrigins = value(
                 .allowOrigin, "origins such as https://app.example, separated by commas, or *", Checks.origins)
-            made.settings.acceptsLoss = value(.acceptLoss, "true or false", Checks.flag) ?? false
+            made.acceptsLoss = value(.acceptLoss, "true or false", Checks.flag) ?? false
             made.settings.isDev = value(.dev, "true or false", Checks.flag) ?? false
             resolveHost(mayLeaveMachine: mayLeaveMachine)
             resolveTLS()

@@ -2,6 +2,7 @@ import ArgumentParser
 import Glibc
 import JSONTree
 import Journal
+import SQLiteJournal
 import ViglaClient
 
 /// `vigla export URL|FOLDER FILE`

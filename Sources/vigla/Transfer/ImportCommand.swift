@@ -3,6 +3,7 @@ import Dispatch
 import Glibc
 import JSONTree
 import Journal
+import SQLiteJournal
 import Synchronization
 import ViglaClient
 

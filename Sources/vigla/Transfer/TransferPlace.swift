@@ -5,6 +5,7 @@ import HubServer
 import JSONTree
 import Journal
 import Scheduling
+import SQLiteJournal
 import ViglaClient
 
 /// Where a tree comes from or goes to.

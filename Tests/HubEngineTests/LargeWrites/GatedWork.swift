@@ -1,4 +1,5 @@
 import HubEngine
+import Journal
 import JSONTree
 import SecurityRules
 import Synchronization
@@ -25,7 +26,7 @@ struct GatedHarness {
     let hub: EngineHarness
 
     init(
-        _ rules: String? = nil, root: Node = .null, log: any CommitLog = NoCommitLog(), limits: EngineLimits = .tight,
+        _ rules: String? = nil, root: Node = .null, log: (any Journal)? = nil, limits: EngineLimits = .tight,
         budget: MemoryBudget = MemoryBudget(1 << 30), refusals: (any RefusalListener)? = nil
     ) throws {
         hub = EngineHarness(

@@ -1,5 +1,6 @@
 import Glibc
 import HubEngine
+import Journal
 import JSONTree
 import SecurityRules
 import Testing
@@ -231,7 +232,7 @@ import TestSupport
 }
 
 extension GatedHarness {
-    init(_ rules: RuleSet, log: any CommitLog = NoCommitLog(), limits: EngineLimits) {
+    init(_ rules: RuleSet, log: (any Journal)? = nil, limits: EngineLimits) {
         hub = EngineHarness(rules: rules, log: log, limits: limits, background: gate.work)
     }
 }

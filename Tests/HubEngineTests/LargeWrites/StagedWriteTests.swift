@@ -1,4 +1,5 @@
 import HubEngine
+import Journal
 import JSONTree
 import SecurityRules
 import Synchronization
@@ -8,38 +9,35 @@ import Testing
 /// Large writes that the log stores before they are made.
 @Suite(.timeLimit(.minutes(30))) struct StagedWriteTests {
     /// Commits at once; stages when the test says so.
-    private final class StagingLog: CommitLog {
-        typealias Operations = [(path: Path, part: TreeWrite.Part, value: Node)]
-        typealias Done = @Sendable (Result<any StagedOperations, CommitRefusal>) -> Void
-
-        final class Stage: StagedOperations {
-            let paths: [Path]
-            private let end: @Sendable () -> Void
-            init(_ paths: [Path], _ end: @escaping @Sendable () -> Void) { (self.paths, self.end) = (paths, end) }
-            deinit { end() }
-        }
+    private final class StagingLog: Journal {
+        typealias Done = @Sendable (Result<JournalStage, JournalError>) -> Void
 
         struct State {
-            var waiting: [(operations: Operations, done: Done)] = []
+            var waiting: [(operations: [JournalOperation], done: Done)] = []
             var asked = 0
             var live = 0
             /// Places of each commit, and whether the log had them.
             var commits: [(paths: [Path], isStaged: Bool)] = []
-            var refusal: CommitRefusal?
+            var stages: [Int64: [Path]] = [:]
+            var refusal: JournalError?
         }
         let state = Mutex(State())
         var isImmediate: Bool { false }
         var stagedBytes: Int { 1_000 }
 
-        func append(_ commits: [Commit], completion: @escaping @Sendable (Result<Void, CommitRefusal>) -> Void) {
+        func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
             let refusal = state.withLock { state in
-                for commit in commits where state.refusal == nil { state.commits.append((commit.operations.map(\.path), (commit.stage as? Stage)?.paths == commit.operations.map(\.path))) }
+                for commit in batch.commits where state.refusal == nil {
+                    let stage = batch.staged.first { $0.range == commit.operations.indices }?.stage
+                    let paths = commit.operations.compactMap(\.path)
+                    state.commits.append((paths, stage.map { state.stages[$0.number] == paths } ?? false))
+                }
                 return state.refusal
             }
             completion(refusal.map { .failure($0) } ?? .success(()))
         }
 
-        func stage(_ operations: Operations, completion: @escaping Done) {
+        func stage(_ operations: [JournalOperation], completion: @escaping Done) {
             state.withLock { state in
                 state.waiting.append((operations, completion))
                 state.asked += 1
@@ -47,13 +45,16 @@ import Testing
         }
 
         /// Completes the oldest stage.
-        func complete(_ refusal: CommitRefusal? = nil) {
-            let (operations, done) = state.withLock { state in
+        func complete(_ refusal: JournalError? = nil) {
+            let (number, done) = state.withLock { state in
                 state.live += refusal == nil ? 1 : 0
-                return state.waiting.removeFirst()
+                let (operations, done) = state.waiting.removeFirst()
+                let number = Int64(state.stages.count + 1)
+                state.stages[number] = operations.compactMap(\.path)
+                return (number, done)
             }
             if let refusal { return done(.failure(refusal)) }
-            done(.success(Stage(operations.map(\.path)) { [weak self] in self?.state.withLock { $0.live -= 1 } }))
+            done(.success(JournalStage(number: number, parts: 1, bytes: 1) { [weak self] _ in self?.state.withLock { $0.live -= 1 } }))
         }
 
         var waiting: Int { state.withLock { $0.waiting.count } }
@@ -106,7 +107,7 @@ import Testing
     @Test func stageThatTheLogRefuses_refusesThatWriteOnly() throws {
         let it = try GatedHarness(log: log)
         let one = begin(it)
-        log.complete(.diskFull)
+        log.complete(.diskFull(reason: "test"))
         it.finish()
         #expect(it.hub.take(one) == ["error 0 unavailable"])
         #expect(it.ask(.make(), .put("b", 5)) == ["ok 0"])
@@ -154,7 +155,7 @@ import Testing
     @Test func logThatRefusesMeanwhile_refusesTheWrite_andLetsGoOfItsStage() throws {
         let it = try GatedHarness(log: log)
         let one = begin(it)
-        log.state.withLock { $0.refusal = .diskFull }
+        log.state.withLock { $0.refusal = .diskFull(reason: "test") }
         #expect(it.ask(.make(), .put("b", 5)) == ["error 0 unavailable"])
         it.finish()
         #expect(it.hub.take(one) == ["error 0 unavailable"])

@@ -1,4 +1,5 @@
 @testable import HubEngine
+import Journal
 import JSONTree
 import SecurityRules
 import Synchronization
@@ -24,15 +25,15 @@ import Testing
             let batch = Batch(keepsHistory: keeps)
             batch.record(.restate("s"))
             batch.record(.identified(.make(), before: .anonymous))
-            batch.append(Commit(sequence: 1, operations: [], pending: []))
+            batch.append([], pending: [], as: 1)
             batch.count(5)
             batch.count(6)
             let result = batch.end()
             #expect(result.history.steps.count == (keeps ? 1 : 0))
             #expect(result.history.changes.count == (keeps ? 1 : 0))
-            #expect(result.commits.count == 1 && result.bytes == 11)
+            #expect(result.journalled.commitCount == 1 && result.bytes == 11)
             let next = batch.end()
-            #expect(next.commits.isEmpty && next.bytes == 0 && next.history.steps.isEmpty)
+            #expect(next.journalled.isEmpty && next.bytes == 0 && next.history.steps.isEmpty)
         }
     }
 
@@ -66,7 +67,7 @@ import Testing
         bench.run {
             for i in 1...3 {
                 _ = bench.content.install(Node.int(Int64(i)))
-                bench.batch.append(Commit(sequence: bench.content.sequence, operations: [], pending: []))
+                bench.batch.append([], pending: [], as: bench.content.sequence)
                 bench.outbox.send(Array("batch \(i)".utf8), to: client)
                 bench.durability.finishBatch()
             }
@@ -89,13 +90,13 @@ import Testing
     @Test func line_givesUpTheRest_whenTheLogRefuses() {
         let bench = Bench()
         var reasons: [CommitRefusal] = []
-        bench.durability.onRefused = { [unowned bench] reason in
-            reasons.append(reason)
+        bench.durability.onRefused = { [unowned bench] error in
+            reasons.append(CommitRefusal(error))
             #expect(bench.durability.giveUp().count == 2)
         }
         bench.run {
             for _ in 1...2 {
-                bench.batch.append(Commit(sequence: bench.content.skip(), operations: [], pending: []))
+                bench.batch.append([], pending: [], as: bench.content.skip())
                 bench.durability.finishBatch()
             }
         }
@@ -130,7 +131,7 @@ import Testing
         let bench = Bench()
         let taken = Counted()
         bench.guardian.onTaken = { taken.count += 1 }
-        bench.run { bench.guardian.refused(.diskFull) }
+        bench.run { bench.guardian.refused(.diskFull(reason: "test")) }
         #expect(throws: Failure.self) { try bench.run { try bench.guardian.mustTakeWrites() } }
         bench.run { bench.guardian.tryLater() }
         bench.time.advance(ms: Int64(bench.context.limits.retryMs) - 1)

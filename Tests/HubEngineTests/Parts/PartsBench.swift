@@ -37,8 +37,8 @@ final class Bench: @unchecked Sendable {
     /// Runs on the queue, as all parts expect.
     func run<Result>(_ body: () throws -> Result) rethrows -> Result { try queue.sync(execute: body) }
 
-    lazy var durability = DurabilityLine(context, content, batch, outbox, log: log) { [unowned self] lane, all in deliveries[lane] += all }
-    lazy var guardian = LogGuard(context, content, durability, log: log)
+    lazy var durability = DurabilityLine(context, content, batch, outbox, journal: log) { [unowned self] lane, all in deliveries[lane] += all }
+    lazy var guardian = LogGuard(context, content, durability, journal: log)
     lazy var indexes = IndexKeeper(context, content, places, durability)
     lazy var registry = ObserverRegistry(context, content, places, indexes, batch, durability)
     lazy var slowReaders = SlowReaders(context, places, batch, outbox, durability)

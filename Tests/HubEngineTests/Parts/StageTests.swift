@@ -32,7 +32,7 @@ import Testing
         #expect(candidate.tree == ["a": ["b": 5], "c": ["d": 2], "e": 6])
         #expect(candidate.base.isIdentical(to: base))
         #expect(candidate.tree.child("c").isIdentical(to: base.child("c")))
-        #expect(candidate.operations.map(\.path.description) == ["/a/b", "/e"])
+        #expect(candidate.paths.map(\.description) == ["/a/b", "/e"])
         #expect(candidate.operations.map(\.value) == [5, 6])
     }
 

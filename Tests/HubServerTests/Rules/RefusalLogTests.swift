@@ -1,5 +1,6 @@
 @testable import HubEngine
 @testable import HubServer
+import Journal
 import JSONTree
 import Logging
 import Scheduling
@@ -63,7 +64,7 @@ import TestSupport
         (settings.port, settings.loops) = (0, 1)
         settings.rules = try RuleSet(parsing: #"{"rules":{"open":{".write":"newData.exists()"}}}"#)
         settings.limits.loggedRefusals = 5
-        let server = try Server(settings, scheduler: .system(), logger: lines.logger)
+        let server = try Server(settings, scheduler: .system(), logger: lines.logger) { MemoryStorage() }
         defer { server.stop {} }
         let database = try #require(server.hub.database("default"))
         #expect(server.mayAllowWrite("/open/a", in: database, by: .anonymous))
@@ -95,7 +96,7 @@ import TestSupport
         let rules = try RuleSet(parsing: #"{"rules":{"a":{".read":"auth.uid == 'ada'",".write":"auth.uid == 'ada'"}}}"#)
         var settings = ServerSettings()
         (settings.port, settings.loops, settings.isDev, settings.rules, settings.limits.loggedRefusals) = (0, 1, true, rules, perSecond)
-        let server = try Server(settings, scheduler: .system(), logger: lines.logger)
+        let server = try Server(settings, scheduler: .system(), logger: lines.logger) { MemoryStorage() }
         defer { server.stop {} }
         let client = try TestSocket(port: server.port)
         try client.upgrade("/.ws?v=5&ns=test")

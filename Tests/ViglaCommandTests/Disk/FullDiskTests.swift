@@ -95,6 +95,7 @@ import TestSupport
         #expect(health.hasPrefix("HTTP/1.1 200") && health.contains("\"status\":\"degraded\",\"reason\":\"\(reason)\""))
         #expect(try hub.page("/.health/ready").hasPrefix("HTTP/1.1 503"))
         #expect(try hub.page("/.metrics").contains("vigla_degraded{namespace=\"default\"} 1\n"))
+        #expect(try hub.page("/.metrics").contains("vigla_degraded_reason{namespace=\"default\",reason=\"\(reason)\"} 1\n"))
         #expect(try Command.run("health", hub.url).code == 0)
         // Who goes now leaves something that is written later.
         _ = consume leaver
@@ -114,6 +115,7 @@ import TestSupport
         #expect(try hub.page("/.health").hasSuffix("{\"status\":\"ok\"}\n"))
         #expect(try hub.page("/.health/ready").hasPrefix("HTTP/1.1 200"))
         #expect(try hub.page("/.metrics").contains("vigla_degraded{namespace=\"default\"} 0\n"))
+        #expect(try !hub.page("/.metrics").contains("vigla_degraded_reason{"))
         let lines = hub.error.split(separator: "\n")
         #expect(lines.count { $0.contains("writes cannot be stored") } == 1, "once, not per write")
         #expect(lines.count { $0.contains("writes are stored again") } == 1)

@@ -1,3 +1,4 @@
+import Journal
 import JSONTree
 
 /// The tree as it would be after a commit, with what was written: the third stage. It shares all that the writes do not touch with
@@ -7,7 +8,9 @@ struct Candidate: Sendable {
     let base: Node
     private(set) var tree: Node
     /// What is stored where, in the order of the writes.
-    private(set) var operations: [TreeWrite.Operation] = []
+    private(set) var operations: [JournalOperation] = []
+    /// Where they write.
+    let paths: [Path]
     /// ms since the epoch: the time of the commit.
     let now: Int64
 
@@ -17,20 +20,29 @@ struct Candidate: Sendable {
         self.base = base
         self.now = now
         tree = base
+        paths = writes.map(\.path)
         operations.reserveCapacity(writes.count)
         for write in writes {
             let value = ServerValues.resolve(write, in: tree, now: now)
             try WriteShape.check(value, of: write)
             switch write.part {
-            case .node: tree.set(value, at: write.path)
-            case .priority: tree.setPriority(value, at: write.path)
+            case .node:
+                tree.set(value, at: write.path)
+                operations.append(.set(write.path, value))
+            case .priority:
+                tree.setPriority(value, at: write.path)
+                operations.append(.priority(write.path, value))
             }
-            operations.append((write.path, write.part, value))
         }
     }
 }
 
-extension TreeWrite {
-    /// What was written: the resolved value at a place.
-    typealias Operation = (path: Path, part: Part, value: Node)
+extension JournalOperation {
+    /// What it stores: the node, or the priority.
+    var value: Node {
+        switch self {
+        case .set(_, let value), .priority(_, let value), .add(_, let value): value
+        case .pending: .null
+        }
+    }
 }

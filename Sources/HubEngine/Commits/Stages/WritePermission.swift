@@ -11,7 +11,7 @@ struct WritePermission {
     func allows(_ candidate: Candidate, textWork work: inout Int) -> Bool {
         guard origin.isRuled else { return true }
         return rules.allowsWrite(
-            candidate.operations.map(\.path), old: candidate.base, new: candidate.tree, auth: origin.identity.auth, now: candidate.now,
+            candidate.paths, old: candidate.base, new: candidate.tree, auth: origin.identity.auth, now: candidate.now,
             textWork: &work)
     }
 
@@ -20,14 +20,14 @@ struct WritePermission {
     func decide(_ candidate: Candidate, keeping limit: Int) -> WriteDecision? {
         guard origin.isRuled else { return nil }
         return rules.decideWrite(
-            candidate.operations.map(\.path), old: candidate.base, new: candidate.tree, auth: origin.identity.auth, now: candidate.now,
+            candidate.paths, old: candidate.base, new: candidate.tree, auth: origin.identity.auth, now: candidate.now,
             keeping: limit)
     }
 
     /// What was decided, to be explained.
     func question(_ candidate: Candidate) -> RuleQuestion {
         RuleQuestion(
-            operation: .write(candidate.operations.map(\.path)), rules: rules, old: candidate.base, new: candidate.tree,
+            operation: .write(candidate.paths), rules: rules, old: candidate.base, new: candidate.tree,
             auth: origin.identity.auth, now: candidate.now)
     }
 

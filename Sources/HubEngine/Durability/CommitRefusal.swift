@@ -1,0 +1,61 @@
+public import Journal
+
+/// Why a database takes no writes, as those are told who wanted to write. The log of the program knows more.
+public enum CommitRefusal: String, Error, Sendable {
+    case diskFull = "disk_full"
+    case diskFailed = "disk_failed"
+    /// The disk failed while it stored these commits, and does not confirm that they were taken back.
+    case outcomeUnknown = "outcome_unknown"
+    /// Another writer has written to the journal.
+    case conflict
+    /// The database applies what another writes, and takes no writes itself.
+    case following
+    /// The same, and it hears no more of what the other writes.
+    case cutOff = "cut_off"
+    /// The journal is closed.
+    case stopping
+
+    /// What a journal's refusal of an append means.
+    public init(_ error: JournalError) {
+        switch error {
+        case .diskFull: self = .diskFull
+        case .closed: self = .stopping
+        case .unknown: self = .outcomeUnknown
+        case .conflict, .superseded: self = .conflict
+        default: self = .diskFailed
+        }
+    }
+
+    public var text: String {
+        switch self {
+        case .diskFull: "The server's disk is full. Nothing of this write was stored; it is taken again as soon as there is space."
+        case .diskFailed: "The server's disk refused. Nothing of this write was stored; it is taken again as soon as the disk takes it."
+        case .outcomeUnknown:
+            "The server's disk failed while it stored this write. It is not visible now, but it is not known whether it will be found stored after a restart: read the place before you write it again."
+        case .conflict: "Another server writes this database by now, so this one takes no writes. Nothing of this write was stored."
+        case .following: "This server follows another one, which takes the writes. Nothing of this write was stored."
+        case .cutOff: "This server follows another one and has lost it: what it shows may be old. Nothing of this write was stored."
+        case .stopping: "The server is stopping. Nothing of this write was stored."
+        }
+    }
+
+    /// Why what comes next is refused: it is not given to the journal.
+    var forLater: CommitRefusal { self == .outcomeUnknown ? .diskFailed : self }
+
+    /// Whether the journal may take commits again, so that it is tried from time to time.
+    var mayPass: Bool {
+        switch self {
+        case .diskFull, .diskFailed, .outcomeUnknown, .stopping: true
+        case .conflict, .following, .cutOff: false
+        }
+    }
+}
+
+/// What those who run a hub should hear of a database's journal. Told on the database queue.
+public enum JournalEvent: Sendable {
+    /// It takes no commits, and writes are refused. Told once, until it takes them again.
+    case refuses(CommitRefusal, JournalError)
+    case takesCommits
+    /// A database that follows hears no more.
+    case followingEnded(JournalError)
+}

@@ -1,0 +1,80 @@
+import Dispatch
+import Journal
+import JSONTree
+
+/// Applies what another writes: the commits of a journal's tail, each through the stages that a commit passes when it is permitted.
+/// What does not follow what it has ends it: it goes on showing what it had, and says that it is cut off.
+///
+/// ```
+/// journal ─► tail ─► database queue: batch that follows ─► CommitLine.apply ─► observers
+///                                    └─► gap, end ─► cut off
+/// ```
+/// Confined to the database queue.
+final class Follower: @unchecked Sendable {
+    // Sendable: the tail only hops to the queue with it.
+    private let context: EngineContext
+    private let content: Content
+    private let commits: CommitLine
+    private let durability: DurabilityLine
+    private let log: LogGuard
+    private var pending = PendingSessions()
+    /// The newest writer.
+    private var epoch: UInt64 = 0
+    private var hasEnded = false
+    /// Set once, before anything is received.
+    private var tail: JournalTail?
+
+    /// - Parameter pending: what sessions have left behind by the first commit that is followed.
+    init(
+        _ context: EngineContext, _ content: Content, _ commits: CommitLine, _ durability: DurabilityLine, _ log: LogGuard,
+        pending: [PendingSession]
+    ) {
+        self.context = context
+        self.content = content
+        self.commits = commits
+        self.durability = durability
+        self.log = log
+        for session in pending {
+            self.pending.apply(.identify(session: session.id, auth: session.auth, isAdmin: session.isAdmin))
+            for write in session.writes.writes { self.pending.apply(.keep(session: session.id, write)) }
+        }
+    }
+
+    deinit { tail?.cancel() }
+
+    /// What sessions leave behind that have not ended, as far as was followed.
+    var pendingSessions: [PendingSession] { pending.sessions }
+
+    /// Begins to follow, behind what the content holds. Called once.
+    func follow(_ journal: any Journal) {
+        tail = journal.tail(from: content.sequence) { [weak self, queue = context.queue] event in
+            queue.async { [weak self] in self?.receive(event) }
+        }
+    }
+
+    private func receive(_ event: TailEvent) {
+        dispatchPrecondition(condition: .onQueue(context.queue))
+        if hasEnded { return }
+        switch event {
+        case .end(let error): end(error)
+        case .batch(let batch):
+            guard batch.expectedLast == content.sequence, batch.sequence > content.sequence else {
+                return end(.conflict(expected: batch.expectedLast, last: content.sequence))
+            }
+            guard batch.epoch >= epoch else { return end(.superseded(epoch: batch.epoch, newest: epoch)) }
+            epoch = batch.epoch
+            for commit in batch.commits {
+                commits.apply(commit)
+                for case .pending(let change) in commit.operations { pending.apply(change) }
+            }
+            durability.confirm()
+            durability.endWork()
+        }
+    }
+
+    private func end(_ error: JournalError) {
+        hasEnded = true
+        tail?.cancel()
+        log.cutOff(error)
+    }
+}

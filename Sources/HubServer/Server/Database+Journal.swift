@@ -1,0 +1,56 @@
+import HubEngine
+import Journal
+import JSONTree
+import Logging
+
+/// A server's side of its databases' journals: snapshots, the end, and what is logged.
+extension Database {
+    /// Makes a snapshot whenever the journal has grown enough, while commits go on.
+    func makeSnapshots(_ logger: Logger) {
+        journal.whenSnapshotDue { [weak self] in
+            self?.snapshot { [weak self] root, sequence, pending in
+                self?.store(JournalSnapshot(root: root, sequence: sequence, pending: pending), "no snapshot", logger) {}
+            }
+        }
+    }
+
+    /// Stores a last snapshot behind all that was asked, so that the next start replays nothing, and closes the journal.
+    func close(_ logger: Logger, _ done: @escaping @Sendable () -> Void) {
+        snapshot(behindRequests: true) { [self] root, sequence, pending in
+            store(JournalSnapshot(root: root, sequence: sequence, pending: pending), "no snapshot at close", logger) { [journal] in
+                journal.close { _ in done() }
+            }
+        }
+    }
+
+    private func store(_ snapshot: JournalSnapshot, _ fault: Logger.Message, _ logger: Logger, _ done: @escaping @Sendable () -> Void) {
+        journal.store(snapshot) { [name] result in
+            switch result {
+            case .success: logger.debug("snapshot", metadata: ["namespace": "\(name)", "commits": "\(snapshot.sequence)"])
+            case .failure(let error): logger.error(fault, metadata: ["namespace": "\(name)", "reason": "\(error)"])
+            }
+            done()
+        }
+    }
+}
+
+extension JournalEvent {
+    /// One line for each change: a full disk fails every write.
+    func log(_ namespace: String, _ logger: Logger) {
+        switch self {
+        case .refuses(.conflict, let error):
+            logger.critical(
+                "another writer has written to the journal: this hub refuses all writes until it is started again, reads go on",
+                metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+        case .refuses(_, let error):
+            logger.error(
+                "writes cannot be stored: they are refused until the disk takes them, reads go on",
+                metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+        case .takesCommits: logger.notice("writes are stored again", metadata: ["namespace": "\(namespace)"])
+        case .followingEnded(let error):
+            logger.error(
+                "what another hub writes is no longer heard: reads show what was heard before",
+                metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+        }
+    }
+}

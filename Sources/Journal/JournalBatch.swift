@@ -1,0 +1,122 @@
+public import JSONTree
+
+/// One or more consecutive commits, stored and recovered together or not at all.
+///
+///     expectedLast 6   [set a][set b] │ [set c][pending …] │ [priority a]   sequence 9
+///                       commit 7        commit 8             commit 9        starts: 2, 4
+public struct JournalBatch: Sendable, Equatable {
+    /// What the batch is known by when its writer appends it again, as it does not know what became of it: unique among what any
+    /// writer appends after the same commit. 0: it is never appended again.
+    public var id: UInt64
+    /// Which writer made it, as they took over from each other: a journal refuses an append of an older epoch than the newest
+    /// that it has stored. 0 where there is only ever one.
+    public var epoch: UInt64
+    /// Number of the last commit in the batch; above `expectedLast`, at most 2^63 − 1.
+    public var sequence: UInt64
+    /// The `sequence` of the batch before, 0 in an empty journal.
+    public var expectedLast: UInt64
+    /// Those of all commits, in the order in which they are applied.
+    public var operations: [JournalOperation]
+    /// Where in `operations` the second commit begins, the third, and so on; ascending. A commit may have no operation.
+    public private(set) var starts: [Int]
+    /// Which of the operations are stored already; ascending, and none twice.
+    public var staged: [StagedRange]
+
+    /// Neighbours in `operations` that a stage of the same journal holds.
+    public struct StagedRange: Sendable {
+        public var range: Range<Int>
+        public var stage: JournalStage
+
+        public init(_ range: Range<Int>, _ stage: JournalStage) {
+            self.range = range
+            self.stage = stage
+        }
+    }
+
+    /// A batch of one commit, unless `starts` says where others begin; they have the numbers up to `sequence`.
+    public init(
+        sequence: UInt64, after expectedLast: UInt64, operations: [JournalOperation], starts: [Int] = [], staged: [StagedRange] = [],
+        id: UInt64 = 0, epoch: UInt64 = 0
+    ) {
+        (self.sequence, self.expectedLast, self.operations) = (sequence, expectedLast, operations)
+        (self.starts, self.staged, self.id, self.epoch) = (starts, staged, id, epoch)
+    }
+
+    /// Where the operations are stored is no part of what they are.
+    public static func == (a: JournalBatch, b: JournalBatch) -> Bool {
+        a.sequence == b.sequence && a.expectedLast == b.expectedLast && a.id == b.id && a.epoch == b.epoch && a.starts == b.starts
+            && a.operations == b.operations
+    }
+
+    // MARK: Writing
+
+    /// A batch without a commit, which no journal takes.
+    public init(after expectedLast: UInt64) {
+        self.init(sequence: expectedLast, after: expectedLast, operations: [])
+    }
+
+    public var isEmpty: Bool { sequence == expectedLast }
+
+    /// Adds the next commit, one number above the last. What `operations` holds is not copied for the first one.
+    /// - Parameter stage: what the journal has of the operations already.
+    public mutating func append(_ operations: [JournalOperation], pending: [PendingChange] = [], stage: JournalStage? = nil) {
+        let start = self.operations.count
+        if !isEmpty { starts.append(start) }
+        sequence += 1
+        if start == 0 { self.operations = operations } else { self.operations += operations }
+        if let stage { staged.append(StagedRange(start..<self.operations.count, stage)) }
+        for change in pending { self.operations.append(.pending(change)) }
+    }
+
+    // MARK: Reading
+
+    /// How many commits there are.
+    public var commitCount: Int { isEmpty ? 0 : starts.count + 1 }
+
+    /// The commits in order.
+    public var commits: [Commit] {
+        (0..<commitCount).map { i in
+            let (from, to) = (i == 0 ? 0 : starts[i - 1], i < starts.count ? starts[i] : operations.count)
+            return Commit(sequence: sequence &- UInt64(starts.count - i), operations: operations[from..<to])
+        }
+    }
+}
+
+/// What was written at once: all of it is visible together. Applying it again gives the same tree.
+public struct Commit: Sendable, Equatable {
+    public let sequence: UInt64
+    /// With server values filled in, and how the commit changed what sessions leave behind; there may be none at all.
+    public let operations: ArraySlice<JournalOperation>
+}
+
+/// One change of the tree with its server values filled in, or of what sessions leave behind.
+public enum JournalOperation: Sendable, Equatable {
+    /// Replaces what is at the place; `null` removes it.
+    case set(Path, Node)
+    /// Replaces only the priority.
+    case priority(Path, Node)
+    /// Adds the children of an object to those of the place; the others stay. A very large `set` is stored, and read back, as
+    /// one of a placeholder and several of these.
+    case add(Path, Node)
+    /// Changes what a session leaves behind for its end; the tree stays as it is.
+    indirect case pending(PendingChange)
+
+    /// Where it changes the tree; nil when it does not.
+    public var path: Path? {
+        switch self {
+        case .set(let path, _), .priority(let path, _), .add(let path, _): path
+        case .pending: nil
+        }
+    }
+}
+
+extension Node {
+    public mutating func apply(_ operation: JournalOperation) {
+        switch operation {
+        case .set(let path, let node): set(node, at: path)
+        case .priority(let path, let priority): setPriority(priority, at: path)
+        case .add(let path, let node): merge(node, at: path)
+        case .pending: break
+        }
+    }
+}

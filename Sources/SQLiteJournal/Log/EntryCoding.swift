@@ -1,0 +1,138 @@
+import Journal
+import JSONTree
+
+/// The stored form of changes: a JSON array of entries, each an array that begins with its kind.
+///
+///     [["s","users/ana",{"age":30}],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
+///
+/// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and `o`.
+enum EntryKind: String {
+    /// `path, node`: sets the node.
+    case set = "s"
+    /// `path, priority`: sets only the priority.
+    case priority = "p"
+    /// `path, object`: adds the node's children to those of the place.
+    case add = "a"
+    /// Pending writes of a session; see `PendingChange`.
+    case keep = "o"
+    case cancel = "c"
+    case identify = "i"
+    case forget = "f"
+    /// Stands alone: what follows is of the next commit.
+    case next = "n"
+}
+
+extension JSONWriter {
+    mutating func entry(_ operation: JournalOperation) {
+        switch operation {
+        case .set(let path, let node): entry(.set, at: path, node)
+        case .priority(let path, let priority): entry(.priority, at: path, priority)
+        case .add(let path, let node): entry(.add, at: path, node)
+        case .pending(let change): entry(change)
+        }
+    }
+
+    mutating func entry(_ kind: EntryKind, at path: Path, _ node: Node) {
+        beginEntry(kind, at: path)
+        self.node(node)
+        raw("]")
+    }
+
+    /// Everything of an entry but its node and the closing bracket.
+    mutating func beginEntry(_ kind: EntryKind, at path: Path) {
+        begin(kind)
+        self.path(path.keys)
+        raw(",")
+    }
+
+    mutating func nextCommit() { raw(bytes.isEmpty ? "[[\"n\"]" : ",[\"n\"]") }
+
+    /// Kind and comma of an entry.
+    mutating func begin(_ kind: EntryKind) {
+        raw(bytes.isEmpty ? "[[\"" : ",[\"")
+        raw(kind.rawValue.utf8)
+        raw("\",")
+    }
+}
+
+extension [JournalOperation] {
+    /// Reads stored entries.
+    /// - Throws: what does not read as entries, such as a checksum that fits by chance never lets pass.
+    init(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
+        self = []
+        try append(entries: bytes)
+    }
+
+    mutating func append(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
+        var starts: [Int] = []
+        try append(entries: bytes, starts: &starts)
+    }
+
+    /// - Parameter starts: gets where commits begin that are not the first of their batch.
+    mutating func append(entries bytes: UnsafeRawBufferPointer, starts: inout [Int]) throws(EntryFault) {
+        var reader = JSONReader(bytes)
+        do throws(JSONError) {
+            try reader.beginArray()
+            while try reader.nextElement() {
+                if let operation = try reader.entry() { append(operation) } else { starts.append(count) }
+            }
+            try reader.expectEnd()
+        } catch { throw EntryFault(offset: error.offset) }
+    }
+}
+
+extension JSONReader {
+    /// Nil where the next commit begins.
+    fileprivate mutating func entry() throws(JSONError) -> JournalOperation? {
+        let start = offset
+        try beginArray()
+        guard try nextElement(), let kind = EntryKind(rawValue: try string()), try nextElement() != (kind == .next) else {
+            throw .malformed(offset: start)
+        }
+        let operation: JournalOperation
+        switch kind {
+        case .set, .priority, .add:
+            let path = try storedPath()
+            guard try nextElement() else { throw .malformed(offset: start) }
+            let node = try storedNode(below: path)
+            switch kind {
+            case .set: operation = .set(path, node)
+            case .priority: operation = .priority(path, node)
+            default: operation = .add(path, node)
+            }
+        case .keep, .cancel, .identify, .forget: operation = .pending(try pendingChange(kind))
+        // It has ended.
+        case .next: return nil
+        }
+        if try nextElement() { throw .malformed(offset: start) }
+        return operation
+    }
+
+    mutating func storedPath() throws(JSONError) -> Path {
+        try path()
+    }
+
+    /// Whatever was accepted once is read back, also under lower limits than then.
+    mutating func storedNode(below path: Path) throws(JSONError) -> Node {
+        let start = offset
+        let value = try writeValue(depth: path.depth, maxStringBytes: .max)
+        guard value.deferred.isEmpty else { throw .malformed(offset: start) }
+        return value.node
+    }
+}
+
+/// All that a journal keeps of one namespace.
+struct DurableState {
+    var root = Node.null
+    var pending = PendingSessions()
+
+    mutating func apply(_ operation: JournalOperation) {
+        if case .pending(let change) = operation { pending.apply(change) } else { root.apply(operation) }
+    }
+}
+
+/// Stored entries that do not read.
+struct EntryFault: Error {
+    /// In bytes from their start.
+    let offset: Int
+}

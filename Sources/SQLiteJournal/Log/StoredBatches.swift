@@ -1,0 +1,81 @@
+import GRDB
+
+/// The rows of a namespace's batches after a commit, checked to follow each other without a gap.
+struct StoredBatches {
+    let namespace: Int64
+    let after: UInt64
+
+    /// A batch, or a part of one that was too large for one row, or for one transaction.
+    struct Part {
+        let sequence: UInt64
+        let previous: UInt64
+        let isLast: Bool
+        let mark: BatchMark
+        /// Valid while it is handed over.
+        let operations: UnsafeRawBufferPointer
+        let check: DecodingPipeline.Check
+
+        var isIntact: Bool { check.fits(operations) }
+    }
+
+    /// Hands over all parts in order.
+    /// - Throws: `PlaceFault` where a row is missing; the checksums are left to the receiver.
+    func forEach(_ db: Database, _ body: (Part) throws -> Void) throws {
+        var last = after
+        /// The batch whose parts are being read, and the number of the next part.
+        var open: (sequence: UInt64, part: Int)?
+        let rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT sequence, previous, part, more, checksum, operations, stage, parts, batch_id, epoch FROM batch
+                WHERE namespace = ? AND sequence > ? ORDER BY sequence, part
+                """, arguments: [namespace, Int64(clamping: after)])
+        while let row = try rows.next() {
+            guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored), open == nil || open?.sequence == sequence,
+                let previous = Int64.fromDatabaseValue(row[1]), UInt64(exactly: previous) == last,
+                let part = Int.fromDatabaseValue(row[2]), let more = Int.fromDatabaseValue(row[3]), let stage = Int64.fromDatabaseValue(row[6]),
+                let parts = Int.fromDatabaseValue(row[7]), parts >= 0, let id = Int64.fromDatabaseValue(row[8]),
+                let epoch = Int64.fromDatabaseValue(row[9]).flatMap(UInt64.init(exactly:))
+            else { throw PlaceFault(place: "batch after commit \(last)") }
+            let before = last
+            let mark = BatchMark(id: UInt64(bitPattern: id), epoch: epoch)
+            // Format 5: the one row of a batch that was stored in several transactions, its number that of its parts.
+            let isOfFormat5 = stage > 0 && parts == 0 && open == nil
+            guard part == open?.part ?? (isOfFormat5 ? part : 0) else { throw PlaceFault(place: "batch after commit \(last)") }
+            if stage > 0 {
+                try forEachPart(db, of: stage, count: isOfFormat5 ? part : parts, previous: before, sequence: sequence, mark, body) { number in
+                    isOfFormat5 ? .batch(previous: before, sequence: sequence, part: number, isLast: false) : .part(stage: stage, number: number)
+                }
+            }
+            let checksum = Int64.fromDatabaseValue(row[4])
+            try row.withBytes(5) { bytes in
+                var stored = StoredRow.batch(previous: before, sequence: sequence, part: part, isLast: more == 0, mark: mark)
+                if parts > 0 { stored = .seal(stored, stage: stage, parts: parts) }
+                let check = DecodingPipeline.Check(checksum: checksum, row: stored)
+                try body(Part(sequence: sequence, previous: before, isLast: more == 0, mark: mark, operations: bytes, check: check))
+            }
+            open = more == 0 ? nil : (sequence, part + 1)
+            if more == 0 { last = sequence }
+        }
+        if let open { throw PlaceFault(place: "batch of commit \(open.sequence)") }
+    }
+
+    private func forEachPart(
+        _ db: Database, of stage: Int64, count: Int, previous: UInt64, sequence: UInt64, _ mark: BatchMark,
+        _ body: (Part) throws -> Void,
+        stored: (Int) -> StoredRow
+    ) throws {
+        var number = 0
+        let rows = try Row.fetchCursor(db, sql: "SELECT number, checksum, operations FROM part WHERE stage = ? ORDER BY number", arguments: [stage])
+        while let row = try rows.next() {
+            guard Int.fromDatabaseValue(row[0]) == number, number < count else { throw PlaceFault(place: "batch of commit \(sequence)") }
+            let checksum = Int64.fromDatabaseValue(row[1])
+            try row.withBytes(2) { bytes in
+                let check = DecodingPipeline.Check(checksum: checksum, row: stored(number))
+                try body(Part(sequence: sequence, previous: previous, isLast: false, mark: mark, operations: bytes, check: check))
+            }
+            number += 1
+        }
+        guard number == count else { throw PlaceFault(place: "batch of commit \(sequence)") }
+    }
+}

@@ -1,0 +1,109 @@
+import struct Foundation.Data
+import GRDB
+public import Journal
+import JSONTree
+import Synchronization
+
+extension JournalStore {
+    /// The newest complete snapshot and later batches, checked against their checksums and against each other. Blocks; commits
+    /// of other namespaces go on. Nothing is changed when something does not fit.
+    ///
+    /// The end of the log that a crash left unfinished was never acknowledged and is not there (SQLite drops it); anything that
+    /// is missing or changed before the end is refused.
+    /// - Throws: `.corrupt` naming the place; `.disk`, `.closed`.
+    public func recover(_ namespace: String) throws(JournalError) -> Recovered {
+        let known = queue.sync { registry[namespace] }
+        do {
+            guard let known else {
+                try checkOpen()
+                return Recovered()
+            }
+            return try reader.writeWithoutTransaction { db in try Self.reading(db) { try read(namespace, known, db) } }
+        } catch { throw JournalError(error, opening: path) }
+    }
+
+    /// Reads in one transaction, so that everything is of one moment. On the reader's connection.
+    static func reading<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result {
+        // Not GRDB's own `read`, which does not survive a connection that was closed.
+        var result: Result?
+        try db.inTransaction(.deferred) {
+            result = try body()
+            return .commit
+        }
+        guard let result else { throw JournalError.closed }
+        return result
+    }
+
+    private func checkOpen() throws(JournalError) {
+        if waiting.withLock({ $0.isClosed }) { throw .closed }
+    }
+
+    private func read(_ namespace: String, _ known: Registered, _ db: Database) throws -> Recovered {
+        let state = SnapshotState()
+        var content = DurableState()
+        let pipeline = DecodingPipeline { operations, isBatch in
+            for operation in operations {
+                content.apply(operation)
+                if isBatch { state.layout.note(operation) }
+            }
+        }
+        do {
+            let snapshot = try Self.storedManifest(of: known.id, db)
+            guard (snapshot?.sequence ?? 0) >= known.snapshotSequence else { throw PlaceFault(place: "list of the snapshot's parts") }
+            if let (manifest, sequence) = snapshot {
+                try readChunks(manifest, of: known.id, into: pipeline, db)
+                (state.sequence, state.snapshotBytes) = (sequence, manifest.bytes)
+                if manifest.hasPlaces { state.layout = ChunkLayout(manifest.tree) }
+            }
+            var last = state.sequence
+            let batches = StoredBatches(namespace: known.id, after: last)
+            try batches.forEach(db) { part in
+                try pipeline.add(part.operations, isBatch: true, part.check)
+                last = part.sequence
+                state.journalBytes += part.operations.count
+                if part.isLast { state.journalBatches += 1 }
+            }
+            try pipeline.finish()
+            guard last >= known.last else { throw PlaceFault(place: "batch of commit \(known.last)") }
+            let recovered = Recovered(root: content.root, sequence: last, replayed: state.journalBatches, pending: content.pending.sessions, epoch: known.epoch)
+            let hasLeftovers = try hasLeftovers(of: known.id, besides: snapshot?.manifest, upTo: state.sequence, db)
+            queue.sync {
+                // What this store has written itself it knows better.
+                if states[namespace] == nil { states[namespace] = state }
+                if hasLeftovers { removeLeftovers(of: namespace, keeping: nil) }
+            }
+            return recovered
+        } catch let fault as PlaceFault {
+            throw JournalError.corrupt(path: path, place: "\(fault.place) of namespace \(namespace)")
+        }
+    }
+
+    /// Whether a kill has left something that no one will read.
+    private func hasLeftovers(of namespace: Int64, besides manifest: SnapshotManifest?, upTo sequence: UInt64, _ db: Database) throws -> Bool {
+        if try Int.fetchOne(db, sql: "SELECT count(*) FROM chunk WHERE namespace = ?", arguments: [namespace]) != manifest?.chunks.count ?? 0 { return true }
+        let batches = "SELECT 1 FROM batch WHERE namespace = ? AND sequence <= ? LIMIT 1"
+        return try Int.fetchOne(db, sql: batches, arguments: [namespace, Int64(clamping: sequence)]) != nil
+    }
+
+    private func readChunks(_ manifest: SnapshotManifest, of namespace: Int64, into pipeline: DecodingPipeline, _ db: Database) throws {
+        let statement = try db.makeStatement(sql: "SELECT entries FROM chunk WHERE id = ? AND namespace = ?")
+        for (number, chunk) in manifest.chunks.enumerated() {
+            let rows = try Row.fetchCursor(statement, arguments: [chunk.id, namespace])
+            // A row's bytes are where the cursor has them.
+            try withExtendedLifetime(rows) {
+                guard let row = try rows.next() else { throw PlaceFault(place: "snapshot part \(number)") }
+                try row.withBytes(0) { bytes in
+                    let check = DecodingPipeline.Check(checksum: Int64(chunk.checksum), row: .chunk(number: number))
+                    try pipeline.add(bytes, isBatch: false, check)
+                }
+            }
+        }
+    }
+}
+
+extension Row {
+    /// A blob without a copy. What is none is handed over as its text, or empty: its checksum tells.
+    func withBytes<Result>(_ index: Int, _ body: (UnsafeRawBufferPointer) throws -> Result) throws -> Result {
+        try withUnsafeData(atIndex: index) { data in try (data ?? Data()).withUnsafeBytes(body) }
+    }
+}

@@ -1,0 +1,146 @@
+import Journal
+import JSONTree
+
+/// Which chunks a snapshot has, in the order of the tree, and which of them no longer say how things are.
+///
+///     places     /      /posts/k7      /posts/p2      /users/b
+///     chunks     ├─ 17 ─┼──── 18 ──────┼──── 93 ──────┼─ 20 ──►
+///     changed                            ●
+///
+/// A chunk covers the places from its own to the next chunk's. Places are ordered as a walk meets them.
+struct ChunkLayout: Sendable {
+    /// A stored chunk.
+    struct Part: Sendable, Equatable {
+        /// The first place that it covers; the first chunk's counts as the root.
+        var start: Path
+        var chunk: StoredChunk
+    }
+
+    private(set) var parts: [Part]
+    /// Whether something has changed in a chunk's places since it was written.
+    private(set) var isChanged: [Bool]
+    /// Where there are no chunks yet: what changed, for the chunks that are being made.
+    private var unplaced: [Change] = []
+    /// Too much to remember.
+    private var hasLostTrack = false
+    private static let maxUnplaced = 100_000
+
+    /// What an operation may have changed.
+    private enum Change {
+        /// The place and all below it.
+        case below(Path, isRemoval: Bool)
+        case priority(Path)
+    }
+
+    init(_ parts: [Part] = []) {
+        self.parts = parts
+        isChanged = Array(repeating: false, count: parts.count)
+    }
+
+    /// Notes an operation. O(depth · log chunks), plus the chunks below its place.
+    mutating func note(_ operation: JournalOperation) {
+        switch operation {
+        case .set(let path, let node): note(.below(path, isRemoval: node.isNull))
+        case .add(let path, _): note(.below(path, isRemoval: false))
+        case .priority(let path, _): note(.priority(path))
+        case .pending: break
+        }
+    }
+
+    private mutating func note(_ change: Change) {
+        guard !parts.isEmpty else {
+            if unplaced.count < Self.maxUnplaced { unplaced.append(change) } else { hasLostTrack = true }
+            return
+        }
+        switch change {
+        case .below(let path, let isRemoval):
+            for i in index(of: path)...last(below: path) { isChanged[i] = true }
+            // An object that loses its last child is gone with its priority, which stands in its last chunk.
+            if isRemoval { for depth in 0..<path.depth { isChanged[last(below: Path(path.keys.prefix(depth)))] = true } }
+        case .priority(let path):
+            isChanged[index(of: path)] = true
+            isChanged[last(below: path)] = true
+        }
+    }
+
+    /// Takes over what another layout of the same tree had noted.
+    mutating func noteChanges(of other: ChunkLayout) {
+        for change in other.unplaced { note(change) }
+        if parts.isEmpty { return }
+        if other.hasLostTrack { for i in isChanged.indices { isChanged[i] = true } }
+        for i in other.parts.indices where other.isChanged[i] {
+            var last = parts.count - 1
+            if i + 1 < other.parts.count {
+                let end = other.parts[i + 1].start
+                last = max(0, firstIndex { !($0 < end) } - 1)
+            }
+            let first = i == 0 ? 0 : index(of: other.parts[i].start)
+            for k in first...max(first, last) { isChanged[k] = true }
+        }
+    }
+
+    /// The chunk that covers a place.
+    private func index(of place: Path) -> Int { max(0, firstIndex { place < $0 } - 1) }
+
+    /// The last chunk that covers something at or below a place.
+    private func last(below place: Path) -> Int { max(0, firstIndex { place < $0 && !place.contains($0) } - 1) }
+
+    /// The first chunk whose start fulfils a condition that all later ones do, too.
+    private func firstIndex(where isBehind: (Path) -> Bool) -> Int {
+        var (low, high) = (0, parts.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if isBehind(parts[middle].start) { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+
+    /// Forgets what has changed.
+    mutating func settle() { self = ChunkLayout(parts) }
+
+    /// What a new snapshot consists of: chunks that stay, and parts of the tree to be written.
+    enum Section: Sendable {
+        case kept(Part)
+        case written(from: Path, to: Path?)
+    }
+
+    /// - Parameter smallBytes: unchanged chunks below this are written anew with a changed neighbour, so that small ones do not
+    ///   collect.
+    func sections(joining smallBytes: Int) -> [Section] {
+        if parts.isEmpty { return [.written(from: .root, to: nil)] }
+        var sections: [Section] = []
+        var i = 0
+        while i < parts.count {
+            guard isChanged[i] else {
+                sections.append(.kept(parts[i]))
+                i += 1
+                continue
+            }
+            let start = i == 0 ? .root : parts[i].start
+            while i < parts.count, isChanged[i] || parts[i].chunk.bytes < smallBytes { i += 1 }
+            sections.append(.written(from: start, to: i < parts.count ? parts[i].start : nil))
+        }
+        return sections
+    }
+}
+
+/// A row of the chunk table.
+struct StoredChunk: Sendable, Equatable {
+    var id: Int64
+    var bytes: Int
+    /// Over the entries.
+    var checksum: UInt32
+
+    static func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt32 {
+        var crc = CRC32()
+        crc.add(bytes)
+        return crc.value
+    }
+}
+
+extension ChunkLayout {
+    /// Notes again what had been noted before a snapshot that failed; the chunks are the same.
+    mutating func restore(_ before: ChunkLayout) {
+        for i in isChanged.indices where i < before.isChanged.count && before.isChanged[i] { isChanged[i] = true }
+    }
+}

@@ -1,0 +1,207 @@
+import Dispatch
+import struct Foundation.Data
+import GRDB
+import Journal
+import JSONTree
+import Scheduling
+
+extension JournalStore {
+    /// Whether and how the store's own steps are part of a commit.
+    enum SnapshotStep: Sendable {
+        case chunk(SnapshotRun)
+        /// The new list of chunks takes the old one's place.
+        case take(SnapshotRun)
+        /// Lets go of some batches that a snapshot holds, and of chunks that no snapshot lists.
+        case trim(namespace: Int64, upTo: UInt64, chunks: [Int64])
+        /// Lets go of some parts of large batches that are no longer, or never became, part of the log.
+        case sweep
+    }
+
+    /// Most rows of batches and chunks that go in one commit.
+    private static let trimmedBatches = 200
+    private static let trimmedChunks = 16
+    /// Longest pause between two chunks.
+    static let longestPauseNs: Int64 = 50_000_000
+
+    func state(of namespace: String) -> SnapshotState {
+        if let state = states[namespace] { return state }
+        let state = SnapshotState()
+        // A snapshot that nobody has read is replaced as a whole.
+        state.sequence = registry[namespace]?.snapshotSequence ?? 0
+        states[namespace] = state
+        return state
+    }
+
+    /// Asks for the tree when the log has grown enough. On the journal queue.
+    func askForSnapshotIfDue(_ state: SnapshotState) {
+        guard let ask = state.whenDue, state.isDue(settings) else { return }
+        state.isRequested = true
+        ask()
+    }
+
+    /// Begins a snapshot, or puts it behind the one under way. On the journal queue, in the order of appends.
+    func begin(_ snapshot: JournalSnapshot, of namespace: String, _ completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        let last = registry[namespace]?.last ?? 0
+        let state = state(of: namespace)
+        guard snapshot.sequence == last else {
+            state.isRequested = state.run != nil
+            return completion(.failure(.conflict(expected: snapshot.sequence, last: last)))
+        }
+        if state.run != nil {
+            state.next.append((snapshot, completion))
+        } else {
+            start(snapshot, of: namespace, state, completion)
+        }
+    }
+
+    private func start(_ snapshot: JournalSnapshot, of namespace: String, _ state: SnapshotState, _ completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        // Nothing was ever written, or nothing since the last snapshot.
+        guard let known = registry[namespace], known.snapshotSequence < snapshot.sequence else {
+            state.isRequested = false
+            return completion(.success(()))
+        }
+        let run = SnapshotRun(namespace, snapshot, layout: state.layout, sizes: settings.chunks, completion: completion)
+        state.run = run
+        state.isRequested = true
+        (state.journalBytes, state.journalBatches) = (0, 0)
+        // One that waited is older than the last commit: what came after it stays noted.
+        if known.last == snapshot.sequence { state.layout.settle() }
+        advance(run)
+    }
+
+    /// Encodes the next chunk and puts it among what waits.
+    private func advance(_ run: SnapshotRun, after pauseNs: Int64 = 0) {
+        // With the store, also in the pause: who asked for the snapshot is told what became of it.
+        let next = { @Sendable [self] in
+            run.beganNs = scheduler.steadyNs
+            let step: SnapshotStep = run.encodeNext() ? .chunk(run) : .take(run)
+            enqueue(Waiting.Item(namespace: run.namespace, work: .step(step)) { [self] result in completed(step, result) })
+        }
+        if pauseNs > 0 { scheduler.after(ns: pauseNs, on: snapshots, next) } else { snapshots.async(execute: next) }
+    }
+
+    /// Within a transaction on the journal queue. Returns the bytes written.
+    func store(_ step: SnapshotStep, _ db: Database, _ registry: inout [String: Registered]) throws -> Int {
+        switch step {
+        case .chunk(let run):
+            guard let known = registry[run.namespace] else { return 0 }
+            let insert = try db.cachedStatement(sql: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
+            try insert.execute(arguments: [known.id, Data(run.bytes)])
+            run.stored = StoredChunk(id: db.lastInsertedRowID, bytes: run.bytes.count, checksum: run.bytes.withUnsafeBytes(StoredChunk.checksum))
+            return run.bytes.count + 4096
+        case .take(let run):
+            guard var known = registry[run.namespace], let sequence = Int64(exactly: run.snapshot.sequence) else { return 0 }
+            let manifest = run.manifest.encoded()
+            try db.execute(
+                sql: "INSERT OR REPLACE INTO snapshot (namespace, sequence, checksum, manifest) VALUES (?, ?, ?, ?)",
+                arguments: [known.id, sequence, Int64(Self.checksum(manifest, sequence: run.snapshot.sequence)), Data(manifest)])
+            known.snapshotSequence = run.snapshot.sequence
+            registry[run.namespace] = known
+            return manifest.count + 4096
+        case .trim(let namespace, let sequence, let chunks):
+            let batches = try Row.fetchAll(
+                db, sql: "SELECT id, length(operations) FROM batch WHERE namespace = ? AND sequence <= ? ORDER BY sequence, part LIMIT \(Self.trimmedBatches)",
+                arguments: [namespace, Int64(clamping: sequence)])
+            try delete(batches, from: "batch", db)
+            let chunk = try db.cachedStatement(sql: "DELETE FROM chunk WHERE id = ?")
+            for id in chunks.prefix(Self.trimmedChunks) { try chunk.execute(arguments: [id]) }
+            return 16 * 4096
+        case .sweep: return try sweep(db)
+        }
+    }
+
+    /// A step's commit is durable, or failed. On the journal queue.
+    private func completed(_ step: SnapshotStep, _ result: Result<Void, JournalError>) {
+        if case .failure(.closed) = result { return abandon(step) }
+        switch (step, result) {
+        case (.chunk(let run), .success):
+            run.keepStored()
+            // While others write, the disk is theirs half of the time.
+            let batches = state(of: run.namespace).journalBatches
+            let pauseNs = batches == run.seenBatches ? 0 : scheduler.steadyNs - run.beganNs
+            run.seenBatches = batches
+            advance(run, after: min(pauseNs, Self.longestPauseNs))
+        case (.take(let run), .success):
+            let state = state(of: run.namespace)
+            var layout = ChunkLayout(run.manifest.tree)
+            layout.noteChanges(of: state.layout)
+            (state.layout, state.sequence, state.snapshotBytes) = (layout, run.snapshot.sequence, run.manifest.bytes)
+            finish(run, state, result)
+            removeLeftovers(of: run.namespace, keeping: run.manifest)
+        case (.chunk(let run), .failure), (.take(let run), .failure):
+            let state = state(of: run.namespace)
+            state.layout.restore(run.before)
+            finish(run, state, result)
+            removeLeftovers(of: run.namespace, keeping: nil)
+        case (.trim(let namespace, let sequence, let chunks), .success):
+            trim(namespace, upTo: sequence, Array(chunks.dropFirst(Self.trimmedChunks)))
+        case (.trim, .failure), (.sweep, _): return
+        }
+    }
+
+    /// The store was closed; what is there of the snapshot is removed at the next start. Not on the journal queue.
+    private func abandon(_ step: SnapshotStep) {
+        switch step {
+        case .chunk(let run), .take(let run): run.completion(.failure(.closed))
+        case .trim, .sweep: return
+        }
+    }
+
+    private func finish(_ run: SnapshotRun, _ state: SnapshotState, _ result: Result<Void, JournalError>) {
+        state.run = nil
+        state.isRequested = false
+        run.completion(result)
+        // One that has nothing to do ends at once.
+        while state.run == nil, !state.next.isEmpty {
+            let (snapshot, completion) = state.next.removeFirst()
+            start(snapshot, of: run.namespace, state, completion)
+        }
+    }
+
+    /// Removes, in small steps, the batches that the snapshot holds and the chunks that it does not list: those of the one
+    /// before and of one that was given up.
+    /// - Parameter manifest: nil to keep the stored one's chunks.
+    func removeLeftovers(of namespace: String, keeping manifest: SnapshotManifest?) {
+        guard let known = registry[namespace], states[namespace]?.run == nil else { return }
+        database.asyncWriteWithoutTransaction { [self] db in
+            // What cannot be read now is removed after the next snapshot or at the next start.
+            guard let kept = try? manifest ?? Self.storedManifest(of: known.id, db)?.manifest ?? SnapshotManifest(),
+                let all = try? Int64.fetchAll(db, sql: "SELECT id FROM chunk WHERE namespace = ?", arguments: [known.id])
+            else { return }
+            // A snapshot that began meanwhile stores chunks that no list has yet: it will see to the rest.
+            guard states[namespace]?.run == nil else { return }
+            trim(known.id, upTo: known.snapshotSequence, Set(all).subtracting(kept.chunks.map(\.id)).sorted())
+        }
+    }
+
+    private func trim(_ namespace: Int64, upTo sequence: UInt64, _ chunks: [Int64]) {
+        database.asyncWriteWithoutTransaction { [self] db in
+            let hasBatches = (try? Int64.fetchOne(
+                db, sql: "SELECT 1 FROM batch WHERE namespace = ? AND sequence <= ? LIMIT 1", arguments: [namespace, Int64(clamping: sequence)])) != nil
+            if !hasBatches, chunks.isEmpty { return removeUnusedParts() }
+            let step = SnapshotStep.trim(namespace: namespace, upTo: sequence, chunks: chunks)
+            enqueue(Waiting.Item(namespace: "", work: .step(step)) { [self] result in completed(step, result) })
+        }
+    }
+
+    /// The stored snapshot's list of chunks; nil when there is no snapshot.
+    /// - Throws: `PlaceFault`.
+    static func storedManifest(of namespace: Int64, _ db: Database) throws -> (manifest: SnapshotManifest, sequence: UInt64)? {
+        guard let row = try Row.fetchOne(db, sql: "SELECT sequence, checksum, manifest FROM snapshot WHERE namespace = ?", arguments: [namespace]) else { return nil }
+        let fault = PlaceFault(place: "list of the snapshot's parts")
+        guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored) else { throw fault }
+        let bytes = try row.withBytes(2) { Array($0) }
+        guard Int64.fromDatabaseValue(row[1]) == Int64(checksum(bytes, sequence: sequence)) else { throw fault }
+        let manifest = bytes.withUnsafeBytes { bytes in try? SnapshotManifest(bytes) }
+        guard let manifest else { throw fault }
+        return (manifest, sequence)
+    }
+
+    static func checksum(_ manifest: [UInt8], sequence: UInt64) -> UInt32 {
+        var crc = CRC32()
+        crc.add(sequence)
+        manifest.withUnsafeBytes { crc.add($0) }
+        return crc.value
+    }
+}

@@ -1,0 +1,76 @@
+import Glibc
+import Journal
+import Synchronization
+
+/// Keeps a second process out of a data folder until it is released or its last reference goes; the kernel lets go when
+/// the process dies.
+final class FolderLock: Sendable {
+    /// -1 once released.
+    private let descriptor: Mutex<Int32>
+
+    /// Makes the folder where it is missing.
+    init(folder: String) throws(JournalError) {
+        try Self.makeFolder(folder)
+        let path = folder + "/vigla.lock"
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .cannotOpen(path: path, reason: Self.reason(errno)) }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let code = errno
+            let holder = Self.holder(descriptor)
+            Glibc.close(descriptor)
+            if code == EWOULDBLOCK { throw .inUse(folder: folder, process: holder) }
+            throw .cannotOpen(path: path, reason: Self.reason(code))
+        }
+        // The number only serves the message of the one who comes second.
+        let text = Array("\(getpid())\n".utf8)
+        _ = ftruncate(descriptor, 0)
+        _ = pwrite(descriptor, text, text.count, 0)
+        self.descriptor = Mutex(descriptor)
+    }
+
+    deinit { release() }
+
+    func release() {
+        descriptor.withLock { descriptor in
+            if descriptor >= 0 { Glibc.close(descriptor) }
+            descriptor = -1
+        }
+    }
+
+    /// Does something while no process has the folder, and none can take it; nothing when one has it.
+    static func whileFree<Result>(_ folder: String, _ body: () throws(JournalError) -> Result) throws(JournalError) -> Result? {
+        let descriptor = open(folder + "/vigla.lock", O_RDONLY | O_CLOEXEC)
+        // Without the file no process has ever had the folder.
+        defer { if descriptor >= 0 { Glibc.close(descriptor) } }
+        if descriptor >= 0, flock(descriptor, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK { return nil }
+        return try body()
+    }
+
+    private static func makeFolder(_ folder: String) throws(JournalError) {
+        var made = folder.hasPrefix("/") ? "/" : ""
+        for part in folder.split(separator: "/") {
+            made += (made.isEmpty || made.hasSuffix("/") ? "" : "/") + part
+            if mkdir(made, 0o700) != 0, errno != EEXIST {
+                let code = errno
+                // On the way down only the last step has to be possible: "/" on a read-only system is there already.
+                var info = stat()
+                if stat(made, &info) != 0 { throw .cannotOpen(path: folder, reason: reason(code)) }
+            }
+        }
+        var info = stat()
+        guard stat(folder, &info) == 0 else { throw .cannotOpen(path: folder, reason: reason(errno)) }
+        guard info.st_mode & S_IFMT == S_IFDIR else { throw .cannotOpen(path: folder, reason: reason(ENOTDIR)) }
+    }
+
+    private static func holder(_ descriptor: Int32) -> Int32? {
+        var bytes = [UInt8](repeating: 0, count: 16)
+        let count = pread(descriptor, &bytes, bytes.count, 0)
+        guard count > 0 else { return nil }
+        return Int32(String(decoding: bytes[..<count].prefix { $0 >= 48 && $0 <= 57 }, as: UTF8.self))
+    }
+
+    static func reason(_ code: Int32) -> String {
+        guard let text = strerror(code) else { return "error \(code)" }
+        return String(cString: text)
+    }
+}

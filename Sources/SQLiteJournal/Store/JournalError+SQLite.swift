@@ -1,0 +1,51 @@
+import GRDB
+import Journal
+
+extension JournalError {
+    /// What a failed commit means to its writers.
+    /// - Parameter isTakenBack: whether it is certain that a start finds nothing of it, also after a power cut.
+    init(_ error: any Error, storing path: String, isTakenBack: Bool = true) {
+        self.init(error, storing: path)
+        if isTakenBack { return }
+        switch self {
+        case .disk(let reason), .diskFull(let reason): self = .unknown(reason: reason)
+        default: break
+        }
+    }
+
+    /// What a failure of the disk means.
+    private init(_ error: any Error, storing path: String) {
+        switch error {
+        case let error as JournalError: self = error
+        case let error as DatabaseError:
+            let reason = error.message ?? error.resultCode.description
+            switch error.resultCode {
+            case .SQLITE_FULL: self = .diskFull(reason: reason)
+            case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .corrupt(path: path, place: reason)
+            case .SQLITE_MISUSE: self = .closed
+            default: self = .disk(reason: reason)
+            }
+        default: self = .disk(reason: String(describing: error))
+        }
+    }
+
+    /// What a failure to open or read means.
+    init(_ error: any Error, opening path: String) {
+        if let error = error as? DatabaseError {
+            switch error.resultCode {
+            case .SQLITE_NOTADB:
+                self = .notAJournal(path: path)
+                return
+            case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_AUTH:
+                self = .cannotOpen(path: path, reason: error.message ?? error.resultCode.description)
+                return
+            // Nothing is asked that a store of this format does not know.
+            case .SQLITE_ERROR, .SQLITE_SCHEMA:
+                self = .corrupt(path: path, place: error.message ?? error.resultCode.description)
+                return
+            default: break
+            }
+        }
+        self.init(error, storing: path)
+    }
+}

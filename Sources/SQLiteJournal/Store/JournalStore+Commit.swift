@@ -1,0 +1,236 @@
+import Dispatch
+import struct Foundation.Data
+import GRDB
+import Journal
+import JSONTree
+import Synchronization
+
+extension JournalStore {
+    /// Where appends to a closed store are refused. Not the journal queue: a completion may be the last to know the store, and
+    /// GRDB's connection, when let go, waits for its own queue, which ends in the journal queue.
+    static let refusals = DispatchQueue(label: "vigla.journal.refusals")
+
+    /// Adds to the next commit.
+    func enqueue(_ item: Waiting.Item) {
+        let verdict: (isClosed: Bool, mustSchedule: Bool) = waiting.withLock { waiting in
+            let work = item.work
+            if waiting.isClosed && !work.outlivesStore || !work.outlivesJournal && waiting.closed.contains(item.namespace) { return (true, false) }
+            if case .close = item.work { waiting.closed.insert(item.namespace) }
+            waiting.items.append(item)
+            defer { waiting.isScheduled = true }
+            return (false, !waiting.isScheduled)
+        }
+        if verdict.isClosed {
+            Self.refusals.async { item.completion(.failure(.closed)) }
+        } else if verdict.mustSchedule {
+            database.asyncWriteWithoutTransaction { db in self.commitWaiting(db) }
+        }
+    }
+
+    /// Commits what waits, as much as goes in one transaction, and calls the completions in order.
+    func commitWaiting(_ db: Database) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        waiting.withLock { waiting in
+            if backlog.isEmpty { swap(&backlog, &waiting.items) } else { backlog += waiting.items }
+            (waiting.items, waiting.isScheduled) = ([], false)
+        }
+        let items = takeNext()
+        var rest = items[...]
+        while let first = rest.first {
+            let stored = first.work.isAlone ? rest.prefix(1) : rest.prefix { $0.work.isStored && !$0.work.isAlone }
+            if stored.isEmpty {
+                perform(first)
+                rest = rest.dropFirst()
+            } else {
+                commit(stored, db)
+                rest = rest.dropFirst(stored.count)
+            }
+        }
+        if items.isEmpty { return }
+        if !backlog.isEmpty { database.asyncWriteWithoutTransaction { db in self.commitWaiting(db) } }
+        if hasUnusedParts { removeUnusedParts() }
+        checkpointIfDue()
+    }
+
+    /// Commits until nothing is left that can be; whether nothing waits for a large batch.
+    func commitAll(_ db: Database) -> Bool {
+        var before = -1
+        while before != backlog.count || waiting.withLock({ !$0.items.isEmpty }) {
+            before = backlog.count
+            commitWaiting(db)
+        }
+        return backlog.isEmpty && staging.isEmpty
+    }
+
+    /// Takes from the backlog what is carried out together: nearly always everything. Where that is more than a slice, each
+    /// namespace keeps its order, those that were left out come first the next time, and no one waits for more than a slice.
+    private func takeNext() -> [Waiting.Item] {
+        if staging.isEmpty {
+            var room = settings.sliceBytes
+            if backlog.allSatisfy({ !$0.work.isAlone && $0.takes(from: &room) }) {
+                defer { backlog = [] }
+                return backlog
+            }
+        }
+        var (taken, left, slice): ([Waiting.Item], [Waiting.Item], Waiting.Item?) = ([], [], nil)
+        var room = settings.sliceBytes
+        var served: Set<String> = []
+        // What follows a large batch waits for it.
+        var deferred = staging
+        for item in backlog {
+            let lane = item.lane
+            if item.work.isAlone {
+                // Not while the log is copied: it is kept from growing meanwhile. Behind the others: theirs are the small ones.
+                if slice == nil, !isCheckpointing { (slice, _) = (item, served.insert(lane)) } else { left.append(item) }
+                continue
+            }
+            if !deferred.contains(lane) {
+                var rest = room
+                if item.takes(from: &rest) || taken.isEmpty && !isLarge(item) {
+                    (room, _) = (max(0, rest), served.insert(lane))
+                    taken.append(item)
+                    continue
+                }
+                if case .append(let batch) = item.work, isLarge(item), !served.contains(lane) {
+                    if begin(batch, item) { deferred.insert(lane) }
+                    continue
+                }
+                deferred.insert(lane)
+            }
+            left.append(item)
+        }
+        backlog = left.filter { !served.contains($0.lane) } + left.filter { served.contains($0.lane) }
+        if let slice { taken.append(slice) }
+        return taken
+    }
+
+    private func isLarge(_ item: Waiting.Item) -> Bool {
+        // One that does not follow is not stored, whatever it has.
+        guard case .append(let batch) = item.work, batch.expectedLast == registry[item.namespace]?.last ?? 0 else { return false }
+        return isLarge(batch)
+    }
+
+    /// What needs no transaction of its own.
+    private func perform(_ item: Waiting.Item) {
+        switch item.work {
+        case .snapshot(let snapshot): begin(snapshot, of: item.namespace, item.completion)
+        case .close:
+            for tail in tails.removeValue(forKey: item.namespace) ?? [] { tail.end(.closed) }
+            item.completion(.success(()))
+        default: return
+        }
+    }
+
+    /// What became of an item within a transaction, and the bytes it wrote.
+    private typealias Outcome = (result: Result<Void, JournalError>, bytes: Int, isNew: Bool)
+
+    /// Commits the items in one transaction and calls their completions.
+    private func commit(_ items: ArraySlice<Waiting.Item>, _ db: Database) {
+        var registry = self.registry
+        var outcomes: [Outcome] = []
+        do {
+            try db.inTransaction(.immediate) {
+                for item in items { outcomes.append(try store(item, db, &registry)) }
+                FaultPoint.pass(.beforeCommit)
+                for item in items { FaultPoint.pass(item.work.faultPoints.before) }
+                return .commit
+            }
+            FaultPoint.pass(.afterCommit)
+            for item in items { FaultPoint.pass(item.work.faultPoints.after) }
+            self.registry = registry
+            for (item, outcome) in zip(items, outcomes) where outcome.isNew { if case .success = outcome.result { commits &+= item.work.commits } }
+            log.acknowledge(commits: commits)
+        } catch {
+            // What had no refusal of its own failed with the transaction.
+            let failure = JournalError(error, storing: path, isTakenBack: log.takeBack())
+            for i in outcomes.indices { if case .success = outcomes[i].result { outcomes[i] = (.failure(failure), 0, true) } }
+            while outcomes.count < items.count { outcomes.append((.failure(failure), 0, true)) }
+        }
+        for (item, outcome) in zip(items, outcomes) {
+            // Pages of the table and its index are written whole.
+            logBytes += outcome.bytes + 3 * 4096
+            if let batch = item.work.batch, case .success = outcome.result, outcome.isNew { appended(batch, to: item.namespace, bytes: outcome.bytes) }
+            item.completion(outcome.result)
+        }
+    }
+
+    /// A batch is durable.
+    private func appended(_ batch: JournalBatch, to namespace: String, bytes: Int) {
+        let state = state(of: namespace)
+        state.note(batch, bytes: batch.staged.reduce(bytes) { $0 + $1.stage.bytes })
+        for part in batch.staged { part.stage.isSealed.store(true, ordering: .relaxed) }
+        for tail in tails[namespace] ?? [] { tail.receive(batch) }
+        askForSnapshotIfDue(state)
+    }
+
+    /// One item within the transaction. Throws what makes the whole commit fail; returns what concerns this item only.
+    private func store(_ item: Waiting.Item, _ db: Database, _ registry: inout [String: Registered]) throws -> Outcome {
+        switch item.work {
+        case .append(let batch), .seal(let batch):
+            let (last, epoch) = registry[item.namespace].map { ($0.last, $0.epoch) } ?? (0, 0)
+            if batch.id != 0, batch.sequence <= last, let known = registry[item.namespace], try isStored(batch, known.id, db) {
+                return (.success(()), 0, false)
+            }
+            guard batch.epoch >= epoch else { return (.failure(.superseded(epoch: batch.epoch, newest: epoch)), 0, true) }
+            guard batch.expectedLast == last, batch.sequence > last, batch.sequence <= Int64.max else {
+                return (.failure(.conflict(expected: batch.expectedLast, last: last)), 0, true)
+            }
+            var known = try register(item.namespace, db, registry)
+            if batch.epoch > epoch {
+                known.epoch = batch.epoch
+                try db.execute(sql: "UPDATE namespace SET epoch = ? WHERE id = ?", arguments: [Int64(clamping: batch.epoch), known.id])
+            }
+            let written = batch.staged.isEmpty ? try storeRows(of: batch, known.id, db) : try storeSealed(batch, known.id, db)
+            known.last = batch.sequence
+            registry[item.namespace] = known
+            return (.success(()), written, true)
+        case .slice(let staging): return (.success(()), try store(staging, db), true)
+        case .put(let name, let value):
+            try store(value, setting: name, of: item.namespace, db)
+            return (.success(()), value?.count ?? 0, true)
+        case .step(let step): return (.success(()), try store(step, db, &registry), true)
+        case .truncate(let sequence):
+            guard let known = registry[item.namespace] else { break }
+            // What comes after the snapshot is all there is of it.
+            let statement = try db.cachedStatement(sql: "DELETE FROM batch WHERE namespace = ? AND sequence <= ?")
+            try statement.execute(arguments: [known.id, Int64(clamping: min(sequence, known.snapshotSequence))])
+        case .snapshot, .close: break
+        }
+        return (.success(()), 0, true)
+    }
+
+    /// Whether a batch that does not follow is one that was stored before, and is not held by a snapshot alone.
+    private func isStored(_ batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Bool {
+        let statement = try db.cachedStatement(
+            sql: "SELECT 1 FROM batch WHERE namespace = ? AND sequence = ? AND part = 0 AND previous = ? AND batch_id = ?")
+        let id = Int64(bitPattern: batch.id)
+        return try Int.fetchOne(
+            statement, arguments: [namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), id]) != nil
+    }
+
+    /// All of a batch. Returns the bytes written.
+    private func storeRows(of batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Int {
+        let statement = try db.cachedStatement(
+            sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, batch_id, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+        let mark = BatchMark(id: batch.id, epoch: batch.epoch)
+        var encoder = BatchEncoder(batch.operations[...], settings.batches, starts: batch.starts[...])
+        var (part, written) = (0, 0)
+        while let (bytes, isLast) = encoder.next() {
+            let row = StoredRow.batch(previous: batch.expectedLast, sequence: batch.sequence, part: part, isLast: isLast, mark: mark)
+            let checksum = bytes.withUnsafeBytes(row.checksum)
+            try statement.execute(arguments: [
+                namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), Int64(checksum), Data(bytes), part, isLast ? 0 : 1,
+                Int64(bitPattern: mark.id), Int64(clamping: mark.epoch),
+            ])
+            part += 1
+            written += bytes.count
+        }
+        return written
+    }
+
+    private func register(_ namespace: String, _ db: Database, _ registry: [String: Registered]) throws -> Registered {
+        if let known = registry[namespace] { return known }
+        try db.execute(sql: "INSERT INTO namespace (name) VALUES (?)", arguments: [namespace])
+        return Registered(id: db.lastInsertedRowID, last: 0, snapshotSequence: 0, epoch: 0)
+    }
+}

@@ -1,0 +1,235 @@
+import Dispatch
+import struct Foundation.Data
+import GRDB
+import Journal
+import JSONTree
+import Synchronization
+
+/// Operations that are too many for one transaction, or are not to be committed yet: a stage under way. Its rows are stored
+/// beside the log, a slice at a time, while others are committed; then one small row in the log makes them part of a batch.
+/// Until that is durable it is as if nothing had been stored: a start finds parts without that row and removes them.
+///
+///     encoding queue    encode ──┐        encode ──┐                 │
+///     journal queue        store slice 1     store slice 2   …    the stage ─► kept until its batch is known
+///                                                                   └► of a batch that waits: the row in the log
+///
+/// A part's checksum says which one of which stage it is, and nothing of the log: what comes before the batch is not known yet.
+final class Staging: @unchecked Sendable {
+    // Sendable: handed back and forth between two queues, which never touch it at the same time.
+    let number: Int64
+    /// Whether a batch that was appended waits for it: it is completed even when the store is to end.
+    let isOfBatch: Bool
+    let completion: @Sendable (Result<JournalStage, JournalError>) -> Void
+    private var encoder: BatchEncoder
+    private let sliceBytes: Int
+    /// The rows that are to be stored next.
+    private(set) var rows: [(number: Int, checksum: UInt32, bytes: [UInt8])] = []
+    /// Bytes of those.
+    private(set) var bytes = 0
+    /// Bytes of all so far.
+    private(set) var total = 0
+    /// Rows so far.
+    private(set) var count = 0
+
+    init(
+        _ operations: ArraySlice<JournalOperation>, starts: ArraySlice<Int>, number: Int64, sliceBytes: Int, isOfBatch: Bool,
+        _ completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void
+    ) {
+        (self.number, self.sliceBytes, self.isOfBatch, self.completion) = (number, sliceBytes, isOfBatch, completion)
+        encoder = BatchEncoder(operations, BatchParts(fullBytes: sliceBytes / 4, largeBytes: sliceBytes / 4), starts: starts)
+    }
+
+    /// Encodes the next slice; false when there is none left. On the encoding queue.
+    func encodeNext() -> Bool {
+        (rows, bytes) = ([], 0)
+        while bytes < sliceBytes, let (row, _) = encoder.next() {
+            let stored = StoredRow.part(stage: number, number: count)
+            rows.append((count, row.withUnsafeBytes(stored.checksum), row))
+            bytes += row.count
+            count += 1
+        }
+        total += bytes
+        return !rows.isEmpty
+    }
+}
+
+extension JournalStore {
+    /// Stores operations beside the log. On the journal queue.
+    /// - Parameters:
+    ///   - starts: where commits begin between the operations.
+    ///   - completion: on the journal queue or, when the store is closed, on another.
+    func stage(
+        _ operations: ArraySlice<JournalOperation>, starts: ArraySlice<Int> = [], isOfBatch: Bool,
+        _ completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void
+    ) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        let staging = Staging(
+            operations, starts: starts, number: nextStage, sliceBytes: settings.sliceBytes, isOfBatch: isOfBatch, completion)
+        nextStage += 1
+        openStages.insert(staging.number)
+        advance(staging)
+    }
+
+    /// Does something on the journal queue, in line with commits: what is put on that queue itself waits for as long as there is
+    /// always one more of them.
+    func afterCommits(_ body: @escaping @Sendable () -> Void) { database.asyncWriteWithoutTransaction { _ in body() } }
+
+    /// Encodes the next slice and puts it among what waits.
+    private func advance(_ staging: Staging) {
+        encoding.async { [self] in
+            guard staging.encodeNext() else {
+                let stage = JournalStage(number: staging.number, parts: staging.count, bytes: staging.total) { [weak self, number = staging.number] isSealed in
+                    self?.end(stage: number, isUsed: isSealed)
+                }
+                return afterCommits { staging.completion(.success(stage)) }
+            }
+            enqueue(Waiting.Item(namespace: "", work: .slice(staging)) { [self] result in
+                guard case .failure(let error) = result else { return advance(staging) }
+                end(stage: staging.number, isUsed: false)
+                staging.completion(.failure(error))
+            })
+        }
+    }
+
+    /// A stage was let go of. On any queue.
+    private func end(stage number: Int64, isUsed: Bool) {
+        afterCommits { [weak self] in
+            guard let self else { return }
+            openStages.remove(number)
+            // What a disk that refuses keeps from being removed is looked for again with the next commit.
+            if !isUsed, !waiting.withLock({ $0.isClosed }) { removeUnusedParts() }
+        }
+    }
+
+    // MARK: Large batches
+
+    /// Whether a batch is stored in slices. O(`sliceBytes`)
+    func isLarge(_ batch: JournalBatch) -> Bool {
+        var room = settings.sliceBytes
+        return !batch.takes(from: &room)
+    }
+
+    /// Begins to store a large batch, when everything of its namespace before it is durable; false when it does not follow.
+    /// On the journal queue.
+    func begin(_ batch: JournalBatch, _ item: Waiting.Item) -> Bool {
+        let last = registry[item.namespace]?.last ?? 0
+        guard batch.expectedLast == last, batch.sequence > last, Int64(exactly: batch.sequence) != nil else {
+            item.completion(.failure(.conflict(expected: batch.expectedLast, last: last)))
+            return false
+        }
+        staging.insert(item.namespace)
+        staged.enter()
+        stageRest(of: batch, item)
+        return true
+    }
+
+    /// Stages run after run of what is not stored yet, until the rest is small; then the batch goes to the log.
+    private func stageRest(of batch: JournalBatch, _ item: Waiting.Item) {
+        guard isLarge(batch), let run = batch.runs.first(where: { $0.stage == nil && !$0.operations.isEmpty }) else {
+            return enqueue(Waiting.Item(namespace: item.namespace, work: .seal(batch)) { [self] result in finish(item, result) })
+        }
+        // Where one begins at an end of the run, the rows before and behind say.
+        let starts = run.starts.drop { $0 <= run.operations.startIndex }.prefix { $0 < run.operations.endIndex }
+        stage(run.operations, starts: starts, isOfBatch: true) { [self] result in
+            switch result {
+            case .success(let stage):
+                var batch = batch
+                batch.staged.append(.init(run.operations.indices, stage))
+                batch.staged.sort { $0.range.lowerBound < $1.range.lowerBound }
+                stageRest(of: batch, item)
+            case .failure(let error): finish(item, .failure(error))
+            }
+        }
+    }
+
+    /// On the journal queue.
+    private func finish(_ item: Waiting.Item, _ result: Result<Void, JournalError>) {
+        staging.remove(item.namespace)
+        if case .failure = result { hasUnusedParts = true }
+        item.completion(result)
+        staged.leave()
+    }
+
+    /// The rows of a slice, within a transaction on the journal queue. Returns the bytes written.
+    func store(_ staging: Staging, _ db: Database) throws -> Int {
+        let insert = try db.cachedStatement(sql: "INSERT INTO part (stage, number, checksum, operations) VALUES (?, ?, ?, ?)")
+        for row in staging.rows { try insert.execute(arguments: [staging.number, row.number, Int64(row.checksum), Data(row.bytes)]) }
+        return staging.bytes
+    }
+
+    /// A batch of which something is staged: rows that take the place of a stage, between those of what is not. Within a
+    /// transaction on the journal queue. Returns the bytes written.
+    func storeSealed(_ batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Int {
+        let statement = try db.cachedStatement(sql: """
+            INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, stage, parts, batch_id, epoch)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """)
+        let mark = BatchMark(id: batch.id, epoch: batch.epoch)
+        var (part, written) = (0, 0)
+        func store(_ bytes: [UInt8], isLast: Bool, _ stage: JournalStage?) throws {
+            var row = StoredRow.batch(previous: batch.expectedLast, sequence: batch.sequence, part: part, isLast: isLast, mark: mark)
+            if let stage { row = .seal(row, stage: stage.number, parts: stage.parts) }
+            try statement.execute(arguments: [
+                namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), Int64(bytes.withUnsafeBytes(row.checksum)), Data(bytes),
+                part, isLast ? 0 : 1, stage?.number ?? 0, stage?.parts ?? 0, Int64(bitPattern: mark.id), Int64(clamping: mark.epoch),
+            ])
+            part += 1
+            written += bytes.count
+        }
+        let runs = batch.runs
+        for (i, run) in runs.enumerated() {
+            let isLastRun = i == runs.count - 1
+            if let stage = run.stage {
+                var writer = JSONWriter()
+                for _ in run.starts { writer.nextCommit() }
+                writer.raw(writer.bytes.isEmpty ? "[]" : "]")
+                try store(writer.bytes, isLast: isLastRun, stage)
+                continue
+            }
+            var encoder = BatchEncoder(run.operations, settings.batches, starts: run.starts)
+            while let (bytes, isLast) = encoder.next() { try store(bytes, isLast: isLast && isLastRun, nil) }
+        }
+        return written
+    }
+
+    // MARK: Parts without a batch
+
+    /// Most rows that are looked at for one step.
+    private static let unusedRows = 16
+
+    /// Removes, in small steps, the parts of stages that were let go of, that a kill or a full disk kept from being completed, or
+    /// whose batch a snapshot holds. On the journal queue.
+    func removeUnusedParts() {
+        hasUnusedParts = false
+        database.asyncWriteWithoutTransaction { [self] db in
+            let isThere = try? Int.fetchOne(db, sql: "SELECT EXISTS (\(unusedParts("id")))")
+            guard isThere == 1 else { return }
+            enqueue(Waiting.Item(namespace: "", work: .step(.sweep)) { [self] result in
+                if case .success = result { removeUnusedParts() }
+            })
+        }
+    }
+
+    /// Within a transaction on the journal queue. Returns the bytes written.
+    func sweep(_ db: Database) throws -> Int {
+        let rows = try Row.fetchAll(db, sql: unusedParts("id, length(operations)") + " LIMIT \(Self.unusedRows)")
+        try delete(rows, from: "part", db)
+        return 16 * 4096
+    }
+
+    /// Deletes rows of id and length, the first ones, as many as make a slice.
+    func delete(_ rows: [Row], from table: String, _ db: Database) throws {
+        let delete = try db.cachedStatement(sql: "DELETE FROM \(table) WHERE id = ?")
+        var bytes = 0
+        for row in rows {
+            if bytes >= settings.sliceBytes { return }
+            try delete.execute(arguments: [row[0] as Int64])
+            bytes += Int.fromDatabaseValue(row[1]) ?? 0
+        }
+    }
+
+    private func unusedParts(_ columns: String) -> String {
+        let underWay = openStages.map { String($0) }.joined(separator: ", ")
+        return "SELECT \(columns) FROM part WHERE stage NOT IN (SELECT stage FROM batch WHERE stage > 0) AND stage NOT IN (\(underWay))"
+    }
+}

@@ -1,0 +1,219 @@
+import Dispatch
+import GRDB
+public import Journal
+public import Scheduling
+import Synchronization
+
+/// The data folder: one SQLite database (`vigla.sqlite`) with the journals and snapshots of all namespaces, held by one
+/// process at a time.
+///
+///     namespace   id, name, epoch
+///     batch       namespace, sequence, previous, checksum, operations, part, more, stage, parts, batch_id, epoch
+///                                                                                         the log after the snapshot
+///     part        stage, number, checksum, operations                                 parts of large batches: see `Staging`
+///     snapshot    namespace, sequence, checksum, manifest                             which chunks it consists of
+///     chunk       id, namespace, entries                                              parts of a tree
+///     setting     namespace, name, checksum, value                                    rules, secrets, …: see `SettingStore`
+///
+/// All changes are made on the store's journal queue; recovery and followers read on a connection of their own. `open`,
+/// `recover` and `close` block their caller and belong to start and end; they must not be called from the journal queue.
+public final class JournalStore: @unchecked Sendable {
+    // Sendable: the variables are touched on `queue` only; the rest is immutable.
+
+    /// The journal queue.
+    let queue: DispatchQueue
+    let path: String
+    let settings: Settings
+    /// When a snapshot goes on.
+    let scheduler: Scheduler
+    let database: DatabaseQueue
+    /// For recovery and for followers, beside the commits.
+    let reader: DatabaseQueue
+    /// Copies SQLite's log into the database, beside the commits.
+    let checkpointer: DatabaseQueue
+    /// Where large batches are encoded.
+    let encoding = DispatchQueue(label: "vigla.journal.encoding", qos: .utility)
+    /// Where snapshots are encoded.
+    let snapshots = DispatchQueue(label: "vigla.snapshots", qos: .utility)
+    private let lock: FolderLock
+    /// What is durable of each namespace, by name.
+    var registry: [String: Registered]
+    /// Bytes written to the write-ahead log since it was last copied into the database, roughly.
+    var logBytes = 0
+    /// Bytes by which it has grown since it was last begun anew, without those.
+    var grownBytes = 0
+    var isCheckpointing = false
+    /// By namespace.
+    var states: [String: SnapshotState] = [:]
+    var tails: [String: [Follower]] = [:]
+    /// What was taken from `waiting` and is for a later transaction.
+    var backlog: [Waiting.Item] = []
+    /// Namespaces whose next batch is large and being stored; what follows it is in the backlog.
+    var staging: Set<String> = []
+    /// Entered by each of those.
+    let staged = DispatchGroup()
+    /// Stages that are being stored, or may still become part of a batch.
+    var openStages: Set<Int64> = []
+    var nextStage: Int64
+    /// There may be parts that belong to no batch: looked for with the next commit.
+    var hasUnusedParts = true
+    /// Those of all namespaces together.
+    var commits: UInt64
+    /// How far SQLite's log is acknowledged.
+    let log: LogWatch
+    /// What was found wrong with SQLite's log at the start, and what was done.
+    public let finding: String?
+    let waiting = Mutex(Waiting())
+
+    public struct Settings: Sendable {
+        public var durability: Durability = .full
+        /// A snapshot is due when so many bytes of operations were journalled since the last one, or a quarter of its size if
+        /// that is more.
+        public var snapshotAfterBytes = 64 << 20
+        /// A snapshot is due when so many batches were journalled since the last one.
+        public var snapshotAfterBatches = 200_000
+        /// Most bytes of one transaction, estimated, so that the commits of one namespace do not wait long for another's; what is
+        /// larger is stored in slices. One string is not cut.
+        public var sliceBytes = 1 << 20
+        /// Bytes of a write from which on it is stored ahead of its commit: while others can still commit before it. Default
+        /// 256 KiB: what is smaller holds up the commits behind it for less than the two transactions more would cost.
+        public var stagedBytes = 256 << 10
+        /// Whether to go on with what is sound when acknowledged commits cannot be read from the write-ahead log.
+        public var acceptsLoss = false
+        var chunks = ChunkSizes()
+        var batches = BatchParts()
+
+        public init(
+            durability: Durability = .full, snapshotAfterBytes: Int = 64 << 20, snapshotAfterBatches: Int = 200_000, acceptsLoss: Bool = false
+        ) {
+            self.durability = durability
+            self.acceptsLoss = acceptsLoss
+            self.snapshotAfterBytes = snapshotAfterBytes
+            self.snapshotAfterBatches = snapshotAfterBatches
+        }
+    }
+
+    static let fileName = "vigla.sqlite"
+
+    /// A namespace as the database has it.
+    struct Registered {
+        let id: Int64
+        /// The last durable commit.
+        var last: UInt64
+        /// The last commit in the stored snapshot.
+        var snapshotSequence: UInt64
+        /// The newest of its writers.
+        var epoch: UInt64
+    }
+
+    /// Opens the folder and makes what is missing in it. Blocks.
+    /// - Throws: `.cannotOpen`, `.inUse`, `.notAJournal`, `.newerFormat`, `.corrupt`, `.diskFull`, `.disk`.
+    public static func open(folder: String, settings: Settings = Settings(), scheduler: Scheduler) throws(JournalError) -> JournalStore {
+        let lock = try FolderLock(folder: folder)
+        let queue = DispatchQueue(label: "vigla.journal")
+        let path = folder + "/" + fileName
+        do {
+            // Before SQLite reads its log: it would take what follows a fault for the end.
+            let admission = try LogCheck.admit(path, acceptingLoss: settings.acceptsLoss)
+            let log = LogWatch(path, durability: settings.durability, mark: admission.mark)
+            let database = try DatabaseQueue(path: path, configuration: configuration(settings, queue))
+            let (registry, stage) = try database.writeWithoutTransaction { db in
+                try apply(settings.durability, db)
+                log.follow(db, from: admission.end, admission.isRepaired ? nil : admission.mark.found)
+                try Schema.prepare(db, path: path)
+                if admission.isRepaired { _ = try StoreCheck.check(db, path: path) }
+                return (try Schema.namespaces(db, path: path), try Schema.lastStage(db))
+            }
+            let missing = try admission.commitsMissing(registry, acceptingLoss: settings.acceptsLoss)
+            var side = patient
+            side.label = "vigla.journal.reader"
+            side.readonly = true
+            let reader = try DatabaseQueue(path: path, configuration: side)
+            side.label = "vigla.journal.checkpointer"
+            side.readonly = false
+            let checkpointer = try DatabaseQueue(path: path, configuration: side)
+            let store = JournalStore(
+                queue, path, settings, scheduler, (database, reader, checkpointer), lock, registry, stage + 1, log,
+                missing ?? admission.finding)
+            if missing != nil || admission.isRepaired { log.forget() }
+            return store
+        } catch { throw JournalError(error, opening: path) }
+    }
+
+    private init(
+        _ queue: DispatchQueue, _ path: String, _ settings: Settings, _ scheduler: Scheduler,
+        _ connections: (DatabaseQueue, DatabaseQueue, DatabaseQueue), _ lock: FolderLock,
+        _ registry: [String: Registered], _ nextStage: Int64, _ log: LogWatch, _ finding: String?
+    ) {
+        self.queue = queue
+        self.path = path
+        self.settings = settings
+        self.scheduler = scheduler
+        (database, reader, checkpointer) = connections
+        self.lock = lock
+        self.registry = registry
+        (self.nextStage, self.log, self.finding) = (nextStage, log, finding)
+        commits = registry.values.reduce(0) { $0 &+ $1.last }
+    }
+
+    /// Another process may be opening or closing the folder, a backup for instance: that takes a moment.
+    static var patient: Configuration {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(5)
+        return configuration
+    }
+
+    private static func configuration(_ settings: Settings, _ queue: DispatchQueue) -> Configuration {
+        var configuration = patient
+        // GRDB runs the connection on a queue of its own on top of ours, so the journal queue is where it runs, too.
+        configuration.targetQueue = queue
+        configuration.journalMode = .wal
+        configuration.label = "vigla.journal"
+        return configuration
+    }
+
+    private static func apply(_ durability: Durability, _ db: Database) throws {
+        // Not while the connection is prepared: switching to WAL mode comes after that and sets NORMAL.
+        try db.execute(sql: "PRAGMA synchronous = \(durability.pragma)")
+        guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == durability.pragma, try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
+            throw JournalError.disk(reason: "SQLite does not take the durability setting \(durability.rawValue)")
+        }
+        // Copying the log into the database takes milliseconds: done beside the commits, see `checkpointIfDue`.
+        try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
+    }
+
+    /// The names of all namespaces that hold or held something, in no order. Blocks.
+    public func namespaces() -> [String] { queue.sync { Array(registry.keys) } }
+
+    /// The journal of one namespace, which need not exist yet. Ask for it once; it goes on after the last stored batch.
+    public func journal(for namespace: String) -> SQLiteJournal { SQLiteJournal(store: self, namespace: namespace) }
+
+    /// Ends everything: what was appended before is stored first. Later appends fail with `.closed`; the folder is free for
+    /// another process. Blocks.
+    public func close() throws(JournalError) {
+        let wasClosed = waiting.withLock { waiting in
+            defer { waiting.isClosed = true }
+            return waiting.isClosed
+        }
+        if wasClosed { return }
+        defer { lock.release() }
+        do {
+            // Behind all commits that are under way or waiting, large ones included.
+            while !database.writeWithoutTransaction({ db in commitAll(db) }) { staged.wait() }
+            database.writeWithoutTransaction { _ in
+                for tail in tails.values.joined() { tail.end(.closed) }
+                tails = [:]
+            }
+            try reader.close()
+            try checkpointer.close()
+            // Whatever keeps it from that, a full disk or a backup that reads: the log holds everything.
+            database.writeWithoutTransaction { db in
+                log.willCopy()
+                if let copied = try? db.checkpoint(.passive) { log.copied(copied.checkpointedFrameCount, of: log.salts) }
+                _ = try? db.checkpoint(.truncate)
+            }
+            try database.close()
+            log.end()
+        } catch { throw JournalError(error, opening: path) }
+    }
+}

@@ -1,0 +1,56 @@
+import Dispatch
+public import Journal
+
+/// The journal of one namespace in a data folder; see `JournalStore` for the tables and the queue.
+public final class SQLiteJournal: Journal {
+    public let namespace: String
+    private let store: JournalStore
+
+    init(store: JournalStore, namespace: String) {
+        self.store = store
+        self.namespace = namespace
+    }
+
+    public var isImmediate: Bool { false }
+
+    public func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        store.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion))
+    }
+
+    /// In slices between which others are stored.
+    /// - Parameter completion: called once, on the journal's queue or, when the store was closed meanwhile, on another.
+    public func stage(
+        _ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void
+    ) {
+        store.afterCommits { [store] in store.stage(operations[...], isOfBatch: false, completion) }
+    }
+
+    public var stagedBytes: Int { store.settings.stagedBytes }
+
+    @discardableResult
+    public func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
+        store.tail(namespace, from: position, receive)
+    }
+
+    /// At most what a snapshot holds; a snapshot does this by itself, a moment later.
+    public func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        store.enqueue(Waiting.Item(namespace: namespace, work: .truncate(upTo: sequence), completion: completion))
+    }
+
+    public func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        store.enqueue(Waiting.Item(namespace: namespace, work: .close, completion: completion))
+    }
+
+    /// Only what has changed since the last snapshot is written, and that one holds until the new one is complete.
+    public func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        store.enqueue(Waiting.Item(namespace: namespace, work: .snapshot(snapshot), completion: completion))
+    }
+
+    public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {
+        store.queue.async { [store, namespace] in
+            let state = store.state(of: namespace)
+            state.whenDue = ask
+            store.askForSnapshotIfDue(state)
+        }
+    }
+}

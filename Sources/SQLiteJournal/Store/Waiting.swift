@@ -1,0 +1,108 @@
+import Journal
+
+/// What waits for the journal queue.
+struct Waiting {
+    struct Item: Sendable {
+        /// Empty for what concerns the whole store.
+        let namespace: String
+        let work: Work
+        let completion: @Sendable (Result<Void, JournalError>) -> Void
+
+        /// Takes from `room` what it is estimated to write, in bytes; false when that is more. O(room)
+        func takes(from room: inout Int) -> Bool {
+            switch work {
+            case .append(let batch), .seal(let batch): return batch.takes(from: &room)
+            case .put(_, let value): room -= value?.count ?? 0
+            case .step(.chunk(let run)): room -= run.bytes.count
+            case .slice(let staging): room -= staging.bytes
+            case .step, .snapshot, .truncate, .close: break
+            }
+            return room >= 0
+        }
+
+        /// Items with the same one keep their order. Steps follow from each other and have theirs without.
+        var lane: String {
+            switch work {
+            case .step: "step/" + namespace
+            case .slice: "slice/"
+            case .seal: "seal/" + namespace
+            default: namespace
+            }
+        }
+    }
+
+    enum Work: Sendable {
+        case append(JournalBatch)
+        /// A setting; nil removes it.
+        case put(name: String, value: [UInt8]?)
+        /// Some rows of a stage.
+        case slice(Staging)
+        /// A large batch whose operations have been stored, but for some; what follows it waits.
+        case seal(JournalBatch)
+        /// A tree as it is after everything appended before.
+        case snapshot(JournalSnapshot)
+        /// A step of the store's own.
+        case step(JournalStore.SnapshotStep)
+        case truncate(upTo: UInt64)
+        case close
+
+        /// Whether a journal's end lets it pass: settings of a namespace outlive its journal, and so does a snapshot under way.
+        var outlivesJournal: Bool {
+            switch self {
+            case .put, .step, .slice, .seal: true
+            default: false
+            }
+        }
+
+        /// Whether the store's end lets it pass: what was appended before is stored, in however many slices.
+        var outlivesStore: Bool {
+            switch self {
+            case .slice(let staging): staging.isOfBatch
+            case .seal: true
+            default: false
+            }
+        }
+
+        /// Whether it is part of a transaction, and may share it.
+        var isStored: Bool {
+            switch self {
+            case .append, .put, .slice, .seal, .step, .truncate: true
+            case .snapshot, .close: false
+            }
+        }
+
+        /// Whether it goes in a transaction alone: it fills one.
+        var isAlone: Bool { if case .slice = self { true } else { false } }
+
+        /// The batch that becomes durable with it.
+        var batch: JournalBatch? {
+            switch self {
+            case .append(let batch), .seal(let batch): batch
+            default: nil
+            }
+        }
+
+        /// Commits that become durable with it.
+        var commits: UInt64 { batch.map { $0.sequence - $0.expectedLast } ?? 0 }
+
+        /// Where a crash test may end the process: before the commit with this in it is made, and after.
+        var faultPoints: (before: FaultPoint?, after: FaultPoint?) {
+            switch self {
+            case .step(.chunk): (nil, .snapshotChunk)
+            case .step(.take): (.beforeSwitch, .afterSwitch)
+            case .step(.trim): (nil, .truncate)
+            case .slice: (nil, .slice)
+            case .append(let batch), .seal(let batch): (batch.staged.isEmpty ? nil : .beforeSeal, nil)
+            default: (nil, nil)
+            }
+        }
+    }
+
+    var items: [Item] = []
+    /// A commit that takes all items is already on its way.
+    var isScheduled = false
+    /// The store.
+    var isClosed = false
+    /// Single namespaces.
+    var closed: Set<String> = []
+}

@@ -1,0 +1,157 @@
+import Glibc
+import GRDB
+import Journal
+
+/// Looks at SQLite's log before SQLite does. SQLite takes the first frame that does not fit for the end that a crash left, and
+/// drops what follows, in silence: one flipped bit may cost any number of acknowledged commits.
+///
+///     frames     1 ─ 2 ─ 3 ─ 4 ─ ✗ ─ 6 ─ 7 ─ 8
+///     sound up to 4; acknowledged up to 8 (`LogMark`)          ──►  lost
+///     sound up to 4; acknowledged up to 4                      ──►  the end that a crash left
+///     nothing is known; two commits and more behind frame 4    ──►  lost: one at most was not on the disk
+enum LogCheck {
+    enum Finding: Equatable {
+        /// Everything that was acknowledged can be read.
+        case sound
+        /// What cannot be read of the log is in the database already.
+        case copied
+        case lost(Loss)
+    }
+
+    struct Loss: Equatable {
+        /// Frames up to which the log is sound.
+        let sound: Int
+        /// Commits of the log that cannot be read, as far as that can be seen.
+        let commits: Int
+        /// Whether the database without the log is further than the sound part of the log.
+        let isDatabaseFurther: Bool
+    }
+
+    /// What SQLite finds when it opens the store.
+    struct Admission {
+        let path: String
+        let mark: LogMarkFile
+        /// Salts of the log and where it ends.
+        var end: (salts: UInt64, frames: Int) = (0, 0)
+        /// What was found and done, for the program's log.
+        var finding: String?
+        var isRepaired = false
+
+        /// Whether commits that were acknowledged are not there although the log is whole: it, or the database, is an older one.
+        /// - Throws: `.loss`, unless that is accepted.
+        func commitsMissing(_ registry: [String: JournalStore.Registered], acceptingLoss: Bool) throws(JournalError) -> String? {
+            guard !isRepaired, let found = mark.found, found.isBinding else { return nil }
+            let there = registry.values.reduce(0) { $0 &+ $1.last }
+            guard there < found.commits else { return nil }
+            let missing = "\(found.commits - there) commits that were acknowledged are missing"
+            guard acceptingLoss else { throw .loss(path: path, sound: "in itself, but older than it was", missing: missing) }
+            return "\(missing); going on without them"
+        }
+    }
+
+    /// - Parameter path: of the database. Nobody else may have it open for writing.
+    /// - Throws: `.loss`; with `acceptingLoss` the log ends where it is sound from now on, and a copy of it is kept. `.disk`.
+    static func admit(_ path: String, acceptingLoss: Bool, makingMark: Bool = true) throws(JournalError) -> Admission {
+        var admission = Admission(path: path, mark: LogMarkFile(folder(of: path) + LogMark.fileName, isMade: makingMark))
+        let file = path + "-wal"
+        let descriptor = open(file, O_RDWR | O_CLOEXEC)
+        // Whatever keeps it from being opened, SQLite will say.
+        guard descriptor >= 0 else { return admission }
+        defer { close(descriptor) }
+        let scan = try LogScan(descriptor)
+        admission.end = (scan.header?.salts ?? 0, scan.sound)
+        switch finding(scan, admission.mark.found) {
+        case .sound:
+            // What a power cut left of a transaction must not look like more than one after the next power cut.
+            if scan.laterCommits > 0 { try end(descriptor, at: LogFile.headerBytes + scan.sound * (scan.header?.frameBytes ?? 0)) }
+        case .copied:
+            try end(descriptor, at: 0)
+            admission.end = (0, 0)
+            admission.finding = "the log \(file) was damaged; everything in it was in the database already, nothing is lost"
+        case .lost(let loss):
+            let (sound, missing) = text(of: loss, scan, path)
+            guard acceptingLoss else { throw .loss(path: file, sound: sound, missing: missing) }
+            let copy = try keepCopy(of: descriptor, file)
+            try end(descriptor, at: loss.isDatabaseFurther || loss.sound == 0 ? 0 : LogFile.headerBytes + loss.sound * (scan.header?.frameBytes ?? 0))
+            if loss.isDatabaseFurther || loss.sound == 0 { admission.end = (0, 0) }
+            admission.mark.erase()
+            admission.isRepaired = true
+            admission.finding = "the log \(file) was damaged: sound \(sound); \(missing); going on without them, a copy of the log is \(copy)"
+        }
+        return admission
+    }
+
+    static func finding(_ scan: LogScan, _ mark: LogMark?) -> Finding {
+        guard scan.frames > 0 else { return .sound }
+        let salts = scan.header?.salts ?? scan.firstSalts
+        if let mark, mark.salts == salts, mark.isBinding, mark.frames > scan.sound {
+            if mark.copied == mark.copying, mark.copied >= mark.frames { return .copied }
+            let isFurther = mark.copied == mark.copying && mark.copied > scan.sound
+            return .lost(Loss(sound: scan.sound, commits: max(1, scan.laterCommits), isDatabaseFurther: isFurther))
+        }
+        // Nothing has been written since that mark.
+        if let mark, mark.salts == salts, mark.isOfThisBoot { return .sound }
+        // Without its header nothing is read; it was on the disk before any frame.
+        if scan.header == nil { return .lost(Loss(sound: 0, commits: 1, isDatabaseFurther: false)) }
+        guard scan.isBroken, mark.map(\.isBinding) ?? true else { return .sound }
+        return .lost(Loss(sound: scan.sound, commits: scan.laterCommits, isDatabaseFurther: false))
+    }
+
+    private static func folder(of path: String) -> String { path.lastIndex(of: "/").map { String(path[...$0]) } ?? "" }
+
+    private static func end(_ descriptor: Int32, at size: Int) throws(JournalError) {
+        guard ftruncate(descriptor, off_t(size)) == 0, fsync(descriptor) == 0 else { throw .disk(reason: FolderLock.reason(errno)) }
+    }
+
+    /// Beside the log, under a name that is free.
+    private static func keepCopy(of descriptor: Int32, _ file: String) throws(JournalError) -> String {
+        var number = 1
+        var copy = open("\(file).damaged-\(number)", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        while copy < 0, errno == EEXIST {
+            number += 1
+            copy = open("\(file).damaged-\(number)", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        }
+        let name = "\(file).damaged-\(number)"
+        guard copy >= 0 else { throw .cannotOpen(path: name, reason: FolderLock.reason(errno)) }
+        defer { close(copy) }
+        var offset = 0
+        while let bytes = LogFile.read(descriptor, 1 << 20, at: offset), !bytes.isEmpty {
+            var done = 0
+            while done < bytes.count {
+                let n = bytes.withUnsafeBytes { write(copy, $0.baseAddress?.advanced(by: done), bytes.count - done) }
+                if n < 0, errno == EINTR { continue }
+                guard n > 0 else { throw errno == ENOSPC ? .diskFull(reason: FolderLock.reason(errno)) : .disk(reason: FolderLock.reason(errno)) }
+                done += n
+            }
+            offset += bytes.count
+        }
+        guard fsync(copy) == 0 else { throw .disk(reason: FolderLock.reason(errno)) }
+        return name
+    }
+
+    // MARK: Words
+
+    private static func text(of loss: Loss, _ scan: LogScan, _ path: String) -> (sound: String, missing: String) {
+        let commits = commits(path, isDatabaseFurther: loss.isDatabaseFurther) ?? [:]
+        let places = commits.sorted { $0.key < $1.key }.map { "commit \($0.value) of namespace \($0.key)" }.joined(separator: ", ")
+        let frames = loss.sound == 0 ? "nowhere" : "up to frame \(loss.sound) of \(scan.frames)"
+        let missing = loss.commits == 1 ? "at least one later transaction" : "at least \(loss.commits) later transactions"
+        return (places.isEmpty ? frames : "up to \(places)", "\(missing) cannot be read, with what was acknowledged in them")
+    }
+
+    /// The last commits of what is sound. Nothing is written: a connection that only reads takes no log into the database.
+    private static func commits(_ path: String, isDatabaseFurther: Bool) -> [String: UInt64]? {
+        var name = path
+        if isDatabaseFurther {
+            // Under another name there is no log.
+            name += ".look"
+            guard link(path, name) == 0 else { return nil }
+        }
+        defer { if isDatabaseFurther { for suffix in ["", "-wal", "-shm"] { unlink(name + suffix) } } }
+        var configuration = JournalStore.patient
+        configuration.readonly = true
+        guard let queue = try? DatabaseQueue(path: name, configuration: configuration) else { return nil }
+        defer { try? queue.close() }
+        return (try? queue.writeWithoutTransaction { try Schema.namespaces($0, path: path) })?.mapValues(\.last)
+    }
+}
