@@ -143,10 +143,11 @@ import Testing
         // Of a batch that was given up: the observer was made anew, and stays.
         bench.work.close()
         Self.observe(bench, Observation("s"), abandoned, token: 2)
-        bench.run { bench.outbox.end(next: 9).giveUp() }
+        let givenUp = bench.run { bench.outbox.end(next: 9) }
+        givenUp.giveUp()
         bench.work.open()
         bench.settle()
-        #expect(abandoned.observations.count == 1)
+        withExtendedLifetime(givenUp) { #expect(abandoned.observations.count == 1) }
     }
 
     @Test func parkedObserver_isPermittedAgain_andRestsOnNothingUntilItIsThere() throws {
