@@ -47,11 +47,14 @@ import TestSupport
         let places: [Path] = [.root, "a", "a/b", "a/b/c", "b", "b/1", "c/a/b"]
         var listening: [Simulated] = []
         let keys = ["a", "b", "c", "1", "2", "10"]
-        func randomPath(_ longest: Int) -> Path { Path((0..<Int.random(in: 0...longest, using: &random)).map { _ in Key(keys.randomElement(using: &random)!) }) }
+        func randomPath(_ longest: Int) -> Path {
+            Path((0..<Int.random(in: 0...longest, using: &random)).map { _ in Key(keys.randomElement(using: &random)!) })
+        }
         func randomValue() -> Node {
             switch Int.random(in: 0..<6, using: &random) {
             case 0: .null
-            case 1: .object((0..<3).map { _ in (Key(keys.randomElement(using: &random)!), Node.int(Int64.random(in: 0..<3, using: &random))) })
+            case 1: .object(
+                (0..<3).map { _ in (Key(keys.randomElement(using: &random)!), Node.int(Int64.random(in: 0..<3, using: &random))) })
             default: .int(Int64.random(in: 0..<4, using: &random))
             }
         }

@@ -104,7 +104,9 @@ import Testing
 
     @Test func transaction_comparesTheHashOfTheStoredNode() {
         let hub = EngineHarness(root: ["n": 1])
-        func put(_ value: Node, _ hash: String) -> Request { .write([TreeWrite("n", WriteValue(value))], condition: Condition("n", hash: hash)) }
+        func put(_ value: Node, _ hash: String) -> Request {
+            .write([TreeWrite("n", WriteValue(value))], condition: Condition("n", hash: hash))
+        }
         #expect(hub.ask(.make(), put(2, ""), put(2, Node.int(1).hash), put(3, Node.int(1).hash), .get("n"))
             == ["error 0 datastale", "ok 1", "error 2 datastale", "value 3 2"])
     }
@@ -112,7 +114,8 @@ import Testing
     @Test func rules_refuseWithoutEffect() {
         let hub = EngineHarness(rules: .denyAll, root: ["a": 1])
         let (client, admin) = (Client.make(), Client.make())
-        #expect(hub.ask(client, .listen("a"), .get("a"), .put("a", 2), .onDisconnect([TreeWrite("a", WriteValue(3))])).allSatisfy { $0.hasSuffix("permission_denied") })
+        let answers = hub.ask(client, .listen("a"), .get("a"), .put("a", 2), .onDisconnect([TreeWrite("a", WriteValue(3))]))
+        #expect(answers.allSatisfy { $0.hasSuffix("permission_denied") })
         #expect(hub.ask(admin, .identify(.admin), .put("a", 2), .get("a")) == ["identified 0 null", "ok 1", "value 2 2"])
     }
 
@@ -181,7 +184,8 @@ import Testing
         let hub = EngineHarness(root: ["p": ["online": true, "here": true]])
         let (gone, watcher) = (Client.make(), Client.make(lane: 1))
         _ = hub.ask(watcher, .listen("p"))
-        _ = hub.ask(gone, .onDisconnect([TreeWrite("p/online", WriteValue(false))]), .onDisconnect([TreeWrite("p/here", WriteValue(.null))]))
+        _ = hub.ask(
+            gone, .onDisconnect([TreeWrite("p/online", WriteValue(false))]), .onDisconnect([TreeWrite("p/here", WriteValue(.null))]))
         #expect(hub.take(watcher) == [])
         _ = hub.ask(gone, .end)
         #expect(hub.take(watcher) == ["m p {\"online\":false,\"here\":null}"])
@@ -192,7 +196,8 @@ import Testing
     @Test func cancel_keepsSiblings_andParentPutReplacesChildren() {
         let hub = EngineHarness()
         let gone = Client.make()
-        _ = hub.ask(gone, .onDisconnect([TreeWrite("a/x", WriteValue(1)), TreeWrite("a/y", WriteValue(2))]), .cancelOnDisconnect("a/x"), .end)
+        _ = hub.ask(
+            gone, .onDisconnect([TreeWrite("a/x", WriteValue(1)), TreeWrite("a/y", WriteValue(2))]), .cancelOnDisconnect("a/x"), .end)
         #expect(hub.ask(.make(), .get("a")) == ["value 0 {\"y\":2}"])
         let second = Client.make()
         _ = hub.ask(second, .onDisconnect([TreeWrite("b/x", WriteValue(1))]), .onDisconnect([TreeWrite("b", WriteValue(["z": 1]))]), .end)
@@ -202,7 +207,8 @@ import Testing
     @Test func pendingBelowAPendingAncestor_isAppliedOnTop() {
         let hub = EngineHarness()
         let gone = Client.make()
-        _ = hub.ask(gone, .onDisconnect([TreeWrite("a", WriteValue(["x": 1, "y": 1]))]), .onDisconnect([TreeWrite("a/x", WriteValue(2))]), .end)
+        _ = hub.ask(
+            gone, .onDisconnect([TreeWrite("a", WriteValue(["x": 1, "y": 1]))]), .onDisconnect([TreeWrite("a/x", WriteValue(2))]), .end)
         #expect(hub.ask(.make(), .get("a")) == ["value 0 {\"x\":2,\"y\":1}"])
     }
 

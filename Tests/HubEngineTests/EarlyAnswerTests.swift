@@ -66,7 +66,8 @@ import Testing
             let root: Node = ["open": .int(before), "s": 5]
             let log = FlakyLog(root: root)
             let hub = EngineHarness(
-                rules: try rules(#"{"open":{".write":true},"s":{".read":"root.child('open').val() == 1"},"n":{}}"#), root: root, log: log, limits: .patient)
+                rules: try rules(#"{"open":{".write":true},"s":{".read":"root.child('open').val() == 1"},"n":{}}"#), root: root, log: log,
+                limits: .patient)
             let (reader, stranger) = (Client.make(), Client.make())
             _ = hub.ask(.make(), .put("open", .int(after)))
             #expect(hub.ask(reader, .get("s")) == [])
@@ -113,7 +114,8 @@ import Testing
         var limits = EngineLimits.patient
         limits.inlineChildren = 100
         limits.followedChanges = 50
-        let hub = EngineHarness(rules: try rules(#"{".read":true,".write":true,"k":{".indexOn":["age"]}}"#), root: root, log: log, limits: limits)
+        let hub = EngineHarness(
+            rules: try rules(#"{".read":true,".write":true,"k":{".indexOn":["age"]}}"#), root: root, log: log, limits: limits)
         let watcher = Client.make()
         let query = TreeQuery(index: .child("age"), limit: 1, viewFrom: .first)
         _ = hub.ask(watcher, .observe("k", query: query, style: .patches(tag: 1), hash: ""))

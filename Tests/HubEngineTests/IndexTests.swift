@@ -60,8 +60,12 @@ import TestSupport
         return EngineHarness(rules: try RuleSet(parsing: Self.rules), root: root, limits: limits)
     }
 
-    private func youngest(_ limit: Int, _ index: TreeQuery.Index? = .child("age")) -> TreeQuery { TreeQuery(index: index, limit: limit, viewFrom: .first) }
-    private func listen(_ path: Path, _ query: TreeQuery, tag: Int64 = 1) -> Request { .observe(path, query: query, style: .patches(tag: tag), hash: "") }
+    private func youngest(_ limit: Int, _ index: TreeQuery.Index? = .child("age")) -> TreeQuery {
+        TreeQuery(index: index, limit: limit, viewFrom: .first)
+    }
+    private func listen(_ path: Path, _ query: TreeQuery, tag: Int64 = 1) -> Request {
+        .observe(path, query: query, style: .patches(tag: tag), hash: "")
+    }
 
     // MARK: Gets
 
@@ -263,7 +267,8 @@ import TestSupport
         let rules = #"{"rules":{".read":true,".write":true,"$any":{".indexOn":"age"}}}"#
         var limits = EngineLimits()
         (limits.inlineChildren, limits.indexEntries) = (100, 1_000)
-        let hub = EngineHarness(rules: try RuleSet(parsing: rules), root: ["a": Self.people(500), "b": Self.people(500), "c": Self.people(500)], limits: limits)
+        let hub = EngineHarness(
+            rules: try RuleSet(parsing: rules), root: ["a": Self.people(500), "b": Self.people(500), "c": Self.people(500)], limits: limits)
         let client = Client.make()
         for name in ["a", "b", "a"] as [Path] { _ = hub.ask(client, .get(name, query: youngest(1))) }
         #expect(hub.database.counters.indexEntries == 1_000 && hub.database.counters.childrenSorted == 1_000)
@@ -334,11 +339,13 @@ import TestSupport
             return client
         }
         let one = client("1")
-        #expect(hub.ask(one, listen("a", youngest(1)), listen("b", youngest(1)), listen("c", youngest(1))).last == "error 2 failure", "150 + 150 + 100")
+        #expect(hub.ask(one, listen("a", youngest(1)), listen("b", youngest(1)), listen("c", youngest(1))).last == "error 2 failure",
+            "150 + 150 + 100")
         #expect(hub.ask(one, listen("a", youngest(2), tag: 2)).last == "ok 0 no_index", "the same order again costs nothing")
         #expect(hub.ask(client("1"), listen("c", youngest(1))) == ["error 0 failure"], "the same address")
         #expect(hub.ask(client("2"), listen("c", youngest(1))).last == "ok 0 no_index")
-        #expect(hub.ask(client("1", "u"), listen("a", youngest(1)), listen("b", youngest(1))).last == "ok 1 no_index", "a user counts for itself")
+        #expect(hub.ask(client("1", "u"), listen("a", youngest(1)), listen("b", youngest(1))).last == "ok 1 no_index",
+            "a user counts for itself")
         #expect(hub.ask(client("3", "u"), listen("c", youngest(1))) == ["error 0 failure"], "wherever it comes from")
         _ = hub.ask(one, .unobserve("a", style: .patches(tag: 1)), .unobserve("a", style: .patches(tag: 2)))
         #expect(hub.ask(one, listen("c", youngest(1), tag: 9)).last == "ok 0 no_index")

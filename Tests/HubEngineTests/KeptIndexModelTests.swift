@@ -59,7 +59,9 @@ import TestSupport
             switch script.roll(20) {
             case 0...2 where watchers.count < 10:
                 watchers.append(Watcher(client: client(), query: script.query(declaredOnly: false)))
-                hub.database.submit(.observe("q/k", query: watchers[watchers.count - 1].query, style: .patches(tag: 7), hash: ""), from: watchers[watchers.count - 1].client)
+                hub.database.submit(
+                    .observe("q/k", query: watchers[watchers.count - 1].query, style: .patches(tag: 7), hash: ""),
+                    from: watchers[watchers.count - 1].client)
             case 3 where !watchers.isEmpty:
                 hub.database.submit(.end, from: watchers.remove(at: script.roll(watchers.count)).client)
             case 4...6:
@@ -100,7 +102,8 @@ import TestSupport
             for i in watchers.indices.reversed() {
                 for line in told[i] {
                     if line.hasPrefix("error") {
-                        #expect(line == "error 0 too_big" || line == "error 0 unavailable" || line == "error 0 failure", "seed \(seed) step \(step)")
+                        #expect(line == "error 0 too_big" || line == "error 0 unavailable" || line == "error 0 failure",
+                            "seed \(seed) step \(step)")
                         watchers.remove(at: i)
                         break
                     }
@@ -116,7 +119,8 @@ import TestSupport
                 guard watchers.indices.contains(i) else { continue }
                 #expect(watchers[i].isAnswered)
                 let expected = QueryModelTests.scan(model.node(at: "q/k"), watchers[i].query)
-                #expect(watchers[i].cache == expected, "seed \(seed) step \(step) \(watchers[i].query) \(watchers[i].cache.json) \(expected.json)")
+                #expect(watchers[i].cache == expected,
+                    "seed \(seed) step \(step) \(watchers[i].query) \(watchers[i].cache.json) \(expected.json)")
                 if watchers[i].cache != expected { return }
             }
             for reader in readers {
@@ -128,7 +132,11 @@ import TestSupport
             var late: [(client: Client, query: TreeQuery)] = []
             for reader in asked {
                 let lines = hub.ask(reader.client, .get("q/k", query: reader.query))
-                if lines.isEmpty { late.append(reader) } else { #expect(lines == [Self.answer(reader.query, model)], "seed \(seed) step \(step)") }
+                if lines.isEmpty {
+                    late.append(reader)
+                } else {
+                    #expect(lines == [Self.answer(reader.query, model)], "seed \(seed) step \(step)")
+                }
             }
             let writes = script.writes()
             _ = hub.ask(client(), .write(writes))
@@ -139,7 +147,8 @@ import TestSupport
             hub.work.close()
             for reader in late {
                 let lines = hub.take(reader.client)
-                #expect(lines == ["error 0 unavailable"] || lines == [Self.answer(reader.query, model)], "seed \(seed) step \(step) \(reader.query)")
+                #expect(lines == ["error 0 unavailable"] || lines == [Self.answer(reader.query, model)],
+                    "seed \(seed) step \(step) \(reader.query)")
                 answered += lines.first?.hasPrefix("value") == true ? 1 : 0
             }
             readers = []
@@ -155,10 +164,16 @@ import TestSupport
         #expect(hub.database.counters.indexes == 0 && hub.database.counters.indexEntries == 0 && hub.database.counters.listens == 0)
     }
 
-    private static func answer(_ query: TreeQuery, _ model: Node) -> String { "value 0 \(QueryModelTests.scan(model.node(at: "q/k"), query).json)" }
+    private static func answer(_ query: TreeQuery, _ model: Node) -> String {
+        "value 0 \(QueryModelTests.scan(model.node(at: "q/k"), query).json)"
+    }
 
     private static func apply(_ write: TreeWrite, to model: inout Node) {
-        if write.part == .priority { model.setPriority(write.value.node, at: write.path) } else { model.set(write.value.node, at: write.path) }
+        if write.part == .priority {
+            model.setPriority(write.value.node, at: write.path)
+        } else {
+            model.set(write.value.node, at: write.path)
+        }
     }
 }
 
@@ -191,7 +206,9 @@ private struct KeptIndexScript {
             return (0..<(1 + roll(9))).reduce(into: [:]) { some, _ in some[pick(keys)] = child() }
                 .map { TreeWrite(Path([Key("q"), Key("k"), Key($0.key)]), WriteValue($0.value)) }
         case 5: return [TreeWrite(Path([Key("q"), Key("k"), Key(pick(keys))]), part: .priority, WriteValue(pick([.null, 1, 2, "x"])))]
-        default: return [TreeWrite(Path([Key("q"), Key("k"), Key(pick(keys))] + pick([[], [Key("v")], [Key("v"), Key("w")]])), WriteValue(roll(4) == 0 ? .null : leaf()))]
+        default:
+            let path = Path([Key("q"), Key("k"), Key(pick(keys))] + pick([[], [Key("v")], [Key("v"), Key("w")]]))
+            return [TreeWrite(path, WriteValue(roll(4) == 0 ? .null : leaf()))]
         }
     }
 
@@ -211,6 +228,8 @@ private struct KeptIndexScript {
 
     private mutating func bound(_ isKey: Bool) -> TreeQuery.Bound {
         if isKey { return .init(value: .string(Text(pick(keys))), inclusive: pick([nil, true, false])) }
-        return .init(value: roll(5) == 0 ? .null : leaf(), key: pick([nil, nil, Key(pick(keys)), "[MIN_NAME]", "[MAX_NAME]"]), inclusive: pick([nil, true, false]))
+        return .init(
+            value: roll(5) == 0 ? .null : leaf(), key: pick([nil, nil, Key(pick(keys)), "[MIN_NAME]", "[MAX_NAME]"]),
+            inclusive: pick([nil, true, false]))
     }
 }

@@ -51,7 +51,9 @@ import Testing
     }
 
     @Test func firstContent_comesWithItsAnswer_inTheOrderOfItsProtocol() {
-        for (style, isDataFirst) in [(ObserverStyle.patches(tag: nil), true), (.events(id: 4, kinds: .value), false), (.events(id: 4, kinds: .children), false)] {
+        for (style, isDataFirst) in [
+            (ObserverStyle.patches(tag: nil), true), (.events(id: 4, kinds: .value), false), (.events(id: 4, kinds: .children), false),
+        ] {
             let hub = EngineHarness(root: ["a": object()], limits: limits())
             let client = Client.make()
             let told = hub.ask(client, .observe("a", style: style, hash: ""))
@@ -193,7 +195,8 @@ import Testing
         _ = hub.ask(.make(), .put("a/y", 1))
         _ = hub.ask(.make(), .put("a/x", text(200, "z")))
         work.open()
-        #expect(hub.take(client).filter { $0 != "probe" } == ["added 1 x \(text(200).json) -", "added 1 y 1 x", "changed 1 x \(text(200, "z").json) -"])
+        #expect(hub.take(client).filter { $0 != "probe" }
+            == ["added 1 x \(text(200).json) -", "added 1 y 1 x", "changed 1 x \(text(200, "z").json) -"])
     }
 
     @Test func realtimeListener_thatTakesOneLargeValue_isToldTheNextOnesAsOne() {
@@ -343,7 +346,9 @@ import Testing
         let work = TestWork()
         let hub = EngineHarness(root: ["a": text(90)], limits: limits { $0.outputBytes = 500 }, work: work)
         let clients = (0..<20).map { _ in Client.make() }
-        for (id, client) in clients.enumerated() { _ = hub.ask(client, .observe("a", style: .events(id: Int64(id), kinds: .value), hash: "")) }
+        for (id, client) in clients.enumerated() {
+            _ = hub.ask(client, .observe("a", style: .events(id: Int64(id), kinds: .value), hash: ""))
+        }
         work.close()
         let writer = Client.make(lane: 1)
         #expect(hub.ask(writer, .put("a", text(90, "y"))) == ["ok 0"])
@@ -409,5 +414,7 @@ final class CountingFormat: WireFormat {
         }
     }
 
-    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { LineFormat().cancelled(path, query: query, style: style) }
+    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] {
+        LineFormat().cancelled(path, query: query, style: style)
+    }
 }

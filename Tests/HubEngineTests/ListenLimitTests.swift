@@ -38,7 +38,8 @@ import Testing
         let second = client("1")
         #expect(hub.ask(second, .listen("a"), .listen("b")).last == "error 1 too_big")
         #expect(hub.ask(client("2"), .listen("a")).last == "ok 0")
-        #expect(hub.ask(second, .identify(user("u")), .listen("b"), .listen("c")).suffix(1) == ["error 2 too_big"], "its observers came along")
+        #expect(hub.ask(second, .identify(user("u")), .listen("b"), .listen("c")).suffix(1) == ["error 2 too_big"],
+            "its observers came along")
         #expect(hub.ask(client("1"), .listen("a"), .listen("b")).last == "error 1 too_big", "the address has the first one's left")
         #expect(hub.ask(client("9", user("u")), .listen("c")) == ["error 0 too_big"])
         #expect(hub.ask(client("9", .admin), .listen("a"), .listen("b"), .listen("c")).last == "ok 2", "an administrator counts for itself")
@@ -58,7 +59,9 @@ import Testing
     @Test func listens_ofAConnectionAtOnePlace() {
         let hub = hub { $0.listensAtPlace = 2 }
         let one = client()
-        func listen(_ limit: Int) -> Request { .observe("a", query: TreeQuery(index: .key, limit: limit), style: .patches(tag: Int64(limit)), hash: "") }
+        func listen(_ limit: Int) -> Request {
+            .observe("a", query: TreeQuery(index: .key, limit: limit), style: .patches(tag: Int64(limit)), hash: "")
+        }
         #expect(hub.ask(one, listen(1), listen(2), listen(3)).last == "error 2 too_big")
         #expect(hub.ask(one, .listen("b")).last == "ok 0")
         #expect(hub.ask(client(), listen(3)).last == "ok 0")
@@ -67,13 +70,16 @@ import Testing
     @Test func texts_ofAQuery() {
         let hub = hub { $0.queryBytes = 100 }
         let one = client()
-        func bound(_ count: Int, key: Key? = nil) -> TreeQuery.Bound { TreeQuery.Bound(value: .string(Text(String(repeating: "x", count: count))), key: key) }
+        func bound(_ count: Int, key: Key? = nil) -> TreeQuery.Bound {
+            TreeQuery.Bound(value: .string(Text(String(repeating: "x", count: count))), key: key)
+        }
         func listen(_ query: TreeQuery) -> Request { .observe("a", query: query, style: .patches(tag: 1), hash: "") }
         let within = TreeQuery(start: bound(40), end: bound(50, key: "0123456789"))
         let beyond = TreeQuery(start: bound(40), end: bound(50, key: "0123456789a"))
         #expect(hub.ask(one, listen(within), .get("a", query: within)).filter { $0.hasPrefix("error") } == [])
         #expect(hub.ask(one, listen(beyond), .get("a", query: beyond)) == ["error 0 too_big", "error 1 too_big"])
-        #expect(hub.ask(one, listen(TreeQuery(index: .child(Path([Key(String(repeating: "o", count: 100))])), limit: 1))) == ["error 0 too_big"])
+        #expect(hub.ask(one, listen(TreeQuery(index: .child(Path([Key(String(repeating: "o", count: 100))])), limit: 1)))
+            == ["error 0 too_big"])
         #expect(hub.database.counters.listens == 1, "nothing is kept of what was refused")
     }
 

@@ -90,7 +90,8 @@ import Testing
         hub.settle()
         log.completeAll()
         #expect(log.root == ["users": ["ana": ["on": false]], "log": ["x": 1]])
-        #expect(hub.ask(.make(), .identify(.admin), .get("users")) == ["identified 0 null", #"value 1 {"ana":{"on":false},"bo":{"on":true}}"#])
+        #expect(hub.ask(.make(), .identify(.admin), .get("users"))
+            == ["identified 0 null", #"value 1 {"ana":{"on":false},"bo":{"on":true}}"#])
         #expect(log.isIdle)
     }
 
@@ -98,7 +99,9 @@ import Testing
         let log = FlakyLog()
         let hub = EngineHarness(log: log)
         let client = Client.make()
-        _ = hub.ask(client, .begin(sessionID: "s1", replacing: nil), .onDisconnect([write("a")]), .cancelOnDisconnect("a"), .onDisconnect([write("b")]))
+        _ = hub.ask(
+            client, .begin(sessionID: "s1", replacing: nil), .onDisconnect([write("a")]), .cancelOnDisconnect("a"),
+            .onDisconnect([write("b")]))
         log.completeAll()
         #expect(log.sessions.map(\.writes.writes) == [[write("b")]], "one session, so that the next process writes once")
     }

@@ -38,10 +38,13 @@ import TestSupport
         "root.child('d').child(auth.uid).exists()", "root.child('d/' + auth.uid + '/a').val() != 1", "data.hasChildren(['a', 'b'])",
         "(!root.child('d/c').exists() || data.child('a').isNumber())", "data.getPriority() == 1", "data.child('a/b').isString()",
         "data.child(data.child('a').val()).exists()", "root.child('d').child($x).parent().hasChildren(['a'])",
-        "(data.exists() ? data.child('a').val() == 1 : root.child('d/b').exists())", "data.parent().parent().child('e').child($x).val() != null",
+        "(data.exists() ? data.child('a').val() == 1 : root.child('d/b').exists())",
+        "data.parent().parent().child('e').child($x).val() != null",
         "(query.limitToFirst <= 2 && data.child('b').exists())", "auth.uid == $x", "auth == null", "root.child('e').val() == $x",
-        "data.child(root.child('e').val()).parent().child('a').val() == 1", "root.hasChildren(['d/a/b'])", "data.val() == root.child('e').val()",
-        "!(data.child('c').val() == auth.uid && root.child('d/a').exists())", "root.child('e').getPriority() != null", "data.child('b').val().length == 1",
+        "data.child(root.child('e').val()).parent().child('a').val() == 1", "root.hasChildren(['d/a/b'])",
+        "data.val() == root.child('e').val()",
+        "!(data.child('c').val() == auth.uid && root.child('d/a').exists())", "root.child('e').getPriority() != null",
+        "data.child('b').val().length == 1",
     ]
 
     private static func rules(_ random: inout SeededRandom) throws -> RuleSet {
@@ -60,7 +63,10 @@ import TestSupport
         let (one, two, three) = (condition(), condition(), condition())
         let top = three.contains("$x") || three.contains("parent()") ? "data.child('a').exists() && auth != null" : three
         return try RuleSet(
-            parsing: #"{"rules":{".write":true,"d":{".read":"\#(top)","$x":{".read":"\#(one)","$y":{".read":"\#(two)"}}},"e":{".read":"root.child('d/b').exists()"}}}"#)
+            parsing: """
+                {"rules":{".write":true,"d":{".read":"\(top)","$x":{".read":"\(one)","$y":{".read":"\(two)"}}},
+                "e":{".read":"root.child('d/b').exists()"}}}
+                """)
     }
 
     @Test(arguments: Array(UInt64(1)...6)) func runningListens_areThoseThatTheRulesPermit(seed: UInt64) throws {
@@ -85,7 +91,8 @@ import TestSupport
             switch words[0] {
             case "d", "m":
                 let base = try Path(parsing: words[1])
-                #expect(reader.running.contains { $0.path.contains(base) || base.contains($0.path) } || !reader.asked.isEmpty, "\(line) is for nobody")
+                #expect(reader.running.contains { $0.path.contains(base) || base.contains($0.path) } || !reader.asked.isEmpty,
+                    "\(line) is for nobody")
                 if reader.observesWindows { break }
                 told.insert(base)
                 if words[0] == "d" {
@@ -133,7 +140,8 @@ import TestSupport
             case 0, 1: .null
             case 2: .string(key().string)
             case 3: Node.int(Int64.random(in: 0...1, using: &random)).with(priority: 1)
-            case 4 where depth < 2, 5 where depth < 2: .object((0..<2).map { _ in (key(), value(depth + 1)) }, priority: Bool.random(using: &random) ? 1 : .null)
+            case 4 where depth < 2, 5 where depth < 2:
+                .object((0..<2).map { _ in (key(), value(depth + 1)) }, priority: Bool.random(using: &random) ? 1 : .null)
             default: .int(Int64.random(in: 0...2, using: &random))
             }
         }
@@ -146,11 +154,15 @@ import TestSupport
             let reader = readers.randomElement(using: &random)!
             switch Int.random(in: 0..<16, using: &random) {
             case 0...3:
-                let path = Int.random(in: 0..<10, using: &random) == 0 ? "e" : Path([Key("d")] + (0..<Int.random(in: 0...2, using: &random)).map { _ in key() })
-                let query = reader.observesWindows ? TreeQuery(index: .key, limit: Int.random(in: 1...3, using: &random), viewFrom: .first) : nil
+                let path = Int.random(in: 0..<10, using: &random) == 0
+                    ? "e" : Path([Key("d")] + (0..<Int.random(in: 0...2, using: &random)).map { _ in key() })
+                let query = reader.observesWindows
+                    ? TreeQuery(index: .key, limit: Int.random(in: 1...3, using: &random), viewFrom: .first) : nil
                 let listen = Listen(path: path, query: query)
                 if !reader.running.contains(where: { $0.path == path }) {
-                    ask(reader, .listen(listen), .observe(path, query: query, style: .patches(tag: query.map { Int64($0.limit ?? 0) }), hash: ""))
+                    ask(
+                        reader, .listen(listen),
+                        .observe(path, query: query, style: .patches(tag: query.map { Int64($0.limit ?? 0) }), hash: ""))
                 }
             case 4:
                 guard let listen = reader.running.randomElement(using: &random) else { break }
@@ -183,7 +195,9 @@ import TestSupport
             for reader in readers {
                 var told: Set<Path> = []
                 for line in hub.take(reader.client) { try apply(line, reader, &told) }
-                for listen in reader.running { #expect(permits(listen, reader), "step \(step): \(listen.path) runs, although it is refused") }
+                for listen in reader.running {
+                    #expect(permits(listen, reader), "step \(step): \(listen.path) runs, although it is refused")
+                }
                 guard !reader.isSlow, !reader.observesWindows else { continue }
                 for listen in reader.running {
                     #expect(reader.cache.node(at: listen.path) == truth.node(at: listen.path), "step \(step): \(listen.path)")

@@ -14,7 +14,8 @@ import TestSupport
     private func user(_ uid: Node) -> Request { .identify(Identity(auth: ["uid": uid])) }
 
     @Test func listen_isCancelledByTheCommitThatTakesItsPermission_andSeesNothingOfIt() throws {
-        let hub = EngineHarness(rules: try rules("root.child('members/'+$id+'/'+auth.uid).exists()"), root: ["members": ["r": ["ana": true, "bo": true]]])
+        let hub = EngineHarness(
+            rules: try rules("root.child('members/'+$id+'/'+auth.uid).exists()"), root: ["members": ["r": ["ana": true, "bo": true]]])
         let (ana, bo) = (Client.make(), Client.make(lane: 1))
         _ = hub.ask(ana, user("ana"), .listen("room/r"))
         _ = hub.ask(bo, user("bo"), .listen("room/r"))
@@ -26,7 +27,8 @@ import TestSupport
     }
 
     @Test func grantAndRemovalAbove_areSeen_andDeeperChangesAreNot() throws {
-        let hub = EngineHarness(rules: try rules("root.child('members').child($id).child(auth.uid).exists()"), root: ["members": ["r": ["ana": ["since": 1]]]])
+        let hub = EngineHarness(
+            rules: try rules("root.child('members').child($id).child(auth.uid).exists()"), root: ["members": ["r": ["ana": ["since": 1]]]])
         let ana = Client.make()
         _ = hub.ask(ana, user("ana"), .listen("room/r"))
         _ = hub.ask(.make(), .put("members/r/ana/since", 2), .put("members/r/bo", 1), .put("members/r/ana", 5), .put("room/r", 1))
@@ -58,7 +60,8 @@ import TestSupport
     }
 
     @Test func dependencies_moveAlongWithTheDecision() throws {
-        let hub = EngineHarness(rules: try rules("data.child('a').val() == 1 || data.child('b').val() == 1"), root: ["room": ["r": ["a": 1, "b": 1]]])
+        let hub = EngineHarness(
+            rules: try rules("data.child('a').val() == 1 || data.child('b').val() == 1"), root: ["room": ["r": ["a": 1, "b": 1]]])
         let client = Client.make()
         _ = hub.ask(client, .listen("room/r"))
         _ = hub.ask(.make(), .put("room/r/a", 2))
@@ -68,7 +71,8 @@ import TestSupport
     }
 
     @Test func onlyTheRefusedQueryOfAPlace_isCancelled() throws {
-        let hub = EngineHarness(rules: try rules("query.limitToLast == 1 || data.parent().parent().child('open').val() == true"), root: ["open": true])
+        let hub = EngineHarness(
+            rules: try rules("query.limitToLast == 1 || data.parent().parent().child('open').val() == true"), root: ["open": true])
         let client = Client.make()
         let one = TreeQuery(limit: 1, viewFrom: .last)
         _ = hub.ask(client, .listen("room/r"), .observe("room/r", query: one, style: .patches(tag: 1), hash: ""))
@@ -100,7 +104,8 @@ import TestSupport
 
     @Test func refusedCommit_cancelsNobody() throws {
         let log = FlakyLog(root: ["members": ["x": 1]])
-        let hub = EngineHarness(rules: try rules("root.child('members/x').val() == 1"), root: ["members": ["x": 1]], log: log, limits: .patient)
+        let hub = EngineHarness(
+            rules: try rules("root.child('members/x').val() == 1"), root: ["members": ["x": 1]], log: log, limits: .patient)
         let (reader, writer) = (Client.make(), Client.make())
         _ = hub.ask(reader, .listen("room/r"))
         _ = hub.ask(writer, .put("members/x", 2))

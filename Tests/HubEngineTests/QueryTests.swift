@@ -10,7 +10,9 @@ import TestSupport
 
     private func hub(_ root: Node) -> EngineHarness { EngineHarness(rules: Self.indexed ?? .denyAll, root: root) }
 
-    private func last(_ limit: Int, by index: TreeQuery.Index? = nil) -> TreeQuery { TreeQuery(index: index, limit: limit, viewFrom: .last) }
+    private func last(_ limit: Int, by index: TreeQuery.Index? = nil) -> TreeQuery {
+        TreeQuery(index: index, limit: limit, viewFrom: .last)
+    }
 
     private func listen(_ path: Path, _ query: TreeQuery) -> Request { .observe(path, query: query, style: .patches(tag: 1), hash: "") }
 
@@ -29,7 +31,9 @@ import TestSupport
         _ = hub.ask(.make(), .merge(["k/b": .null, "k/c": "a", "k/cc": "new", "k/cd": "new2", "k/d": "gone"]))
         let lines = hub.take(watcher)
         #expect(lines.count == 1)
-        for part in [#""b":null"#, #""c":"a""#, #""cc":"new""#, #""cd":"new2""#, #""d":null"#] { #expect(lines.first?.contains(part) == true) }
+        for part in [#""b":null"#, #""c":"a""#, #""cc":"new""#, #""cd":"new2""#, #""d":null"#] {
+            #expect(lines.first?.contains(part) == true)
+        }
         #expect(lines.first?.contains("gone") == false)
     }
 
@@ -90,7 +94,9 @@ import TestSupport
     @Test func check16_unlistenByTag_leavesTheOtherQueryOfThePlace() {
         let hub = hub(["k": ["a": 1, "b": 2]])
         let client = Client.make()
-        _ = hub.ask(client, .observe("k", query: last(1), style: .patches(tag: 1), hash: ""), .observe("k", query: last(2), style: .patches(tag: 2), hash: ""), .listen("k"))
+        _ = hub.ask(
+            client, .observe("k", query: last(1), style: .patches(tag: 1), hash: ""),
+            .observe("k", query: last(2), style: .patches(tag: 2), hash: ""), .listen("k"))
         _ = hub.ask(client, .unobserve("k", style: .patches(tag: 1)))
         _ = hub.ask(.make(), .put("k/b", 3))
         #expect(hub.take(client).count == 2)
@@ -126,7 +132,10 @@ import TestSupport
             var query = TreeQuery(index: index)
             if pick([true, false]) { query.start = bound(index == .key) }
             if pick([true, false]) { query.end = bound(index == .key) }
-            if query.isDefault || pick([true, true, false]) { query.limit = pick([1, 2, 3, 5]); query.viewFrom = pick([nil, .first, .last]) }
+            if query.isDefault || pick([true, true, false]) {
+                query.limit = pick([1, 2, 3, 5])
+                query.viewFrom = pick([nil, .first, .last])
+            }
             return query
         }
         func child() throws -> Node {
@@ -142,7 +151,9 @@ import TestSupport
             if watchers.count < 14 {
                 let (client, query) = (Client(lane: Int.random(in: 0..<2, using: &random), dialect: .realtime), query())
                 var cache = Node.null
-                for line in hub.ask(client, .observe("q/k", query: query, style: .patches(tag: 7), hash: "")) { try Self.apply(line, &cache) }
+                for line in hub.ask(client, .observe("q/k", query: query, style: .patches(tag: 7), hash: "")) {
+                    try Self.apply(line, &cache)
+                }
                 watchers.append((client, query, cache))
             } else if pick([true, false, false, false, false, false]) {
                 _ = hub.ask(watchers.remove(at: Int.random(in: 0..<watchers.count, using: &random)).client, .end)
@@ -152,7 +163,9 @@ import TestSupport
             case 0: writes = [TreeWrite("q/k", WriteValue(.object(try keys.map { (Key($0), try child()) })))]
             case 1: writes = [TreeWrite("q", WriteValue(pick([.null, ["k": 5], ["k": ["a": 1]]])))]
             case 2...5:
-                for key in keys where pick([true, false, false]) { writes.append(TreeWrite(Path([Key("q"), Key("k"), Key(key)]), WriteValue(try child()))) }
+                for key in keys where pick([true, false, false]) {
+                    writes.append(TreeWrite(Path([Key("q"), Key("k"), Key(key)]), WriteValue(try child())))
+                }
             case 6: writes = [TreeWrite(Path([Key("q"), Key("k"), Key(pick(keys))]), part: .priority, WriteValue(pick([.null, 1, 2, "x"])))]
             default:
                 let below = pick([[], [Key("v")], [Key("v"), Key("w")], [Key("z")]])
@@ -160,7 +173,11 @@ import TestSupport
             }
             _ = hub.ask(admin, .write(writes))
             for write in writes {
-                if write.part == .priority { model.setPriority(write.value.node, at: write.path) } else { model.set(write.value.node, at: write.path) }
+                if write.part == .priority {
+                    model.setPriority(write.value.node, at: write.path)
+                } else {
+                    model.set(write.value.node, at: write.path)
+                }
             }
             for i in watchers.indices {
                 let lines = hub.take(watchers[i].client)
@@ -192,19 +209,29 @@ import TestSupport
             case .child(let path): child.node(at: path)
             }
         }
-        func compare(_ a: Key, _ b: Key) -> Int { a == b ? 0 : (a == "[MIN_NAME]" || b == "[MAX_NAME]" ? -1 : a == "[MAX_NAME]" || b == "[MIN_NAME]" ? 1 : a < b ? -1 : 1) }
+        func compare(_ a: Key, _ b: Key) -> Int {
+            a == b ? 0 : (a == "[MIN_NAME]" || b == "[MAX_NAME]" ? -1 : a == "[MAX_NAME]" || b == "[MIN_NAME]" ? 1 : a < b ? -1 : 1)
+        }
         func order(_ a: (value: Node, key: Key), _ b: (value: Node, key: Key)) -> Int {
-            if query.orderedBy == .key, case .string(let x) = a.value, case .string(let y) = b.value { return compare(Key(x.string), Key(y.string)) }
+            if query.orderedBy == .key, case .string(let x) = a.value, case .string(let y) = b.value {
+                return compare(Key(x.string), Key(y.string))
+            }
             let first = a.value.leaf.valueOrder(b.value.leaf)
             if a.value.hasChildren != b.value.hasChildren { return a.value.hasChildren ? 1 : -1 }
             return first != 0 ? first : compare(a.key, b.key)
         }
         var rows = (node.object?.children.map { $0 } ?? []).map { (value: value($0.key, $0.node), key: $0.key, node: $0.node) }
         if let start = query.start {
-            rows = rows.filter { let o = order(($0.value, $0.key), (start.value, start.key ?? "[MIN_NAME]")); return query.orderedBy == .key && o == 0 || o == 0 ? start.isInclusive : o > 0 }
+            rows = rows.filter {
+                let o = order(($0.value, $0.key), (start.value, start.key ?? "[MIN_NAME]"))
+                return query.orderedBy == .key && o == 0 || o == 0 ? start.isInclusive : o > 0
+            }
         }
         if let end = query.end {
-            rows = rows.filter { let o = order(($0.value, $0.key), (end.value, end.key ?? "[MAX_NAME]")); return o == 0 ? end.isInclusive : o < 0 }
+            rows = rows.filter {
+                let o = order(($0.value, $0.key), (end.value, end.key ?? "[MAX_NAME]"))
+                return o == 0 ? end.isInclusive : o < 0
+            }
         }
         rows.sort { order(($0.value, $0.key), ($1.value, $1.key)) < 0 }
         if let limit = query.limit { rows = query.keeps == .first ? Array(rows.prefix(limit)) : Array(rows.suffix(limit)) }

@@ -62,7 +62,9 @@ private struct RefusalScript {
         case 0...3:
             let place = pick(["open", "a", "a/x", "s", "s/x", "s/x/y", "l", "m"].map { (try? Path(parsing: $0)) ?? .root })
             if one.busy.contains(place) { return (one, .get(place)) }
-            return (one, one.caches[place] != nil && roll(2) == 0 ? .unobserve(place, style: .patches(tag: nil)) : .observe(place, style: .patches(tag: nil), hash: ""))
+            let isOver = one.caches[place] != nil && roll(2) == 0
+            let style = ObserverStyle.patches(tag: nil)
+            return (one, isOver ? .unobserve(place, style: style) : .observe(place, style: style, hash: ""))
         case 4: return (one, .get(path()))
         case 5...6: return (one, .onDisconnect(writes()))
         case 7: return (one, .cancelOnDisconnect(path()))
@@ -100,7 +102,9 @@ private struct RefusalScript {
         var result: [TreeWrite] = []
         for _ in 0...roll(3) {
             let place = path()
-            if !result.contains(where: { $0.path.contains(place) || place.contains($0.path) }) { result.append(TreeWrite(place, WriteValue(value()))) }
+            if !result.contains(where: { $0.path.contains(place) || place.contains($0.path) }) {
+                result.append(TreeWrite(place, WriteValue(value())))
+            }
         }
         return result
     }

@@ -54,8 +54,12 @@ import TestSupport
         let stale = Request.write([TreeWrite("a", WriteValue(3))], condition: Condition("a", hash: "other"))
         let fresh = Request.write([TreeWrite("a", WriteValue(3))], condition: Condition("a", hash: (1 as Node).hash))
         #expect(
-            hub.ask(client, .merge(["a/x": 1, "a/y": 2]), .push("a", WriteValue(1)), .onDisconnect([TreeWrite("a", WriteValue(1))]), stale, fresh, .put("z", 1), .write([]))
-                == ["error 0 unavailable", "error 1 unavailable", "error 2 unavailable", "error 3 datastale", "error 4 unavailable", "error 5 permission_denied", "ok 6"])
+            hub.ask(
+                client, .merge(["a/x": 1, "a/y": 2]), .push("a", WriteValue(1)), .onDisconnect([TreeWrite("a", WriteValue(1))]), stale,
+                fresh, .put("z", 1), .write([])) == [
+                    "error 0 unavailable", "error 1 unavailable", "error 2 unavailable", "error 3 datastale", "error 4 unavailable",
+                    "error 5 permission_denied", "ok 6",
+                ])
         #expect(hub.ask(client, .cancelOnDisconnect("a"), .end) == ["ok 0"], "nothing was pending")
         #expect(log.isIdle)
     }
@@ -131,7 +135,8 @@ import TestSupport
 
     @Test func sessions_goBackToWhatIsDurable() throws {
         let log = FlakyLog(root: ["open": 1])
-        let rules = try member(#"{".write":true,"open":{".read":true},"s":{".read":"root.child('open').val() == 1"},"u":{".read":"auth.uid == 'ana'"}}"#)
+        let rules = try member(
+            #"{".write":true,"open":{".read":true},"s":{".read":"root.child('open').val() == 1"},"u":{".read":"auth.uid == 'ana'"}}"#)
         let hub = EngineHarness(rules: rules, root: ["open": 1, "s": 5, "u": 6], log: log, limits: .patient)
         let (watcher, writer, late) = (Client.make(), Client.make(), Client.make())
         #expect(hub.ask(watcher, .listen("s"), .begin(sessionID: "old", replacing: nil)) == ["d s 5", "ok 0"])

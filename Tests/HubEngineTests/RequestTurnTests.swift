@@ -66,7 +66,9 @@ import Testing
         func before(_ request: (Int) -> Request, size: Int = 0, watched: Bool = false) -> Int? {
             let hub = EngineHarness(limits: limits())
             let (client, other) = (Client.make(), counting())
-            if watched { for i in 0..<9 { _ = hub.ask(.make(), .events("p", id: 1, i % 2 == 0 ? .value : .children), .listen(place("p", "n\(i)"))) } }
+            if watched {
+                for i in 0..<9 { _ = hub.ask(.make(), .events("p", id: 1, i % 2 == 0 ? .value : .children), .listen(place("p", "n\(i)"))) }
+            }
             together(hub) {
                 for i in 0..<400 { hub.database.submit(request(i), from: client, size: size) }
                 hub.database.submit(.put("other", 1), from: other)

@@ -17,7 +17,10 @@ import Testing
 
         func refused(_ request: RuledRequest, _ question: RuleQuestion) {
             let trace = question.explained()
-            heard.withLock { $0.append("\(request.rawValue) \(trace.isAllowed) \(trace.steps.map { "\($0.pattern)\($0.kind.rawValue)" }.joined(separator: " "))") }
+            heard.withLock {
+                let steps = trace.steps.map { "\($0.pattern)\($0.kind.rawValue)" }
+                $0.append("\(request.rawValue) \(trace.isAllowed) \(steps.joined(separator: " "))")
+            }
         }
 
         func take() -> [String] {
@@ -28,7 +31,10 @@ import Testing
         }
     }
 
-    private static let rules = #"{"rules":{"a":{".read":"data.child('open').val() == true",".write":"auth.uid == 'ada'",".validate":"newData.child('n').val() != 5"},"w":{".write":true}}}"#
+    private static let rules = """
+        {"rules":{"a":{".read":"data.child('open').val() == true",".write":"auth.uid == 'ada'",
+        ".validate":"newData.child('n').val() != 5"},"w":{".write":true}}}
+        """
 
     @Test func everyRefusal_isHeardOfOnce_withTheReasonToBeFound() throws {
         let listener = Listener()
@@ -69,16 +75,22 @@ import Testing
             return try reader.writeValue()
         }
         for uid in ["ada", "bo"] {
-            hub.database.pose([TreeWrite("a/n", increment)], auth: ["uid": .string(uid)], now: 5) { if case .success(let question) = $0 { note(question) } }
+            hub.database.pose([TreeWrite("a/n", increment)], auth: ["uid": .string(uid)], now: 5) {
+                if case .success(let question) = $0 { note(question) }
+            }
         }
-        hub.database.pose([TreeWrite("a/x", WriteValue(1))], auth: ["uid": "ada"], now: 5) { if case .success(let question) = $0 { note(question) } }
+        hub.database.pose([TreeWrite("a/x", WriteValue(1))], auth: ["uid": "ada"], now: 5) {
+            if case .success(let question) = $0 { note(question) }
+        }
         hub.settle()
         // The increment would make 5, which no one may write.
         #expect(answers.withLock { $0 } == [true, false, false, true])
         #expect(hub.ask(.make(), .get("a")) == [#"value 0 {"n":4,"open":true}"#])
         let deep = Path((0..<32).map { _ in Key("k") })
         let failures = Mutex(0)
-        hub.database.pose([TreeWrite(deep, WriteValue(["k": 1]))], auth: .null, now: nil) { if case .failure = $0 { failures.withLock { $0 += 1 } } }
+        hub.database.pose([TreeWrite(deep, WriteValue(["k": 1]))], auth: .null, now: nil) {
+            if case .failure = $0 { failures.withLock { $0 += 1 } }
+        }
         hub.settle()
         #expect(failures.withLock { $0 } == 1)
     }

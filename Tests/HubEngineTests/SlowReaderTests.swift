@@ -64,7 +64,9 @@ import TestSupport
                 default: Issue.record("unexpected: \(line)")
                 }
             }
-            if case .int(let old) = before, case .int(let new) = cache.node(at: ownBelow) { #expect(new >= old, "nothing older after newer") }
+            if case .int(let old) = before, case .int(let new) = cache.node(at: ownBelow) {
+                #expect(new >= old, "nothing older after newer")
+            }
         }
 
         private var ownBelow: Path { ownPath.dropping(path.depth) }
@@ -80,7 +82,9 @@ import TestSupport
     }
 
     /// With few inline bytes most values are encoded beside the queue.
-    @Test(arguments: [(1, 64, 1 << 16), (2, 2, 1 << 16), (3, 64, 1 << 16), (4, 8, 1 << 16), (5, 64, 4), (6, 8, 8), (7, 2, 20), (8, 64, 30)] as [(UInt64, Int, Int)])
+    @Test(arguments: [
+        (1, 64, 1 << 16), (2, 2, 1 << 16), (3, 64, 1 << 16), (4, 8, 1 << 16), (5, 64, 4), (6, 8, 8), (7, 2, 20), (8, 64, 30),
+    ] as [(UInt64, Int, Int)])
     func slowPhases_converge_andKeepTheOrder(seed: UInt64, stalePlaces: Int, inlineBytes: Int) throws {
         var random = SeededRandom(seed)
         var limits = EngineLimits()
@@ -107,11 +111,14 @@ import TestSupport
         }
         for step in 0..<500 {
             let keys = ["x", "y", "z", "1", "2", "10"]
-            func randomPath() -> Path { Path([Key("a")] + (0..<Int.random(in: 0...2, using: &random)).map { _ in Key(keys.randomElement(using: &random)!) }) }
+            func randomPath() -> Path {
+                Path([Key("a")] + (0..<Int.random(in: 0...2, using: &random)).map { _ in Key(keys.randomElement(using: &random)!) })
+            }
             func randomValue() -> Node {
                 switch Int.random(in: 0..<6, using: &random) {
                 case 0: .null
-                case 1: .object((0..<3).map { _ in (Key(keys.randomElement(using: &random)!), Node.int(Int64.random(in: 0..<3, using: &random))) })
+                case 1: .object(
+                    (0..<3).map { _ in (Key(keys.randomElement(using: &random)!), Node.int(Int64.random(in: 0..<3, using: &random))) })
                 default: .int(Int64(step))
                 }
             }
@@ -125,7 +132,8 @@ import TestSupport
             case 4:
                 let (one, other) = (randomPath(), randomPath())
                 if !one.contains(other), !other.contains(one) {
-                    hub.database.submit(.write([TreeWrite(one, WriteValue(randomValue())), TreeWrite(other, WriteValue(randomValue()))]), from: .make())
+                    hub.database.submit(
+                        .write([TreeWrite(one, WriteValue(randomValue())), TreeWrite(other, WriteValue(randomValue()))]), from: .make())
                 }
             default: hub.database.submit(.put(randomPath(), randomValue()), from: .make())
             }
@@ -152,7 +160,9 @@ import TestSupport
             #expect(reader.written.isEmpty, "every request is answered")
             let truth = try #require(hub.ask(.make(), .get(reader.path, query: reader.query)).last { $0.hasPrefix("value") })
             #expect(reader.cache == (try Node(json: String(truth.dropFirst("value 0 ".count)))), "\(reader.kind)")
-            if reader.kind != .children { #expect(reader.mostUnread < 12, "\(reader.kind): what waits does not grow with what others write") }
+            if reader.kind != .children {
+                #expect(reader.mostUnread < 12, "\(reader.kind): what waits does not grow with what others write")
+            }
         }
         #expect(readers.reduce(0) { $0 + $1.acknowledged } > 100)
         let counters = hub.database.counters
@@ -207,7 +217,9 @@ import TestSupport
         let hub = EngineHarness(root: ["a": .string(String(repeating: "x", count: 30))], limits: limits)
         let client = Client.make()
         _ = hub.ask(client, .get("a"), .put("b", 1), .get("a"), .put("c", 2), .put("d", 3), .end)
-        for (path, value) in [("b", 1), ("c", 2), ("d", 3)] as [(Path, Int)] { #expect(hub.ask(.make(), .get(path)) == ["value 0 \(value)"]) }
+        for (path, value) in [("b", 1), ("c", 2), ("d", 3)] as [(Path, Int)] {
+            #expect(hub.ask(.make(), .get(path)) == ["value 0 \(value)"])
+        }
     }
 
     @Test func expiredSlowClient_endsAtOnce_withTheWritesItAskedForBefore() {
@@ -218,7 +230,8 @@ import TestSupport
             let slow = Client.make()
             _ = hub.ask(slow, .put("a", 0), .listen("a"), isSuspended ? .congested : .drained)
             if !isSuspended { _ = hub.ask(slow, .listen("b")) }
-            let told = hub.ask(slow, .put("c", 1), .onDisconnect([TreeWrite("gone", WriteValue(2))]), .revoke(notice: Array("expired".utf8)))
+            let told = hub.ask(
+                slow, .put("c", 1), .onDisconnect([TreeWrite("gone", WriteValue(2))]), .revoke(notice: Array("expired".utf8)))
             #expect(told == ["ok 0", "ok 1", "expired", "close"], "suspended: \(isSuspended)")
             #expect(hub.ask(.make(), .get("c")).first == "value 0 1" && hub.ask(.make(), .get("gone")).first == "value 0 2")
             _ = hub.ask(.make(), .put("a", 3))
@@ -253,7 +266,8 @@ import TestSupport
         log.refuse()
         #expect(hub.take(writer) == ["error 0 unavailable", "marked 5"])
         let long = String(repeating: "x", count: 30)
-        #expect(hub.take(asker) == ["value 0 {\"a\":{\"x\":1},\"long\":\"\(long)\"}", "probe"], "its mark is held until it has taken its answers")
+        #expect(hub.take(asker) == ["value 0 {\"a\":{\"x\":1},\"long\":\"\(long)\"}", "probe"],
+            "its mark is held until it has taken its answers")
         #expect(hub.ask(asker, .drained) == ["marked 6"])
         #expect(hub.ask(slow, .drained) == ["d a/y null"])
         #expect(log.isIdle)

@@ -78,7 +78,9 @@ final class WriteRequests: @unchecked Sendable {
         guard mayReveal(asked, item) else { return }
         if !isLarge(asked, item), let reply = makeNow(asked, client, mayWait: true) { return answers.answer(reply, item) }
         if case .onDisconnect = asked.purpose {
-            do throws(Failure) { _ = try disconnects.bytes(with: asked.writes, client) } catch { return answers.answer(.failed(error), item) }
+            do throws(Failure) {
+                _ = try disconnects.bytes(with: asked.writes, client)
+            } catch { return answers.answer(.failed(error), item) }
         }
         prepare(LargeWrite(asked: asked, item: item, tries: limits.preparations))
     }

@@ -75,7 +75,8 @@ final class DurabilityLine: @unchecked Sendable {
                 firstWaiting += 1
                 leave(output, result)
             } else {
-                waiting.append(WaitingBatch(output: output, result: result, root: content.root, sequence: content.sequence, isDurable: true))
+                waiting.append(
+                    WaitingBatch(output: output, result: result, root: content.root, sequence: content.sequence, isDurable: true))
             }
             return
         }

@@ -39,7 +39,9 @@ final class IndexKeeper: @unchecked Sendable {
     /// - Parameters:
     ///   - mayTakeLong: the work is done here, whatever its size.
     ///   - mustKeep: for an observer, after which the index is to be settled; the failure says why it cannot be kept.
-    func order(_ node: Node, at path: Path, by ordering: TreeQuery.Index, mustKeep: Bool, mayTakeLong: Bool) -> Result<OrderedChildren, Failure>? {
+    func order(
+        _ node: Node, at path: Path, by ordering: TreeQuery.Index, mustKeep: Bool, mayTakeLong: Bool
+    ) -> Result<OrderedChildren, Failure>? {
         if ordering == .key { return .success(.byKey(node.object?.children ?? ChildMap())) }
         if let known = places.existingPlace(at: path)?.existingIndex(ordering), let index = known.index {
             if !mustKeep { settle(known) }
@@ -228,7 +230,8 @@ final class IndexKeeper: @unchecked Sendable {
             place.add(made)
             kept.add(made)
         }
-        let view = place.view(query, lanes: context.lanes, window: place.children(of: node, by: query.orderedBy).map { QueryWindow(query, over: $0) })
+        let view = place.view(
+            query, lanes: context.lanes, window: place.children(of: node, by: query.orderedBy).map { QueryWindow(query, over: $0) })
         if let index = place.existingIndex(query.orderedBy) {
             kept.use(index)
             if index.index == nil, !index.isBuilding { rebuild(index, over: node) }
@@ -277,7 +280,9 @@ final class IndexKeeper: @unchecked Sendable {
         makeRoom(for: 0)
         while kept.entries > limits.indexEntries {
             let inUse = kept.unindexed.values.filter { $0.views > 0 }
-            guard let largest = inUse.max(by: { $0.entries < $1.entries }), let place = places.existingPlace(at: largest.path) else { return }
+            guard let largest = inUse.max(by: { $0.entries < $1.entries }), let place = places.existingPlace(at: largest.path) else {
+                return
+            }
             for view in place.views(by: largest.ordering) {
                 for (style, audience) in Array(view.audiences) + Array(view.suspended) {
                     for client in audience.lanes.joined() { cancel(view.observation(style), client) }
@@ -313,6 +318,7 @@ extension Failure {
         Failure(.failure, "Index not defined, add \".indexOn\": \"\(ordering.text)\", for path \"\(path)\", to the rules")
     }
 
-    static let tooManyIndexes = Failure(.tooBig, "The namespace keeps as many indexes as it may; observe fewer children in this order, or by key.")
+    static let tooManyIndexes = Failure(
+        .tooBig, "The namespace keeps as many indexes as it may; observe fewer children in this order, or by key.")
     static let changesTooFast = Failure(.unavailable, "The place is written as a whole faster than it can be sorted; ask again.")
 }

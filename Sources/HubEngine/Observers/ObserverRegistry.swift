@@ -36,7 +36,8 @@ final class ObserverRegistry: @unchecked Sendable {
         let weight = observation.weight
         if client.charge.listens + weight > limits.listens { return .tooManyListens("A connection", limits.listens) }
         if owner.listens + weight > limits.listensOfOwner {
-            let name = if case .user = client.chargedOwner { "The connections of a user" } else { "The connections of an address without a user" }
+            let isUser = if case .user = client.chargedOwner { true } else { false }
+            let name = isUser ? "The connections of a user" : "The connections of an address without a user"
             return .tooManyListens(name, limits.listensOfOwner)
         }
         if counts.total + weight > limits.listensOfNamespace { return .tooManyListens("A namespace", limits.listensOfNamespace) }
@@ -65,7 +66,8 @@ final class ObserverRegistry: @unchecked Sendable {
     /// The observer is there from now on.
     /// - Parameter window: what its query shows now; used where nobody observes the same yet.
     func insert(_ observation: Observation, of client: Client, showing window: QueryWindow?) {
-        places.place(at: observation.path).view(observation.query, lanes: context.lanes, window: window).add(client, style: observation.style)
+        let view = places.place(at: observation.path).view(observation.query, lanes: context.lanes, window: window)
+        view.add(client, style: observation.style)
         insert(observation, of: client)
     }
 

@@ -195,7 +195,8 @@ final class Publisher {
         let observation = view.observation(style)
         for lane in audience.lanes.indices {
             // Suspended meanwhile: by what it is told of the same commit in another style.
-            let (told, missing) = observation.mayConflate ? audience.lanes[lane].divided { $0.lag?.isSuspended != true } : (audience.lanes[lane], [])
+            let (told, missing) = observation.mayConflate
+                ? audience.lanes[lane].divided { $0.lag?.isSuspended != true } : (audience.lanes[lane], [])
             for client in missing { slowReaders.miss(observation, of: client) }
             if told.isEmpty { continue }
             outbox.send(event, to: told, lane: lane)

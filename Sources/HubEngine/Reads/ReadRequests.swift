@@ -109,7 +109,9 @@ final class ReadRequests: @unchecked Sendable {
         // A request that is repeated while a later one of its client is parked cannot be parked as well.
         let mayTakeLong = selecting.item.client.parked != nil
         if var own = selecting.own {
-            guard own.index.follow(query.orderedBy, from: own.node, to: node, atMost: limits.followedChanges) else { return again(selecting) }
+            guard own.index.follow(query.orderedBy, from: own.node, to: node, atMost: limits.followedChanges) else {
+                return again(selecting)
+            }
             return select(selecting, of: node, from: .indexed(own.index), mayTakeLong: mayTakeLong)
         }
         switch indexes.order(node, at: path, by: query.orderedBy, mustKeep: selecting.mustKeep, mayTakeLong: mayTakeLong) {
@@ -190,7 +192,9 @@ final class ReadRequests: @unchecked Sendable {
         let before = node.object?.children ?? ChildMap()
         let children: OrderedChildren
         if var own = selecting.own {
-            guard own.index.follow(query.orderedBy, from: own.node, to: now, atMost: limits.followedChanges) else { return again(selecting) }
+            guard own.index.follow(query.orderedBy, from: own.node, to: now, atMost: limits.followedChanges) else {
+                return again(selecting)
+            }
             children = .indexed(own.index)
         } else {
             guard let known = places.existingPlace(at: selecting.path)?.children(of: now, by: query.orderedBy) ?? byKey(query, now) else {
@@ -198,11 +202,14 @@ final class ReadRequests: @unchecked Sendable {
             }
             children = known
         }
-        guard let changes = (now.object?.children ?? ChildMap()).changes(since: before, atMost: limits.followedChanges) else { return again(selecting) }
+        guard let changes = (now.object?.children ?? ChildMap()).changes(since: before, atMost: limits.followedChanges) else {
+            return again(selecting)
+        }
         var window = selection.window
         let moved = changes.map { change in
             QueryWindow.Change(
-                key: change.key, old: change.old.map { query.orderedBy.place(change.key, $0) }, new: change.new.map { query.orderedBy.place(change.key, $0) })
+                key: change.key, old: change.old.map { query.orderedBy.place(change.key, $0) },
+                new: change.new.map { query.orderedBy.place(change.key, $0) })
         }
         let difference = window.apply(Array(moved), over: children)
         var value = selection.value

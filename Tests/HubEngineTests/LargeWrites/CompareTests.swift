@@ -26,7 +26,10 @@ import Testing
     }
 
     @Test func contentAndGuesses_areForThoseWhoMayReadWhenTheyAreAnswered() throws {
-        let rules = #"{"rules":{"open":{".write":true},"other":{".write":true},"pin":{".read":"root.child('open').val() == true",".write":true}}}"#
+        let rules = """
+            {"rules":{"open":{".write":true},"other":{".write":true},
+            "pin":{".read":"root.child('open').val() == true",".write":true}}}
+            """
         let pin: Node = ["a": 1, "b": 2, "c": 3]
         let writes = ["a", "b", "c"].map { TreeWrite(Path([Key("pin"), Key($0)]), WriteValue(0)) }
         for isRight in [true, false] {

@@ -14,7 +14,8 @@ import TestSupport
 
     private static let rules = """
         {"rules":{".read":true,
-          "a":{".write":"root.child('b/open').val() != 1", "$k":{".validate":"!newData.parent().child('y').exists() || newData.val() != 7"}},
+          "a":{".write":"root.child('b/open').val() != 1",
+               "$k":{".validate":"!newData.parent().child('y').exists() || newData.val() != 7"}},
           "b":{".write":true, ".validate":"newData.hasChildren()"},
           "c":{"$k":{".write":"!data.exists() || newData.parent().parent().child('b/open').val() == 2"}},
           "d":{".write":"newData.getPriority() == null || auth != null", "x":{".validate":"data.val() != newData.val()"}}
@@ -89,7 +90,8 @@ import TestSupport
                     let place = pick(["a", "b", "c"] as [Path])
                     condition = Condition(place, hash: pick([model.node(at: place).hash, ""]))
                 }
-                trace.append("\(who) \(token) \(writes.map { "\($0.path) \($0.part) \($0.value.deferred.count) \($0.value.node.json)" }) \(condition.map { "\($0)" } ?? "")")
+                let asked = writes.map { "\($0.path) \($0.part) \($0.value.deferred.count) \($0.value.node.json)" }
+                trace.append("\(who) \(token) \(asked) \(condition.map { "\($0)" } ?? "")")
                 open[who].append((token, writes, condition, versions.count - 1))
                 it.hub.database.submit(.write(writes, condition: condition), from: clients[who], token: token)
             }
@@ -107,7 +109,9 @@ import TestSupport
             let auth = who < 2 ? Node.null : ["uid": .string("u\(who)")]
             func made(on root: Node) throws(Failure) -> Node {
                 let new = Self.apply(asked.writes, to: root)
-                guard rules.allowsWrite(asked.writes.map(\.path), old: root, new: new, auth: auth, now: 1_700_000_000_000) else { throw .permissionDenied }
+                guard rules.allowsWrite(asked.writes.map(\.path), old: root, new: new, auth: auth, now: 1_700_000_000_000) else {
+                    throw .permissionDenied
+                }
                 if let condition = asked.condition, root.node(at: condition.path).hash != condition.hash { throw .dataStale }
                 return new
             }
@@ -134,7 +138,11 @@ import TestSupport
                 switch (write.part, write.value.deferred.first?.value) {
                 case (.priority, _): new.setPriority(write.value.node, at: write.path)
                 case (.node, .increment(.int(let by))):
-                    if case .int(let old) = new.node(at: write.path).leaf { new.set(.int(old + by), at: write.path) } else { new.set(.int(by), at: write.path) }
+                    if case .int(let old) = new.node(at: write.path).leaf {
+                        new.set(.int(old + by), at: write.path)
+                    } else {
+                        new.set(.int(by), at: write.path)
+                    }
                 default: new.set(write.value.node, at: write.path)
                 }
             }
@@ -160,7 +168,9 @@ import TestSupport
                 value.deferred = [.init(path: .root, target: .value, value: .increment(.int(Int64(1 + roll(3)))))]
                 return TreeWrite(path, value)
             case 2...3: return TreeWrite(path, WriteValue(.null))
-            case 4: return TreeWrite(path, WriteValue((["x": .int(Int64(roll(9))), "open": .int(Int64(roll(3)))] as Node).with(priority: pick([.null, 2]))))
+            case 4:
+                let value = ["x": .int(Int64(roll(9))), "open": .int(Int64(roll(3)))] as Node
+                return TreeWrite(path, WriteValue(value.with(priority: pick([.null, 2]))))
             default: return TreeWrite(path, WriteValue(.int(Int64(roll(8)))))
             }
         }

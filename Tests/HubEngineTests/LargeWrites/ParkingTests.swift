@@ -117,7 +117,8 @@ import Testing
     @Test func sessionThatIsTakenOver_getsNothingMoreDone() throws {
         let it = try GatedHarness()
         let (old, new) = (Client.make(), Client.make())
-        _ = it.ask(old, .begin(sessionID: "s1", replacing: nil), .onDisconnect([TreeWrite("gone", WriteValue(true))]), Self.three, .put("b", 1))
+        _ = it.ask(
+            old, .begin(sessionID: "s1", replacing: nil), .onDisconnect([TreeWrite("gone", WriteValue(true))]), Self.three, .put("b", 1))
         _ = it.ask(new, .begin(sessionID: "s2", replacing: "s1"), .put("c", 1))
         it.finish()
         #expect(it.hub.take(old) == ["close"])

@@ -97,7 +97,9 @@ struct ModelScript {
         }
     }
 
-    private mutating func place() -> [String] { pick([["a"], ["a", "l"], ["a", "l"], ["a", "b"], ["a", "b", "1"], ["s"], ["s", "d"], ["m"], []]) }
+    private mutating func place() -> [String] {
+        pick([["a"], ["a", "l"], ["a", "l"], ["a", "b"], ["a", "b", "1"], ["s"], ["s", "d"], ["m"], []])
+    }
 
     private mutating func path() -> [String] {
         switch roll(10) {
@@ -112,7 +114,10 @@ struct ModelScript {
     private mutating func write() -> ModelStep.Write {
         let path = path()
         if roll(10) == 0 { return .init(path: path, part: .priority, node: pick([.null, 1, 2, "p"])) }
-        if roll(10) == 0 { return .init(path: path, node: 0, deferred: [(path: [], isPriority: false, increment: roll(2) == 0 ? nil : pick([1, -2, 0.5]))]) }
+        if roll(10) == 0 {
+            let increment: Node? = roll(2) == 0 ? nil : pick([1, -2, 0.5])
+            return .init(path: path, node: 0, deferred: [(path: [], isPriority: false, increment: increment)])
+        }
         if roll(20) == 0 { return .init(path: path, node: ["v": 0, "z": 1], deferred: [(path: ["v"], isPriority: false, increment: 3)]) }
         return .init(path: path, node: path.count < 2 && roll(4) > 0 ? ["b": child(), "open": 1] : child())
     }
@@ -122,7 +127,9 @@ struct ModelScript {
         var result: [ModelStep.Write] = []
         for _ in 0..<(1 + roll(5)) {
             let next = write()
-            if next.path.isEmpty || result.contains(where: { $0.path.starts(with: next.path) || next.path.starts(with: $0.path) }) { continue }
+            if next.path.isEmpty || result.contains(where: { $0.path.starts(with: next.path) || next.path.starts(with: $0.path) }) {
+                continue
+            }
             result.append(next)
         }
         return result
@@ -156,6 +163,7 @@ struct ModelScript {
     private mutating func bound(_ isKey: Bool) -> TreeQuery.Bound {
         if isKey { return .init(value: .string(pick(keys + ["k2", "k30"])), inclusive: pick([nil, true, false])) }
         return .init(
-            value: roll(5) == 0 ? .null : leaf(), key: pick([nil, Key(pick(keys)), "k7", "[MIN_NAME]", "[MAX_NAME]"]), inclusive: pick([nil, true, false]))
+            value: roll(5) == 0 ? .null : leaf(), key: pick([nil, Key(pick(keys)), "k7", "[MIN_NAME]", "[MAX_NAME]"]),
+            inclusive: pick([nil, true, false]))
     }
 }

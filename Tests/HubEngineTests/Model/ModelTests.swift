@@ -19,7 +19,8 @@ import Testing
             guard let (index, difference) = ModelWorld.difference(steps) else { continue }
             let least = Self.shrink(Array(steps[...index]))
             let lines = least.map { "    \($0)" }.joined(separator: "\n")
-            Issue.record("seed \(seed), step \(index): \(difference)\nin short:\n\(lines)\n\(ModelWorld.difference(least)?.what.description ?? "")")
+            Issue.record(
+                "seed \(seed), step \(index): \(difference)\nin short:\n\(lines)\n\(ModelWorld.difference(least)?.what.description ?? "")")
             return
         }
     }

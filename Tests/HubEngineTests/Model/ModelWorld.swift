@@ -38,9 +38,18 @@ final class ModelWorld {
     private static let now: Int64 = 1_700_000_000_000
     /// Who may read what; the model repeats it below.
     private static let rules = [
-        #"{"rules":{"a":{".read":true,".write":true},"m":{".read":true,".write":true},"s":{".read":"root.child('m/'+auth.uid).exists()",".write":true,"d":{".read":"root.child('a/open').val() == 1"}}}}"#,
-        #"{"rules":{"a":{".read":"auth.uid != null",".write":true},"m":{".write":true},"s":{".write":true,"d":{".read":"data.hasChildren(['a']) || root.child('m').hasChild(auth.uid)"}}}}"#,
-        #"{"rules":{"a":{".read":"query.limitToLast == 1 || auth.uid == 'u1'",".write":true},"m":{".read":true,".write":true},"s":{".read":true,".write":true}}}"#,
+        """
+        {"rules":{"a":{".read":true,".write":true},"m":{".read":true,".write":true},
+        "s":{".read":"root.child('m/'+auth.uid).exists()",".write":true,"d":{".read":"root.child('a/open').val() == 1"}}}}
+        """,
+        """
+        {"rules":{"a":{".read":"auth.uid != null",".write":true},"m":{".write":true},
+        "s":{".write":true,"d":{".read":"data.hasChildren(['a']) || root.child('m').hasChild(auth.uid)"}}}}
+        """,
+        """
+        {"rules":{"a":{".read":"query.limitToLast == 1 || auth.uid == 'u1'",".write":true},"m":{".read":true,".write":true},
+        "s":{".read":true,".write":true}}}
+        """,
     ].map { (try? RuleSet(parsing: $0)) ?? .denyAll }
 
     private func mayRead(_ path: [String], _ query: TreeQuery?, _ who: Int) -> Bool {
@@ -163,7 +172,8 @@ final class ModelWorld {
             one.client = Client(lane: (number + made) % 2, dialect: .realtime)
             _ = ask(one, .begin(sessionID: session, replacing: one.session))
             one.session = session
-            try expect(ask(one, .identify(one.who == 3 ? .admin : one.who == 0 ? .anonymous : Identity(auth: ["uid": .string("u\(one.who)")]))), nil)
+            let user = Identity(auth: ["uid": .string("u\(one.who)")])
+            try expect(ask(one, .identify(one.who == 3 ? .admin : one.who == 0 ? .anonymous : user)), nil)
             for listen in held { try self.listen(one, listen, hash: listen.cache.hash) }
         }
         try compare()
@@ -238,7 +248,9 @@ final class ModelWorld {
     private func settle() { gate.settle(database) }
 
     private func expect(_ failure: Failure?, _ expected: Failure?) throws {
-        if failure != expected { throw Difference(description: "answered \(failure.map { "\($0.code)" } ?? "ok"), expected \(expected.map { "\($0.code)" } ?? "ok")") }
+        if failure == expected { return }
+        func name(_ failure: Failure?) -> String { failure.map { "\($0.code)" } ?? "ok" }
+        throw Difference(description: "answered \(name(failure)), expected \(name(expected))")
     }
 
     private func compare() throws {
@@ -255,7 +267,8 @@ final class ModelWorld {
                 let expected = listen.query.map { QueryModelTests.scan(stored, $0) } ?? stored
                 if listen.cache != expected {
                     throw Difference(
-                        description: "client \(number) at \(listen.path) \(listen.query.map { "\($0)" } ?? "") holds \(listen.cache.json), the model \(expected.json)")
+                        description: "client \(number) at \(listen.path) \(listen.query.map { "\($0)" } ?? "") "
+                            + "holds \(listen.cache.json), the model \(expected.json)")
                 }
             }
         }
@@ -267,7 +280,9 @@ extension ModelWorld.Simulated {
         switch event {
         case .data(let path, let tag, let patches):
             if let tag {
-                guard let i = listens.firstIndex(where: { $0.tag == tag }) else { throw ModelWorld.Difference(description: "push with tag \(tag) at \(path) for nobody") }
+                guard let i = listens.firstIndex(where: { $0.tag == tag }) else {
+                    throw ModelWorld.Difference(description: "push with tag \(tag) at \(path) for nobody")
+                }
                 listens[i].pushes += 1
                 if listens[i].pushes > 1 { throw ModelWorld.Difference(description: "two pushes of one commit at \(path)") }
                 for patch in patches { listens[i].cache.set(patch.value, at: patch.path.dropping(Path(listens[i].path).depth)) }
@@ -275,10 +290,14 @@ extension ModelWorld.Simulated {
             }
             // Without a tag it is the truth for the place, whichever default listen it was meant for.
             untagged += 1
-            if untagged > listens.count(where: { $0.tag == nil }) { throw ModelWorld.Difference(description: "more pushes than listens at \(path)") }
+            if untagged > listens.count(where: { $0.tag == nil }) {
+                throw ModelWorld.Difference(description: "more pushes than listens at \(path)")
+            }
             for i in listens.indices where listens[i].tag == nil {
                 let place = Path(listens[i].path)
-                for patch in patches where place.contains(patch.path) { listens[i].cache.set(patch.value, at: patch.path.dropping(place.depth)) }
+                for patch in patches where place.contains(patch.path) {
+                    listens[i].cache.set(patch.value, at: patch.path.dropping(place.depth))
+                }
             }
         case .cancelled(let path, let query):
             guard let i = listens.firstIndex(where: { Path($0.path) == path && $0.query == query }) else {

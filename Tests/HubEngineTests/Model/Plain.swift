@@ -58,7 +58,9 @@ struct Plain: Equatable {
     private static func precedes(_ a: String, _ b: String) -> Bool {
         func number(_ text: String) -> Int64? {
             let digits = text.hasPrefix("-") ? text.dropFirst() : text[...]
-            guard !digits.isEmpty, text.utf8.count <= 11, digits.allSatisfy({ ("0"..."9").contains($0) }), let value = Int64(text) else { return nil }
+            guard !digits.isEmpty, text.utf8.count <= 11, digits.allSatisfy({ ("0"..."9").contains($0) }), let value = Int64(text) else {
+                return nil
+            }
             return Int32(exactly: value).map(Int64.init)
         }
         switch (number(a), number(b)) {

@@ -82,7 +82,10 @@ final class RefusalWorld {
     }
 
     static let rules = try? RuleSet(
-        parsing: #"{"rules":{"open":{".read":true,".write":true},"a":{".read":true,".write":true},"s":{".read":"root.child('open').val() == 1 || auth.uid == 'm'",".write":true},"l":{".read":true}}}"#)
+        parsing: """
+            {"rules":{"open":{".read":true,".write":true},"a":{".read":true,".write":true},
+            "s":{".read":"root.child('open').val() == 1 || auth.uid == 'm'",".write":true},"l":{".read":true}}}
+            """)
 
     let log = FlakyLog()
     let hub: EngineHarness
@@ -298,7 +301,11 @@ final class RefusalWorld {
             switch (write.part, write.value.deferred.first?.value) {
             case (.priority, _): model.setPriority(write.value.node, at: write.path)
             case (.node, .increment(.int(let by))):
-                if case .int(let old) = model.node(at: write.path).leaf { model.set(.int(old + by), at: write.path) } else { model.set(.int(by), at: write.path) }
+                if case .int(let old) = model.node(at: write.path).leaf {
+                    model.set(.int(old + by), at: write.path)
+                } else {
+                    model.set(.int(by), at: write.path)
+                }
             default: model.set(write.value.node, at: write.path)
             }
         }
@@ -344,7 +351,8 @@ final class RefusalWorld {
                 let (cache, truth) = (one.caches[path], model.node(at: path))
                 try check(cache == truth, "\(one.session) holds \(cache?.json ?? "nothing") at \(path), the model \(truth.json)")
             }
-            try check(Set(one.caches.keys).subtracting(one.busy) == one.listens.subtracting(one.busy), "\(one.session) observes \(one.caches.keys)")
+            try check(Set(one.caches.keys).subtracting(one.busy) == one.listens.subtracting(one.busy),
+                "\(one.session) observes \(one.caches.keys)")
         }
         clients.removeAll { $0.hasEnded }
         try check(log.root == model, "the log holds \(log.root.json), the model \(model.json)")
