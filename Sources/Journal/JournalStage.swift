@@ -12,7 +12,7 @@ public final class JournalStage: Sendable {
     package let bytes: Int
     /// Whether a durable batch has them: they stay then.
     package let isSealed = Atomic(false)
-    /// Does not know the store: who lets go of it last may do so on the store's own queue.
+    /// Holds no reference to the store: the last release may happen on the store's own queue.
     private let end: @Sendable (_ isSealed: Bool) -> Void
 
     package init(number: Int64, parts: Int, bytes: Int, end: @escaping @Sendable (_ isSealed: Bool) -> Void) {

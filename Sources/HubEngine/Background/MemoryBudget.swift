@@ -3,7 +3,7 @@ import Synchronization
 /// Bytes that the process may hold for its clients beside the trees themselves: what has come in part, what is being read into
 /// values, what is being made for an answer, and old content that only a slow transfer still holds.
 ///
-/// One for the whole process, so that many connections below their own limits cannot end it together. Who would go over it is
+/// One for the whole process, so that many connections below their own limits cannot end it together. A request that would go over it is
 /// refused before anything is allocated. From any thread; asked in steps of many kilobytes, never for each small message.
 public final class MemoryBudget: Sendable {
     /// What bytes are held for.

@@ -73,7 +73,7 @@ public final class MemoryNote: Sendable {
     deinit { share.forget(bytes) }
 }
 
-/// Bytes of a share that one thing holds: they are given back when nobody holds the lease any more. From any thread, one at a
+/// Bytes of a share that one thing holds: they are given back with the last reference to the lease. From any thread, one at a
 /// time.
 public final class MemoryLease: NodeHold {
     /// Bytes that are taken and given back together, so that small differences cost a comparison.

@@ -14,19 +14,19 @@ open class Client: @unchecked Sendable {
 
     var identity = Identity.anonymous
     var sessionID: String?
-    /// Where the connection comes from: whom its observers count for while nobody is signed in. Nil counts them for nobody. Set
-    /// before the first request.
+    /// The peer's address: observers of a client without a user are charged to it. Nil: to no owner. Set before the first request.
     public var address: String?
     /// What the client observes: place and style.
     var observations = Observations()
-    /// What the observers count, for whom, and those in orders that no rule names: how many, and what the order counts as.
+    /// What this client's observers are charged, and to which owner; and those in orders that no rule names: how many, and what each
+    /// order is charged.
     var charge = ListenCharge()
     var chargedOwner: Owner?
     var unindexed: [PlaceOrder: (listens: Int, entries: Int)] = [:]
     /// Those of the observations whose permission rests on data; kept by `ObserverRegistry`.
     var dependents: [Observation: Dependent] = [:]
     var pending = PendingWrites()
-    /// Bytes of the pending writes, at most: those that were written over count until somebody looks.
+    /// Upper bound of the pending writes' bytes: overwritten ones count until the next recount.
     var pendingBytes = 0
     /// Under which the log knows the pending writes; nil while there are none.
     var pendingID: String?
@@ -43,8 +43,8 @@ open class Client: @unchecked Sendable {
     var unprobedBytes = 0
     /// Set when the client's rights are over while something of it is parked: it observes nothing from then on, and ends behind that.
     var isRevoked = false
-    /// Set on the net loop as soon as the connection is lost, and before a session that lags or has something parked is ended: nobody
-    /// waits for content any more. Writes still count.
+    /// Set on the net loop as soon as the connection is lost, and before a session that lags or has something parked is ended: content
+    /// is not sent any more. Writes still count.
     public let isGone = Atomic<Bool>(false)
 
     /// - Parameter identity: who it is from the start; requests can change that.
@@ -67,7 +67,7 @@ public enum Dialect: Sendable {
     case realtime
     /// Vigla's own observe protocol.
     case observe
-    /// REST: answers are handed over as values (`Client.replied`) and written down by whoever asked, so that the size of an
+    /// REST: answers are handed over as values (`Client.replied`) and encoded by the part that asked, so that the size of an
     /// answer is no matter of the database queue. Only a stream's events are bytes.
     case rest
     /// The hub itself, which writes for reasons of its own; its answers are handed over as values, too.

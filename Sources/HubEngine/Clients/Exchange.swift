@@ -30,7 +30,7 @@ public struct Exchange: Sendable {
 public struct Exchanged: Sendable {
     /// What was read, or what is at the place after the write if the exchange wanted that or was refused as stale.
     public var content = Node.null
-    /// What was written, server values filled in, in the order of the writes. Nil when it would tell somebody who may not read
+    /// What was written, server values filled in, in the order of the writes. Nil when it would tell a client that may not read
     /// the place what had been stored there (an increment's sum).
     public var written: [Node]?
     /// The child that a push has made.

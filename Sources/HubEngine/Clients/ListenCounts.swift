@@ -1,10 +1,10 @@
 import JSONTree
 
-/// Whom the observers of a client are counted for, beside its connection.
+/// The owner that the observers of a client are charged to, beside its connection.
 enum Owner: Hashable, Sendable {
     /// The user that is signed in.
     case user(String)
-    /// Nobody is: where the connection comes from.
+    /// No user is signed in: the address of the connection.
     case address(String)
 }
 

@@ -27,7 +27,7 @@ struct AskedWrite: Sendable {
 
     func origin(_ client: Client) -> WriteOrigin { cause.map { .system($0) } ?? .client(client.identity) }
 
-    /// The place whose content its answer tells, or confirms a guess of. That is for those who may read it
+    /// The place whose content its answer tells, or confirms a guess of. That is for clients that may read it
     /// (contract §4.6, §7.3).
     var revealed: Path? {
         if case .exchange(let exchange, _) = purpose, exchange.wantsContent || exchange.ifHash != nil { return exchange.path }

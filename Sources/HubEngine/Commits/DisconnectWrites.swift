@@ -131,7 +131,7 @@ final class DisconnectWrites: @unchecked Sendable {
     /// A client with another identity than before makes its writes as that one.
     func identityChanged(of client: Client) {
         guard let id = client.pendingID else { return }
-        // Who a client is needs no disk. Until the log knows, a crash would find who it was.
+        // An identity change is not refused for the disk; until the log has it, a crash restores the former identity.
         if log.isRefusing {
             unstated.insert(id)
             return

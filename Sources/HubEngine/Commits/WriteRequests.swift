@@ -239,7 +239,7 @@ final class WriteRequests: @unchecked Sendable {
         prepare(large)
     }
 
-    /// Others were faster each time. What is not much larger than small is made on the queue.
+    /// Overtaken on every try: what is at most twice the limit is committed on the queue after all.
     private func giveUp(_ asked: AskedWrite, _ item: Database.Item) {
         guard item.size <= limits.largeWriteBytes * 2, asked.writes.count <= limits.largeWritePlaces * 2 else {
             return answers.answer(.failed(.overtaken), item)

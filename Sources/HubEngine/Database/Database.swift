@@ -29,7 +29,7 @@ public final class Database: Sendable {
         let token: Int64
         /// Bytes that the request holds.
         let size: Int
-        /// Holds them in the budget, if they are many, until nobody needs the request any more.
+        /// Holds them in the budget, if they are many, until the request is no longer needed.
         let hold: (any NodeHold)?
     }
 

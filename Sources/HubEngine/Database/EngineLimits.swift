@@ -42,7 +42,7 @@ public struct EngineLimits: Sendable {
     /// Places in the data on which the decision about a prepared write may rest; with more of them it rests on everything, and
     /// whatever others write lets it be prepared again. Default 10,000.
     public var dependencies = 10_000
-    /// Requests of one user that are prepared at the same time; those of all who are nobody count as one user's, those of
+    /// Requests of one user that are prepared at the same time; those of all anonymous clients count as one user's, those of
     /// administrators do not count. The next ones wait. Default 2.
     public var preparationsOfUser = 2
     /// Bytes of answers that may be on their way to one client before its next request is carried out. Default 1 MiB.
@@ -50,7 +50,7 @@ public struct EngineLimits: Sendable {
     /// Changed places that are remembered for an observer of a client that reads too slowly; beyond it the observer gets its
     /// whole place again. Default 64.
     public var stalePlaces = 64
-    /// Observers of one connection, of one user's connections together (of one address while nobody is signed in), and of the
+    /// Observers of one connection, of one user's connections together (of one address while no user is signed in), and of the
     /// namespace; one more is refused with `too_big`. An observer takes 1.3 KB and 0.4 KB for each level that it shares with no
     /// other, so one at a depth of 8 counts as two, of 16 as three and of 24 as four. Default 5,000, 20,000 and 500,000.
     public var listens = 5_000
@@ -75,7 +75,7 @@ public struct EngineLimits: Sendable {
     /// it for orders that no `.indexOn` names. Idle indexes make room; then queries are sorted for each answer, and observers
     /// refused with `too_big`. Default 8,000,000.
     public var indexEntries = 8_000_000
-    /// ms until an index that nobody uses is dropped. Default 600,000.
+    /// ms until an unused index is dropped. Default 600,000.
     public var indexIdleMs = 600_000
     /// Children that are sorted, selected or compared on the database queue for one request; more is done beside it. Default 1,000.
     public var inlineChildren = 1_000

@@ -8,7 +8,7 @@ import Synchronization
 public final class Hub: Sendable {
     private let databases = Mutex<[String: Database]>([:])
     private let opening = DispatchQueue(label: "vigla.hub.opening")
-    /// Makes the database of a namespace nobody has asked for yet, or refuses it.
+    /// Makes the database of a namespace at the first request for it, or refuses it.
     private let make: @Sendable (String) -> Database?
 
     public init(make: @escaping @Sendable (String) -> Database?) { self.make = make }

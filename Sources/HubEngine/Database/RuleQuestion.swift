@@ -51,7 +51,7 @@ final class RefusalReports {
     private let content: Content
     private let listener: (any RefusalListener)?
 
-    /// - Parameter listener: nil when refusals are reported to nobody.
+    /// - Parameter listener: nil when refusals are not reported.
     init(_ context: EngineContext, _ content: Content, _ listener: (any RefusalListener)?) {
         self.context = context
         self.content = content
@@ -78,7 +78,7 @@ final class RefusalReports {
 extension Database {
     /// How the rules would decide a read of the content as it is now. Changes nothing.
     /// - Parameters:
-    ///   - auth: what `auth` is in the rules; null for nobody.
+    ///   - auth: what `auth` is in the rules; null when signed out.
     ///   - now: ms since the epoch; nil for the database's own time.
     ///   - done: called on the database queue, with what any other queue can explain.
     public func pose(

@@ -21,7 +21,7 @@ enum LogBreaker {
 
     mutating func refused(_ reason: CommitRefusal) { self = .open(reason) }
 
-    /// What is given up was given to the log; what comes now is not, so its outcome is known.
+    /// From now on writes never reach the log, so their outcome is known.
     mutating func settle() { if case .open(let reason) = self { self = .open(reason.forLater) } }
 
     /// Begins a try. False when none may begin: the log takes commits, another try is under way, or none could succeed.

@@ -292,7 +292,7 @@ final class IndexKeeper: @unchecked Sendable {
         }
     }
 
-    /// After the rules have changed: who names which order.
+    /// After a deploy: updates which indexes the rules declare.
     func recheckDeclarations() {
         var undeclared: [KeptIndex] = []
         places.forEach(over: content.root) { place, _ in

@@ -5,6 +5,10 @@ import JSONTree
 ///
 /// Confined to the database queue.
 protocol LiveView: AnyObject {
+    /// Whether all that is written below the place is shown as it is: only then may observers be told the writes themselves, and of
+    /// parts of the place.
+    var showsWrites: Bool { get }
+
     /// Moves along with a commit that touched the place.
     /// - Returns: what its observers have to be told; nil when nothing of the commit shows, or when it cannot be told yet.
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference?
@@ -12,7 +16,7 @@ protocol LiveView: AnyObject {
     /// All that is shown of the place now. Nil when that is not known yet: it is told when it is.
     func all(of node: Node, at place: ObservedPlace) -> Difference?
 
-    /// Begins anew over a place that was written as a whole, or has gone back to an earlier state.
+    /// Forgets what it showed and starts again from `node`: the place was overwritten, or has gone back to an earlier state.
     func reset(over node: Node, at place: ObservedPlace)
 }
 
@@ -72,6 +76,8 @@ enum SiblingOrder {
 
 /// All that is stored at a place.
 final class WholePlace: LiveView {
+    var showsWrites: Bool { true }
+
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
         if commit.isOverwritten { return .value(commit.new, before: commit.old) }
         return .children(commit.children, .byKey(commit.new.object?.children ?? ChildMap()))
@@ -83,6 +89,8 @@ final class WholePlace: LiveView {
 
 /// The children that a query selects.
 final class LiveWindow: LiveView {
+    var showsWrites: Bool { false }
+
     private let query: TreeQuery
     /// Nil while the index is built that it needs.
     private var window: QueryWindow?

@@ -1,7 +1,7 @@
 import JSONTree
 
-/// A place that something rests on, or that leads to such: its views, the indexes that they and single requests use, and the
-/// observers whose permission depends on what is stored here. Confined to the database queue.
+/// A node of the trie: a place with views, indexes or observers whose permission depends on what is stored there, or one on the way
+/// to such a place. Confined to the database queue.
 final class ObservedPlace {
     let path: Path
     var children: [Key: ObservedPlace] = [:]

@@ -64,7 +64,7 @@ final class ObserverRegistry: @unchecked Sendable {
     // MARK: Taking in
 
     /// The observer is there from now on.
-    /// - Parameter window: what its query shows now; used where nobody observes the same yet.
+    /// - Parameter window: what its query shows now; used for the first observer of the same.
     func insert(_ observation: Observation, of client: Client, showing window: QueryWindow?) {
         let view = places.place(at: observation.path).view(observation.query, lanes: context.lanes, window: window)
         view.add(client, style: observation.style)

@@ -66,7 +66,7 @@ final class PermissionForesight {
 
     /// What is to be found out before these writes, as things are now.
     func question(before writes: [TreeWrite], round: Int) -> Foresight.Question {
-        // What cannot be made touches nobody.
+        // What cannot be made touches no observer.
         let candidate = (try? Candidate(writes, on: content.root, now: context.clock()).tree) ?? content.root
         return question(touched(by: writes.map(\.path), making: candidate), candidate, round)
     }

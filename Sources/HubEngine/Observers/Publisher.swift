@@ -40,7 +40,7 @@ final class Publisher {
     // MARK: Commits
 
     /// Tells every view that a commit touched: once each, however many writes touched it (contract §2.5 rule 7). A write
-    /// that left its place as it was is told to nobody. O(depth of the paths + views touched, and what they show)
+    /// that left its place as it was is not told. O(depth of the paths + views touched, and what they show)
     /// - Parameters:
     ///   - old: the tree before.
     ///   - areCompared: whether the paths are known to be those of which the content has changed.
@@ -69,7 +69,7 @@ final class Publisher {
                 let change = ViewChange(
                     difference, of: view, written: commit.patches, new: commit.new, sequence: content.sequence, within: &limits)
                 slowReaders.conflate(view, patches: change.patches)
-                if isOne, view.query == nil { send(change, to: view, &shared) } else { send(change, to: view, &own) }
+                if isOne, view.shown.showsWrites { send(change, to: view, &shared) } else { send(change, to: view, &own) }
             }
             place.touchedBy.removeAll(keepingCapacity: true)
             place.isOverwritten = false

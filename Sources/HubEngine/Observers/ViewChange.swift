@@ -84,8 +84,8 @@ extension ViewChange {
             self.new = few.map { TreeQuery.value(of: $0, in: node) } ?? .null
             if few == nil { remainder = .selection(query, children, of: node) }
         case .children(let children, let order):
-            self.new = view.query == nil ? new : .null
-            self.patches = view.query == nil ? patches : Self.patches(of: children, patches, below: view.path)
+            self.new = view.shown.showsWrites ? new : .null
+            self.patches = view.shown.showsWrites ? patches : Self.patches(of: children, patches, below: view.path)
             events = view.wantsChildren ? ChildEvent.events(of: children, order) : []
         }
     }

@@ -3,7 +3,7 @@ import Synchronization
 /// What a client is told as soon as it is written down: something large, which is encoded off the database queue.
 ///
 /// Its place in the order of deliveries is fixed; what follows for the same client waits behind it. Dropped without having been
-/// encoded when nobody holds it any more, because its clients are gone or its batch was given up.
+/// encoded when the last reference is gone, because its clients are gone or its batch was given up.
 public final class DeferredBytes: Sendable {
     /// What has become of it.
     public struct Outcome: Sendable {

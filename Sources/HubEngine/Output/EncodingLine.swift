@@ -96,15 +96,15 @@ final class EncodingLine: Sendable {
         goOn()
     }
 
-    /// The next job that somebody still waits for; nil ends the run.
+    /// The next job whose bytes are still awaited; nil ends the run.
     private func next() -> (DeferredBytes, Job)? {
-        while let job = take() {
+        while let job = dequeue() {
             if let target = job.target { return (target, job) }
         }
         return nil
     }
 
-    private func take() -> Job? {
+    private func dequeue() -> Job? {
         state.withLock { state in
             if let job = state.jobs.popFirst() { return job }
             (state.jobs, state.isRunning) = ([], false)
@@ -145,7 +145,7 @@ final class EncodingLine: Sendable {
         state.withLock { $0.held -= bytes }
     }
 
-    /// A connection has taken what was done, or nobody waits for it any more: the job that waits for room is tried again.
+    /// A connection has taken what was done, or it is no longer awaited: the job that waits for room is tried again.
     func giveBack(_ bytes: Int) {
         release(bytes)
         let blocked = state.withLock { state in

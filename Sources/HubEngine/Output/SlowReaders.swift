@@ -94,7 +94,7 @@ final class SlowReaders {
     func conflate(_ view: View, patches: [(path: Path, value: Node)]) {
         if view.suspended.isEmpty { return }
         let limit = context.limits.stalePlaces
-        let parts = view.query == nil && !patches.isEmpty ? Staleness.of(patches, limit: limit) : .whole
+        let parts = view.shown.showsWrites && !patches.isEmpty ? Staleness.of(patches, limit: limit) : .whole
         for (style, audience) in view.suspended {
             let missed = style.tellsOfParts ? parts : .whole
             for client in audience.lanes.joined() { miss(view.observation(style), of: client, missed) }

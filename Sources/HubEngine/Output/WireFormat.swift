@@ -1,12 +1,12 @@
 public import JSONTree
 
-/// Turns what the engine has to say into bytes for the wire; pure functions, called on the database queue.
+/// Turns what the engine has to say into bytes for the wire. Pure functions, called from several threads.
 /// An empty result means that there is nothing to send.
 public protocol WireFormat: Sendable {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8]
     /// The first content of a new observer.
     func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8]
-    /// What one commit changed, for every style in which somebody observes it: what they share is written once.
+    /// What one commit changed, for every style of its observers: what they share is written once.
     func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8]
     /// The observer ends because it is no longer permitted.
     func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8]

@@ -25,7 +25,7 @@ struct QueryWindow {
     }
 
     /// What a commit did to the window.
-    struct Difference {
+    struct Move {
         /// Children that are shown now and were not before.
         var entered: [Key] = []
         /// Children that were shown before and are not now.
@@ -59,9 +59,9 @@ struct QueryWindow {
 
     /// Moves the window along with changes of children, at most one of each. O(changes · log n)
     /// - Parameter children: the order after the changes.
-    mutating func apply(_ changes: [Change], over children: OrderedChildren) -> Difference {
+    mutating func apply(_ changes: [Change], over children: OrderedChildren) -> Move {
         // As if the edge stood still.
-        var difference = Difference()
+        var difference = Move()
         for change in changes {
             switch (change.old.map(shows) ?? false, change.new.map(shows) ?? false) {
             case (false, true): difference.entered.append(change.key)
@@ -103,7 +103,7 @@ struct QueryWindow {
     }
 
     /// The outermost children leave the window, or do not enter it.
-    private mutating func drop(_ surplus: Int, _ children: OrderedChildren, _ difference: inout Difference) {
+    private mutating func drop(_ surplus: Int, _ children: OrderedChildren, _ difference: inout Move) {
         var dropped: Set<Key> = []
         let cut = edge.map { OrderBound(including: $0) } ?? (keepsFirst ? upper : lower)
         edge = nil
@@ -127,7 +127,7 @@ struct QueryWindow {
     }
 
     /// The next children beyond the edge are shown, as far as there are any.
-    private mutating func fill(_ missing: Int, beyond old: OrderedChild, _ children: OrderedChildren, _ difference: inout Difference) {
+    private mutating func fill(_ missing: Int, beyond old: OrderedChild, _ children: OrderedChildren, _ difference: inout Move) {
         var found: [OrderedChild] = []
         walk(outward: true, from: OrderBound(excluding: old), children) { child in
             found.append(child)

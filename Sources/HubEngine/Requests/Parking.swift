@@ -18,7 +18,7 @@ final class Parked: @unchecked Sendable {
     fileprivate let isDone: Bool
     /// An index that must not go until the request goes on.
     fileprivate var pinned: KeptIndex?
-    /// Who the client becomes with what it has asked behind it.
+    /// User ids that held requests sign in as.
     fileprivate var users: [String] = []
 
     fileprivate init(_ item: Database.Item, number: Int, bytes: Int, isDone: Bool) {

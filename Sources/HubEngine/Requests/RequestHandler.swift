@@ -73,7 +73,7 @@ final class RequestHandler: @unchecked Sendable {
     private func carryOut(_ item: Database.Item) {
         let client = item.client
         defer { slowReaders.probeIfNeeded(client) }
-        // A peer that asked for much and left costs no more: its writes count, its reads are for nobody.
+        // A client that has gone: its writes are still carried out, its reads are skipped.
         if item.request.isRead, client.isGone.load(ordering: .relaxed) { return }
         switch item.request {
         case .begin(let sessionID, let previous):

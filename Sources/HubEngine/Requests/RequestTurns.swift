@@ -26,7 +26,7 @@ struct RequestTurns {
     private(set) var requests = 0
 
     var isEmpty: Bool { requests == 0 }
-    /// Clients that wait: whose next request is another than their end, and whose is that.
+    /// Clients that wait: with another next request than `.end`, and with that.
     var askingClients: Int { asking.count }
     var leavingClients: Int { leaving.count }
 

@@ -80,7 +80,7 @@ public enum FolderCopy {
     /// Pages copied between two reports.
     private static let pagesPerStep: CInt = 2048
 
-    /// Attempts to find a moment at which nobody writes to a companion; a writer waits for the disk between two of them.
+    /// Attempts to find a moment without a write to a companion; a writer waits for the disk between two of them.
     private static let attempts = 1_000
 
     /// - Parameter files: the journal is the last.
@@ -92,7 +92,7 @@ public enum FolderCopy {
             for attempt in 1...attempts {
                 let versions = try watchers.map(version)
                 let isDone = try reading(origins) { sources in
-                    // Nobody has written to the companions since, so all are as they were when the journal's transaction began.
+                    // The companions were not written since, so all are as they were when the journal's transaction began.
                     guard try watchers.map(version) == versions || attempt == attempts else { return false }
                     try copy(sources, to: files.map(\.partial), progress)
                     return true
@@ -115,7 +115,7 @@ public enum FolderCopy {
         return Summary(bytes: bytes, commits: commits)
     }
 
-    /// Changes with every commit of somebody else.
+    /// Changes with every commit of another connection.
     private static func version(_ queue: DatabaseQueue) throws -> Int {
         try queue.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA data_version") ?? 0 }
     }

@@ -44,7 +44,7 @@ extension JournalStore {
         let pipeline = DecodingPipeline { operations, isBatch in
             for operation in operations {
                 content.apply(operation)
-                if isBatch { state.layout.note(operation) }
+                if isBatch { state.layout.record(operation) }
             }
         }
         do {

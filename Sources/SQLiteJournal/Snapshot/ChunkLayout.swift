@@ -38,16 +38,16 @@ struct ChunkLayout: Sendable {
     }
 
     /// Notes an operation. O(depth · log chunks), plus the chunks below its place.
-    mutating func note(_ operation: JournalOperation) {
+    mutating func record(_ operation: JournalOperation) {
         switch operation {
-        case .set(let path, let node): note(.below(path, isRemoval: node.isNull))
-        case .add(let path, _): note(.below(path, isRemoval: false))
-        case .priority(let path, _): note(.priority(path))
+        case .set(let path, let node): record(.below(path, isRemoval: node.isNull))
+        case .add(let path, _): record(.below(path, isRemoval: false))
+        case .priority(let path, _): record(.priority(path))
         case .pending: break
         }
     }
 
-    private mutating func note(_ change: Change) {
+    private mutating func record(_ change: Change) {
         guard !parts.isEmpty else {
             if unplaced.count < Self.maxUnplaced { unplaced.append(change) } else { hasLostTrack = true }
             return
@@ -65,7 +65,7 @@ struct ChunkLayout: Sendable {
 
     /// Takes over what another layout of the same tree had noted.
     mutating func noteChanges(of other: ChunkLayout) {
-        for change in other.unplaced { note(change) }
+        for change in other.unplaced { record(change) }
         if parts.isEmpty { return }
         if other.hasLostTrack { for i in isChanged.indices { isChanged[i] = true } }
         for i in other.parts.indices where other.isChanged[i] {

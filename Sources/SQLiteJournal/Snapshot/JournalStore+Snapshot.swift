@@ -26,7 +26,7 @@ extension JournalStore {
     func state(of namespace: String) -> SnapshotState {
         if let state = states[namespace] { return state }
         let state = SnapshotState()
-        // A snapshot that nobody has read is replaced as a whole.
+        // A snapshot that was not read is replaced as a whole.
         state.sequence = registry[namespace]?.snapshotSequence ?? 0
         states[namespace] = state
         return state

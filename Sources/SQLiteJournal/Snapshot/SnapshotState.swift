@@ -12,7 +12,7 @@ final class SnapshotState: @unchecked Sendable {
     var snapshotBytes = 0
     /// What was journalled since the last snapshot was made, or given up.
     var (journalBytes, journalBatches) = (0, 0)
-    /// Somebody was asked for the tree, or a snapshot is under way.
+    /// The database was asked for the tree, or a snapshot is under way.
     var isRequested = false
     /// The snapshot that is being made.
     var run: SnapshotRun?
@@ -21,8 +21,8 @@ final class SnapshotState: @unchecked Sendable {
     /// Whose tree it is; asked when a snapshot is due.
     var whenDue: (@Sendable () -> Void)?
 
-    func note(_ batch: JournalBatch, bytes: Int) {
-        for operation in batch.operations { layout.note(operation) }
+    func record(_ batch: JournalBatch, bytes: Int) {
+        for operation in batch.operations { layout.record(operation) }
         journalBytes += bytes
         journalBatches += 1
     }

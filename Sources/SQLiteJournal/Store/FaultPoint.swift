@@ -7,7 +7,7 @@ import Synchronization
 /// The environment variable `VIGLA_FAULT` names one point and optionally the number of the passage, 1 without a number:
 ///
 ///     VIGLA_FAULT=commit.before        SIGKILL before the first commit is made: nothing of it may be found
-///     VIGLA_FAULT=commit.after:20      SIGKILL after the 20th, before anybody is told: all of it must be found
+///     VIGLA_FAULT=commit.after:20      SIGKILL after the 20th, before any completion: all of it must be found
 ///     VIGLA_FAULT=snapshot.chunk:3     SIGKILL when three chunks of a snapshot are stored: the old snapshot must be found
 ///
 /// A commit is one of SQLite: all batches and settings that waited together.

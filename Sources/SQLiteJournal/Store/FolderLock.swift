@@ -21,7 +21,7 @@ final class FolderLock: Sendable {
             if code == EWOULDBLOCK { throw .inUse(folder: folder, process: holder) }
             throw .cannotOpen(path: path, reason: Self.reason(code))
         }
-        // The number only serves the message of the one who comes second.
+        // The number is for the error message of a second process.
         let text = Array("\(getpid())\n".utf8)
         _ = ftruncate(descriptor, 0)
         _ = pwrite(descriptor, text, text.count, 0)

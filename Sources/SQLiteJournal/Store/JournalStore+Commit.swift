@@ -157,7 +157,7 @@ extension JournalStore {
     /// A batch is durable.
     private func appended(_ batch: JournalBatch, to namespace: String, bytes: Int) {
         let state = state(of: namespace)
-        state.note(batch, bytes: batch.staged.reduce(bytes) { $0 + $1.stage.bytes })
+        state.record(batch, bytes: batch.staged.reduce(bytes) { $0 + $1.stage.bytes })
         for part in batch.staged { part.stage.isSealed.store(true, ordering: .relaxed) }
         for tail in tails[namespace] ?? [] { tail.receive(batch) }
         askForSnapshotIfDue(state)

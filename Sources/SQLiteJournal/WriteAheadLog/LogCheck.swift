@@ -49,7 +49,7 @@ enum LogCheck {
         }
     }
 
-    /// - Parameter path: of the database. Nobody else may have it open for writing.
+    /// - Parameter path: of the database. No other process may have it open for writing.
     /// - Throws: `.loss`; with `acceptingLoss` the log ends where it is sound from now on, and a copy of it is kept. `.disk`.
     static func admit(_ path: String, acceptingLoss: Bool, makingMark: Bool = true) throws(JournalError) -> Admission {
         var admission = Admission(path: path, mark: LogMarkFile(folder(of: path) + LogMark.fileName, isMade: makingMark))

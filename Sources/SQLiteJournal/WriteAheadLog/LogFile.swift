@@ -131,7 +131,7 @@ struct LogScan {
             }
             bytes.withUnsafeBytes { bytes in
                 for start in stride(from: 0, to: bytes.count - header.frameBytes + 1, by: header.frameBytes) {
-                    take(UnsafeRawBufferPointer(rebasing: bytes[start..<start + header.frameBytes]), next, header, &sum, &isWhole)
+                    append(UnsafeRawBufferPointer(rebasing: bytes[start..<start + header.frameBytes]), next, header, &sum, &isWhole)
                     next += 1
                 }
             }
@@ -139,7 +139,7 @@ struct LogScan {
         }
     }
 
-    private mutating func take(_ bytes: UnsafeRawBufferPointer, _ number: Int, _ header: LogFile.Header, _ sum: inout LogFile.Sum, _ isWhole: inout Bool) {
+    private mutating func append(_ bytes: UnsafeRawBufferPointer, _ number: Int, _ header: LogFile.Header, _ sum: inout LogFile.Sum, _ isWhole: inout Bool) {
         let frame = LogFile.Frame(bytes)
         guard frame.salts == header.salts else { return isWhole = false }
         if isWhole {

@@ -2,7 +2,7 @@ import Glibc
 import Synchronization
 
 /// How far SQLite's log is acknowledged, in a small file beside it (`vigla.mark`), so that a start can tell an end that a crash
-/// left unfinished from commits that are missing. Written after each commit, before anybody is told, and not forced to the disk:
+/// left unfinished from commits that are missing. Written after each commit, before its completion, and not forced to the disk:
 /// what it says is true whenever it was written, and after a kill of the process it is the last word.
 ///
 ///     two slots of 128 bytes, written in turn:
