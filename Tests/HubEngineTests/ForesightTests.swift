@@ -1,4 +1,5 @@
 import HubEngine
+import Journal
 import JSONTree
 import SecurityRules
 import Testing
@@ -17,7 +18,7 @@ import TestSupport
 
         /// Twenty observers whose permission rests on `gate`.
         init(
-            checksAtOnce: Int = 19, rules: String = ForesightTests.rules, log: any CommitLog = NoCommitLog(),
+            checksAtOnce: Int = 19, rules: String = ForesightTests.rules, log: (any Journal)? = nil,
             budget: MemoryBudget = MemoryBudget(1 << 30), _ change: (inout EngineLimits) -> Void = { _ in }
         ) throws {
             var limits = EngineLimits.patient

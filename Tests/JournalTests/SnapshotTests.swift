@@ -76,7 +76,7 @@ import TestSupport
         layout = snapshot(root, layout, &stored, sizes)
         #expect(stored.count == count && layout.parts == before)
         root.set(["name": "else"], at: "people/p12345")
-        layout.note(.set("people/p12345", ["name": "else"]))
+        layout.record(.set("people/p12345", ["name": "else"]))
         layout = snapshot(root, layout, &stored, sizes)
         #expect(stored.count == count + 1 && zip(layout.parts, before).filter { $0 != $1 }.count == 1)
         #expect(try joined(layout, stored) == root)
@@ -92,14 +92,14 @@ import TestSupport
         var layout = ChunkLayout()
         for _ in 0..<60 {
             for _ in 0..<Int.random(in: 1...6, using: &random) {
-                for operation in writer.batch().operations { layout.note(operation) }
+                for operation in writer.batch().operations { layout.record(operation) }
             }
             // While the snapshot is made, further operations come; they are noted in the old layout.
             let root = writer.root
             let old = layout
             layout.settle()
             for _ in 0..<Int.random(in: 0...2, using: &random) {
-                for operation in writer.batch().operations { layout.note(operation) }
+                for operation in writer.batch().operations { layout.record(operation) }
             }
             var made = snapshot(root, old, &stored, sizes)
             #expect(try joined(made, stored) == root)

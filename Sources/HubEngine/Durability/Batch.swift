@@ -19,7 +19,7 @@ final class Batch {
         }
     }
 
-    private var journalled = JournalBatch(after: 0)
+    private(set) var journalled = JournalBatch(after: 0)
     private var history = BatchHistory()
     private var bytes = 0
     private var retiring: [any Sendable] = []

@@ -1,4 +1,5 @@
 @testable import HubEngine
+import Journal
 import JSONTree
 import SecurityRules
 import TestSupport
@@ -121,8 +122,9 @@ import Testing
             #expect(bench.batch.commits.isEmpty && bench.content.root == .null)
             #expect(bench.disconnects.pendingSessions.map(\.id) == ["s", "q"], "what is owed is not lost")
         }
-        bench.time.ms += Int64(bench.context.limits.retryMs)
-        bench.run { bench.guardian.tryIfDue() }
+        bench.run { bench.guardian.tryLater() }
+        bench.time.advance(ms: Int64(bench.context.limits.retryMs))
+        bench.run {}
         bench.log.complete()
         bench.run { bench.disconnects.writeOwed() }
         #expect(bench.content.root == ["open": ["a": 1]])

@@ -159,12 +159,12 @@ import Testing
             bench.work.close()
             let client = Client.make()
             Self.observe(bench, Observation("q", TreeQuery(index: .value, limit: 1)), client)
-            #expect(client.parked != nil && client.observations.count == 0 && !bench.places.hasDependents)
+            #expect(client.parked != nil && client.observations.count == 0 && bench.places.dependentCount == 0)
             if !staysOpen { try bench.run { _ = try bench.commits.commit([TreeWrite("open", false)], by: .client(.admin)) } }
             bench.work.open()
             bench.settle()
             #expect(bench.finish() == (staysOpen ? [#"d q {"a":2}"#, "ok 0"] : ["error 0 permission_denied"]))
-            #expect(client.observations.count == (staysOpen ? 1 : 0) && bench.places.hasDependents == staysOpen)
+            #expect(client.observations.count == (staysOpen ? 1 : 0) && (bench.places.dependentCount > 0) == staysOpen)
         }
     }
 }

@@ -1,5 +1,6 @@
 import Dispatch
 @testable import HubEngine
+import Journal
 import JSONTree
 import SecurityRules
 import Synchronization
@@ -58,9 +59,10 @@ final class Bench: @unchecked Sendable {
     lazy var reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
     lazy var observers = ObserveRequests(
         context, content, batch, durability, indexes, registry, permissions, reads, outbox, slowReaders, answers, encodings)
-    lazy var writes = WriteRequests(context, content, batch, guardian, commits, disconnects, permissions, parking, answers, refusals)
+    lazy var writes = WriteRequests(
+        context, content, batch, log, guardian, commits, disconnects, permissions, foresight, parking, answers, refusals)
     lazy var handler = RequestHandler(
-        context, batch, outbox, sessions, permissions, publisher, slowReaders, parking, reads, observers, writes, disconnects, early,
+        context, batch, outbox, sessions, permissions, foresight, publisher, slowReaders, parking, reads, observers, writes, disconnects, early,
         answers)
     lazy var loop = RequestLoop(context, batch, outbox, durability, guardian, indexes, disconnects, handler)
     lazy var rollback = Rollback(
@@ -176,5 +178,30 @@ extension TreeWrite {
 extension Observation {
     init(_ place: String, _ query: TreeQuery? = nil, style: ObserverStyle = .patches(tag: nil)) {
         self.init(path: Path(place.split(separator: "/").map { Key(String($0)) }), query: query, style: style)
+    }
+}
+
+extension Batch {
+    /// What the batch that runs has committed so far.
+    var commits: [Commit] { journalled.commits }
+}
+
+extension Commit {
+    /// How it changed what sessions leave behind.
+    var pending: [PendingChange] {
+        operations.compactMap { operation in
+            if case .pending(let change) = operation { change } else { nil }
+        }
+    }
+}
+
+extension LogGuard {
+    func refused(_ refusal: CommitRefusal) { refused(JournalError(refusal, JournalBatch(after: 0), 0)) }
+}
+
+extension CommitLine {
+    /// A prepared write that is made at once.
+    func commit(_ write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> UInt64? {
+        try commit(write, by: origin, stage: nil, mayWait: false)
     }
 }

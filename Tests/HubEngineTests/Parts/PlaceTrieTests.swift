@@ -101,7 +101,7 @@ import Testing
                 #expect(differing == Set(model.observed.keys.filter { !old.node(at: $0).isIdentical(to: root.node(at: $0)) }))
             }
             #expect(trie.count == model.count, "seed \(seed) step \(step)")
-            #expect(trie.hasDependents == !model.dependents.isEmpty)
+            #expect((trie.dependentCount > 0) == !model.dependents.isEmpty)
         }
         var all: Set<Path> = []
         trie.forEach(over: root) { place, node in

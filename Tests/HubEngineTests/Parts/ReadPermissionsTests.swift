@@ -47,11 +47,11 @@ import Testing
         // Something else of the same room, then what the permission rests on.
         bench.run {
             for (place, value) in [("members/r1/x", true), ("members/r1/u", .null)] as [(Path, Node)] {
-                let old = bench.content.root
-                var new = old
+                var new = bench.content.root
                 new.set(value, at: place)
+                let readers = bench.foresight.touched(by: [place], making: new)
                 _ = bench.content.install(new)
-                bench.permissions.recheckDependents(of: [place], old: old)
+                bench.permissions.recheck(readers)
             }
         }
         #expect(bench.finish() == ["cancelled /rooms/r1"])
@@ -67,7 +67,7 @@ import Testing
             #expect(!bench.permissions.permits(Observation("rooms/r1"), of: client, as: .listen))
             #expect(bench.context.meter.work == 1, "a decision counts")
         }
-        #expect(client.dependents.isEmpty && !bench.places.hasDependents)
+        #expect(client.dependents.isEmpty && bench.places.dependentCount == 0)
         #expect(refusals.all == ["listen /rooms/r1"])
     }
 

@@ -1,4 +1,5 @@
 @testable import HubEngine
+import Journal
 import JSONTree
 import SecurityRules
 import Synchronization
