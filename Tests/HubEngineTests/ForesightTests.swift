@@ -265,7 +265,7 @@ import TestSupport
 
     /// The log is tried; all that it is given until then becomes durable.
     private func recover(_ world: World, _ log: FlakyLog) {
-        world.hub.time.ms += 7_200_000
+        world.hub.time.advance(ms: 7_200_000)
         _ = world.hub.ask(.make(), .get("o"))
         log.completeAll()
         world.hub.settle()
@@ -310,7 +310,7 @@ import TestSupport
         let hub = world.hub
         _ = (hub.ask(one, .end), hub.ask(two, .end))
         hub.work.close()
-        hub.time.ms += 7_200_000
+        hub.time.advance(ms: 7_200_000)
         _ = hub.ask(.make(), .get("o"))
         log.complete()
         hub.settle()
@@ -342,7 +342,7 @@ import TestSupport
         log.refuse()
         #expect(hub.take(writer) == ["error 0 unavailable"])
         #expect(world.haveHeardNothing)
-        hub.time.ms += 7_200_000
+        hub.time.advance(ms: 7_200_000)
         _ = hub.ask(.make(), .get("gate"))
         log.completeAll()
         hub.database.submit(.put("d/c0", 1), from: writer)

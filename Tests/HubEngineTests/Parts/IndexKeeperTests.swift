@@ -127,21 +127,21 @@ import Testing
         limits.indexIdleMs = 1_000
         let bench = try Self.bench(limits, children: 64)
         _ = try Self.order(bench, .value)
-        bench.time.ms += 999
+        bench.time.advance(ms: 999)
         #expect(Self.counters(bench).indexes == 1)
         _ = try Self.order(bench, .value)
-        bench.time.ms += 999
+        bench.time.advance(ms: 999)
         #expect(Self.counters(bench).indexes == 1, "it was used")
-        bench.time.ms += 1
+        bench.time.advance(ms: 1)
         #expect(Self.counters(bench).indexes == 0 && bench.places.count == 1)
         // One that is pinned stays.
         _ = try Self.order(bench, .value)
         let index = try #require(bench.places.existingPlace(at: "q")?.existingIndex(.value))
         bench.run { bench.indexes.pin(index) }
-        bench.time.ms += 5_000
+        bench.time.advance(ms: 5_000)
         #expect(Self.counters(bench).indexes == 1)
         bench.run { bench.indexes.unpin(index) }
-        bench.time.ms += 1_000
+        bench.time.advance(ms: 1_000)
         #expect(Self.counters(bench).indexes == 0)
     }
 

@@ -147,16 +147,17 @@ import Testing
         #expect(seen.value == ["at once", "later"])
     }
 
-    @Test func turn_triesTheLogWhenThatIsDue() {
+    @Test func turn_writesWhatIsOwed_whenTheLogTakesIt() {
         let bench = Self.bench(turnWork: 10)
         bench.run {
             bench.guardian.refused(.diskFull)
             bench.disconnects.fire(PendingSession(id: "s", isAdmin: true, writes: [TreeWrite("gone", 1)]))
+            bench.guardian.tryLater()
             bench.loop.handle([])
         }
-        #expect(bench.log.appended == 0)
-        bench.time.ms += Int64(bench.context.limits.retryMs)
-        bench.run { bench.loop.handle([]) }
+        #expect(bench.log.appended == 0 && bench.content.root == .null)
+        bench.time.advance(ms: Int64(bench.context.limits.retryMs))
+        bench.run {}
         #expect(bench.log.appended == 1)
         bench.log.complete()
         bench.run {}

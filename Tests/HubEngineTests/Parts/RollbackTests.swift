@@ -96,8 +96,8 @@ import Testing
         #expect(bench.lines(to: during) == ["error 0 unavailable", #"d q {"c":3}"#, "ok 1 no_index"])
         _ = bench.lines()
         // The window has gone back with the content: another commit moves it from there.
-        bench.time.ms += Int64(bench.context.limits.retryMs)
-        Self.batch(bench, during)
+        bench.time.advance(ms: Int64(bench.context.limits.retryMs))
+        bench.run {}
         bench.log.completeAll()
         bench.run {}
         Self.batch(bench, during, .put("q/c", .null))
