@@ -36,7 +36,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     }
 
     private let connection: Connection
-    private unowned let server: Server
+    private let server: Server
     private let lane: Lane
     private var parser: HTTPRequestParser
     private var state = State.http

@@ -35,9 +35,9 @@ extension Server {
         case nil: return .response(root(request))
         case ".ws":
             if let joined = request.target.value("s"), !joined.isEmpty {
-                return webSocket(request, connection) { [unowned self] in join($0, to: joined, in: $1, request) }
+                return webSocket(request, connection) { [self] in join($0, to: joined, in: $1, request) }
             }
-            return webSocket(request, connection) { [unowned self] carrier, database in
+            return webSocket(request, connection) { [self] carrier, database in
                 RealtimeSession(
                     carrier, id: SecureRandom.text(32), host: dialled(request), replacing: request.target.value("ls"),
                     lane: carrier.lane.index,
@@ -45,7 +45,7 @@ extension Server {
             }
         case ".lp": return longPoll(request, connection)
         case ".observe":
-            return webSocket(request, connection, deflate: settings.limits.deflate) { [unowned self] carrier, database in
+            return webSocket(request, connection, deflate: settings.limits.deflate) { [self] carrier, database in
                 ObserveSession(carrier, lane: carrier.lane.index, database: database, server: self)
             }
         case ".console": return .response(consoleFile(request))
@@ -95,7 +95,7 @@ extension Server {
         case .failure(let failure): return .refusal(failure)
         case .success(let accepted):
             guard let database = database(for: request, connection) else { return .response(unknownNamespace(request)) }
-            return .upgrade(accepted.response) { [unowned self] in
+            return .upgrade(accepted.response) { [self] in
                 let carrier = WebSocketCarrier(connection, of: client(of: request, connection), server: self, deflate: accepted.deflate)
                 let listener = listen(carrier, database)
                 (listener as? Session)?.address = observingAddress(of: request, connection)

@@ -22,7 +22,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     let network: SocketAddress
     let lane: Lane
     let database: Database
-    unowned let server: Server
+    let server: Server
     let limits: LongPollLimits
 
     /// Nil after the end, once the messages that were being read then are processed.

@@ -24,7 +24,7 @@ struct LargeText: Sendable {
 final class LargeMessageReader: @unchecked Sendable {
     // Sendable: everything declared here is used on one loop only.
     private let loop: EventLoop
-    private unowned let server: Server
+    private let server: Server
     private let address: SocketAddress
     /// Called with true when reading from the peer should stop, with false when it may resume.
     private let hold: (Bool) -> Void

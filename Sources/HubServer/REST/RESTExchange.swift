@@ -21,7 +21,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     let home: Lane
     let database: Database
     private let requester: Identity
-    unowned let server: Server
+    let server: Server
     /// ms of the steady clock.
     private let beganAt: Int64
     var isHTTP11 = true

@@ -15,7 +15,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     // Sendable: everything declared here is constant and used on the lane's loop only.
     final let carrier: any Carrier
     final let database: Database
-    unowned final let server: Server
+    final let server: Server
     final var unanswered = UnansweredRequests()
     /// The database expects a `drained` report.
     final var owesDrain = false
