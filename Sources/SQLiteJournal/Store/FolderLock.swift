@@ -32,7 +32,10 @@ final class FolderLock: Sendable {
 
     func release() {
         descriptor.withLock { descriptor in
-            if descriptor >= 0 { Glibc.close(descriptor) }
+            guard descriptor >= 0 else { return }
+            // Not by closing alone: a child between fork and exec has the descriptor, too, and the lock with it.
+            _ = flock(descriptor, LOCK_UN)
+            Glibc.close(descriptor)
             descriptor = -1
         }
     }
