@@ -3,17 +3,23 @@ import Synchronization
 
 /// Work that a scheduler does later. Letting go of it does not cancel it.
 public final class ScheduledWork: Sendable {
+    /// What is to be done. A type of its own: a closure is wrapped once more each time it goes through a generic type such as `Mutex`, so
+    /// one that stayed in it for a million looks could be called, and freed, only by a million nested calls.
+    private struct Work {
+        let run: @Sendable () -> Void
+    }
+
     package let queue: DispatchQueue
     let everyNs: Int64?
     private let timetable: Timetable
     /// Nil once it is cancelled, or has begun for the last time.
-    private let work: Mutex<(@Sendable () -> Void)?>
+    private let work: Mutex<Work?>
 
     init(_ queue: DispatchQueue, everyNs: Int64?, _ timetable: Timetable, _ work: @escaping @Sendable () -> Void) {
         self.queue = queue
         self.everyNs = everyNs
         self.timetable = timetable
-        self.work = Mutex(work)
+        self.work = Mutex(Work(run: work))
     }
 
     /// From here on the work does not begin any more: called on its queue, if that is serial, nothing of it runs afterwards. Lets go of
@@ -44,7 +50,7 @@ public final class ScheduledWork: Sendable {
             return work
         }
         guard let begun else { return }
-        begun()
+        begun.run()
         if let everyNs, !isOver { timetable.addAgain(self, dueNs: dueNs, everyNs: everyNs) }
     }
 }

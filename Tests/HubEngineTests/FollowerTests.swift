@@ -188,15 +188,16 @@ import TestSupport
 
     /// A journal whose tail the test speaks for.
     private final class Told: Journal {
-        let receive = Mutex<(@Sendable (TailEvent) -> Void)?>(nil)
+        struct Receiver { let receive: @Sendable (TailEvent) -> Void }
+        let receiver = Mutex<Receiver?>(nil)
         let tailed = Mutex(JournalTail())
         var isImmediate: Bool { false }
         func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {}
         func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
-            self.receive.withLock { $0 = receive }
+            receiver.withLock { $0 = Receiver(receive: receive) }
             return tailed.withLock { $0 }
         }
-        func tell(_ batch: JournalBatch) { receive.withLock { $0 }?(.batch(batch)) }
+        func tell(_ batch: JournalBatch) { receiver.withLock { $0 }?.receive(.batch(batch)) }
     }
 
     @Test func gap_orOlderWriter_endsTheFollowing() {

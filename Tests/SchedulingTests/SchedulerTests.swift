@@ -87,6 +87,20 @@ import TestSupport
 
     // MARK: Cancelling
 
+    /// How deep the stack is where it runs: each time as deep as the first time.
+    @Test func work_isCalledAsDirectly_afterManyTimes() {
+        let depths = Mutex<[UInt]>([])
+        let work = scheduler.every(ms: 10, on: queue) {
+            var here = 0
+            let depth = withUnsafePointer(to: &here) { UInt(bitPattern: $0) }
+            depths.withLock { $0.append(depth) }
+        }
+        clock.advance(ms: 20_000)
+        work.cancel()
+        let all = depths.withLock { $0 }
+        #expect(all.count == 2_000 && all.first == all.last)
+    }
+
     @Test func cancelledWork_doesNotRun_andIsLetGoOf() {
         var kept: Kept? = Kept()
         let held = Held(kept)

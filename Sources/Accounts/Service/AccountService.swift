@@ -41,7 +41,7 @@ public actor AccountService {
     /// Whether a bearer credential is an administrator's.
     nonisolated let isAdministrator: @Sendable (String) -> Bool
     /// See `announce`.
-    nonisolated let listener = Mutex<(@Sendable (AccountChange) -> Void)?>(nil)
+    nonisolated let listener = Mutex<AccountListener?>(nil)
     private nonisolated let executor: QueueExecutor
     /// Where the actor runs.
     nonisolated var queue: DispatchQueue { executor.queue }

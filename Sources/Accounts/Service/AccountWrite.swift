@@ -104,15 +104,22 @@ public struct AccountChange: Sendable, Hashable {
     public var session: String? { if case .sessionEnded(let id) = kind { id } else { nil } }
 }
 
+/// Who is told of changes. A type of its own, not the closure: `Mutex` would wrap that once more at each use.
+struct AccountListener: Sendable {
+    let hear: @Sendable (AccountChange) -> Void
+}
+
 extension AccountService {
     /// Sets the listener of changes. It is called on the service's queue, in the order in which they were stored.
-    public nonisolated func whenChanged(_ listener: (@Sendable (AccountChange) -> Void)?) { self.listener.withLock { $0 = listener } }
+    public nonisolated func whenChanged(_ listener: (@Sendable (AccountChange) -> Void)?) {
+        self.listener.withLock { $0 = listener.map(AccountListener.init) }
+    }
 
     /// Announces a stored change. To be called directly after the transaction, without suspension: a sign-in whose token is
     /// verified before the announcement is still found by the listener. Later verifications read the account again.
     func announce(_ change: AccountChange) {
         tokens.forget(uid: change.uid)
-        listener.withLock { $0 }?(change)
+        listener.withLock { $0 }?.hear(change)
     }
 }
 
