@@ -113,6 +113,26 @@ import Testing
         #expect(try signIn(Peer(server), device.idToken).hasPrefix("expired_token"))
     }
 
+    @Test func guestWhoLinksAnAddress_hasTimeToUseTheFreshTokens() throws {
+        let server = try server()
+        let device = try guest(server)
+        let (peer, other) = (try Peer(server), try Peer(server))
+        #expect(try signIn(peer, device.idToken).hasPrefix("ok"))
+        let (_, again) = try ask(
+            server, "/securetoken.googleapis.com/v1/token", "grant_type=refresh_token&refresh_token=\(device.refreshToken)",
+            type: "application/x-www-form-urlencoded")
+        #expect(try signIn(other, try #require(again["id_token"]).string).hasPrefix("ok"))
+        let (status, body) = try ask(
+            server, "/identitytoolkit.googleapis.com/v1/accounts:signUp",
+            #"{"idToken":"\#(device.idToken)","email":"ana@x.org","password":"correct horse","returnSecureToken":true}"#)
+        #expect(status == 200)
+        #expect(try error(refresh(server, device)) == "TOKEN_EXPIRED")
+        #expect(try signIn(Peer(server), device.idToken).hasPrefix("expired_token"))
+        #expect(try peer.ask("auth", #"{"cred":"\#(try #require(body["idToken"]).string)"}"#).last?.hasPrefix("ok") == true)
+        #expect(try other.put("/users/\(device.uid)/a", "1") == ["ok \"\""], "a moment longer")
+        #expect(try peer.put("/users/\(device.uid)/a", "2") == ["ok \"\""])
+    }
+
     @Test func check74_disabledAccounts_loseTheirConnections_untilTheyAreEnabled() throws {
         let server = try server()
         let device = try guest(server)

@@ -2,6 +2,7 @@ import Dispatch
 import DispatchNet
 import HubEngine
 import JSONTree
+import Scheduling
 import TestHub
 import Testing
 import TestSupport
@@ -20,8 +21,8 @@ import Tokens
         return .success(Identity(auth: ["uid": claims.child("sub"), "provider": "password", "token": claims]))
     }
 
-    private func server(gate: Gate? = nil, _ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
-        try TestServer {
+    private func server(gate: Gate? = nil, clock: FakeClock? = nil, _ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
+        try TestServer(scheduler: clock?.scheduler ?? .system()) {
             $0.accounts = .quick
             $0.tokens = ManualVerifier(gate: gate, Self.identity)
             configure(&$0)
@@ -29,11 +30,11 @@ import Tokens
     }
 
     /// As the service does behind a transaction; comes back when every lane has heard of it.
-    private func change(_ server: TestServer, _ uid: String, _ kind: AccountChange.Kind) throws {
+    private func change(_ server: TestServer, _ uid: String, _ kind: AccountChange.Kind, by author: String? = nil) throws {
         let accounts = try #require(server.server.accounts)
         let told = DispatchSemaphore(value: 0)
         accounts.perform { accounts in
-            accounts.announce(AccountChange(uid, kind))
+            accounts.announce(AccountChange(uid, kind, by: author))
             told.signal()
         }
         told.wait()
@@ -84,6 +85,41 @@ import Tokens
         try change(server, "ana", .sessionEnded("s1"))
         #expect(try one.line() == Self.revoked)
         #expect(try two.put("/a", "1") == ["ok \"\""])
+    }
+
+    /// Its client has fresh tokens in the answer to its change, or will in a moment: told to sign in again before, it would use what has
+    /// ended, and its SDK would sign the user out.
+    @Test func sessionThatMadeTheChange_goesOnForAMoment() throws {
+        let clock = FakeClock()
+        let server = try server(clock: clock)
+        let (one, again, two) = (try Peer(server), try Peer(server), try Peer(server))
+        let stream = try RESTPeer(server)
+        try signIn(one, "ana", session: "s1")
+        try signIn(again, "ana", session: "s1")
+        try signIn(two, "ana", session: "s2")
+        try stream.stream("/a.json?auth=\(Token.signed("ana", session: "s1"))")
+        #expect(try stream.event() == #"put {"path":"/","data":null}"#)
+        try change(server, "ana", .revoked, by: "s1")
+        #expect(try two.line() == Self.revoked, "others are out at once")
+        clock.advance(seconds: 9)
+        #expect(try one.put("/b", "1") == ["ok \"\""])
+        try signIn(again, "ana", session: "s3")
+        clock.advance(seconds: 2)
+        #expect(try one.line() == Self.revoked)
+        #expect(try stream.event() == "auth_revoked credential is no longer valid")
+        clock.advance(seconds: 100)
+        #expect(try again.put("/b", "2") == ["ok \"\""], "it has signed in anew")
+    }
+
+    /// What else happens to the account ends it at once.
+    @Test func sessionThatMadeTheChange_isRevokedWithTheAccount() throws {
+        let server = try server(clock: FakeClock())
+        let peer = try Peer(server)
+        try signIn(peer, "ana", session: "s1")
+        try change(server, "ana", .revoked, by: "s1")
+        try change(server, "ana", .disabled)
+        #expect(try peer.line() == Self.revoked)
+        #expect(server.server.signIns() == 0)
     }
 
     @Test func whoSignedOut_orBecameSomebodyElse_isLeftAlone() throws {

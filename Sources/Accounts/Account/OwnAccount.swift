@@ -67,7 +67,7 @@ extension AccountWrite {
             return (account, nil)
         }
         var revoked = account
-        try revoke(&revoked)
+        try revoke(&revoked, by: user.session)
         let provider = update.passwordHash == nil ? user.session.provider : "password"
         let opened = try open(revoked, provider: provider, continuing: user.session)
         return (opened.account, opened)

@@ -102,7 +102,7 @@ extension AccountWrite {
         }
         try user.requireRecentSignIn(settings, now: now())
         try changeAddress(of: &account, to: email, isVerified: true)
-        try revoke(&account)
+        try revoke(&account, by: user.session)
         return try open(account, provider: "password", continuing: user.session)
     }
 }

@@ -45,7 +45,12 @@ final class AccountWrite {
         try transaction.audit(event, uid, peer: peer, at: now(), detail)
     }
 
-    func announce(_ uid: String, _ kind: AccountChange.Kind) { changes.append(AccountChange(uid, kind)) }
+    /// - Parameter author: see `AccountChange.author`.
+    func announce(_ uid: String, _ kind: AccountChange.Kind, by author: AccountSession? = nil) {
+        // A revocation says all that a change of claims says; that would reach its author before their fresh tokens.
+        if kind == .revoked { changes.removeAll { $0.uid == uid && $0.kind == .claimsChanged } }
+        changes.append(AccountChange(uid, kind, by: author?.id))
+    }
 
     /// Mails a code after the commit.
     /// - Parameter account: nil where the address has none yet.
@@ -94,10 +99,15 @@ public struct AccountChange: Sendable, Hashable {
 
     public let uid: String
     public let kind: Kind
+    /// The session of the user who made the change; nil where an administrator, a mailed code or the hub did. The answer to their request
+    /// carries fresh tokens. A client that was told at once to sign in again might not have it yet, and would be signed out: its refresh
+    /// token has ended.
+    public let author: String?
 
-    public init(_ uid: String, _ kind: Kind) {
+    public init(_ uid: String, _ kind: Kind, by author: String? = nil) {
         self.uid = uid
         self.kind = kind
+        self.author = author
     }
 
     /// The affected session; nil for all of the account's.

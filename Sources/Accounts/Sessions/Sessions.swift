@@ -136,14 +136,16 @@ extension AccountTransaction {
 extension AccountWrite {
     /// Ends all sessions of an account: its refresh tokens from now on, its ID tokens and connections at once
     /// (accounts contract §5.4). The session of the user who made the change is begun behind this.
-    /// - Parameter account: is given the new `validSince`; the caller saves it.
-    func revoke(_ account: inout Account) throws {
+    /// - Parameters:
+    ///   - account: is given the new `validSince`; the caller saves it.
+    ///   - author: see `AccountChange.author`.
+    func revoke(_ account: inout Account, by author: AccountSession? = nil) throws {
         account.validSince = max(account.validSince, now() / 1000)
         try transaction.endSessions(of: account.id)
         // A revoked user must not return through a change of address that they requested before.
         try transaction.removeCodes(of: account.id, .verifyAndChangeEmail)
         try audit(.revoked, account.id)
-        announce(account.id, .revoked)
+        announce(account.id, .revoked, by: author)
     }
 
     /// Ends one session: its refresh token, its ID tokens and its connections at once; the account's others go on.

@@ -83,7 +83,7 @@ extension AccountWrite {
         if let name = try call.change("displayName", length: 256) { account.displayName = name }
         account.passwordHash = hash
         account.passwordUpdatedAt = now()
-        try revoke(&account)
+        try revoke(&account, by: user.session)
         try audit(.passwordChanged, account.id)
         return try open(account, provider: "password", continuing: user.session)
     }

@@ -6,6 +6,8 @@ import HubEngine
 ///
 ///     change ─► every lane revokes the account's sessions and streams ─► if it was deleted: its places are removed
 ///
+/// Connections of the session that made the change go on for `tokenLeewaySeconds`: its client has fresh tokens, or will in a moment, and
+/// signs in with them.
 /// Revoking first commits the writes that the sessions left for their disconnect, so the removal takes those too. Where the end of a
 /// session waits for a large write, the removal waits as well.
 final class AccountEffects: Sendable {
@@ -24,7 +26,9 @@ final class AccountEffects: Sendable {
         }
         for lane in lanes {
             lane.loop.execute {
-                for session in lane.signIns.revoke(uid: change.uid, session: change.session) { session.revoke() }
+                let (revoked, runOut) = lane.signIns.revoke(uid: change.uid, session: change.session, author: change.author)
+                for session in revoked { session.revoke() }
+                for session in runOut { session.runOut() }
                 done.arrive()
             }
         }

@@ -70,15 +70,19 @@ struct SignIns {
     }
 
     /// Revokes the sign-ins of an account. O(sign-ins of the account)
-    /// - Parameter session: the account session whose sign-ins are revoked; nil revokes all.
-    /// - Returns: the connections' sessions to revoke.
-    mutating func revoke(uid: String, session: String?) -> [Session] {
+    /// - Parameters:
+    ///   - session: the account session whose sign-ins are revoked; nil revokes all.
+    ///   - author: the account session that made the change. Its sign-ins that are settled stay registered.
+    /// - Returns: the connections' sessions to revoke, and those of the author, whose identity is to run out.
+    mutating func revoke(uid: String, session: String?, author: String?) -> (revoked: [Session], runOut: [Session]) {
         let affected = (byUser[uid] ?? []).filter { session == nil || $0.session == session }
-        for signIn in affected {
+        let isSpared = { (signIn: SignIn) in author != nil && signIn.session == author && signIn.holder != nil }
+        let revoked = affected.filter { !isSpared($0) }
+        for signIn in revoked {
             signIn.isRevoked = true
             // Sign-ins still being verified stay registered: `settle` fails and removes them.
             if signIn.holder != nil { end(signIn) }
         }
-        return affected.compactMap(\.holder)
+        return (revoked.compactMap(\.holder), affected.filter(isSpared).compactMap(\.holder))
     }
 }

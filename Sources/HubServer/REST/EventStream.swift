@@ -29,7 +29,7 @@ final class EventStream: Session, @unchecked Sendable {
     }
 
     /// When the credential runs out.
-    private let ends: Int64?
+    private var ends: Int64?
     private var hasBegun = false
     /// Revoked before the stream began; it ends as soon as it does.
     private var isRevoked = false
@@ -56,6 +56,10 @@ final class EventStream: Session, @unchecked Sendable {
 
     override func revoke() {
         if hasBegun { super.revoke() } else { isRevoked = true }
+    }
+
+    override func runOut() {
+        if hasBegun { super.runOut() } else { ends = min(ends ?? .max, endOfLeeway) }
     }
 
     override func dismissed() {

@@ -164,6 +164,14 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         database.submit(.revoke(notice: HubFormat().revoked(Credentials.expiredToken, dialect: dialect)), from: self)
     }
 
+    /// Ends the client's identity as if its token ran out now: after `tokenLeewaySeconds`, unless it signs in anew before.
+    func runOut() {
+        expire(at: min(endsAt ?? .max, endOfLeeway))
+    }
+
+    /// When a token that runs out now stops counting. ms since the epoch
+    final var endOfLeeway: Int64 { server.scheduler.wallMs + Int64(server.settings.limits.tokenLeewaySeconds) * 1000 }
+
     /// Makes the client anonymous. The caller then submits `signOut` to the database.
     final func signedOut() {
         expire(at: nil)

@@ -72,7 +72,8 @@ import Testing
         #expect(try await bench.user(reply)["providerUserInfo"]?.elements?.first?["providerId"] == "password")
         // The guest's session is another's now.
         #expect(try await bench.refresh(guest["refreshToken"]?.string).error == "TOKEN_EXPIRED")
-        #expect(bench.changes.all == [AccountChange(try #require(guest["localId"]?.string), .revoked)])
+        let author = try #require(guest.claims["sid"]?.string)
+        #expect(bench.changes.all == [AccountChange(try #require(guest["localId"]?.string), .revoked, by: author)])
     }
 
     @Test func check20_guest_cannot_take_an_address() async throws {

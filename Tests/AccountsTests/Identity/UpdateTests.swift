@@ -169,6 +169,20 @@ import TestSupport
         #expect(fresh["firebase"]?["identities"] == ["email": ["ana@x.org"]])
     }
 
+    /// Told of other claims, the client would refresh with what has ended; told of the revocation, it is given time for its fresh tokens.
+    @Test func changes_name_the_session_that_made_them() async throws {
+        let bench = try AccountBench()
+        let made = try await bench.signUp("ana@x.org")
+        let uid = try #require(made["localId"]?.string)
+        try await bench.change(made) { $0.providers = [LinkedProvider(id: "google.com", rawID: "1099")] }
+        let before = bench.changes.all.count
+        let reply = try await update(bench, made, ["deleteProvider": ["google.com"], "password": "battery staple"])
+        #expect(reply["idToken"] != nil)
+        #expect(Array(bench.changes.all[before...]) == [AccountChange(uid, .revoked, by: made.claims["sid"]?.string)])
+        _ = try await update(bench, reply, ["deleteProvider": ["google.com"]])
+        #expect(bench.changes.all.count == before + 1, "nothing has changed")
+    }
+
     @Test func unlinked_password_takes_the_address_with_it() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")

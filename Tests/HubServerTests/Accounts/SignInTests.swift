@@ -43,8 +43,9 @@ import TestSupport
                     let uid = "u\(Int.random(in: 0..<5, using: &random))"
                     let session = Bool.random(using: &random) ? "s\(Int.random(in: 0..<3, using: &random))" : nil
                     let before = model.filter(\.isRevoked).map(ObjectIdentifier.init)
-                    let holders = signIns.revoke(uid: uid, session: session)
-                    #expect(holders.isEmpty, "nobody acts as them yet")
+                    let author = Bool.random(using: &random) ? "s1" : nil
+                    let holders = signIns.revoke(uid: uid, session: session, author: author)
+                    #expect(holders.revoked.isEmpty && holders.runOut.isEmpty, "nobody acts as them yet")
                     for signIn in model {
                         let isConcerned = signIn.uid == uid && (session == nil || signIn.session == session)
                         #expect(signIn.isRevoked == (isConcerned || before.contains(ObjectIdentifier(signIn))))
