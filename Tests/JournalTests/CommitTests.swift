@@ -9,10 +9,6 @@ import TestSupport
 @testable import SQLiteJournal
 
 @Suite(.timeLimit(.minutes(30))) struct CommitTests {
-    private func batch(_ sequence: UInt64) -> JournalBatch {
-        JournalBatch(sequence: sequence, after: sequence - 1, operations: [.set("n", .int(Int64(sequence)))])
-    }
-
     /// A database that may not grow is to SQLite what a full disk is.
     private func limitPages(of store: JournalStore, to limit: Int? = nil) throws {
         try store.database.writeWithoutTransaction { db in
@@ -31,7 +27,7 @@ import TestSupport
             store.holding {
                 for i in 1...200 {
                     let record = completions.record(i)
-                    journal.append(batch(UInt64(i))) { result in
+                    journal.append(.small(UInt64(i))) { result in
                         dispatchPrecondition(condition: .onQueue(queue))
                         record(result)
                         if i == 200 { continuation.resume() }
@@ -55,13 +51,13 @@ import TestSupport
             store.holding {
                 for i in 1...100 {
                     for (n, journal) in journals.enumerated() {
-                        journal.append(batch(UInt64(i))) { _ in if i == 100, n == 1 { continuation.resume() } }
+                        journal.append(.small(UInt64(i))) { _ in if i == 100, n == 1 { continuation.resume() } }
                     }
                 }
             }
         }
         #expect(commits.count == 1)
-        try await journals[0].store(batch(101))
+        try await journals[0].store(.small(101))
         #expect(commits.count == 2)
         try store.close()
     }
@@ -73,12 +69,12 @@ import TestSupport
         let completions = Completions()
         await withCheckedContinuation { continuation in
             store.holding {
-                journal.append(batch(1), completion: completions.record(0))
-                journal.append(batch(3), completion: completions.record(1))
-                journal.append(batch(4), completion: completions.record(2))
+                journal.append(.small(1), completion: completions.record(0))
+                journal.append(.small(3), completion: completions.record(1))
+                journal.append(.small(4), completion: completions.record(2))
                 journal.append(JournalBatch(sequence: 1, after: 1, operations: []), completion: completions.record(3))
                 journal.append(JournalBatch(sequence: .max, after: 1, operations: []), completion: completions.record(4))
-                journal.append(batch(2)) { result in
+                journal.append(.small(2)) { result in
                     completions.record(5)(result)
                     continuation.resume()
                 }
@@ -97,11 +93,11 @@ import TestSupport
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path)
         let journal = store.journal(for: "main")
-        try await journal.store(batch(1))
+        try await journal.store(.small(1))
         try limitPages(of: store)
         let large = JournalBatch(sequence: 2, after: 1, operations: [.set("big", .string(String(repeating: "x", count: 1 << 20)))])
         await #expect { try await journal.store(large) } throws: { if case JournalError.diskFull = $0 { true } else { false } }
-        await #expect(throws: JournalError.conflict(expected: 2, last: 1)) { try await journal.store(batch(3)) }
+        await #expect(throws: JournalError.conflict(expected: 2, last: 1)) { try await journal.store(.small(3)) }
         #expect(try store.recover("main").root == ["n": 1])
         try limitPages(of: store, to: 1_073_741_823)
         try await journal.store(large)
@@ -137,14 +133,14 @@ import TestSupport
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path)
         let (main, other) = (store.journal(for: "main"), store.journal(for: "other"))
-        try await main.store(batch(1))
+        try await main.store(.small(1))
         await #expect(throws: JournalError.conflict(expected: 9, last: 1)) { try await main.finish(JournalSnapshot(root: 1, sequence: 9)) }
-        await #expect(throws: JournalError.closed) { try await main.store(batch(2)) }
+        await #expect(throws: JournalError.closed) { try await main.store(.small(2)) }
         await #expect(throws: JournalError.closed) { try await main.finish() }
-        try await other.store(batch(1))
+        try await other.store(.small(1))
         try store.close()
         try store.close()
-        await #expect(throws: JournalError.closed) { try await other.store(batch(2)) }
+        await #expect(throws: JournalError.closed) { try await other.store(.small(2)) }
         #expect(throws: JournalError.closed) { try store.recover("main") }
     }
 
@@ -153,7 +149,7 @@ import TestSupport
         let store = try JournalStore.open(folder: folder.path)
         let journal = store.journal(for: "main")
         let completions = Completions()
-        store.holding { for i in 1...50 { journal.append(batch(UInt64(i)), completion: completions.record(i)) } }
+        store.holding { for i in 1...50 { journal.append(.small(UInt64(i)), completion: completions.record(i)) } }
         try store.close()
         #expect(completions.labels == Array(1...50) && completions.results.allSatisfy { (try? $0.get()) != nil })
         let again = try JournalStore.open(folder: folder.path)

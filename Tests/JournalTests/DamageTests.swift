@@ -38,13 +38,12 @@ import TestSupport
     private func filled(_ folder: TemporaryFolder) async throws {
         var store = try JournalStore.open(folder: folder.path)
         var journal = store.journal(for: "main")
-        func batch(_ i: UInt64) -> JournalBatch { JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i)))]) }
-        for i in UInt64(1)...20 { try await journal.store(batch(i)) }
+        for i in UInt64(1)...20 { try await journal.store(.small(i)) }
         try await journal.finish(JournalSnapshot(root: ["n": 20], sequence: 20))
         try store.close()
         store = try JournalStore.open(folder: folder.path)
         journal = store.journal(for: "main")
-        for i in UInt64(21)...30 { try await journal.store(batch(i)) }
+        for i in UInt64(21)...30 { try await journal.store(.small(i)) }
         try store.close()
     }
 

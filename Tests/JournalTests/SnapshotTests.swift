@@ -142,10 +142,6 @@ import TestSupport
         try store.database.writeWithoutTransaction { try Set(Int64.fetchAll($0, sql: "SELECT id FROM chunk")) }
     }
 
-    private func count(_ table: String, _ store: JournalStore) throws -> Int {
-        try store.database.writeWithoutTransaction { try Int.fetchOne($0, sql: "SELECT count(*) FROM \(table)") } ?? 0
-    }
-
     /// Until the store has nothing more to do of its own.
     private func settle(_ store: JournalStore, _ journal: SQLiteJournal) async throws {
         while true {
@@ -177,7 +173,7 @@ import TestSupport
         }
         try await settle(store, journal)
         let last = (root: writer.root, sequence: writer.sequence)
-        let rows = try count("batch", store)
+        let rows = try store.count("batch")
         try store.close()
         store = try JournalStore.open(folder: folder.path, settings: smallChunks())
         journal = store.journal(for: "main")
@@ -404,7 +400,7 @@ import TestSupport
         try await commit([.set("a/b", wide), .set("a/b/k7", .null)])
         try await commit([.set(.root, ["x": wide, "y": 2]), .set("z", wide)])
         try await commit((0..<100).map { .set(Path([Key("s\($0)")]), .string(String(repeating: "x", count: 50))) })
-        #expect(try count("batch", store) > 50)
+        #expect(try store.count("batch") > 50)
         let recovered = try store.recover("main")
         #expect(recovered.root == root && recovered.sequence == sequence && recovered.replayed == 5)
         // A follower that reads it sees the same tree.

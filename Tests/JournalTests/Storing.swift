@@ -1,4 +1,5 @@
 import Dispatch
+import GRDB
 import JSONTree
 import Scheduling
 import Synchronization
@@ -41,6 +42,75 @@ extension JournalStore {
         queue.async { gate.wait() }
         body()
         gate.signal()
+    }
+
+    /// Rows of a table.
+    func count(_ table: String) throws -> Int {
+        try reader.writeWithoutTransaction { try Int.fetchOne($0, sql: "SELECT count(*) FROM \(table)") ?? 0 }
+    }
+
+    /// Closes the store. A start finds its content again, and so does a copy of the folder.
+    func expectKept(_ root: Node, upTo sequence: UInt64, in folder: TemporaryFolder) throws {
+        try close()
+        let again = try JournalStore.open(folder: folder.path)
+        #expect(try again.recover("main").root == root)
+        try again.close()
+        let copy = try TemporaryFolder()
+        #expect(try FolderCopy.make(from: folder.path, to: copy.path + "/data").commits == ["main": sequence])
+    }
+}
+
+extension JournalStore.Settings {
+    /// Transactions of about 16 KiB.
+    static var smallSlices: Self {
+        var settings = Self()
+        settings.sliceBytes = 16 << 10
+        return settings
+    }
+}
+
+extension DatabaseQueue {
+    /// - Returns: rows that the last statement changed.
+    @discardableResult
+    func execute(_ sql: String) throws -> Int {
+        try writeWithoutTransaction { db in
+            try db.execute(sql: sql)
+            return db.changesCount
+        }
+    }
+}
+
+extension TemporaryFolder {
+    /// Changes the journal behind the back of its store, which is closed.
+    /// - Returns: rows that the last statement changed.
+    @discardableResult
+    func change(_ sql: String) throws -> Int {
+        let database = try DatabaseQueue(path: path + "/vigla.sqlite")
+        defer { try? database.close() }
+        return try database.execute(sql)
+    }
+
+    /// A start finds the journal of the namespace `main` damaged, and says so.
+    func expectRefused() throws {
+        let store = try JournalStore.open(folder: path)
+        #expect { try store.recover("main") } throws: { isCorrupt($0) && "\($0)".contains("namespace main") }
+        try store.close()
+    }
+}
+
+extension Node {
+    /// About `kilobytes` KB of JSON, in as many children.
+    static func wide(_ kilobytes: Int, seed: Int = 0) -> Node {
+        let text = Text(String(repeating: "x", count: 980))
+        let children = (0..<kilobytes).map { (Key("k\($0)"), ["n": .int(Int64($0 + seed)), "text": .string(text)] as Node) }
+        return .object(children, priority: "wide")
+    }
+}
+
+extension JournalBatch {
+    /// One commit that sets `n` to its own number.
+    static func small(_ sequence: UInt64) -> JournalBatch {
+        JournalBatch(sequence: sequence, after: sequence - 1, operations: [.set("n", .int(Int64(sequence)))])
     }
 }
 

@@ -125,7 +125,8 @@ import TestSupport
         CREATE UNIQUE INDEX part_order ON part(stage, number);
         CREATE INDEX batch_stage ON batch(stage) WHERE stage > 0;
         CREATE TABLE snapshot (
-            namespace INTEGER PRIMARY KEY REFERENCES namespace(id), sequence INTEGER NOT NULL, checksum INTEGER NOT NULL, manifest BLOB NOT NULL);
+            namespace INTEGER PRIMARY KEY REFERENCES namespace(id), sequence INTEGER NOT NULL, checksum INTEGER NOT NULL,
+            manifest BLOB NOT NULL);
         CREATE TABLE chunk (
             id INTEGER PRIMARY KEY AUTOINCREMENT, namespace INTEGER NOT NULL REFERENCES namespace(id), entries BLOB NOT NULL);
         CREATE INDEX chunk_owner ON chunk(namespace);
@@ -153,7 +154,10 @@ import TestSupport
                     arguments: [i, crc([1, 2, UInt64(i) << 1 | 1], text), text])
             }
             try db.execute(
-                sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, stage) VALUES (1, 2, 1, ?, cast('[]' AS BLOB), 3, 4)",
+                sql: """
+                    INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, stage)
+                    VALUES (1, 2, 1, ?, cast('[]' AS BLOB), 3, 4)
+                    """,
                 arguments: [crc([1, 2, 3 << 1], "[]")])
         }
         try database.close()
@@ -189,7 +193,8 @@ import TestSupport
             try db.execute(sql: "ALTER TABLE batch ADD COLUMN parts INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 6;")
             let (part, small) = (#"[["s","staged",6]]"#, #"[["s","n",3],["i","s1",{"uid":"ana"},false],["o","s1","n","gone",1,[]]]"#)
             try db.execute(
-                sql: "INSERT INTO part (stage, number, checksum, operations) VALUES (9, 0, ?, cast(? AS BLOB))", arguments: [crc([9, 0], part), part])
+                sql: "INSERT INTO part (stage, number, checksum, operations) VALUES (9, 0, ?, cast(? AS BLOB))",
+                arguments: [crc([9, 0], part), part])
             try db.execute(
                 sql: """
                     INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, stage, parts)
@@ -210,7 +215,8 @@ import TestSupport
             #expect(try await store.database.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA user_version") } == Schema.format)
             let recovered = try store.recover("main")
             #expect(recovered.root == ["n": 3, "wide": ["a": 1, "b": 2, "c": 3], "end": 2, "staged": 6])
-            #expect(recovered.sequence == UInt64(7 + 2 * round) && recovered.pending.map(\.id) == ["s1"] && recovered.epoch == UInt64(round))
+            #expect(recovered.sequence == UInt64(7 + 2 * round) && recovered.epoch == UInt64(round))
+            #expect(recovered.pending.map(\.id) == ["s1"])
             let journal = store.journal(for: "main")
             var batch = JournalBatch(after: recovered.sequence)
             batch.append([.set("n", 4)])
@@ -235,32 +241,26 @@ import TestSupport
     }
 
     @Test(arguments: [
-        "UPDATE batch SET batch_id = 3 WHERE sequence = 9", "UPDATE batch SET epoch = 3 WHERE sequence = 9", "UPDATE batch SET batch_id = 0, epoch = 0 WHERE sequence = 9",
+        "UPDATE batch SET batch_id = 3 WHERE sequence = 9", "UPDATE batch SET epoch = 3 WHERE sequence = 9",
+        "UPDATE batch SET batch_id = 0, epoch = 0 WHERE sequence = 9",
     ]) func idOrEpoch_thatIsNotWhatWasStored_isDamage(change: String) async throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path)
         try await store.journal(for: "main").store(JournalBatch(sequence: 9, after: 0, operations: [], id: 5, epoch: 6))
         try store.close()
-        let database = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
-        try await database.writeWithoutTransaction { try $0.execute(sql: change) }
-        try database.close()
-        let again = try JournalStore.open(folder: folder.path)
-        #expect { try again.recover("main") } throws: { isCorrupt($0) }
-        try again.close()
+        try folder.change(change)
+        try folder.expectRefused()
     }
 
     @Test(arguments: [
-        "UPDATE part SET number = 5 WHERE number = 1", "UPDATE part SET checksum = checksum + 1 WHERE number = 1", "DELETE FROM part WHERE number = 2",
+        "UPDATE part SET number = 5 WHERE number = 1", "UPDATE part SET checksum = checksum + 1 WHERE number = 1",
+        "DELETE FROM part WHERE number = 2",
         "UPDATE batch SET part = 2 WHERE stage > 0",
     ]) func file_ofFormat5_withADamagedLargeBatch_isRefused(change: String) throws {
         let folder = try TemporaryFolder()
         try makeFormat5(folder)
-        let database = try DatabaseQueue(path: folder.path + "/vigla.sqlite")
-        try database.writeWithoutTransaction { try $0.execute(sql: change) }
-        try database.close()
-        let store = try JournalStore.open(folder: folder.path)
-        #expect { try store.recover("main") } throws: { isCorrupt($0) }
-        try store.close()
+        try folder.change(change)
+        try folder.expectRefused()
     }
 
     @Test func file_ofANewerFormat_isRefusedUnchangedWithWhatToDo() throws {
