@@ -37,3 +37,8 @@ package final class LineLog: Sendable {
         }
     }
 }
+
+extension Logger {
+    /// Drops what is logged.
+    package static var silent: Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
+}

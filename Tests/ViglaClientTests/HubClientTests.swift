@@ -3,10 +3,10 @@ import DispatchNet
 import HubServer
 import Journal
 import JSONTree
-import Logging
 import Scheduling
 import SecurityRules
 import Testing
+import TestSupport
 import ViglaClient
 import WireProtocols
 
@@ -221,7 +221,7 @@ final class TestHub {
         settings.rules = rules
         settings.isDev = isDev
         settings.loops = 1
-        server = try Server(settings, scheduler: .system(), logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) { MemoryStorage() }
+        server = try Server(settings, scheduler: .system(), logger: .silent) { MemoryStorage() }
         self.port = server.port
         group = try EventLoopGroup(count: 1)
     }

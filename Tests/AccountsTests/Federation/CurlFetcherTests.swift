@@ -1,5 +1,4 @@
 import JSONTree
-import Logging
 import Testing
 import TestSupport
 
@@ -152,7 +151,7 @@ import TestSupport
         settings.isDev = true
         settings.signingAlgorithm = .es256
         settings.externalIssuers = [ExternalIssuer(issuer: issuer, audiences: ["app"])]
-        let service = try AccountService(settings, folder: nil, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, scheduler: clock.scheduler)
+        let service = try AccountService(settings, folder: nil, logger: .silent, scheduler: clock.scheduler)
         let claims: Claims = ["iss": .string(issuer), "aud": "app", "sub": "u", "exp": .int(clock.seconds + 60)]
         let token = try TokenKeys.rsa[0].sign(claims)
         for _ in 0..<3 {

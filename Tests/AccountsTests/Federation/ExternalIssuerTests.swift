@@ -1,5 +1,4 @@
 import JSONTree
-import Logging
 import Testing
 import TestSupport
 
@@ -23,7 +22,7 @@ import TestSupport
             ExternalIssuer(issuer: "https://other.example", audiences: ["app"]),
         ]
         service = try AccountService(
-            settings, folder: nil, fetcher: fetcher, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, scheduler: clock.scheduler)
+            settings, folder: nil, fetcher: fetcher, logger: .silent, scheduler: clock.scheduler)
         fetcher.publish(Self.url, keys: [TokenKeys.p256[0], TokenKeys.rsa[0]])
     }
 

@@ -1,6 +1,5 @@
 import Foundation
 import JSONTree
-import Logging
 import Synchronization
 import Testing
 import TestSupport
@@ -87,7 +86,7 @@ struct FederationFixture {
                 .openID("oidc.city", issuer: "https://id.city.example", clientIDs: ["hub"], authoritativeDomains: ["city.example"]),
             ],
             isDev: isDev, replayLimit: replayLimit, fetcher: fetcher, settings: settings,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            logger: .silent,
             now: clock.now)
         fetcher.publish(Self.googleKeys, keys: [TokenKeys.rsa[0]])
         fetcher.publish(Self.appleKeys, keys: [TokenKeys.rsa[0]])

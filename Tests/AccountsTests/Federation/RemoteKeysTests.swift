@@ -1,5 +1,4 @@
 import JSONTree
-import Logging
 import Testing
 import TestSupport
 
@@ -18,7 +17,7 @@ import TestSupport
         var settings = KeyFetchSettings()
         change(&settings)
         return RemoteKeys(
-            location, fetcher: fetcher, settings: settings, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, now: clock.now)
+            location, fetcher: fetcher, settings: settings, logger: .silent, now: clock.now)
     }
 
     private func fault(_ keys: RemoteKeys, _ key: SigningKey) async -> TokenFault? {

@@ -1,6 +1,5 @@
 import HTTPTypes
 import JSONTree
-import Logging
 import Synchronization
 import Testing
 import TestSupport
@@ -37,7 +36,7 @@ struct AccountBench: Sendable {
         self.clock = clock
         service = try AccountService(
             settings, folder: folder, isAdministrator: { $0 == Self.administrator }, fetcher: fetcher,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, scheduler: clock.scheduler, transport: mailbox)
+            logger: .silent, scheduler: clock.scheduler, transport: mailbox)
         service.whenChanged { [changes] in changes.add($0) }
     }
 

@@ -1,7 +1,6 @@
 import Foundation
 import HTTPTypes
 import JSONTree
-import Logging
 import Synchronization
 import Testing
 import TestSupport
@@ -13,7 +12,7 @@ import TestSupport
     private func service(folder: String?, _ clock: FakeClock = FakeClock()) throws -> AccountService {
         var settings = AccountSettings()
         settings.passwords = .quick
-        return try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, scheduler: clock.scheduler)
+        return try AccountService(settings, folder: folder, logger: .silent, scheduler: clock.scheduler)
     }
 
     private func attempt(_ service: AccountService, _ password: String, _ stored: String?) async -> String {

@@ -1,7 +1,6 @@
 import Cryptography
 import Foundation
 import JSONTree
-import Logging
 import Synchronization
 import TestSupport
 
@@ -40,7 +39,7 @@ struct TokenFixture {
         settings.project = "demo-app"
         settings.signingAlgorithm = .es256
         change(&settings)
-        service = try AccountService(settings, folder: folder, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, scheduler: clock.scheduler)
+        service = try AccountService(settings, folder: folder, logger: .silent, scheduler: clock.scheduler)
     }
 
     /// Adds an account with a session `s-UID`.
