@@ -46,8 +46,8 @@ public protocol Journal: AnyObject, Sendable {
     ///   - completion: called once, on the journal's queue; success means that the snapshot has taken the old one's place.
     func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
 
-    /// Sets the callback that asks for a snapshot. `ask` is called whenever the log has grown so far that a snapshot is due, and is expected to
-    /// call `store(_:completion:)` soon. A journal that needs none never asks.
+    /// Sets the callback that asks for a snapshot. `ask` is called whenever the log has grown so far that a snapshot is due, and
+    /// calls `store(_:completion:)` soon. A journal that needs none never asks.
     /// - Parameter ask: called on the journal's queue.
     func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void)
 

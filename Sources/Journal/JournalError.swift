@@ -37,18 +37,30 @@ extension JournalError: CustomStringConvertible {
         case .cannotOpen(let path, let reason):
             "Cannot use \(path): \(reason). Check that the folder exists, belongs to this user and is writable."
         case .inUse(let folder, let process):
-            "The data folder \(folder) is in use\(process.map { " by process \($0)" } ?? ""). Stop that server or choose another folder with --data."
+            """
+            The data folder \(folder) is in use\(process.map { " by process \($0)" } ?? ""). Stop that server or choose another folder \
+            with --data.
+            """
         case .notAJournal(let path): "\(path) is not a Vigla data file. Choose another folder with --data."
         case .newerFormat(let path, let found, let known):
             "\(path) has format \(found); this version reads up to \(known). Use the version that wrote it, or a newer one."
         case .corrupt(let path, let place):
-            "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore a backup (vigla backup --restore), or start with another folder (--data)."
+            """
+            \(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore a backup \
+            (vigla backup --restore), or start with another folder (--data).
+            """
         case .diskFull(let reason): "The disk is full (\(reason)). The write was not stored; free some space and try again."
         case .disk(let reason): "The disk refused the write (\(reason)). It was not stored."
         case .unknown(let reason):
-            "The disk failed (\(reason)) and does not confirm that what it had of the write was taken back: after a power cut the write may be found stored."
+            """
+            The disk failed (\(reason)) and does not confirm that what it had of the write was taken back: after a power cut the \
+            write may be found stored.
+            """
         case .loss(let path, let sound, let missing):
-            "\(path) is damaged: it is sound \(sound); \(missing). Nothing was changed. Keep a copy of the folder, then restore a backup (vigla backup --restore), or go on with what is sound: vigla serve --accept-loss keeps a copy of the damaged log."
+            """
+            \(path) is damaged: it is sound \(sound); \(missing). Nothing was changed. Keep a copy of the folder, then restore a \
+            backup (vigla backup --restore), or go on with what is sound: vigla serve --accept-loss keeps a copy of the damaged log.
+            """
         case .conflict(let expected, let last): "The batch follows commit \(expected), but commit \(last) is the last one stored."
         case .superseded(let epoch, let newest): "The batch is of epoch \(epoch), but a writer of epoch \(newest) has written since."
         case .truncated(let last): "The batches up to commit \(last) are no longer kept; a snapshot holds them."

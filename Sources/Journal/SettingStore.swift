@@ -12,7 +12,10 @@ public protocol SettingStore: Sendable {
     /// Stores a setting, or with nil removes it.
     /// - Parameter completion: called once, in the order of calls; success means that it is as durable as a write that has
     ///   been acknowledged. On the journal's queue, or at once where nothing is kept on disk.
-    func put(_ value: [UInt8]?, setting name: String, of namespace: String?, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+    func put(
+        _ value: [UInt8]?, setting name: String, of namespace: String?,
+        completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    )
 }
 
 /// Keeps settings as long as the process lives: for `--memory` and for tests.
@@ -23,7 +26,10 @@ public final class MemorySettings: SettingStore {
 
     public func settings(of namespace: String?) -> [String: [UInt8]] { values.withLock { $0[namespace ?? ""] ?? [:] } }
 
-    public func put(_ value: [UInt8]?, setting name: String, of namespace: String?, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+    public func put(
+        _ value: [UInt8]?, setting name: String, of namespace: String?,
+        completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    ) {
         values.withLock { $0[namespace ?? "", default: [:]][name] = value }
         completion(.success(()))
     }

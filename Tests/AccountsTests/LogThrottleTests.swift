@@ -19,7 +19,8 @@ import TestSupport
     @Test func firstLines_areInFull_andTheOthersAreCounted() {
         let throttle = throttle()
         for i in 0..<12_355 { throttle.log("unknown namespace", ["namespace": "\(i)"]) }
-        #expect(lines.all.count == 10 && lines.all.first == #"unknown namespace ["namespace": 0]"# && lines.all.last == #"unknown namespace ["namespace": 9]"#)
+        #expect(lines.all.count == 10)
+        #expect(lines.all.first == #"unknown namespace ["namespace": 0]"# && lines.all.last == #"unknown namespace ["namespace": 9]"#)
         #expect(waiting == 1)
         clock.advance(ms: 59_999)
         #expect(lines.all.count == 10)

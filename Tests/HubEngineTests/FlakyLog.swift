@@ -105,7 +105,9 @@ extension Journal {
         completion(.failure(.closed))
     }
     func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail { JournalTail() }
-    func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) { completion(.success(())) }
+    func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        completion(.success(()))
+    }
     func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {}
     func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) { completion(.success(())) }
     func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) { completion(.success(())) }

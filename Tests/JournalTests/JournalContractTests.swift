@@ -279,13 +279,16 @@ import TestSupport
         #expect(batch.commits.map { Array($0.operations) } == [
             [.set("a", 1), .priority("a", 5), .pending(.forget(session: "s"))], [], [.set("b", "two")],
         ])
-        #expect(JournalBatch(after: 4).commits.isEmpty && JournalBatch(sequence: 9, after: 4, operations: []).commits.map(\.sequence) == [9])
+        #expect(JournalBatch(after: 4).commits.isEmpty)
+        #expect(JournalBatch(sequence: 9, after: 4, operations: []).commits.map(\.sequence) == [9])
     }
 
     /// Also those that were read back.
     @Test(arguments: Kind.allCases) func batch_isHeardAsItWasAppended_withItsCommitsIdAndEpoch(kind: Kind) async throws {
         let bench = try Bench(kind)
-        var batches: [JournalBatch] = [several(after: 0, id: 7, epoch: 2), several(after: 3, id: UInt64.max, epoch: 2), several(after: 6, epoch: 3)]
+        var batches: [JournalBatch] = [
+            several(after: 0, id: 7, epoch: 2), several(after: 3, id: UInt64.max, epoch: 2), several(after: 6, epoch: 3),
+        ]
         // The first commit is empty.
         var batch = JournalBatch(after: 9)
         batch.append([])

@@ -31,7 +31,10 @@ public enum CommitRefusal: String, Error, Sendable {
         case .diskFull: "The server's disk is full. Nothing of this write was stored; it is taken again as soon as there is space."
         case .diskFailed: "The server's disk refused. Nothing of this write was stored; it is taken again as soon as the disk takes it."
         case .outcomeUnknown:
-            "The server's disk failed while it stored this write. It is not visible now, but it is not known whether it will be found stored after a restart: read the place before you write it again."
+            """
+            The server's disk failed while it stored this write. It is not visible now, but it is not known whether it will be found \
+            stored after a restart: read the place before you write it again.
+            """
         case .conflict: "Another server writes this database by now, so this one takes no writes. Nothing of this write was stored."
         case .following: "This server follows another one, which takes the writes. Nothing of this write was stored."
         case .cutOff: "This server follows another one and has lost it: what it shows may be old. Nothing of this write was stored."

@@ -107,7 +107,11 @@ public enum FolderCopy {
             try copy.writeWithoutTransaction { db in
                 // A copy is a file alone, without a log beside it.
                 try db.execute(sql: "PRAGMA journal_mode = DELETE")
-                if index == files.count - 1 { commits = try StoreCheck.check(db, path: file.source) } else { try StoreCheck.checkPages(db, path: file.source) }
+                if index == files.count - 1 {
+                    commits = try StoreCheck.check(db, path: file.source)
+                } else {
+                    try StoreCheck.checkPages(db, path: file.source)
+                }
                 bytes += try size(db)
             }
             try copy.close()

@@ -18,9 +18,13 @@ enum StoreCheck {
         }
         let rows = try Row.fetchCursor(db, sql: "SELECT namespace, name, checksum, value FROM setting")
         while let row = try rows.next() {
-            guard let scope = String.fromDatabaseValue(row[0]), let name = String.fromDatabaseValue(row[1]) else { throw corrupt("table of settings") }
+            guard let scope = String.fromDatabaseValue(row[0]), let name = String.fromDatabaseValue(row[1]) else {
+                throw corrupt("table of settings")
+            }
             let checksum = try row.withBytes(3) { JournalStore.checksum($0, setting: name, of: scope) }
-            guard Int64.fromDatabaseValue(row[2]) == Int64(checksum) else { throw corrupt("setting \(name)\(scope.isEmpty ? "" : " of namespace \(scope)")") }
+            guard Int64.fromDatabaseValue(row[2]) == Int64(checksum) else {
+                throw corrupt("setting \(name)\(scope.isEmpty ? "" : " of namespace \(scope)")")
+            }
         }
         return commits
     }

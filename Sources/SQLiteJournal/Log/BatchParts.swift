@@ -74,7 +74,8 @@ extension JournalOperation {
     fileprivate func large(than bytes: Int) -> (Path, Node)? {
         if bytes == .max { return nil }
         switch self {
-        case .set(let path, let node), .add(let path, let node): return node.hasChildren && !node.isSmall(within: bytes) ? (path, node) : nil
+        case .set(let path, let node), .add(let path, let node):
+            return node.hasChildren && !node.isSmall(within: bytes) ? (path, node) : nil
         case .priority, .pending: return nil
         }
     }

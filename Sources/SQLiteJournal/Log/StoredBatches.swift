@@ -31,9 +31,11 @@ struct StoredBatches {
                 WHERE namespace = ? AND sequence > ? ORDER BY sequence, part
                 """, arguments: [namespace, Int64(clamping: after)])
         while let row = try rows.next() {
-            guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored), open == nil || open?.sequence == sequence,
+            guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored),
+                open == nil || open?.sequence == sequence,
                 let previous = Int64.fromDatabaseValue(row[1]), UInt64(exactly: previous) == last,
-                let part = Int.fromDatabaseValue(row[2]), let more = Int.fromDatabaseValue(row[3]), let stage = Int64.fromDatabaseValue(row[6]),
+                let part = Int.fromDatabaseValue(row[2]), let more = Int.fromDatabaseValue(row[3]),
+                let stage = Int64.fromDatabaseValue(row[6]),
                 let parts = Int.fromDatabaseValue(row[7]), parts >= 0, let id = Int64.fromDatabaseValue(row[8]),
                 let epoch = Int64.fromDatabaseValue(row[9]).flatMap(UInt64.init(exactly:))
             else { throw PlaceFault(place: "batch after commit \(last)") }
@@ -43,8 +45,10 @@ struct StoredBatches {
             let isOfFormat5 = stage > 0 && parts == 0 && open == nil
             guard part == open?.part ?? (isOfFormat5 ? part : 0) else { throw PlaceFault(place: "batch after commit \(last)") }
             if stage > 0 {
-                try forEachPart(db, of: stage, count: isOfFormat5 ? part : parts, previous: before, sequence: sequence, mark, body) { number in
-                    isOfFormat5 ? .batch(previous: before, sequence: sequence, part: number, isLast: false) : .part(stage: stage, number: number)
+                let count = isOfFormat5 ? part : parts
+                try forEachPart(db, of: stage, count: count, previous: before, sequence: sequence, mark, body) { number in
+                    if isOfFormat5 { return .batch(previous: before, sequence: sequence, part: number, isLast: false) }
+                    return .part(stage: stage, number: number)
                 }
             }
             let checksum = Int64.fromDatabaseValue(row[4])
@@ -66,7 +70,8 @@ struct StoredBatches {
         stored: (Int) -> StoredRow
     ) throws {
         var number = 0
-        let rows = try Row.fetchCursor(db, sql: "SELECT number, checksum, operations FROM part WHERE stage = ? ORDER BY number", arguments: [stage])
+        let rows = try Row.fetchCursor(
+            db, sql: "SELECT number, checksum, operations FROM part WHERE stage = ? ORDER BY number", arguments: [stage])
         while let row = try rows.next() {
             guard Int.fromDatabaseValue(row[0]) == number, number < count else { throw PlaceFault(place: "batch of commit \(sequence)") }
             let checksum = Int64.fromDatabaseValue(row[1])

@@ -44,7 +44,9 @@ final class DecodingPipeline {
                 for (range, check) in rows {
                     let row = UnsafeRawBufferPointer(rebasing: all[range])
                     guard check.fits(row) else { return fault = check.place }
-                    do throws(EntryFault) { try operations.append(entries: row) } catch { return fault = "\(check.place), byte \(error.offset)" }
+                    do throws(EntryFault) { try operations.append(entries: row) } catch {
+                        return fault = "\(check.place), byte \(error.offset)"
+                    }
                 }
             }
             bytes = []

@@ -65,7 +65,9 @@ extension JournalStore {
             }
             try pipeline.finish()
             guard last >= known.last else { throw PlaceFault(place: "batch of commit \(known.last)") }
-            let recovered = Recovered(root: content.root, sequence: last, replayed: state.journalBatches, pending: content.pending.sessions, epoch: known.epoch)
+            let recovered = Recovered(
+                root: content.root, sequence: last, replayed: state.journalBatches, pending: content.pending.sessions,
+                epoch: known.epoch)
             let hasLeftovers = try hasLeftovers(of: known.id, besides: snapshot?.manifest, upTo: state.sequence, db)
             queue.sync {
                 // What this store has written itself it knows better.
@@ -79,8 +81,11 @@ extension JournalStore {
     }
 
     /// Whether a kill has left something that no one will read.
-    private func hasLeftovers(of namespace: Int64, besides manifest: SnapshotManifest?, upTo sequence: UInt64, _ db: Database) throws -> Bool {
-        if try Int.fetchOne(db, sql: "SELECT count(*) FROM chunk WHERE namespace = ?", arguments: [namespace]) != manifest?.chunks.count ?? 0 { return true }
+    private func hasLeftovers(
+        of namespace: Int64, besides manifest: SnapshotManifest?, upTo sequence: UInt64, _ db: Database
+    ) throws -> Bool {
+        let chunks = try Int.fetchOne(db, sql: "SELECT count(*) FROM chunk WHERE namespace = ?", arguments: [namespace])
+        if chunks != manifest?.chunks.count ?? 0 { return true }
         let batches = "SELECT 1 FROM batch WHERE namespace = ? AND sequence <= ? LIMIT 1"
         return try Int.fetchOne(db, sql: batches, arguments: [namespace, Int64(clamping: sequence)]) != nil
     }

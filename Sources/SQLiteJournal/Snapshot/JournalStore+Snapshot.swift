@@ -55,7 +55,10 @@ extension JournalStore {
         }
     }
 
-    private func start(_ snapshot: JournalSnapshot, of namespace: String, _ state: SnapshotState, _ completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+    private func start(
+        _ snapshot: JournalSnapshot, of namespace: String, _ state: SnapshotState,
+        _ completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    ) {
         // Nothing was ever written, or nothing since the last snapshot.
         guard let known = registry[namespace], known.snapshotSequence < snapshot.sequence else {
             state.isRequested = false
@@ -88,7 +91,8 @@ extension JournalStore {
             guard let known = registry[run.namespace] else { return 0 }
             let insert = try db.cachedStatement(sql: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
             try insert.execute(arguments: [known.id, Data(run.bytes)])
-            run.stored = StoredChunk(id: db.lastInsertedRowID, bytes: run.bytes.count, checksum: run.bytes.withUnsafeBytes(StoredChunk.checksum))
+            run.stored = StoredChunk(
+                id: db.lastInsertedRowID, bytes: run.bytes.count, checksum: run.bytes.withUnsafeBytes(StoredChunk.checksum))
             return run.bytes.count + 4096
         case .take(let run):
             guard var known = registry[run.namespace], let sequence = Int64(exactly: run.snapshot.sequence) else { return 0 }
@@ -101,7 +105,11 @@ extension JournalStore {
             return manifest.count + 4096
         case .trim(let namespace, let sequence, let chunks):
             let batches = try Row.fetchAll(
-                db, sql: "SELECT id, length(operations) FROM batch WHERE namespace = ? AND sequence <= ? ORDER BY sequence, part LIMIT \(Self.trimmedBatches)",
+                db,
+                sql: """
+                    SELECT id, length(operations) FROM batch WHERE namespace = ? AND sequence <= ?
+                    ORDER BY sequence, part LIMIT \(Self.trimmedBatches)
+                    """,
                 arguments: [namespace, Int64(clamping: sequence)])
             try delete(batches, from: "batch", db)
             let chunk = try db.cachedStatement(sql: "DELETE FROM chunk WHERE id = ?")
@@ -178,7 +186,8 @@ extension JournalStore {
     private func trim(_ namespace: Int64, upTo sequence: UInt64, _ chunks: [Int64]) {
         database.asyncWriteWithoutTransaction { [self] db in
             let hasBatches = (try? Int64.fetchOne(
-                db, sql: "SELECT 1 FROM batch WHERE namespace = ? AND sequence <= ? LIMIT 1", arguments: [namespace, Int64(clamping: sequence)])) != nil
+                db, sql: "SELECT 1 FROM batch WHERE namespace = ? AND sequence <= ? LIMIT 1",
+                arguments: [namespace, Int64(clamping: sequence)])) != nil
             if !hasBatches, chunks.isEmpty { return removeUnusedParts() }
             let step = SnapshotStep.trim(namespace: namespace, upTo: sequence, chunks: chunks)
             enqueue(Waiting.Item(namespace: "", work: .step(step)) { [self] result in completed(step, result) })
@@ -188,7 +197,9 @@ extension JournalStore {
     /// The stored snapshot's list of chunks; nil when there is no snapshot.
     /// - Throws: `PlaceFault`.
     static func storedManifest(of namespace: Int64, _ db: Database) throws -> (manifest: SnapshotManifest, sequence: UInt64)? {
-        guard let row = try Row.fetchOne(db, sql: "SELECT sequence, checksum, manifest FROM snapshot WHERE namespace = ?", arguments: [namespace]) else { return nil }
+        guard let row = try Row.fetchOne(
+            db, sql: "SELECT sequence, checksum, manifest FROM snapshot WHERE namespace = ?", arguments: [namespace])
+        else { return nil }
         let fault = PlaceFault(place: "list of the snapshot's parts")
         guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored) else { throw fault }
         let bytes = try row.withBytes(2) { Array($0) }

@@ -83,7 +83,8 @@ extension JSONReader {
         while try nextElement() {
             if numbers.count < 3 { numbers.append(try int()) } else { place = try storedPath() }
         }
-        guard numbers.count == 3, let bytes = Int(exactly: numbers[1]), let checksum = UInt32(exactly: numbers[2]) else { throw .malformed(offset: start) }
+        guard numbers.count == 3, let bytes = Int(exactly: numbers[1]), let checksum = UInt32(exactly: numbers[2])
+        else { throw .malformed(offset: start) }
         return (StoredChunk(id: numbers[0], bytes: bytes, checksum: checksum), place)
     }
 }

@@ -30,7 +30,8 @@ final class SnapshotState: @unchecked Sendable {
     /// Whether the log has grown so much that a snapshot is worth its writing.
     func isDue(_ settings: JournalStore.Settings) -> Bool {
         // A part of a large snapshot's size, so that many scattered writes do not rewrite it all the time.
-        !isRequested && (journalBytes >= max(settings.snapshotAfterBytes, snapshotBytes / 4) || journalBatches >= settings.snapshotAfterBatches)
+        if isRequested { return false }
+        return journalBytes >= max(settings.snapshotAfterBytes, snapshotBytes / 4) || journalBatches >= settings.snapshotAfterBatches
     }
 }
 
@@ -64,7 +65,10 @@ final class SnapshotRun: @unchecked Sendable {
     /// What has changed before the snapshot: to be noted again if it fails.
     let before: ChunkLayout
 
-    init(_ namespace: String, _ snapshot: JournalSnapshot, layout: ChunkLayout, sizes: ChunkSizes, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+    init(
+        _ namespace: String, _ snapshot: JournalSnapshot, layout: ChunkLayout, sizes: ChunkSizes,
+        completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    ) {
         self.namespace = namespace
         self.snapshot = snapshot
         self.completion = completion

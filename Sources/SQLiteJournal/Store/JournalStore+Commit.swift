@@ -14,7 +14,9 @@ extension JournalStore {
     func enqueue(_ item: Waiting.Item) {
         let verdict: (isClosed: Bool, mustSchedule: Bool) = waiting.withLock { waiting in
             let work = item.work
-            if waiting.isClosed && !work.outlivesStore || !work.outlivesJournal && waiting.closed.contains(item.namespace) { return (true, false) }
+            let isRefused = waiting.isClosed && !work.outlivesStore
+                || !work.outlivesJournal && waiting.closed.contains(item.namespace)
+            if isRefused { return (true, false) }
             if case .close = item.work { waiting.closed.insert(item.namespace) }
             waiting.items.append(item)
             defer { waiting.isScheduled = true }
@@ -138,7 +140,9 @@ extension JournalStore {
             FaultPoint.pass(.afterCommit)
             for item in items { FaultPoint.pass(item.work.faultPoints.after) }
             self.registry = registry
-            for (item, outcome) in zip(items, outcomes) where outcome.isNew { if case .success = outcome.result { commits &+= item.work.commits } }
+            for (item, outcome) in zip(items, outcomes) where outcome.isNew {
+                if case .success = outcome.result { commits &+= item.work.commits }
+            }
             log.acknowledge(commits: commits)
         } catch {
             // What had no refusal of its own failed with the transaction.
@@ -149,7 +153,9 @@ extension JournalStore {
         for (item, outcome) in zip(items, outcomes) {
             // Pages of the table and its index are written whole.
             logBytes += outcome.bytes + 3 * 4096
-            if let batch = item.work.batch, case .success = outcome.result, outcome.isNew { appended(batch, to: item.namespace, bytes: outcome.bytes) }
+            if let batch = item.work.batch, case .success = outcome.result, outcome.isNew {
+                appended(batch, to: item.namespace, bytes: outcome.bytes)
+            }
             item.completion(outcome.result)
         }
     }
@@ -211,7 +217,10 @@ extension JournalStore {
     /// All of a batch. Returns the bytes written.
     private func storeRows(of batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Int {
         let statement = try db.cachedStatement(
-            sql: "INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, batch_id, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+            sql: """
+                INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, batch_id, epoch)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """)
         let mark = BatchMark(id: batch.id, epoch: batch.epoch)
         var encoder = BatchEncoder(batch.operations[...], settings.batches, starts: batch.starts[...])
         var (part, written) = (0, 0)
@@ -219,7 +228,8 @@ extension JournalStore {
             let row = StoredRow.batch(previous: batch.expectedLast, sequence: batch.sequence, part: part, isLast: isLast, mark: mark)
             let checksum = bytes.withUnsafeBytes(row.checksum)
             try statement.execute(arguments: [
-                namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), Int64(checksum), Data(bytes), part, isLast ? 0 : 1,
+                namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), Int64(checksum), Data(bytes),
+                part, isLast ? 0 : 1,
                 Int64(bitPattern: mark.id), Int64(clamping: mark.epoch),
             ])
             part += 1

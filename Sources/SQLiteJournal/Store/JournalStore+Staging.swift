@@ -78,7 +78,8 @@ extension JournalStore {
     private func advance(_ staging: Staging) {
         encoding.async { [self] in
             guard staging.encodeNext() else {
-                let stage = JournalStage(number: staging.number, parts: staging.count, bytes: staging.total) { [weak self, number = staging.number] isSealed in
+                let (number, parts, bytes) = (staging.number, staging.count, staging.total)
+                let stage = JournalStage(number: number, parts: parts, bytes: bytes) { [weak self] isSealed in
                     self?.end(stage: number, isUsed: isSealed)
                 }
                 return afterCommits { staging.completion(.success(stage)) }
@@ -170,7 +171,8 @@ extension JournalStore {
             var row = StoredRow.batch(previous: batch.expectedLast, sequence: batch.sequence, part: part, isLast: isLast, mark: mark)
             if let stage { row = .seal(row, stage: stage.number, parts: stage.parts) }
             try statement.execute(arguments: [
-                namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), Int64(bytes.withUnsafeBytes(row.checksum)), Data(bytes),
+                namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast),
+                Int64(bytes.withUnsafeBytes(row.checksum)), Data(bytes),
                 part, isLast ? 0 : 1, stage?.number ?? 0, stage?.parts ?? 0, Int64(bitPattern: mark.id), Int64(clamping: mark.epoch),
             ])
             part += 1

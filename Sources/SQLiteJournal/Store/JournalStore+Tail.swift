@@ -92,7 +92,9 @@ extension JournalStore {
         } catch let fault as PlaceFault {
             guard batches.isEmpty else { return batches }
             // Let go of, never there, or damaged.
-            let first = try Int64.fetchOne(db, sql: "SELECT previous FROM batch WHERE namespace = ? AND sequence > ? ORDER BY sequence LIMIT 1", arguments: [known.id, Int64(clamping: position)])
+            let first = try Int64.fetchOne(
+                db, sql: "SELECT previous FROM batch WHERE namespace = ? AND sequence > ? ORDER BY sequence LIMIT 1",
+                arguments: [known.id, Int64(clamping: position)])
             let snapshot = (try? Self.storedManifest(of: known.id, db))?.sequence ?? 0
             if position < snapshot { throw JournalError.truncated(upTo: snapshot) }
             if let first, first < Int64(clamping: position) { throw JournalError.conflict(expected: position, last: known.last) }

@@ -84,7 +84,8 @@ public final class JournalStore: @unchecked Sendable {
         var batches = BatchParts()
 
         public init(
-            durability: Durability = .full, snapshotAfterBytes: Int = 64 << 20, snapshotAfterBatches: Int = 200_000, acceptsLoss: Bool = false
+            durability: Durability = .full, snapshotAfterBytes: Int = 64 << 20, snapshotAfterBatches: Int = 200_000,
+            acceptsLoss: Bool = false
         ) {
             self.durability = durability
             self.acceptsLoss = acceptsLoss
@@ -175,7 +176,9 @@ public final class JournalStore: @unchecked Sendable {
     private static func apply(_ durability: Durability, _ db: Database) throws {
         // Not while the connection is prepared: switching to WAL mode comes after that and sets NORMAL.
         try db.execute(sql: "PRAGMA synchronous = \(durability.pragma)")
-        guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == durability.pragma, try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
+        guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == durability.pragma,
+            try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
+        else {
             throw JournalError.disk(reason: "SQLite does not take the durability setting \(durability.rawValue)")
         }
         // Copying the log into the database takes milliseconds: done beside the commits, see `checkpointIfDue`.

@@ -71,22 +71,29 @@ enum Schema {
             \(snapshotSQL)
             """)
         let insert = try db.makeStatement(sql: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
-        for namespace in try Row.fetchAll(db, sql: "SELECT id, name, snapshot_sequence, snapshot_chunks FROM namespace WHERE snapshot_sequence > 0") {
+        let snapshots = try Row.fetchAll(
+            db, sql: "SELECT id, name, snapshot_sequence, snapshot_chunks FROM namespace WHERE snapshot_sequence > 0")
+        for namespace in snapshots {
             let (id, sequence): (Int64, Int64) = (namespace[0], namespace[2])
             var manifest = SnapshotManifest()
             manifest.hasPlaces = false
-            let rows = try Row.fetchCursor(db, sql: "SELECT number, checksum, entries FROM chunk_of_3 WHERE namespace = ? ORDER BY number", arguments: [id])
-            func corrupt() -> JournalError { .corrupt(path: path, place: "snapshot part \(manifest.tree.count) of namespace \(namespace[1] as String)") }
+            let rows = try Row.fetchCursor(
+                db, sql: "SELECT number, checksum, entries FROM chunk_of_3 WHERE namespace = ? ORDER BY number", arguments: [id])
+            func corrupt() -> JournalError {
+                .corrupt(path: path, place: "snapshot part \(manifest.tree.count) of namespace \(namespace[1] as String)")
+            }
             while let row = try rows.next() {
                 let bytes = try row.withBytes(2) { Array($0) }
                 var crc = CRC32()
                 crc.add(UInt64(manifest.tree.count))
                 crc.add(UInt64(sequence))
                 bytes.withUnsafeBytes { crc.add($0) }
-                guard Int.fromDatabaseValue(row[0]) == manifest.tree.count, Int64.fromDatabaseValue(row[1]) == Int64(crc.value) else { throw corrupt() }
+                guard Int.fromDatabaseValue(row[0]) == manifest.tree.count, Int64.fromDatabaseValue(row[1]) == Int64(crc.value)
+                else { throw corrupt() }
                 try insert.execute(arguments: [id, Data(bytes)])
                 let checksum = bytes.withUnsafeBytes(StoredChunk.checksum)
-                manifest.tree.append(.init(start: .root, chunk: StoredChunk(id: db.lastInsertedRowID, bytes: bytes.count, checksum: checksum)))
+                let chunk = StoredChunk(id: db.lastInsertedRowID, bytes: bytes.count, checksum: checksum)
+                manifest.tree.append(.init(start: .root, chunk: chunk))
             }
             guard Int.fromDatabaseValue(namespace[3]) == manifest.tree.count else { throw corrupt() }
             let encoded = manifest.encoded()
@@ -173,7 +180,11 @@ enum Schema {
 
     /// The highest number of a large batch so far.
     static func lastStage(_ db: Database) throws -> Int64 {
-        try Int64.fetchOne(db, sql: "SELECT max(coalesce((SELECT max(stage) FROM part), 0), coalesce((SELECT max(stage) FROM batch WHERE stage > 0), 0))") ?? 0
+        try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT max(coalesce((SELECT max(stage) FROM part), 0), coalesce((SELECT max(stage) FROM batch WHERE stage > 0), 0))
+                """) ?? 0
     }
 
     static func namespaces(_ db: Database, path: String) throws -> [String: JournalStore.Registered] {

@@ -72,11 +72,14 @@ enum LogCheck {
             let (sound, missing) = text(of: loss, scan, path)
             guard acceptingLoss else { throw .loss(path: file, sound: sound, missing: missing) }
             let copy = try keepCopy(of: descriptor, file)
-            try end(descriptor, at: loss.isDatabaseFurther || loss.sound == 0 ? 0 : LogFile.headerBytes + loss.sound * (scan.header?.frameBytes ?? 0))
+            let soundBytes = LogFile.headerBytes + loss.sound * (scan.header?.frameBytes ?? 0)
+            try end(descriptor, at: loss.isDatabaseFurther || loss.sound == 0 ? 0 : soundBytes)
             if loss.isDatabaseFurther || loss.sound == 0 { admission.end = (0, 0) }
             admission.mark.erase()
             admission.isRepaired = true
-            admission.finding = "the log \(file) was damaged: sound \(sound); \(missing); going on without them, a copy of the log is \(copy)"
+            admission.finding = """
+                the log \(file) was damaged: sound \(sound); \(missing); going on without them, a copy of the log is \(copy)
+                """
         }
         return admission
     }
@@ -120,7 +123,10 @@ enum LogCheck {
             while done < bytes.count {
                 let n = bytes.withUnsafeBytes { write(copy, $0.baseAddress?.advanced(by: done), bytes.count - done) }
                 if n < 0, errno == EINTR { continue }
-                guard n > 0 else { throw errno == ENOSPC ? .diskFull(reason: FolderLock.reason(errno)) : .disk(reason: FolderLock.reason(errno)) }
+                guard n > 0 else {
+                    let reason = FolderLock.reason(errno)
+                    throw errno == ENOSPC ? .diskFull(reason: reason) : .disk(reason: reason)
+                }
                 done += n
             }
             offset += bytes.count

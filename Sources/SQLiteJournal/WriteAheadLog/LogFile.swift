@@ -25,7 +25,8 @@ enum LogFile {
         /// - Returns: nil for what SQLite takes for no log.
         init?(_ bytes: UnsafeRawBufferPointer) {
             let (magic, size) = (bytes.word(0), Int(bytes.word(8)))
-            guard magic & ~1 == 0x377F_0682, bytes.word(4) == 3_007_000, (512...65_536).contains(size), size & (size - 1) == 0 else { return nil }
+            guard magic & ~1 == 0x377F_0682, bytes.word(4) == 3_007_000, (512...65_536).contains(size), size & (size - 1) == 0
+            else { return nil }
             (isBigEndian, pageBytes) = (magic & 1 == 1, size)
             salts = UInt64(bytes.word(16)) << 32 | UInt64(bytes.word(20))
             var sum = Sum()
@@ -66,7 +67,9 @@ enum LogFile {
             (first, second) = (a, b)
         }
 
-        func isStored(in bytes: UnsafeRawBufferPointer, at offset: Int) -> Bool { bytes.word(offset) == first && bytes.word(offset + 4) == second }
+        func isStored(in bytes: UnsafeRawBufferPointer, at offset: Int) -> Bool {
+            bytes.word(offset) == first && bytes.word(offset + 4) == second
+        }
     }
 
     /// Reads from a place in a file, fewer bytes only at its end; nil after a fault.
@@ -110,7 +113,9 @@ struct LogScan {
     /// - Throws: `.disk`.
     init(_ descriptor: Int32) throws(JournalError) {
         var info = stat()
-        guard fstat(descriptor, &info) == 0, let head = LogFile.read(descriptor, LogFile.headerBytes + LogFile.frameHeaderBytes, at: 0) else {
+        guard fstat(descriptor, &info) == 0,
+            let head = LogFile.read(descriptor, LogFile.headerBytes + LogFile.frameHeaderBytes, at: 0)
+        else {
             throw .disk(reason: FolderLock.reason(errno))
         }
         guard head.count == LogFile.headerBytes + LogFile.frameHeaderBytes else { return }
@@ -139,7 +144,9 @@ struct LogScan {
         }
     }
 
-    private mutating func append(_ bytes: UnsafeRawBufferPointer, _ number: Int, _ header: LogFile.Header, _ sum: inout LogFile.Sum, _ isWhole: inout Bool) {
+    private mutating func append(
+        _ bytes: UnsafeRawBufferPointer, _ number: Int, _ header: LogFile.Header, _ sum: inout LogFile.Sum, _ isWhole: inout Bool
+    ) {
         let frame = LogFile.Frame(bytes)
         guard frame.salts == header.salts else { return isWhole = false }
         if isWhole {

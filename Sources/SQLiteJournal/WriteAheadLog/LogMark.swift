@@ -45,7 +45,8 @@ struct LogMark: Equatable {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.slotBytes)
         func add(_ number: UInt64) { withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) } }
-        for number in [Self.magic, isOnDisk ? 1 : 0, counter, salts, UInt64(frames), UInt64(copied), UInt64(copying), commits] { add(number) }
+        let numbers = [Self.magic, isOnDisk ? 1 : 0, counter, salts, UInt64(frames), UInt64(copied), UInt64(copying), commits]
+        for number in numbers { add(number) }
         bytes += boot
         bytes += [UInt8](repeating: 0, count: Self.slotBytes - 8 - bytes.count)
         var crc = CRC32()
@@ -69,7 +70,9 @@ struct LogMark: Equatable {
             guard number(0) == magic, number(slotBytes / 8 - 1) == UInt64(crc.value) else { return nil }
             var mark = LogMark()
             (mark.isOnDisk, mark.salts, mark.commits) = (number(1) == 1, number(3), number(7))
-            (mark.frames, mark.copied, mark.copying) = (UInt32(truncatingIfNeeded: number(4)), UInt32(truncatingIfNeeded: number(5)), UInt32(truncatingIfNeeded: number(6)))
+            mark.frames = UInt32(truncatingIfNeeded: number(4))
+            mark.copied = UInt32(truncatingIfNeeded: number(5))
+            mark.copying = UInt32(truncatingIfNeeded: number(6))
             mark.boot = Array(bytes[64..<(64 + bootBytes)])
             return (mark, number(2))
         }

@@ -117,7 +117,9 @@ final class LogWatch: @unchecked Sendable {
     }
 
     private func header() -> LogFile.Header? {
-        guard let descriptor = opened(), let bytes = LogFile.read(descriptor, LogFile.headerBytes, at: 0), bytes.count == LogFile.headerBytes else {
+        guard let descriptor = opened(), let bytes = LogFile.read(descriptor, LogFile.headerBytes, at: 0),
+            bytes.count == LogFile.headerBytes
+        else {
             return nil
         }
         return bytes.withUnsafeBytes { LogFile.Header($0) }

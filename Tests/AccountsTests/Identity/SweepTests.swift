@@ -29,7 +29,9 @@ import TestSupport
         let old = bench.clock.ms - 3 * Self.day * 1000
         func add(_ count: Int) async throws {
             try await bench.service.step { service in
-                try service.store.transaction { transaction in for _ in 0..<count { try transaction.audit(.signInFailed, "u", peer: nil, at: old) } }
+                try service.store.transaction { transaction in
+                    for _ in 0..<count { try transaction.audit(.signInFailed, "u", peer: nil, at: old) }
+                }
             }
         }
         func left() async throws -> Int { try await bench.service.stored { try $0.audit(of: "u", limit: 9_999).count } }

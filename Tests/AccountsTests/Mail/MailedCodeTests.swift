@@ -90,7 +90,8 @@ import WireProtocols
         settings.mail.mailer.waitsMs = [3_600_000_000]
         let log = LineLog()
         let mailbox = Mailbox()
-        let service = try AccountService(settings, folder: nil, logger: log.logger, scheduler: FakeClock().scheduler, transport: Unwilling(mailbox))
+        let service = try AccountService(
+            settings, folder: nil, logger: log.logger, scheduler: FakeClock().scheduler, transport: Unwilling(mailbox))
         func ask(_ path: String, _ body: String, form: Bool = false) async throws -> AccountAnswer {
             let type = form ? "application/x-www-form-urlencoded" : "application/json"
             let request = HTTPInboundRequest(

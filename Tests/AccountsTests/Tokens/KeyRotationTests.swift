@@ -51,7 +51,8 @@ import TestSupport
         let new = try fixture.token("ana")
         try await fixture.service.close()
 
-        let again = try AccountService(fixture.service.settings, folder: folder, logger: fixture.service.logger, scheduler: fixture.clock.scheduler)
+        let again = try AccountService(
+            fixture.service.settings, folder: folder, logger: fixture.service.logger, scheduler: fixture.clock.scheduler)
         #expect(again.signingKeyID == second)
         #expect(try published(again) == [second, first])
         for token in [old, new] {

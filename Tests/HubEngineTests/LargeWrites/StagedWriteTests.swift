@@ -60,7 +60,11 @@ import Testing
         var waiting: Int { state.withLock { $0.waiting.count } }
         var asked: Int { state.withLock { $0.asked } }
         var live: Int { state.withLock { $0.live } }
-        var commits: [String] { state.withLock { $0.commits.map { "\($0.paths.map(\.description).joined(separator: ","))\($0.isStaged ? " staged" : "")" } } }
+        var commits: [String] {
+            state.withLock { state in
+                state.commits.map { "\($0.paths.map(\.description).joined(separator: ","))\($0.isStaged ? " staged" : "")" }
+            }
+        }
     }
 
     private let log = StagingLog()

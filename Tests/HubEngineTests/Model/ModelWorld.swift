@@ -85,7 +85,8 @@ final class ModelWorld {
 
     init() {
         database = Database(
-            name: "model", rules: Self.rules[0], lanes: 2, limits: Self.limits, background: gate.background, format: EventFormat(sink), outlet: { [sink] _, deliveries in sink.deliver(deliveries) },
+            name: "model", rules: Self.rules[0], lanes: 2, limits: Self.limits, background: gate.background,
+            format: EventFormat(sink), outlet: { [sink] _, deliveries in sink.deliver(deliveries) },
             scheduler: FakeClock(ms: Self.now).scheduler)
     }
 

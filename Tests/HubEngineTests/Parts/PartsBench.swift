@@ -38,7 +38,9 @@ final class Bench: @unchecked Sendable {
     /// Runs on the queue, as all parts expect.
     func run<Result>(_ body: () throws -> Result) rethrows -> Result { try queue.sync(execute: body) }
 
-    lazy var durability = DurabilityLine(context, content, batch, outbox, journal: log) { [unowned self] lane, all in deliveries[lane] += all }
+    lazy var durability = DurabilityLine(context, content, batch, outbox, journal: log) { [unowned self] lane, all in
+        deliveries[lane] += all
+    }
     lazy var guardian = LogGuard(context, content, durability, journal: log)
     lazy var indexes = IndexKeeper(context, content, places, durability)
     lazy var registry = ObserverRegistry(context, content, places, indexes, batch, durability)
@@ -62,7 +64,8 @@ final class Bench: @unchecked Sendable {
     lazy var writes = WriteRequests(
         context, content, batch, log, guardian, commits, disconnects, permissions, foresight, parking, answers, refusals)
     lazy var handler = RequestHandler(
-        context, batch, outbox, sessions, permissions, foresight, publisher, slowReaders, parking, reads, observers, writes, disconnects, early,
+        context, batch, outbox, sessions, permissions, foresight, publisher, slowReaders, parking, reads, observers, writes,
+        disconnects, early,
         answers)
     lazy var loop = RequestLoop(context, batch, outbox, durability, guardian, indexes, disconnects, handler)
     lazy var rollback = Rollback(
