@@ -5,24 +5,24 @@ public import JSONTree
 ///     expectedLast 6   [set a][set b] │ [set c][pending …] │ [priority a]   sequence 9
 ///                       commit 7        commit 8             commit 9        starts: 2, 4
 public struct JournalBatch: Sendable, Equatable {
-    /// What the batch is known by when its writer appends it again, as it does not know what became of it: unique among what any
+    /// Identifies the batch when its writer appends it again because it does not know the outcome. Unique among the batches that any
     /// writer appends after the same commit. 0: it is never appended again.
     public var id: UInt64
-    /// Which writer made it, as they took over from each other: a journal refuses an append of an older epoch than the newest
-    /// that it has stored. 0 where there is only ever one.
+    /// Number of the writer, one higher for each that took over: a journal refuses an append of an older epoch than the newest that
+    /// it has stored. 0 where there is a single writer.
     public var epoch: UInt64
     /// Number of the last commit in the batch; above `expectedLast`, at most 2^63 − 1.
     public var sequence: UInt64
     /// The `sequence` of the batch before, 0 in an empty journal.
     public var expectedLast: UInt64
-    /// Those of all commits, in the order in which they are applied.
+    /// The operations of all commits, in the order in which they are applied.
     public var operations: [JournalOperation]
     /// Where in `operations` the second commit begins, the third, and so on; ascending. A commit may have no operation.
     public private(set) var starts: [Int]
-    /// Which of the operations are stored already; ascending, and none twice.
+    /// The ranges of operations that are staged; ascending, without overlap.
     public var staged: [StagedRange]
 
-    /// Neighbours in `operations` that a stage of the same journal holds.
+    /// Consecutive operations that a stage of the same journal contains.
     public struct StagedRange: Sendable {
         public var range: Range<Int>
         public var stage: JournalStage
@@ -33,7 +33,7 @@ public struct JournalBatch: Sendable, Equatable {
         }
     }
 
-    /// A batch of one commit, unless `starts` says where others begin; they have the numbers up to `sequence`.
+    /// A batch of one commit, or of several if `starts` is not empty; the last one has the number `sequence`.
     public init(
         sequence: UInt64, after expectedLast: UInt64, operations: [JournalOperation], starts: [Int] = [], staged: [StagedRange] = [],
         id: UInt64 = 0, epoch: UInt64 = 0
@@ -42,7 +42,7 @@ public struct JournalBatch: Sendable, Equatable {
         (self.starts, self.staged, self.id, self.epoch) = (starts, staged, id, epoch)
     }
 
-    /// Where the operations are stored is no part of what they are.
+    /// Compares the operations, and not where they are stored.
     public static func == (a: JournalBatch, b: JournalBatch) -> Bool {
         a.sequence == b.sequence && a.expectedLast == b.expectedLast && a.id == b.id && a.epoch == b.epoch && a.starts == b.starts
             && a.operations == b.operations
@@ -58,7 +58,7 @@ public struct JournalBatch: Sendable, Equatable {
     public var isEmpty: Bool { sequence == expectedLast }
 
     /// Adds the next commit, one number above the last. What `operations` holds is not copied for the first one.
-    /// - Parameter stage: what the journal has of the operations already.
+    /// - Parameter stage: the stage that contains the operations, if they are staged.
     public mutating func append(_ operations: [JournalOperation], pending: [PendingChange] = [], stage: JournalStage? = nil) {
         let start = self.operations.count
         if !isEmpty { starts.append(start) }
@@ -82,26 +82,26 @@ public struct JournalBatch: Sendable, Equatable {
     }
 }
 
-/// What was written at once: all of it is visible together. Applying it again gives the same tree.
+/// An atomic change: all of it becomes visible together. Applying it again gives the same tree.
 public struct Commit: Sendable, Equatable {
     public let sequence: UInt64
-    /// With server values filled in, and how the commit changed what sessions leave behind; there may be none at all.
+    /// With server values resolved, and with changes of pending onDisconnect writes; may be empty.
     public let operations: ArraySlice<JournalOperation>
 }
 
-/// One change of the tree with its server values filled in, or of what sessions leave behind.
+/// One change of the tree with server values resolved, or of the pending onDisconnect writes.
 public enum JournalOperation: Sendable, Equatable {
     /// Replaces what is at the place; `null` removes it.
     case set(Path, Node)
     /// Replaces only the priority.
     case priority(Path, Node)
     /// Adds the children of an object to those of the place; the others stay. A very large `set` is stored, and read back, as
-    /// one of a placeholder and several of these.
+    /// a `set` of a placeholder and several of these.
     case add(Path, Node)
-    /// Changes what a session leaves behind for its end; the tree stays as it is.
+    /// Changes a session's pending onDisconnect writes; the tree stays as it is.
     indirect case pending(PendingChange)
 
-    /// Where it changes the tree; nil when it does not.
+    /// The place in the tree that it changes; nil when it changes none.
     public var path: Path? {
         switch self {
         case .set(let path, _), .priority(let path, _), .add(let path, _): path

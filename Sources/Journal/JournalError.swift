@@ -8,16 +8,15 @@ public enum JournalError: Error, Equatable, Sendable {
     case notAJournal(path: String)
     /// A newer version of the program wrote the folder.
     case newerFormat(path: String, found: Int, known: Int)
-    /// What was written is not what is read; `place` says which part.
+    /// A part of the file, named by `place`, does not match its checksum.
     case corrupt(path: String, place: String)
     /// The disk has no room left.
     case diskFull(reason: String)
     /// The disk or the file system refused.
     case disk(reason: String)
-    /// The disk failed, and what had been written could not be taken back for certain.
+    /// The disk failed, and it is uncertain whether the write can still be found after a restart.
     case unknown(reason: String)
-    /// Acknowledged commits cannot be read from the write-ahead log: `sound` says up to where it is whole, `missing` what lies
-    /// behind.
+    /// Acknowledged commits cannot be read from the write-ahead log: `sound` says up to where it is intact, `missing` what follows.
     case loss(path: String, sound: String, missing: String)
     /// The batch does not follow the last stored one.
     case conflict(expected: UInt64, last: UInt64)

@@ -1,16 +1,16 @@
 package import Synchronization
 
-/// Operations that a journal has stored beside its log and that are not part of it: what becomes of them is decided later. A batch
-/// that has them is stored as fast as a small one (`JournalBatch.staged`); when this is let go of without one, they are removed.
-/// Until then they take their bytes in the data folder.
+/// Operations that a journal has stored beside its log, and that are not part of the log yet. A batch that contains them is stored
+/// as fast as a small one (`JournalBatch.staged`). If the stage is released without such a batch, they are removed. Until then they
+/// occupy space in the data folder.
 public final class JournalStage: Sendable {
-    /// What its parts have in common; never used before in its journal.
+    /// Identifies the stage; its journal never uses a number twice.
     package let number: Int64
     /// Rows, at least one.
     package let parts: Int
-    /// Of all rows.
+    /// Size of all rows.
     package let bytes: Int
-    /// Whether a durable batch has them: they stay then.
+    /// Whether a durable batch contains the operations, so that they are kept.
     package let isSealed = Atomic(false)
     /// Holds no reference to the store: the last release may happen on the store's own queue.
     private let end: @Sendable (_ isSealed: Bool) -> Void

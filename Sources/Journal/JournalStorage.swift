@@ -1,24 +1,24 @@
 public import JSONTree
 
-/// Where a hub keeps what is to be there again: the journals of all namespaces, and its settings.
+/// The persistent state of a hub: the journals of all namespaces, and its settings.
 public protocol JournalStorage: Sendable {
-    /// Whether something is there again after a restart.
+    /// Whether the state survives a restart.
     var isDurable: Bool { get }
-    /// What was found wrong with what is stored when it was opened, and what was done; nil when nothing was.
+    /// The damage that was found when the storage was opened, and what was done about it; nil when there was none.
     var finding: String? { get }
     /// Rules, secrets and other settings.
     var settingStore: any SettingStore { get }
 
-    /// What a namespace was when it was last durable, and the journal that goes on from there. Blocks while it reads; call once
-    /// for each namespace.
+    /// The last durable state of a namespace, and the journal that continues from it. Blocks while it reads; call once for each
+    /// namespace.
     /// - Throws: `.corrupt` naming the place; `.disk`, `.closed`.
     func open(_ namespace: String) throws(JournalError) -> OpenedJournal
 
-    /// Ends everything behind what was appended before. Calls back on a queue of its own, with what went wrong.
+    /// Stores what was appended before, then closes all journals. Calls back on a queue of its own, with the error if there was one.
     func close(_ done: @escaping @Sendable (JournalError?) -> Void)
 }
 
-/// A namespace as a storage has it.
+/// A namespace that a storage has opened.
 public struct OpenedJournal: Sendable {
     public let recovered: Recovered
     public let journal: any Journal
@@ -29,14 +29,14 @@ public struct OpenedJournal: Sendable {
     }
 }
 
-/// What a namespace was when it was last durable.
+/// The last durable state of a namespace.
 public struct Recovered: Sendable {
     public var root: Node
-    /// Number of the last commit, 0 when there never was one: what the next batch follows.
+    /// Number of the last commit, which the next batch follows; 0 when there never was one.
     public var sequence: UInt64
     /// How many batches were replayed on top of the snapshot.
     public var replayed: Int
-    /// What sessions left behind that had not ended.
+    /// Pending onDisconnect writes of the sessions that had not ended.
     public var pending: [PendingSession]
     /// The newest epoch of a writer.
     public var epoch: UInt64
@@ -51,7 +51,7 @@ public struct JournalSnapshot: Sendable {
     public var root: Node
     /// Number of the last commit in it.
     public var sequence: UInt64
-    /// What sessions leave behind that have not ended.
+    /// Pending onDisconnect writes of the sessions that have not ended.
     public var pending: [PendingSession]
 
     public init(root: Node, sequence: UInt64, pending: [PendingSession] = []) {
@@ -70,7 +70,7 @@ public final class MemoryStorage: JournalStorage {
     public var isDurable: Bool { false }
     public var finding: String? { nil }
     public var settingStore: any SettingStore { settings }
-    /// Its followers are told what is appended; nothing is kept for them, as the databases have it.
+    /// A journal that sends batches to its followers and keeps none: the database holds the content.
     public func open(_ namespace: String) -> OpenedJournal { OpenedJournal(Recovered(), MemoryJournal(keeping: 0, isImmediate: true)) }
     public func close(_ done: @escaping @Sendable (JournalError?) -> Void) { done(nil) }
 }

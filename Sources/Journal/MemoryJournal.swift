@@ -1,8 +1,8 @@
 import DequeModule
 import Synchronization
 
-/// A journal without a disk: for `--memory`, for tests, and to see what a journal is. Completes inside each call, on the caller's
-/// queue. It keeps its last batches for followers that come later; followers that are there have been told them.
+/// A journal in memory: for `--memory`, for tests, and as the simplest implementation of the protocol. Completes inside each call,
+/// on the caller's queue. Followers receive each batch when it is appended; the last batches are kept for followers that start later.
 public final class MemoryJournal: Journal {
     private struct State {
         var last: UInt64
@@ -11,13 +11,13 @@ public final class MemoryJournal: Journal {
         var first: UInt64
         /// The last of them, at most `most`.
         var batches: Deque<JournalBatch> = []
-        /// What the last batch is known by, also when none is kept.
+        /// Identity of the last batch, also when no batch is kept.
         var lastKnownBy: (id: UInt64, expectedLast: UInt64) = (0, 0)
         var tails: [Follower] = []
         var stages: Int64 = 0
         var isClosed = false
 
-        /// Whether the batch is one that was appended before.
+        /// Whether the same batch was appended before.
         func has(_ batch: JournalBatch) -> Bool {
             if batch.id == 0 { return false }
             if batch.sequence == last { return lastKnownBy == (batch.id, batch.expectedLast) }
@@ -34,12 +34,13 @@ public final class MemoryJournal: Journal {
     /// Batches that are kept.
     private let most: Int
     private let state: Mutex<State>
-    /// Held while followers are told, so that each hears one thing at a time and in order.
+    /// Held while followers are called, so that each receives one event at a time and in order.
     private let telling = Mutex(())
 
     /// - Parameters:
     ///   - last: the commit that the first batch follows.
-    ///   - most: batches that are kept for followers that come later; those of others need a snapshot first. Default: all.
+    ///   - most: batches that are kept for followers that start later; one that needs older batches begins with a snapshot.
+    ///     Default: all.
     ///   - isImmediate: see `Journal`; only for a journal that has one writer.
     public init(last: UInt64 = 0, epoch: UInt64 = 0, keeping most: Int = .max, isImmediate: Bool = false) {
         self.most = most
@@ -68,7 +69,7 @@ public final class MemoryJournal: Journal {
         completion(result)
     }
 
-    /// What is appended needs no disk, whatever its size.
+    /// Staging gains nothing: no append needs the disk.
     public var stagedBytes: Int { .max }
 
     public func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {

@@ -4,7 +4,7 @@ public import JSONTree
 /// sent data.
 extension RuleSet {
     /// Whether some data could make the rules allow a write. False means that `allowsWrite` is false for the same locations,
-    /// `auth`, `now` and `query`, whatever both trees hold; true guarantees nothing. `.validate` rules are not evaluated.
+    /// `auth`, `now` and `query` with any two trees; true guarantees nothing. `.validate` rules are not evaluated.
     ///
     /// Reads no tree and allocates nothing on the usual path. O(depth + expressions on the chain) for one location; the part that it
     /// shares with the one before costs nothing again, and evaluation stops at the first refused location. An empty list is

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// What the rules say of a place beside access: indexes, coordinates, expiry.
+/// The rules of a place besides access: indexes, coordinates, expiry.
 extension RuleSet {
     /// The settings of a rule node beside access rules.
     private func details(at path: Path) -> PlaceDetails? {

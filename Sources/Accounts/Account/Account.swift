@@ -49,7 +49,7 @@ public struct Account: Sendable, Equatable {
     public var hasPasswordProvider: Bool { email != nil && (passwordHash != nil || hasEmailLink) }
 }
 
-/// What another service says of a user (accounts contract §4).
+/// A user's profile at another service (accounts contract §4).
 public struct LinkedProvider: Sendable, Equatable {
     /// `google.com`, `apple.com`, `oidc.x`
     public var id: String
@@ -80,7 +80,7 @@ public struct AccountSession: Sendable, Equatable {
     /// ms since the epoch.
     public var createdAt: Int64
     public var lastUsedAt: Int64
-    /// What the device calls itself, cut to 200 bytes.
+    /// The user agent of the device, cut to 200 bytes.
     public var userAgent: String?
     /// The address of the last use.
     public var peer: String?

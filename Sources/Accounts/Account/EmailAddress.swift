@@ -30,8 +30,8 @@ struct EmailAddress: Sendable, Equatable {
     }
 }
 
-/// Changes of an account's address. Proof decides: a user who has proven an address gets a way back to it when the
-/// account loses it, who only typed one gets nothing.
+/// Changes of an account's address. When an account loses a verified address, a recovery link is mailed to it; an unverified address
+/// gets none.
 ///
 ///     proven address lost, to another or to none ──► a way back is mailed to it
 ///     way back opened ──────────────────────────────► what came later is undone: address, password, linked services, sessions, ways back

@@ -3,7 +3,7 @@ import JSONTree
 import Tokens
 import WireProtocols
 
-/// What clients are told of the service itself (accounts contract §5.2, §6.10).
+/// The configuration that clients can read (accounts contract §5.2, §6.10).
 extension AccountService {
     /// `v1/projects`
     func projectConfiguration() -> AccountAnswer {
@@ -52,7 +52,7 @@ extension AccountService {
 }
 
 extension AccountService {
-    /// What of the settings the admin SDKs know (accounts contract §10, §11).
+    /// The settings that the admin SDKs know (accounts contract §10, §11).
     var configuration: AccountAnswer {
         AccountAnswer([
             .init("signIn", ["allowDuplicateEmails": false]),
@@ -60,7 +60,7 @@ extension AccountService {
         ])
     }
 
-    /// What is there replaces what was; the rest stays. Until the hub ends.
+    /// Replaces the fields that the body contains; the others stay. Lasts until the hub ends.
     func mergeConfiguration(_ call: AccountCall) throws -> AccountAnswer {
         try configure(
             duplicates: try call.member("signIn", "allowDuplicateEmails"),
@@ -68,7 +68,7 @@ extension AccountService {
         return configuration
     }
 
-    /// What `updateMask` names is set, to its default where the body does not say; without a mask everything is.
+    /// Sets the fields that `updateMask` names, or all without a mask. A field that the body omits is set to its default.
     func replaceConfiguration(_ call: AccountCall) throws -> AccountAnswer {
         let mask = call.request.target.value("updateMask").map { $0.split(separator: ",") }
         func isMeant(_ group: String, _ name: String) -> Bool { mask?.contains { $0 == group || $0 == "\(group).\(name)" } ?? true }

@@ -1,8 +1,8 @@
 import JSONTree
 
 extension AccountService {
-    /// `projects/{p}/accounts:batchCreate`: accounts from elsewhere, with their password hashes. Each is taken or named with what is
-    /// wrong with it; those that are taken are so together (accounts contract §10).
+    /// `projects/{p}/accounts:batchCreate`: imports accounts with their password hashes. Invalid accounts are reported with an error
+    /// each; the others are imported in one transaction (accounts contract §10).
     func importAccounts(_ call: AccountCall) async throws -> AccountAnswer {
         let users = try call.objects("users")
         guard !users.isEmpty else { throw AccountError("MISSING_USER_ACCOUNT") }
@@ -112,7 +112,7 @@ struct ImportedPasswords {
             .firebaseScrypt(parameters, salt: salt, separator: separator, signerKey: key, hash: hash)
         case .pbkdf2(let digest, let rounds): .pbkdf2(digest: digest, rounds: rounds, salt: salt, hash: hash)
         }
-        // What could not be read back could never sign in.
+        // A hash that cannot be parsed could never be used to sign in.
         guard PasswordHash(made.text) == made else {
             throw AccountError("INVALID_PASSWORD_HASH", "Its length or its salt's does not fit the hashAlgorithm")
         }

@@ -33,7 +33,7 @@ extension AccountService {
 }
 
 extension AccountTransaction {
-    /// Asks whether what must be one account's is not another's.
+    /// Checks that id, address, number and identities of an account belong to no other account.
     /// - Throws: DUPLICATE_LOCAL_ID, EMAIL_EXISTS, PHONE_NUMBER_EXISTS, FEDERATED_USER_ID_ALREADY_LINKED.
     func requireFree(_ account: Account, isNew: Bool) throws {
         func isAnothers(_ key: AccountKey) throws -> Bool { try self.account(key).map { $0.id != account.id } ?? false }
@@ -53,7 +53,7 @@ extension Account {
         guard isName(id) else { throw AccountError("INVALID_LOCAL_ID", "It has no control characters") }
     }
 
-    /// What a new account begins with.
+    /// The initial fields of a new account.
     mutating func fill(_ profile: AccountUpdate) {
         displayName = profile.displayName ?? nil
         photoURL = profile.photoURL ?? nil

@@ -13,7 +13,7 @@ enum ActionPage: Equatable {
     case confirm(CodeKind, email: String, newEmail: String?)
     /// A form for a new password; after a first try with what was wrong with it.
     case password(email: String, PasswordWeakness?)
-    /// The app signs in by itself; where to go on, if that is known.
+    /// The app signs in by itself; the page links to the continue URL if there is one.
     case signIn
     case done(CodeKind, email: String)
     case failed(Fault)
@@ -95,7 +95,7 @@ extension AccountService {
 
     private func show(_ link: ActionPage.Link, _ call: AccountCall) throws -> ActionPage { Self.question(try peek(link.code, call), nil) }
 
-    /// What is asked before anything is done.
+    /// The confirmation before the action.
     private static func question(_ code: MailedCode, _ weakness: PasswordWeakness?) -> ActionPage {
         switch code.kind {
         case .resetPassword: .password(email: code.email, weakness)

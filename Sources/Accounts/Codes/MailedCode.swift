@@ -1,7 +1,7 @@
 import JSONTree
 import Mail
 
-/// What a mailed code is for (accounts contract §6.6, §8). The raw value is the `requestType` of the wire and of the store.
+/// The purpose of a mailed code (accounts contract §6.6, §8). The raw value is the `requestType` on the wire and in the store.
 enum CodeKind: String, Sendable, CaseIterable {
     case resetPassword = "PASSWORD_RESET"
     case verifyEmail = "VERIFY_EMAIL"

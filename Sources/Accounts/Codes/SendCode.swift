@@ -103,15 +103,15 @@ extension AccountService {
 }
 
 extension AccountWrite {
-    /// Nothing is mailed, and no answer says so. What is written in its place takes the time that a code would have taken.
+    /// Mails nothing, and answers as if it did. A write in place of the code takes the same time.
     fileprivate func noCode(_ kind: CodeKind) throws -> KnownCode? {
         try audit(.codeMailed, nil, "\(kind.rawValue) to nobody")
         return nil
     }
 }
 
-/// Where a mailed link goes on to: an absolute `http` or `https` URL whose host is allowed, or our page would be an open redirect
-/// (accounts contract §6.6).
+/// The redirect target of a mailed link: an absolute `http` or `https` URL whose host is allowed, because otherwise our page would
+/// be an open redirect (accounts contract §6.6).
 struct ContinueURL: Sendable, Equatable {
     let text: String
     /// In lower case, without port.

@@ -4,8 +4,8 @@ import Glibc
 import Synchronization
 public import Tokens
 
-/// Fetches over the system's libcurl: it blocks, so that each document that is under way has a thread of its own, and an issuer that
-/// does not answer holds up no other. Certificates are checked against the system's.
+/// Fetches over the system's libcurl. Its calls block, so each request has a thread of its own, and an issuer that does not answer
+/// delays no other. Certificates are checked against the system's.
 public final class CurlFetcher: KeyFetching {
     private let settings: KeyFetchSettings
     /// Whether http to this machine's own addresses will do.
@@ -36,7 +36,7 @@ public final class CurlFetcher: KeyFetching {
         return try result.get()
     }
 
-    /// What libcurl may speak for a URL; nil when it is none of ours.
+    /// The protocols that libcurl may use for a URL; nil for a scheme that is not supported.
     private func protocols(for url: String) -> String? {
         if url.hasPrefix("https://") { return "https" }
         guard allowsLoopback, url.hasPrefix("http://") else { return nil }
@@ -92,7 +92,7 @@ public final class CurlFetcher: KeyFetching {
     /// Once for the process; libcurl counts further calls of others.
     private static let globalInit = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
-    /// What libcurl writes the answer to.
+    /// The buffer that libcurl writes the answer to.
     private final class Sink {
         private let limit: Int
         private(set) var body: [UInt8] = []
@@ -125,7 +125,7 @@ public final class CurlFetcher: KeyFetching {
     }
 }
 
-/// What an answer says of how long it may be kept (RFC 9111 §5.2.2).
+/// How long an answer may be cached (RFC 9111 §5.2.2).
 enum CacheControl {
     /// - Parameter field: a whole header line.
     /// - Returns: seconds, 0 for `no-store` and `no-cache`; nil for another field, or one that does not say.

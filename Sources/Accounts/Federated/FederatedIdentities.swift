@@ -95,7 +95,7 @@ public actor FederatedIdentities {
         guard claim == Text(Self.hash(nonce)) || (provider.acceptsPlainNonce && claim == Text(nonce)) else {
             throw AccountError("MISSING_OR_INVALID_NONCE", "The nonce of the request is not the token's.")
         }
-        // What was signed, as signatures of some algorithms have more than one form.
+        // The signed part, because some algorithms allow several signatures of the same token.
         let parts = token.utf8.split(separator: UInt8(ascii: "."), maxSplits: 2, omittingEmptySubsequences: false)
         let signed = parts.prefix(2).joined()
         let key = HashFunction.sha256.hash(signed)
@@ -122,7 +122,7 @@ public actor FederatedIdentities {
     }
 }
 
-/// What stands in for a signed token at a development hub: bare JSON, or a token that says it has no signature.
+/// The substitute for a signed token at a development hub: bare JSON, or a token that says it has no signature.
 enum UnsignedToken {
     /// Nil: it has a signature, or is nothing of the kind.
     static func payload(_ text: String) -> [UInt8]? {
@@ -134,13 +134,13 @@ enum UnsignedToken {
     }
 }
 
-/// Tokens with a nonce that were used, until they would be refused for their age. A pure value with the clock handed in.
+/// Tokens with a nonce that were used, until they would be refused for their age. A pure value; the time is a parameter.
 struct ReplayMemory {
     /// By hash of the token: when it ends, seconds since the epoch.
     private var used: [[UInt8]: Int64] = [:]
     private let limit: Int
 
-    /// - Parameter limit: most tokens; those that end first are forgotten to make room.
+    /// - Parameter limit: most tokens; those that expire first are removed to make room.
     init(limit: Int) { self.limit = max(1, limit) }
 
     var count: Int { used.count }

@@ -58,7 +58,7 @@ extension AccountService {
         }
     }
 
-    /// What was verified, in the words of the answer (accounts contract §7.4).
+    /// The verified identity as members of the answer (accounts contract §7.4).
     private static func credential(_ identity: FederatedIdentity, _ request: IdpRequest) -> [JSONValue.Member] {
         var members: [JSONValue.Member] = [
             .init("providerId", .string(identity.provider)), .init("federatedId", .string(identity.federatedID)),
@@ -74,7 +74,7 @@ extension AccountService {
 
 }
 
-/// What has become of an identity.
+/// The result for an identity.
 private enum Received {
     case opened(OpenedSession, isNew: Bool, isRecycled: Bool)
     case confirm(Account)
@@ -159,7 +159,7 @@ extension AccountWrite {
             account.isEmailVerified = true
         }
         try audit(.providerLinked, account.id, entry.id)
-        // The session before stays: if this answer is lost, its device still has something. Its moment of sign-in goes on.
+        // The session before stays: if this answer is lost, its device is still signed in. The new one keeps its time of sign-in.
         return try open(account, provider: entry.id, continuing: user.session)
     }
 }
@@ -183,14 +183,14 @@ extension Account {
     }
 }
 
-/// What `accounts:signInWithIdp` was sent (accounts contract §7.1).
+/// The body of `accounts:signInWithIdp` (accounts contract §7.1).
 struct IdpRequest: Sendable {
     /// In lower case.
     let provider: String
     let idToken: String?
     let accessToken: String?
     let nonce: String?
-    /// What Apple tells only the app, at the first sign-in: the user's name. The user's own word.
+    /// The user's name, which Apple passes only to the app and only at the first sign-in. Not verified.
     let name: String?
 
     /// - Throws: MISSING_REQUEST_URI, INVALID_REQUEST_URI, INVALID_CREDENTIAL_OR_PROVIDER_ID.

@@ -53,7 +53,7 @@ public struct IdentityProvider: Sendable, Hashable {
     }
 }
 
-/// Who a user is at another service, as that service has signed (accounts contract §7).
+/// A user's identity at another service, as signed by that service (accounts contract §7).
 public struct FederatedIdentity: Sendable, Equatable {
     /// `google.com`, `apple.com`, `oidc.x`
     public let provider: String
@@ -68,9 +68,9 @@ public struct FederatedIdentity: Sendable, Equatable {
     public let givenName: String?
     public let familyName: String?
     public let picture: String?
-    /// What SDKs get as `rawUserInfo`: the text of a JSON object.
+    /// The `rawUserInfo` of the SDKs: the text of a JSON object.
     public let rawUserInfo: String
-    /// What remembers that the token was used; nil for one without a nonce. See `FederatedIdentities.release`.
+    /// The record that the token was used; nil for one without a nonce. See `FederatedIdentities.release`.
     let replayKey: [UInt8]?
 
     /// `federatedId` of answers to a sign-in; accounts keep `subject` (accounts contract §4).

@@ -105,7 +105,7 @@ final class PasswordWorkers: Sendable {
             }
         }
 
-        /// Of the calling thread, which 0 stands for.
+        /// Sets the scheduling class of the calling thread (0).
         private static func goLast() {
             var parameters = sched_param()
             // SCHED_IDLE, which the header keeps to itself.

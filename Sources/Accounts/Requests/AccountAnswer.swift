@@ -186,7 +186,7 @@ extension HTTPField.Name {
     static let pragma = HTTPField.Name("Pragma") ?? .cacheControl
 }
 
-/// What a request for an account was refused for, as it goes over the wire (accounts contract §3).
+/// The error of a refused account request, as sent on the wire (accounts contract §3).
 ///
 ///     {"error":{"code":400,"message":"WEAK_PASSWORD : Password should be at least 8 characters",
 ///               "errors":[{"message":"…","reason":"invalid","domain":"global"}]}}
@@ -197,7 +197,7 @@ public struct AccountError: Error, Sendable, Equatable, CustomStringConvertible 
     public var status = 400
     /// `EMAIL_EXISTS`
     public var code: String
-    /// What follows ` : `; must not hold ` : ` itself.
+    /// The text after ` : `; must not contain ` : ` itself.
     public var detail: String?
     /// `INVALID_ARGUMENT`, `UNAUTHENTICATED`, … : of errors that are not the domain's.
     public var statusName: String?

@@ -25,7 +25,7 @@ struct AccountCall: Sendable {
     let project: String?
     let request: HTTPInboundRequest
 
-    /// What the device calls itself, cut to 200 bytes.
+    /// The user agent of the device, cut to 200 bytes.
     var userAgent: String? { request.fields[.userAgent].map { String(decoding: $0.utf8.prefix(200), as: UTF8.self) } }
 
     /// Of mails and pages.
@@ -34,7 +34,7 @@ struct AccountCall: Sendable {
         return Language(locale: field("x-firebase-locale"), acceptLanguage: field("accept-language"))
     }
 
-    /// What links of this client carry as its key; never empty, or the SDKs do not take them for links.
+    /// The API key in links of this client; never empty, because the SDKs ignore links without one.
     var keyForLinks: String { if case .client(let key) = caller { key } else { Self.defaultKey } }
 
     static let defaultKey = "default"
@@ -56,7 +56,7 @@ struct AccountCall: Sendable {
         return text?.isEmpty == true ? nil : text
     }
 
-    /// What is to become of a field of an account: nil leaves it, `.some(nil)` clears it (null or an empty text; §2.2).
+    /// The change of an account's field: nil leaves it, `.some(nil)` clears it (null or an empty text; §2.2).
     /// - Parameter length: most characters, of Unicode: what is shown as one may be made of any number of them.
     func change(_ name: String, length: Int) throws(AccountError) -> String?? {
         guard body[name] != nil else { return .none }

@@ -28,7 +28,7 @@ enum AccountRoutes {
         AccountRoute(.post, ["securetoken.googleapis.com/v1/token"], .clients, reads: .jsonOrForm) { try await $0.refresh($1) }.neverFails,
     ]
 
-    /// What the service says of itself.
+    /// Routes that describe the service.
     private static let facts: [AccountRoute] = [
         AccountRoute(.get, ["\(AccountRoute.identity)/v1/projects", "\(AccountRoute.legacy)/getProjectConfig"], .clients) { service, _ in
             service.projectConfiguration()
@@ -60,7 +60,7 @@ enum AccountRoutes {
         AccountRoute(.post, [".oauth/revoke", "oauth2/revoke"], .anyone, reads: .bytes) { try $0.revokeOAuth($1) }.neverFails,
     ]
 
-    /// What administrators ask for (accounts contract §10).
+    /// Routes of administrators (accounts contract §10).
     private static let administration: [AccountRoute] = [
         .administration(.post, ["v1/projects/{p}/accounts"]) { try await $0.createAccount($1) },
         .administration(.post, ["v1/projects/{p}/accounts:lookup"]) { try $0.lookUpAccounts($1) },
@@ -74,11 +74,11 @@ enum AccountRoutes {
         .administration(.post, ["v1/projects/{p}/accounts:query"]) { try $0.queryAccounts($1) },
         .administration(.post, ["v1/projects/{p}:createSessionCookie"]) { try await $0.createSessionCookie($1) },
         .administration(.get, ["v2/projects/{p}/config"]) { service, _ in service.configuration },
-        // Elsewhere the options of the program say it, in one place.
+        // Otherwise the configuration comes from the options of the program alone.
         .administration(.patch, ["v2/projects/{p}/config"]) { try $0.replaceConfiguration($1) }.onlyDev,
     ]
 
-    /// What test suites ask of a development hub, without any credential (accounts contract §11).
+    /// Routes for test suites at a development hub, without any credential (accounts contract §11).
     private static let development: [AccountRoute] = [
         .development(.delete, "accounts") { try $0.deleteEveryAccount($1) },
         .development(.get, "oobCodes") { service, _ in try service.listCodes() },
@@ -158,7 +158,7 @@ extension AccountRoute {
 
 /// One operation of the service and where it is found.
 struct AccountRoute: Sendable {
-    /// Who may ask for it; an administrator always may.
+    /// The callers that may use it; an administrator always may.
     enum Callers: Sendable {
         /// With an API key.
         case clients
@@ -166,7 +166,7 @@ struct AccountRoute: Sendable {
         case anyone
     }
 
-    /// What its body is read as.
+    /// The format of its body.
     enum Reading: Sendable {
         /// A JSON object; nothing counts as an empty one.
         case json
@@ -201,7 +201,7 @@ struct AccountRoute: Sendable {
     }
 
     static let identity = "identitytoolkit.googleapis.com"
-    /// What Apple's and Android's SDKs ask for (accounts contract §1).
+    /// The base path that Apple's and Android's SDKs use (accounts contract §1).
     static let legacy = "www.googleapis.com/identitytoolkit/v3/relyingparty"
 
     /// A client endpoint under its name in v1 and under the one before that.

@@ -27,7 +27,7 @@ final class AccountClock: Sendable {
     struct Jump {
         /// The times that were written before, ms since the epoch.
         let times: ClosedRange<Int64>
-        /// What they lack if the clock was behind, in ms.
+        /// The correction in ms, if the clock was behind.
         let ms: Int64
     }
 
@@ -45,12 +45,12 @@ final class AccountClock: Sendable {
     /// ms since some moment; never steps.
     @Sendable func steady() -> Int64 { scheduler.steadyMs }
 
-    /// For what would end something for good, ms since the epoch: the wall's time, but no later than the steady clock has it since the
-    /// last sweep. A wall clock that jumps ahead, right or wrong, ends nothing until it has stood for a day.
+    /// For irreversible expiry, ms since the epoch: the wall's time, but no later than the last sweep plus the steady clock's time since
+    /// then. A wall clock that jumps ahead expires nothing until a day later.
     var cautious: Int64 { min(wall(), expected) }
 
-    /// For when a user was last seen, ms since the epoch: the wall's time, but no earlier than the steady clock has it since the
-    /// last sweep. What is written while the wall clock is behind is not long ago when it is corrected.
+    /// For when a user was last seen, ms since the epoch: the wall's time, but no earlier than the last sweep plus the steady clock's
+    /// time since then. So a time that is written while the wall clock is behind does not look old when the clock is corrected.
     var seen: Int64 { max(wall(), expected) }
 
     /// The wall's time if it had not stepped since.

@@ -47,7 +47,7 @@ public struct AccountSettings: Sendable {
     public var keyFetching = KeyFetchSettings()
     /// Used tokens with a nonce, of other services, that are remembered until they expire.
     public var rememberedNonces = 10_000
-    /// Days after which a session that was not used is over; 0 for never.
+    /// Days after which an unused session ends; 0 for never.
     public var idleDays = 180
     /// Days for which an ended session, or one of a deleted account, is reported as such; then its token is unknown.
     public var endedSessionDays = 180
@@ -88,6 +88,6 @@ public struct AccountSettings: Sendable {
     /// The beginning of mailed links.
     var linkRoot: String { publicURL ?? "http://localhost" }
 
-    /// Hosts that links may go on to, as it is now.
+    /// Hosts that links may redirect to.
     var linkHosts: [String] { isDev ? ["localhost", "127.0.0.1"] + continueHosts : continueHosts }
 }

@@ -114,7 +114,7 @@ public struct AccountChange: Sendable, Hashable {
     public var session: String? { if case .sessionEnded(let id) = kind { id } else { nil } }
 }
 
-/// Who is told of changes. A type of its own, not the closure: `Mutex` would wrap that once more at each use.
+/// The callback for changes. A type and not the closure itself, which `Mutex` would wrap once more at each use.
 struct AccountListener: Sendable {
     let hear: @Sendable (AccountChange) -> Void
 }

@@ -10,7 +10,7 @@ extension AccountService {
     /// Events removed in one transaction, during which requests wait.
     static let eventsAtOnce = 1_000
 
-    /// What is swept, in this order. Each step is one transaction; others come in between.
+    /// The steps of a sweep, in this order. Each is one transaction; other transactions may run in between.
     enum SweepStep {
         case sessions, events, guests, times
     }
@@ -75,7 +75,7 @@ extension AccountService {
             }
             clock.settle()
         } catch AccountStoreFault.closed {
-            // What was not corrected counts as it was written.
+            // Times that were not corrected count as written.
         } catch {
             logger.error("times could not be corrected", metadata: ["error": "\(error)"])
         }

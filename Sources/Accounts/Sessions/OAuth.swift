@@ -34,7 +34,7 @@ extension AccountService {
         settings.allowsPasswordGrant && settings.allowsPasswords ? ["password", "refresh_token"] : ["refresh_token"]
     }
 
-    /// What tokens of this server say anyway.
+    /// Scopes that may be asked for; they change nothing in the tokens of this server.
     private static let scopes: Set<String> = ["openid", "email", "profile", "offline_access"]
 
     private static func scope(_ request: OAuthRequest) throws(OAuthFault) -> String? {
@@ -56,7 +56,7 @@ extension AccountService {
         return AccountAnswer(members)
     }
 
-    /// `/.oauth/revoke`: signing out (RFC 7009). Ends the session of a refresh token or of an ID token; what is neither is over already.
+    /// `/.oauth/revoke`: signing out (RFC 7009). Ends the session of a refresh token or of an ID token. Any other token has no session.
     func revokeOAuth(_ call: AccountCall) throws -> AccountAnswer {
         let text: String
         do throws(OAuthFault) { text = try OAuthRequest(call.request).required("token") } catch { return error.answer }
@@ -73,7 +73,7 @@ extension AccountService {
         return AccountAnswer(.ok, [.cacheControl: "no-store"])
     }
 
-    /// What the discovery document says of it.
+    /// The OAuth members of the discovery document.
     nonisolated var oauthConfiguration: [JSONValue.Member] {
         func texts(_ list: [String]) -> JSONValue { .array(list.map(JSONValue.string)) }
         return [
@@ -142,8 +142,7 @@ struct OAuthFault: Error, Equatable {
         self.text = text
     }
 
-    /// What the service says of a password or a refresh token. Which of the two was wrong is not told; a refusal for another reason
-    /// is.
+    /// The error for a password or a refresh token. It does not say which of the two was wrong, but it does say other reasons.
     init(_ error: AccountError) {
         switch error.code {
         case "TOO_MANY_ATTEMPTS_TRY_LATER": self.init(.invalidGrant, "Too many attempts. Try again later.")

@@ -8,7 +8,7 @@ struct OpenedSession: Sendable {
     let refreshToken: String
 }
 
-/// What a device holds of a sign-in (accounts contract §5).
+/// The tokens that a device gets for a sign-in (accounts contract §5).
 struct IssuedTokens: Sendable {
     let uid: String
     let idToken: String
@@ -148,8 +148,8 @@ extension AccountWrite {
         announce(account.id, .revoked, by: author)
     }
 
-    /// Ends one session: its refresh token, its ID tokens and its connections at once; the account's others go on.
-    /// - Returns: false when it was over.
+    /// Ends one session: its refresh token, its ID tokens and its connections at once. The account's other sessions stay.
+    /// - Returns: false when it had ended before.
     @discardableResult
     func end(_ session: AccountSession) throws -> Bool {
         guard try transaction.endSession(session.id) else { return false }
@@ -179,8 +179,8 @@ extension AccountService {
     private static let useGrainMs: Int64 = 60_000
 
     /// Finds the session of a refresh token and writes its use down.
-    /// - Throws: USER_NOT_FOUND for a deleted account's, USER_DISABLED, TOKEN_EXPIRED for a session that is over: these sign the user
-    ///   out on the device, and are meant to. INVALID_REFRESH_TOKEN for what never was one.
+    /// - Throws: USER_NOT_FOUND for a deleted account's, USER_DISABLED, TOKEN_EXPIRED for a session that has ended: these sign the user
+    ///   out on the device, as intended. INVALID_REFRESH_TOKEN for an unknown token.
     func resume(_ refreshToken: String, _ call: AccountCall) throws -> OpenedSession {
         let hash = SecretHash.of(refreshToken)
         let now = clock.seen
@@ -194,7 +194,7 @@ extension AccountService {
             var session = found
             let isIdle = settings.idleDays > 0 && clock.cautious - session.lastUsedAt > Int64(settings.idleDays) * 86_400_000
             guard !hasEnded, !isIdle, session.createdAt / 1000 >= account.validSince else { throw AccountError("TOKEN_EXPIRED") }
-            // Nothing is written for a device that asks again and again: each write waits for the disk.
+            // Repeated requests of a device write nothing, because each write waits for the disk.
             if session.peer != call.peer || now - session.lastUsedAt >= Self.useGrainMs {
                 // Never an earlier time: a clock that is behind for a while would end the session when it is corrected.
                 session.lastUsedAt = max(session.lastUsedAt, now)

@@ -5,16 +5,16 @@ public import Tokens
 extension AccountService {
     // MARK: Verifying
 
-    /// Whose ID token it is, if it was good before and still is; nil when it must be verified. O(length), from any thread.
+    /// The user of an ID token that was verified before and is still valid; nil when it must be verified. O(length), from any thread.
     /// - Parameter leeway: seconds after its end that the token still counts.
     public nonisolated func remembered(_ token: String, leeway: Int) -> VerifiedToken? { tokens.remembered(token, leeway: leeway) }
 
-    /// Finds out whose ID token it is: signature, claims, account and session (accounts contract §5.2). From any thread that may
-    /// take its time: a signature costs some 100 µs.
+    /// Verifies an ID token: signature, claims, account and session (accounts contract §5.2). From any thread that may block for
+    /// some 100 µs, the cost of a signature.
     /// - Parameters:
     ///   - leeway: seconds after its end that the token still counts.
-    ///   - done: called once: at once for a token that was good before, or is bad in itself; else on the service's queue, so that
-    ///     whatever it submits somewhere stands before what a later change of the account submits there.
+    ///   - done: called once. At once for a remembered token or an invalid one, else on the service's queue, so that it runs before
+    ///     the effects of a later change of the account.
     public nonisolated func verify(
         _ token: String, leeway: Int, _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
     ) {
@@ -69,8 +69,8 @@ extension AccountService {
     /// The name of the key that signs.
     public nonisolated var signingKeyID: String { tokens.keys.currentID }
 
-    /// Makes a new key, which is published and signs at once. The one before goes on verifying until its last token has run
-    /// out, and is then forgotten.
+    /// Makes a new key, which is published and signs at once. The previous key still verifies until its last token has expired, and is
+    /// then removed.
     /// - Parameter keepsOlder: false ends all older keys now, and with them all ID tokens there are: for a key that
     ///   was stolen. Sessions stay: their devices fetch new tokens.
     /// - Returns: the new key's name (`kid`).

@@ -57,7 +57,7 @@ public struct CustomToken: Sendable, Equatable {
     let claims: CustomClaims
 }
 
-/// Verifies custom tokens. A pure value with the clock handed in.
+/// Verifies custom tokens. A pure value; the time is a parameter.
 struct CustomTokens {
     let issuers: [CustomTokenIssuer]
     let project: String

@@ -113,7 +113,7 @@ extension AccountService {
         let found = try store.read { try $0.account(key) }
         let verdict = try await checkPassword(password, of: found?.id ?? typed, stored: found?.passwordHash, peer: call.peer)
         guard let found, verdict != .wrong else {
-            // Also where there is no account: what is written takes time, and that would tell.
+            // Also without an account: the time of the write would reveal whether there is one.
             try commit(call) { try $0.audit(.signInFailed, found?.id) }
             throw AccountError(hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : found == nil ? "EMAIL_NOT_FOUND" : "INVALID_PASSWORD")
         }

@@ -27,7 +27,7 @@ extension AccountTransaction {
         return (Self.session(row), row[9])
     }
 
-    /// Whether it was a refresh token of an account that is deleted.
+    /// Whether the refresh token was of an account that is deleted.
     func isDeparted(tokenHash: [UInt8]) throws -> Bool {
         try Row.fetchOne(db, cached: "SELECT 1 FROM departed WHERE token_hash = ?", [Database.blob(tokenHash)]) != nil
     }
@@ -84,7 +84,7 @@ extension AccountTransaction {
 }
 
 extension AccountTransaction {
-    /// Stores a code. It counts as the account's newest, whatever the clock says; an earlier one of its kind for the same
+    /// Stores a code. It counts as the account's newest, also if the clock was set back. An earlier code of its kind for the same
     /// address of the same account becomes void.
     func add(_ code: MailedCode, hash: [UInt8], at now: Int64) throws {
         try db.execute(

@@ -10,7 +10,7 @@ import DispatchNet
 /// Counting before the work bounds concurrent guesses. Mail addresses without an account are counted like
 /// those of accounts. Subjects are stored as hashes, which do not reveal the input.
 struct Throttle {
-    /// What is counted; the raw value begins the subject's name in the store.
+    /// The kind of subject that is counted. The raw value is the prefix of the subject's name in the store.
     enum Kind: String, CaseIterable {
         case account = "a", pair = "p", address = "n", password = "w", signUp = "s", mailTo = "m", mailFrom = "f", code = "c"
     }

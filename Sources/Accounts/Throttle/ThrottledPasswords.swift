@@ -143,7 +143,7 @@ public struct ThrottleSettings: Sendable, Equatable {
     public var failuresOfAddress = Rate(100, perMs: 15 * 60_000)
     /// Passwords that are stretched for one network address, right, wrong and newly set ones: each takes a tenth of a second of a core.
     public var passwordsOfAddress = Rate(600, perMs: 15 * 60_000)
-    /// Passwords of one network address that are stretched, or wait for it, at the same time: an eighth of those that may wait in all.
+    /// Passwords of one network address that are hashed, or wait for it, at the same time: an eighth of those that may wait in all.
     public var passwordsAtOnce = 32
     /// New accounts, guests too, from one network address.
     public var signUps = Rate(100, perMs: 3_600_000)

@@ -6,11 +6,11 @@ import Synchronization
 /// Where work runs whose cost follows the size of the data: encoding, hashing, sorting and checking of large values. It is done
 /// on immutable trees, off the database queue, so that requests of others are carried out meanwhile.
 public struct BackgroundWork: Sendable {
-    /// What a piece of work is done for.
+    /// The purpose of a job.
     public enum Kind: Sendable {
         /// One request that waits for it: a large write, a comparison, a selection. One user may have many of them.
         case preparation
-        /// Connections that are told of large values.
+        /// Encoding of large values for connections.
         case encoding
         /// All, or none: indexes that several wait for, and letting go of what is large.
         case upkeep
@@ -27,7 +27,7 @@ public struct BackgroundWork: Sendable {
     /// Runs the work soon, on a thread of its own choice. Work of one caller has no order.
     public func run(_ kind: Kind, _ work: @escaping @Sendable () -> Void) { submit(kind, work) }
 
-    /// So many threads for preparations and upkeep, one of them never for preparations; two others for encoding.
+    /// A number of threads for preparations and upkeep, one of them never for preparations, and two for encoding.
     /// - Parameter count: from 2 on.
     public static func threads(_ count: Int) -> BackgroundWork {
         let most = max(2, count)
@@ -42,14 +42,14 @@ public struct BackgroundWork: Sendable {
     /// (``EngineLimits/preparationsOfUser``), one for the preparations of others, one for upkeep.
     static let leastThreads = 4
 
-    /// What a database uses that is told nothing else: a thread for each processor, at least four, and two for encoding.
+    /// The default of a database: a thread for each processor, at least four, and two for encoding.
     public static let shared = BackgroundWork.threads(max(leastThreads, sysconf(Int32(_SC_NPROCESSORS_ONLN))))
 }
 
-/// So many pieces of work at the same time, in the order of arrival; of preparations not so many, whatever else there is to do.
+/// Runs a fixed number of jobs at the same time, in the order of arrival, and fewer preparations than that, also when it is idle.
 private final class BackgroundThreads: Sendable {
     private struct Piece: Sendable {
-        /// Which of all it is.
+        /// Its number in the order of arrival.
         let number: Int
         let isPreparation: Bool
         let work: @Sendable () -> Void

@@ -6,13 +6,13 @@ import Synchronization
 /// One for the whole process, so that many connections below their own limits cannot end it together. A request that would go over it is
 /// refused before anything is allocated. From any thread; asked in steps of many kilobytes, never for each small message.
 public final class MemoryBudget: Sendable {
-    /// What bytes are held for.
+    /// The purpose for which bytes are held.
     public enum Purpose: Int, CaseIterable, Sendable {
         /// Messages and bodies that have not come whole, or have and are not read.
         case incoming
         /// Values that are being made of them.
         case parsing
-        /// Answers and events that are being made, or are made and not handed to a connection.
+        /// Answers and events that are being encoded, or are encoded and not passed to a connection yet.
         case answers
         /// Old content that only a transfer under way holds: half of the budget at most, or slow readers would keep others from
         /// writing.
@@ -76,8 +76,8 @@ public final class MemoryBudget: Sendable {
     /// How often bytes were refused because one holder had its whole share (``MemoryShare``).
     public var shareRefusals: Int { held.withLock { $0.shareRefusals } }
 
-    /// Whether more than so many bytes were given back since the most that was held, as this said last: then what was freed
-    /// is worth giving back to the system. Begins anew when it is true.
+    /// Whether usage has fallen by more than so many bytes below its peak, so that returning freed memory to the system is worth it.
+    /// If so, the peak is reset to the current usage.
     public func takeFall(over bytes: Int) -> Bool {
         held.withLock { held in
             guard held.peak - held.total > bytes else { return false }

@@ -1,7 +1,7 @@
 public import JSONTree
 import Synchronization
 
-/// What one holder, such as a network address, may have of a budget. From any thread.
+/// The part of a budget that one holder, such as a network address, may use. From any thread.
 public final class MemoryShare: Sendable {
     /// Why bytes were refused.
     public enum Refusal: Error, Sendable {
@@ -46,8 +46,8 @@ public final class MemoryShare: Sendable {
         budget.release(bytes, from: purpose)
     }
 
-    /// Counts bytes in this share alone, for as long as the result lives: those of something that is shared, and is in the
-    /// budget as such. Nil when the share has no more.
+    /// Counts bytes in this share alone, until the result is released. For values that are shared by several holders and counted in
+    /// the budget once. Nil when the share is exhausted.
     public func note(_ bytes: Int) -> MemoryNote? {
         guard held.add(bytes, ordering: .relaxed).newValue <= limit else {
             held.subtract(bytes, ordering: .relaxed)
@@ -105,7 +105,7 @@ public final class MemoryLease: NodeHold {
         let wanted = (bytes + Self.stepBytes - 1) / Self.stepBytes * Self.stepBytes
         let now = held.load(ordering: .relaxed)
         if wanted > now { return grow(by: wanted - now) }
-        // A step stays, so that a size that goes up and down around a border is not told each time.
+        // One step is kept, so that a size that alternates around a boundary does not reserve and release each time.
         if wanted < now - Self.stepBytes || (wanted == 0 && now > 0) { shrink(to: wanted) }
         return true
     }

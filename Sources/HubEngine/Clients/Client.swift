@@ -16,14 +16,14 @@ open class Client: @unchecked Sendable {
     var sessionID: String?
     /// The peer's address: observers of a client without a user are charged to it. Nil: to no owner. Set before the first request.
     public var address: String?
-    /// What the client observes: place and style.
+    /// The observations of the client: place and style.
     var observations = Observations()
     /// What this client's observers are charged, and to which owner; and those in orders that no rule names: how many, and what each
     /// order is charged.
     var charge = ListenCharge()
     var chargedOwner: Owner?
     var unindexed: [PlaceOrder: (listens: Int, entries: Int)] = [:]
-    /// Those of the observations whose permission rests on data; kept by `ObserverRegistry`.
+    /// The observations whose permission depends on data; maintained by `ObserverRegistry`.
     var dependents: [Observation: Dependent] = [:]
     var pending = PendingWrites()
     /// Upper bound of the pending writes' bytes: overwritten ones count until the next recount.
@@ -57,7 +57,7 @@ open class Client: @unchecked Sendable {
     /// An answer to a client of the dialects `rest` and `system`. Called on the loop of the client's lane.
     open func replied(_ reply: Reply) {}
 
-    /// The session of a client of the dialect `rest` is over (`Delivery.close`). Called on the loop of the client's lane.
+    /// The session of a client of the dialect `rest` has ended (`Delivery.close`). Called on the loop of the client's lane.
     open func dismissed() {}
 }
 
@@ -67,17 +67,17 @@ public enum Dialect: Sendable {
     case realtime
     /// Vigla's own observe protocol.
     case observe
-    /// REST: answers are handed over as values (`Client.replied`) and encoded by the part that asked, so that the size of an
-    /// answer is no matter of the database queue. Only a stream's events are bytes.
+    /// REST: answers are passed as values (`Client.replied`) and encoded by the receiver, so that the database queue spends no time
+    /// on large answers. Only the events of a stream are bytes.
     case rest
-    /// The hub itself, which writes for reasons of its own; its answers are handed over as values, too.
+    /// Writes of the hub itself; answers are passed as values, too.
     case system
 
-    /// Whether answers are handed over as values.
+    /// Whether answers are passed as values.
     public var hasReplies: Bool { self == .rest || self == .system }
 }
 
-/// Who a client is, for the rules.
+/// The identity of a client, for the rules.
 public struct Identity: Sendable, Equatable {
     /// The rules' `auth` variable: null when signed out, else an object with `uid`, `provider` and `token`.
     public var auth: Node
@@ -98,14 +98,14 @@ public struct Identity: Sendable, Equatable {
 
 /// How an observer wants changes written down; observers of one place and style share every encoded frame.
 public enum ObserverStyle: Hashable, Sendable {
-    /// What was written, at its own path (realtime v5); `tag` names a filtered listen.
+    /// The written values at their own paths (realtime v5); `tag` names a filtered listen.
     case patches(tag: Int64?)
     /// Named events (observe protocol), under the client's subscription id.
     case events(id: Int64, kinds: EventKinds)
-    /// What was written, below the place (event streams of REST). `exports` shows priorities.
+    /// The written values below the place (event streams of REST). `exports` shows priorities.
     case stream(exports: Bool)
 
-    /// Whether an observer of a whole place can be told of parts of it.
+    /// Whether an observer of a whole place can be sent changes of parts of it.
     var tellsOfParts: Bool {
         switch self {
         case .patches(let tag): tag == nil

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// One request of REST: it needs more in its answer than the sockets' requests do, and has a client of its own (contract §7).
+/// One REST request. Its answer contains more than those of the sockets' requests, and each has a client of its own (contract §7).
 public struct Exchange: Sendable {
     public enum Work: Sendable {
         /// The place, or what a query shows of it.
@@ -13,7 +13,7 @@ public struct Exchange: Sendable {
 
     public var path: Path
     public var work: Work
-    /// The hash that the place must have; empty for nothing there. Nil writes whatever is there.
+    /// The hash that the place must have; empty for an empty place. Nil: no condition.
     public var ifHash: String?
     /// A write's answer also says what is at the place then. That, like `ifHash`, takes the permission to read it.
     public var wantsContent: Bool
@@ -26,16 +26,16 @@ public struct Exchange: Sendable {
     }
 }
 
-/// What an exchange led to.
+/// The result of an exchange.
 public struct Exchanged: Sendable {
-    /// What was read, or what is at the place after the write if the exchange wanted that or was refused as stale.
+    /// The value that was read; or the value after the write if that was requested or the exchange was refused as stale.
     public var content = Node.null
     /// What was written, server values filled in, in the order of the writes. Nil when it would tell a client that may not read
     /// the place what had been stored there (an increment's sum).
     public var written: [Node]?
     /// The child that a push has made.
     public var key: Key?
-    /// Something else is stored than the exchange has said; nothing was written.
+    /// Whether the stored value has another hash than the condition, so that nothing was written.
     public var isStale = false
 
     public init(content: Node = .null) { self.content = content }

@@ -1,6 +1,6 @@
 import JSONTree
 
-/// A client that does not keep up with reading. Exists only as long as that lasts.
+/// The state of a client that reads too slowly. Exists only as long as that lasts.
 ///
 /// ```
 /// flowing ── answers beyond the window ───► probing ─────────────┐
@@ -8,15 +8,15 @@ import JSONTree
 ///    ▲    ── its lane: too much waits ──► suspended              │ its lane: everything has left
 ///    └── caught up: each stale observer in one message ◄─────────┘
 /// ```
-/// While it lasts the client's requests are held, so that an answer never stands before older news: the client that does
-/// not take its answers gets no more work done. A suspended client's value observers are told nothing; of each only
-/// what has changed is remembered, so what waits for it does not grow with what others write.
+/// Meanwhile the client's requests are held, so that an answer never precedes older events, and a client that does not read its
+/// answers causes no more work. The value observers of a suspended client are sent nothing. Only the changed places are recorded
+/// for each, so that the pending data does not grow with the writes of others.
 final class Lag {
     /// Requests in the order of arrival.
     var held: [Database.Item] = []
     /// Whether something large was sent that the client has not taken.
     var isTakingLarge = false
-    /// Whether the client's value observers are told nothing, rather than only its requests held.
+    /// Whether the client's value observers are sent nothing, besides its requests being held.
     var isSuspended = false
     /// The suspended observers that have missed something.
     private(set) var stale: [Observation: Staleness] = [:]
@@ -33,7 +33,7 @@ final class Lag {
     }
 }
 
-/// What an observer has missed.
+/// The changes that an observer has missed.
 enum Staleness {
     /// These places at or below its own, none of them below another.
     case at(Set<Path>)
@@ -64,8 +64,8 @@ extension Path {
 }
 
 extension Observation {
-    /// Whether a newer state may stand for older ones. Child events are each told (observe protocol): they say what happened,
-    /// not how things are.
+    /// Whether a newer state may replace older ones. Child events are all sent (observe protocol): each describes a change, not the
+    /// state.
     var mayConflate: Bool {
         switch style {
         case .patches, .stream: true

@@ -27,7 +27,7 @@ struct ListenCharge: Equatable, Sendable {
     }
 }
 
-/// What the observers of a namespace count, by owner. Confined to the database queue; all in O(1).
+/// The charges of the observers of a namespace, by owner. Confined to the database queue; all in O(1).
 struct ListenCounts {
     private(set) var total = 0
     private var owners: [Owner: ListenCharge] = [:]

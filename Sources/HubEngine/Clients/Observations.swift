@@ -1,6 +1,6 @@
 import JSONTree
 
-/// What one client observes, found by place or by subscription id in O(1).
+/// The observations of one client, found by place or by subscription id in O(1).
 struct Observations: Sequence {
     /// Most clients observe a place once; a set for one would take more memory than the observer.
     private enum AtPlace {

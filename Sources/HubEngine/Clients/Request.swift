@@ -1,10 +1,10 @@
 public import JSONTree
 
-/// What a client asks of its database. Requests of one client are handled and answered in the order of submission.
+/// A request of a client to its database. Requests of one client are handled and answered in the order of submission.
 public enum Request: Sendable {
     /// First request of a session; `replacing` names the client's previous session, which ends now (contract §1.2 `ls`).
     case begin(sessionID: String, replacing: String?)
-    /// The connection is gone: observers go, pending writes fire. Not answered.
+    /// The connection has closed: observers are removed, onDisconnect writes are made. Not answered.
     case end
     case identify(Identity)
     /// From now on the client is anonymous.
@@ -14,7 +14,7 @@ public enum Request: Sendable {
     ///   - hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
     case observe(Path, query: TreeQuery? = nil, style: ObserverStyle, hash: String)
     case unobserve(Path, style: ObserverStyle)
-    /// Ends the observer with this subscription id, wherever it is (observe protocol).
+    /// Ends the observer with this subscription id, at any place (observe protocol).
     case unobserveID(Int64)
     case get(Path, query: TreeQuery? = nil)
     /// All or nothing.
@@ -25,11 +25,11 @@ public enum Request: Sendable {
     case push(Path, WriteValue)
     /// One request of REST (contract §7).
     case exchange(Exchange)
-    /// Keeps writes for the moment the client is gone (contract §6.2).
+    /// Stores writes to be made when the client disconnects (contract §6.2).
     case onDisconnect([TreeWrite])
     case cancelOnDisconnect(Path)
-    /// The client's credential has run out: it is told so, then its session ends with the rights it had (contract §8.1). While an earlier
-    /// request is prepared beside the queue, it is told nothing but the answers to its writes, and ends behind those.
+    /// The client's credential has expired: it is sent the notice, then its session ends with the rights it had (contract §8.1). While an
+    /// earlier request is parked, the client is sent only the answers to its writes, and its session ends after those.
     case revoke(notice: [UInt8])
     /// What this client asks next waits for all that others have asked before as the user and that is still prepared beside the queue.
     /// Not answered.
@@ -45,7 +45,7 @@ public enum Request: Sendable {
     case drained
 }
 
-/// What must be stored for a write to be carried out (contract §4.6).
+/// The condition for a write: the value that must be stored (contract §4.6).
 public struct Condition: Sendable {
     public var path: Path
     /// The hash of what is stored there, priority included; empty for nothing.
@@ -67,7 +67,7 @@ extension Request {
     }
 }
 
-/// What a request is answered with.
+/// The answer to a request.
 public enum Reply: Sendable {
     /// Done; nothing to report.
     case done

@@ -1,14 +1,14 @@
 import JSONTree
 
-/// A write as a client asked for it, whatever the request was.
+/// A write as requested, for all kinds of write requests.
 struct AskedWrite: Sendable {
-    /// What becomes of it, and how it is answered.
+    /// How it is carried out and answered.
     enum Purpose: Sendable {
         case write
         /// The child that was made.
         case push(Key)
         case exchange(Exchange, key: Key?)
-        /// It is kept for the end of the client.
+        /// It is stored as an onDisconnect write.
         case onDisconnect
     }
 

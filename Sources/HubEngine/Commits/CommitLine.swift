@@ -146,7 +146,7 @@ final class CommitLine {
         var paths: [Path] = []
         for operation in commit.operations {
             tree.apply(operation)
-            // What is added to what the commit has set is told with that.
+            // An addition to a value that the same commit has set is part of that change.
             if let path = operation.path, paths.last?.contains(path) != true { paths.append(path) }
         }
         let readers = foresight.touched(by: paths, making: tree)

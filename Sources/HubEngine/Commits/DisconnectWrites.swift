@@ -26,9 +26,9 @@ final class DisconnectWrites: @unchecked Sendable {
     private var leaving: [String: Client] = [:]
     /// Bytes of that, at most.
     private var bytes = 0
-    /// What ended sessions left while the log refused: it is written when the log takes commits again.
+    /// Writes of sessions that ended while the log refused commits; they are made when the log accepts commits again.
     private var owed: [PendingSession] = []
-    /// Sessions that changed their identity while the log refused: it is told then what they leave behind by now.
+    /// Sessions that changed their identity while the log refused commits; their pending writes are stored when it accepts them again.
     private var unstated: Set<String> = []
     private var ids = PushIDGenerator()
 
@@ -45,7 +45,7 @@ final class DisconnectWrites: @unchecked Sendable {
         self.commits = commits
     }
 
-    /// What sessions leave behind that has not been written.
+    /// The pending onDisconnect writes of all sessions.
     var pendingSessions: [PendingSession] {
         owed + leaving.sorted { $0.key < $1.key }.map { $1.leftBehind(as: $0) }
     }
@@ -139,7 +139,7 @@ final class DisconnectWrites: @unchecked Sendable {
         commits.record([.identify(session: id, auth: client.identity.auth, isAdmin: client.identity.isAdmin)])
     }
 
-    /// Remembers that what a client leaves behind has at most so many bytes.
+    /// Records an upper bound for the bytes of a client's onDisconnect writes.
     private func count(_ bytes: Int, of client: Client) {
         self.bytes += bytes - client.pendingBytes
         client.pendingBytes = bytes
@@ -147,10 +147,10 @@ final class DisconnectWrites: @unchecked Sendable {
 
     // MARK: Ends
 
-    /// What is written when the client goes; nothing while the log refuses.
+    /// The writes that are made when the client disconnects; empty while the log refuses commits.
     func due(of client: Client) -> [TreeWrite] { client.pendingID == nil || log.isRefusing ? [] : client.pending.writes }
 
-    /// The client has gone: what it leaves behind is written.
+    /// Makes the onDisconnect writes of a client that has disconnected.
     func write(of client: Client) {
         guard let id = client.pendingID else { return }
         let left = client.leftBehind(as: id)
@@ -182,7 +182,7 @@ final class DisconnectWrites: @unchecked Sendable {
         let permitted = writes.filter { (try? commits.check([$0], by: origin, textWork: &work)) != nil }
         let isFewer = !permitted.isEmpty && permitted.count < writes.count
         if isFewer, (try? commits.commit(permitted, by: origin)) != nil { return }
-        // It is forgotten with the last of them, or a crash between two would lose the rest.
+        // The session is removed with the last of them, because a crash between two would lose the rest.
         let single = WriteOrigin.client(origin.identity)
         for write in permitted { _ = try? commits.commit([write], by: single, textWork: &again) }
         commits.record(origin.consequences)
@@ -238,8 +238,8 @@ final class DisconnectWrites: @unchecked Sendable {
         writeOwed()
     }
 
-    /// A commit that was given up is stored: the log has heard something else of its sessions than they have, and what it says was
-    /// written is not owed.
+    /// A commit that was rolled back is found to be stored: the log's state of its sessions differs from theirs, and the writes that it
+    /// contains are no longer pending.
     func found(_ commit: Commit) {
         for case .pending(let change) in commit.operations {
             if case .forget(let id) = change { owed.removeAll { $0.id == id } }
@@ -247,7 +247,7 @@ final class DisconnectWrites: @unchecked Sendable {
         }
     }
 
-    /// The log is told again what a session leaves behind, as soon as it takes commits.
+    /// Stores the pending writes of a session again as soon as the log accepts commits.
     func restateLater(_ id: String) { unstated.insert(id) }
 
     private func restate(_ id: String) {
@@ -272,7 +272,7 @@ final class DisconnectWrites: @unchecked Sendable {
 }
 
 extension Client {
-    /// What is written at the client's end.
+    /// The client's onDisconnect writes.
     fileprivate func leftBehind(as id: String) -> PendingSession {
         PendingSession(id: id, auth: identity.auth, isAdmin: identity.isAdmin, writes: pending)
     }

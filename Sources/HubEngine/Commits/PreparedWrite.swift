@@ -23,7 +23,7 @@ struct PreparedWrite: Sendable {
     private(set) var changed: [Path]
     /// `true` at each written place, and nothing else.
     private let written: Node
-    /// What the rules looked at, and what is above that.
+    /// The places that the rules read, and their ancestors.
     private let dependencies: Set<Path>
     private let aboveDependencies: Set<Path>
     /// Whether what it writes, or whether it may, was concluded from what is stored where it writes.
@@ -122,7 +122,7 @@ struct PreparedWrite: Sendable {
         return overwrites()
     }
 
-    /// What was written there meanwhile is written over, as if it had come first.
+    /// Writes there by others meanwhile are overwritten, as if they had come first.
     private mutating func overwrites() -> Bool {
         if changed.count < operations.count { changed = paths }
         return !restsOnOverwritten

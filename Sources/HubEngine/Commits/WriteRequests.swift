@@ -10,8 +10,8 @@ import JSONTree
 ///                   ▲                       still much of it: taken over in the background ┘ │ ▲  └ many observers rest on it:
 ///                   └── they wrote what it rests on ◄────────────────────────────────────────┘ └ parked, the rules are asked ┘
 /// ```
-/// Staged: the log stores what is written while others can still commit before it, so that those behind it need not wait for
-/// that. What is refused or overtaken in the end lets go of it.
+/// Staged: the log stores the operations while others can still commit, so that later commits need not wait for that. A write that
+/// is refused or prepared again releases its stage.
 /// Confined to the database queue.
 final class WriteRequests: @unchecked Sendable {
     // Sendable: background work only hops back to the queue with it.
@@ -114,16 +114,16 @@ final class WriteRequests: @unchecked Sendable {
         let item: Database.Item
         /// Times that it may still be prepared, or brought up to what others have written.
         var tries: Int
-        /// What the log has of it already.
+        /// Its stage in the log.
         var stage: JournalStage?
         /// Which rules it was decided by, and the last commit in the tree that it was prepared on.
         var rulesNumber = 0
         var sequence: UInt64 = 0
 
-        /// What it holds while it is prepared.
+        /// Bytes that it holds while it is prepared.
         var bytes: Int { item.size + asked.writes.count * Self.bytesOfPlace }
 
-        /// What a prepared write holds for each of its places: its operation, its mark, its place in the tree.
+        /// Bytes that a prepared write holds for each of its places: its operation, its mark, its place in the tree.
         private static let bytesOfPlace = 128
     }
 
@@ -153,7 +153,7 @@ final class WriteRequests: @unchecked Sendable {
         if !isParked { answers.answer(.failed(.noRoom), item) }
     }
 
-    /// Has the log store a write that is permitted, then goes on with it.
+    /// Stages a permitted write in the log, then continues with it.
     private func stage(_ write: PreparedWrite, _ large: LargeWrite) {
         let (asked, item) = (large.asked, large.item)
         // While the log refuses, the write is refused as any other.

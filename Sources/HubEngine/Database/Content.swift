@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Synchronization
 
-/// What a database holds now: its tree, the number of the last commit, and the rules in force.
+/// The current state of a database: its tree, the number of the last commit, and the rules in force.
 ///
 /// Confined to the database queue, but for `publishedRules`. Changed by the commit line, by rollback and by a deploy of rules only.
 final class Content {
@@ -10,7 +10,7 @@ final class Content {
     /// Number of the last commit.
     private(set) var sequence: UInt64
     private(set) var rules: RuleSet
-    /// Which rules those are, counted.
+    /// Number of the rules in force; each deploy counts.
     private(set) var rulesNumber = 0
     private let published: Mutex<RuleSet>
 
@@ -33,7 +33,7 @@ final class Content {
         return old
     }
 
-    /// Makes a tree the one of now, as a commit that has its number.
+    /// Installs the tree of a commit and its number.
     /// - Returns: the tree before.
     func install(_ candidate: Node, as sequence: UInt64) -> Node {
         let old = root

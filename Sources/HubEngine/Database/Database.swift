@@ -22,14 +22,14 @@ public final class Database: Sendable {
     let engine: Engine
     private let limits: EngineLimits
 
-    /// A request on its way: whose, what, and the number that its answer carries.
+    /// A submitted request with its client and the number that its answer carries.
     struct Item: Sendable {
         let client: Client
         let request: Request
         let token: Int64
         /// Bytes that the request holds.
         let size: Int
-        /// Holds them in the budget, if they are many, until the request is no longer needed.
+        /// Their reservation in the budget, if they are many, until the request is no longer needed.
         let hold: (any NodeHold)?
     }
 
@@ -40,17 +40,17 @@ public final class Database: Sendable {
 
     /// - Parameters:
     ///   - start: the recovered content and the sequence number of its last commit.
-    ///   - pending: what the sessions of the process before left behind; it is written before anything is asked for, as one
+    ///   - pending: onDisconnect writes of the sessions of the previous process; they are made before the first request, as one
     ///     commit for each session (contract §6.2).
-    ///   - journal: goes on after `start`; nil for one in memory that keeps nothing.
+    ///   - journal: continues after `start`; nil for one in memory that keeps nothing.
     ///   - epoch: of this writer; see `JournalBatch`.
     ///   - follows: whether the database applies what another writes to the journal, and refuses every write itself.
     ///   - lanes: number of net loops.
-    ///   - background: where work runs whose cost follows the size of the data.
-    ///   - budget: what such work may hold; one for the whole process.
-    ///   - refusals: hears of what the rules refuse.
-    ///   - onJournal: hears when the journal takes no commits, and when it does again.
-    ///   - scheduler: tells the time, and when the log is tried again.
+    ///   - background: runs work whose cost depends on the size of the data.
+    ///   - budget: memory that such work may hold; one for the whole process.
+    ///   - refusals: called with the requests that the rules refuse.
+    ///   - onJournal: called when the journal refuses commits, and when it accepts them again.
+    ///   - scheduler: the clocks, and the timer for retries of the log.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), pending: [PendingSession] = [],
         journal: (any Journal)? = nil, epoch: UInt64 = 0, follows: Bool = false, lanes: Int, limits: EngineLimits = EngineLimits(),
@@ -72,11 +72,11 @@ public final class Database: Sendable {
         if !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
     }
 
-    /// Hands over a request. Callable from any thread; requests of one client must come from one thread at a time.
+    /// Queues a request. Callable from any thread; requests of one client must come from one thread at a time.
     /// - Parameters:
     ///   - size: bytes that the request holds.
-    ///   - hold: what holds them in the budget; let go when the request is carried out and durable.
-    /// - Returns: whether more waits than should: ask no more until a mark has come back.
+    ///   - hold: their reservation in the budget; released when the request is carried out and durable.
+    /// - Returns: whether too many bytes wait: submit no more until a mark has come back.
     @discardableResult
     public func submit(_ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any NodeHold)? = nil) -> Bool {
         let before = size > 0 ? engine.context.meter.waitingBytes.add(size, ordering: .relaxed).oldValue : 0
@@ -104,7 +104,7 @@ public final class Database: Sendable {
         identity.isAdmin || engine.content.publishedRules.mayAllowWrite(places, auth: identity.auth, now: engine.context.clock())
     }
 
-    /// What the database has done, as of its last batch. From any thread.
+    /// The counters of the database, as of its last batch. From any thread.
     public var counters: EngineCounters { engine.context.meter.reading }
 
     /// Requests that wait for the database queue, or for their turn on it.

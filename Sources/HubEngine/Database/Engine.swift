@@ -3,8 +3,8 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// A database's engine: its parts, and how they are joined. Each part owns its state and is given what it needs when it is made; the
-/// few that call back to later ones are joined at the end. Everything here runs on the database queue.
+/// A database's engine: its parts, and how they are connected. Each part owns its state and gets its dependencies when it is made;
+/// callbacks to parts that are made later are set at the end. Everything here runs on the database queue.
 ///
 /// ```
 /// RequestLoop ─► RequestHandler ─► ReadRequests, ObserveRequests, WriteRequests, Sessions   (large work: Parking)
@@ -26,14 +26,14 @@ final class Engine: @unchecked Sendable {
     let loop: RequestLoop
     private let rollback: Rollback
 
-    /// - Parameter follows: what sessions have left behind so far, for a database that applies what another writes.
+    /// - Parameter follows: the pending onDisconnect writes, for a database that applies the commits of another writer; else nil.
     init(
         _ context: EngineContext, rules: RuleSet, start: (root: Node, sequence: UInt64), journal: any Journal, epoch: UInt64,
         follows: [PendingSession]?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
         let content = Content(root: start.root, sequence: start.sequence, rules: rules)
         let places = PlaceTrie()
-        // What is applied is never taken back.
+        // Commits of another writer are never rolled back.
         let batch = Batch(keepsHistory: !journal.isImmediate && follows == nil)
         let outbox = Outbox(lanes: context.lanes)
         let encodings = EncodingLine(context.background, context.budget, heavier: EncodingLine(context.background, context.budget))
@@ -67,7 +67,7 @@ final class Engine: @unchecked Sendable {
         let rollback = Rollback(
             context, content, batch, outbox, durability, guardian, indexes, permissions, commits, sessions, parking, handler, loop)
 
-        // What calls back to later parts does not keep them.
+        // Callbacks do not retain the parts that they call.
         durability.onRefused = { [weak rollback = rollback] in rollback?.run($0) }
         durability.onLost = { [weak guardian] in guardian?.refused($0) }
         durability.onReleased = { [weak loop] in loop?.scheduleTurn() }
@@ -98,7 +98,7 @@ final class Engine: @unchecked Sendable {
         self.rollback = rollback
     }
 
-    /// Puts new rules in the place of those in force: observers that they refuse are cancelled before anything else is told them.
+    /// Replaces the rules. Observers that the new rules refuse are cancelled before they receive anything else.
     func deploy(_ rules: RuleSet) {
         dispatchPrecondition(condition: .onQueue(context.queue))
         content.deploy(rules)
@@ -107,14 +107,14 @@ final class Engine: @unchecked Sendable {
         durability.finishBatch()
     }
 
-    /// Writes what the sessions of an earlier process left behind.
+    /// Makes the onDisconnect writes of the sessions of an earlier process.
     func fireAbandoned(_ sessions: [PendingSession]) {
         dispatchPrecondition(condition: .onQueue(context.queue))
         for session in sessions { disconnects.fire(session) }
         durability.finishBatch()
     }
 
-    /// What sessions leave behind that has not been written.
+    /// The pending onDisconnect writes of all sessions.
     var pendingSessions: [PendingSession] {
         dispatchPrecondition(condition: .onQueue(context.queue))
         return follower?.pendingSessions ?? disconnects.pendingSessions

@@ -2,7 +2,7 @@ import Dispatch
 import JSONTree
 import Scheduling
 
-/// What every part of a database's engine is given: for whom it is made and what it may use. Nothing here changes.
+/// The environment that all parts of a database's engine share: queue, limits, clocks, background work. Immutable.
 final class EngineContext: Sendable {
     /// The database queue: all parts are confined to it.
     let queue: DispatchQueue
@@ -12,13 +12,13 @@ final class EngineContext: Sendable {
     let scheduler: Scheduler
     /// Number of net loops.
     let lanes: Int
-    /// Where large work runs, and what it may hold.
+    /// Runs large work; `budget` limits the memory that it holds.
     let background: BackgroundWork
     let budget: MemoryBudget
-    /// What queries have collected and is not encoded: half of the budget, so that many of them leave room for what is written.
+    /// Results of queries that are not encoded yet: at most half of the budget, so that room for writes remains.
     let collected: MemoryShare
     let meter = Meter()
-    /// Hears what those who run the hub should know of the journal.
+    /// Called with the events of the journal that operators should know.
     let onJournal: @Sendable (JournalEvent) -> Void
 
     init(
@@ -39,18 +39,18 @@ final class EngineContext: Sendable {
     /// The wall clock, ms since the epoch.
     func clock() -> Int64 { scheduler.wallMs }
 
-    /// Lets go of large values in the background: each of their objects takes its time.
+    /// Releases large values in the background, because freeing them takes time for each object.
     func release(_ old: [any Sendable]) {
         if old.isEmpty { return }
         let last = Errand { withExtendedLifetime(old) {} }
-        // Behind the requests that run, which hold it as well.
+        // After the running requests, which retain the values as well.
         queue.async { [background] in background.run(.upkeep) { last.forget() } }
     }
 }
 
-/// Something to be done once, and to be let go of on a thread where that delays no request.
+/// Work that runs once on the database queue. Its captures are released on another thread, where that delays no request.
 final class Errand: @unchecked Sendable {
-    // Sendable: run on the database queue, then handed to the thread that lets go of it.
+    // Sendable: run on the database queue, then passed to the thread that disposes of it.
     private var body: (() -> Void)?
 
     init(_ body: @escaping () -> Void) { self.body = body }

@@ -1,7 +1,7 @@
-/// What one client may ask of a database. Over a limit the request is refused and nothing else is lost.
+/// Limits on what one client may request of a database. A request over a limit is refused, with no other effect.
 public struct EngineLimits: Sendable {
-    /// Bytes of one answer or first content; more is answered with `too_big`. A client that would have to be told more at once
-    /// is disconnected. Default 48 MiB: below what may wait for a slow reader.
+    /// Bytes of one answer or first content; more is answered with `too_big`. A client whose observers would have to be sent more at
+    /// once is disconnected. Default 48 MiB: below what may wait for a slow reader.
     public var readBytes = 48 << 20
     /// Bytes of a value up to which it is encoded on the database queue, escapes not counted; larger ones are encoded beside it.
     /// Default 64 KiB.
@@ -39,8 +39,8 @@ public struct EngineLimits: Sendable {
     public var recentPlaces = 100_000
     /// Commits whose places are remembered while no write is prepared. Default 1,000.
     public var recentCommits = 1_000
-    /// Places in the data on which the decision about a prepared write may rest; with more of them it rests on everything, and
-    /// whatever others write lets it be prepared again. Default 10,000.
+    /// Places in the data on which the decision about a prepared write may depend. A decision with more is taken to depend on the
+    /// whole tree, so that any other write causes it to be prepared again. Default 10,000.
     public var dependencies = 10_000
     /// Requests of one user that are prepared at the same time; those of all anonymous clients count as one user's, those of
     /// administrators do not count. The next ones wait. Default 2.
@@ -95,8 +95,8 @@ public struct EngineLimits: Sendable {
     /// others after its identity has changed. Default 1,000.
     public var removalsAtOnce = 1_000
     /// Work of one turn, in units of some 2 µs: when more waits, the requests of each client get an equal part of it, in one
-    /// batch, then what came meanwhile has its turn. A request counts as one and one more for each 128 bytes over 2.5 KiB, a
-    /// written place, an observer that is told, asked about or removed, 16 children that a query selects and a KiB that is encoded
+    /// batch, then later requests have their turn. A request counts as one and one more for each 128 bytes over 2.5 KiB, a
+    /// written place, an observer that is notified, checked or removed, 16 children that a query selects and a KiB that is encoded
     /// as one each. When half as many commits wait for the journal, clients that wait for it already get no further turn.
     /// Default 4,000.
     public var turnWork = 4_000

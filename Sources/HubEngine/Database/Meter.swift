@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What a database counts: the parts of its engine add to it on the database queue, metrics read it from any thread.
+/// The counters of a database. The parts of its engine change them on the database queue; metrics read them from any thread.
 final class Meter: @unchecked Sendable {
     // Sendable: `counters` and `work` are confined to the database queue; the rest is safe by itself.
 
@@ -32,16 +32,16 @@ final class Meter: @unchecked Sendable {
     func finish(_ bytes: Int) { if bytes > 0 { waitingBytes.subtract(bytes, ordering: .relaxed) } }
 }
 
-/// What a database has done and holds, for metrics.
+/// Counters and sizes of a database, for metrics.
 public struct EngineCounters: Sendable {
     /// Commits since the start, and requests handled.
     public var commits = 0
-    /// Those of the commits that the hub made itself, by their cause.
+    /// Commits that the hub made itself, by cause.
     public var systemCommits: [SystemCause: Int] = [:]
     public var requests = 0
     /// Requests that wait for their turn now, as others have had the last one.
     public var waitingRequests = 0
-    /// Changes that a slow client's observer was not told one by one.
+    /// Changes that were combined into one message for a slow client's observer.
     public var conflated = 0
     /// Times that a client's observers were suspended, and clients that are so now.
     public var suspensions = 0

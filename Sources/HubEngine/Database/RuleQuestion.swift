@@ -2,8 +2,8 @@ import Dispatch
 public import JSONTree
 public import SecurityRules
 
-/// One operation as the rules saw it, or would see it: everything that the decision rests on. Immutable, so that why it came
-/// out as it did can be found on any queue, while the database goes on.
+/// One operation with everything that the rules' decision about it depends on. Immutable, so that the decision can be explained on
+/// any queue while the database continues.
 public struct RuleQuestion: Sendable {
     public enum Operation: Sendable {
         /// A get, a listen or a query.
@@ -30,16 +30,16 @@ public struct RuleQuestion: Sendable {
     }
 }
 
-/// What a client wanted when the rules refused it.
+/// The kind of request that the rules refused.
 public enum RuledRequest: String, Sendable {
     case get, listen, write, onDisconnect
     /// A listen that was allowed until the rules, the data or the client's identity changed.
     case cancelledListen = "cancelled listen"
 }
 
-/// Hears of what the rules refuse. Called on the database queue.
+/// Receives the requests that the rules refuse. Called on the database queue.
 public protocol RefusalListener: Sendable {
-    /// Whether the next refusal is to be told; asked for each, so it costs next to nothing.
+    /// Whether to report the next refusal. Called for each refusal, so it must be cheap.
     /// - Parameter now: ms since the epoch.
     func wantsRefusal(now: Int64) -> Bool
     func refused(_ request: RuledRequest, _ question: RuleQuestion)
@@ -91,7 +91,7 @@ extension Database {
         }
     }
 
-    /// The same for writes that are made as one. Refused are those that the tree cannot hold, whatever the rules say.
+    /// The same for writes of one commit. Writes that the tree cannot hold are refused, also where the rules allow them.
     public func pose(
         _ writes: [TreeWrite], auth: Node, now: Int64?, _ done: @escaping @Sendable (Result<RuleQuestion, Failure>) -> Void
     ) {

@@ -1,17 +1,17 @@
 import Journal
 import JSONTree
 
-/// What the requests of the batch that runs have done so far: what goes to the log with it, and what is needed to take it back.
+/// The changes of the running batch so far: its commits for the log, and the history that a rollback needs.
 /// Confined to the database queue.
 final class Batch {
-    /// What a batch has come to, once it has ended.
+    /// The result of a batch that has ended.
     struct Result {
         /// Its commits; empty when it made none.
         let journalled: JournalBatch
         let history: BatchHistory
         /// Bytes of its requests.
         let bytes: Int
-        /// What is large and no longer needed behind the batch.
+        /// Large values that are not needed after the batch.
         let retiring: [any Sendable]
 
         func with(_ journalled: JournalBatch) -> Result {
@@ -39,7 +39,7 @@ final class Batch {
 
     /// A request of so many bytes is carried out in this batch.
     func count(_ bytes: Int) { self.bytes += bytes }
-    /// Something large is let go of, off the queue, when the batch has left.
+    /// Releases a large value, off the queue, when the batch has ended.
     func retire(_ value: any Sendable) { retiring.append(value) }
 
     func record(_ step: @autoclosure () -> BatchHistory.Step) {
@@ -50,7 +50,7 @@ final class Batch {
         if keepsHistory { history.changes.append(change()) }
     }
 
-    /// What was recorded while a batch was taken back belongs to no batch.
+    /// Drops the changes that were recorded during a rollback; they belong to no batch.
     func forgetHistory() { history = BatchHistory() }
 
     /// Ends the batch; the next one begins empty.

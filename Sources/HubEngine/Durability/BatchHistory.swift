@@ -9,21 +9,21 @@ struct BatchHistory {
 
     enum Step {
         case request(Database.Item)
-        /// The same for one whose answer has left already, as it was true whatever becomes of the batch.
+        /// The same for a request whose answer was sent already, because it does not depend on the batch.
         case settled(Database.Item)
         /// An observer's first content turned out to be too large.
         case tooLarge(Client, Observation)
-        /// A client that reads slowly was told what it had missed.
+        /// The observers of a slow client were sent the current state.
         case catchUp(Client, [Observation: Staleness])
         /// Live queries showed what they select, after their index was built anew.
         case show(Path, TreeQuery.Index)
-        /// What an ended session had left was written, other than by a request.
+        /// The onDisconnect writes of an ended session were made, not by a request.
         case fire(PendingSession)
-        /// The log was told what a session leaves behind.
+        /// The pending onDisconnect writes of a session were stored again.
         case restate(String)
     }
 
-    /// What a step changed of a session, as it was before.
+    /// A change of a session, with the value before it.
     enum SessionChange {
         case named(Client, String, before: Client?)
         case ended(Client, wasNamed: Bool)

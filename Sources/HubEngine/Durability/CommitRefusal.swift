@@ -1,6 +1,6 @@
 public import Journal
 
-/// Why a database takes no writes, as those are told who wanted to write. The log of the program knows more.
+/// Why a database refuses writes, as stated in the answers to them. The program's log has the details.
 public enum CommitRefusal: String, Error, Sendable {
     case diskFull = "disk_full"
     case diskFailed = "disk_failed"
@@ -10,12 +10,12 @@ public enum CommitRefusal: String, Error, Sendable {
     case conflict
     /// The database applies what another writes, and takes no writes itself.
     case following
-    /// The same, and it hears no more of what the other writes.
+    /// The same, and it no longer receives the commits of the other writer.
     case cutOff = "cut_off"
     /// The journal is closed.
     case stopping
 
-    /// What a journal's refusal of an append means.
+    /// The reason for a journal's error.
     public init(_ error: JournalError) {
         switch error {
         case .diskFull: self = .diskFull
@@ -54,11 +54,11 @@ public enum CommitRefusal: String, Error, Sendable {
     }
 }
 
-/// What those who run a hub should hear of a database's journal. Told on the database queue.
+/// Events of a database's journal that operators should know. Reported on the database queue.
 public enum JournalEvent: Sendable {
-    /// It takes no commits, and writes are refused. Told once, until it takes them again.
+    /// The journal refuses commits, so writes are refused. Reported once, until it accepts commits again.
     case refuses(CommitRefusal, JournalError)
     case takesCommits
-    /// A database that follows hears no more.
+    /// A following database no longer receives commits.
     case followingEnded(JournalError)
 }

@@ -3,7 +3,7 @@ import Dispatch
 import Journal
 import JSONTree
 
-/// Output in the order of commits: what a batch has to say leaves when it and all before it are durable.
+/// Sends output in the order of commits: the output of a batch leaves when the batch and all before it are durable.
 ///
 /// ```
 /// the batch that runs ── finish ──► waits for the log ──► durable, and all before it ──► its output leaves
@@ -28,7 +28,7 @@ final class DurabilityLine: @unchecked Sendable {
     private let batch: Batch
     private let outbox: Outbox
     private let journal: any Journal
-    /// Of this writer, and what its next batch is known by.
+    /// The epoch of this writer, and the id of its next batch.
     private let epoch: UInt64
     private var nextID = UInt64.random(in: 1..<1 << 46)
     private let outlet: Outlet
@@ -38,7 +38,7 @@ final class DurabilityLine: @unchecked Sendable {
     private(set) var firstWaiting = 0
     /// Commits in the waiting batches.
     private(set) var waitingCommits = 0
-    /// What is known to be durable: where the content goes back to when the log refuses.
+    /// The last durable content, to which a rollback returns.
     private(set) var durable: (root: Node, sequence: UInt64)
     /// The journal has refused the oldest waiting batch.
     var onRefused: (JournalError) -> Void = { _ in }
@@ -95,7 +95,7 @@ final class DurabilityLine: @unchecked Sendable {
         context.queue.async { [self] in onLost(error) }
     }
 
-    /// A batch as the journal is given it: by this writer, and known by a number of its own.
+    /// The batch with this writer's epoch and an id of its own, as it is appended to the journal.
     func stamped(_ batch: JournalBatch) -> JournalBatch {
         var batch = batch
         nextID += 1
@@ -127,7 +127,7 @@ final class DurabilityLine: @unchecked Sendable {
 
     private func leave(_ output: OutputBuffer, _ result: Batch.Result) {
         context.meter.finish(result.bytes)
-        // No lane is always told first.
+        // The first lane changes from batch to batch, so that none is favoured.
         output.release(to: outlet, from: Int(truncatingIfNeeded: content.sequence % UInt64(context.lanes)))
         context.release(result.retiring)
     }
@@ -142,6 +142,6 @@ final class DurabilityLine: @unchecked Sendable {
         return Array(waiting)
     }
 
-    /// What the database holds now is durable.
+    /// Marks the current content as durable.
     func confirm() { durable = (content.root, content.sequence) }
 }

@@ -2,8 +2,8 @@ import Dispatch
 import Journal
 import JSONTree
 
-/// Applies what another writes: the commits of a journal's tail, each through the stages that a commit passes when it is permitted.
-/// What does not follow what it has ends it: it goes on showing what it had, and says that it is cut off.
+/// Applies the commits of another writer, from a journal's tail. Each passes the stages that follow the permission of a commit.
+/// A batch that does not follow the last one ends the follower: the database keeps its content and reports that it is cut off.
 ///
 /// ```
 /// journal ─► tail ─► database queue: batch that follows ─► CommitLine.apply ─► observers
@@ -42,7 +42,7 @@ final class Follower: @unchecked Sendable {
 
     deinit { tail?.cancel() }
 
-    /// What sessions leave behind that have not ended, as far as was followed.
+    /// The pending onDisconnect writes of all sessions, as of the last applied batch.
     var pendingSessions: [PendingSession] { pending.sessions }
 
     /// Begins to follow, behind what the content holds. Called once.

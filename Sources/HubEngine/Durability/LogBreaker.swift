@@ -1,7 +1,7 @@
 /// Whether the log takes commits, as a circuit breaker: a refusal opens it, a try that succeeds closes it.
 ///
 /// ```
-/// closed ── the log refuses a batch ──► open: reads go on, every write is answered with an error
+/// closed ── the log refuses a batch ──► open: reads continue, every write is answered with an error
 ///    ▲                                    │ once in `retryMs`: an empty commit        ▲
 ///    └───────────── taken ───────────── half open: its result is awaited ── refused ──┘
 /// ```

@@ -48,7 +48,7 @@ final class LogGuard: @unchecked Sendable {
 
     private static let closedText = "The disk takes writes again, and what was left for disconnects comes first. Try again."
 
-    /// The journal has refused a batch, and with it those that came behind it.
+    /// The journal has refused a batch and all that follow it.
     func refused(_ error: JournalError, _ batches: [JournalBatch] = []) {
         let reason = CommitRefusal(error)
         breaker.refused(reason)
@@ -58,10 +58,10 @@ final class LogGuard: @unchecked Sendable {
         context.onJournal(.refuses(reason, error))
     }
 
-    /// What was given up with the batch has been answered.
+    /// The requests of the rolled back batches have been answered.
     func settle() { breaker.settle() }
 
-    /// A database that follows hears no more of what it follows.
+    /// A following database no longer receives commits.
     func cutOff(_ error: JournalError) {
         breaker.refused(.cutOff)
         context.meter.counters.refusal = .cutOff

@@ -1,9 +1,9 @@
 import Journal
 import JSONTree
 
-/// Takes batches back that the log refuses: content and sessions go back to what is durable, which is all that any client has been
-/// told. What was asked in the batches that are given up is carried out again: writes are refused, reads see the durable content.
-/// No client has seen anything of what is taken back: its output was still waiting. Confined to the database queue.
+/// Rolls back batches that the log refuses: content and sessions return to the last durable state, which is all that clients have
+/// seen, because the output of the batches was still waiting. Then the requests of these batches are carried out again: writes are
+/// refused, reads see the durable content. Confined to the database queue.
 final class Rollback {
     private let context: EngineContext
     private let content: Content
@@ -39,7 +39,7 @@ final class Rollback {
         self.loop = loop
     }
 
-    /// Gives up all batches that wait.
+    /// Rolls back all batches that wait for the log.
     func run(_ error: JournalError) {
         let givenUp = durability.giveUp()
         let parked = parking.giveUp()
@@ -48,10 +48,10 @@ final class Rollback {
         log.refused(error, givenUp.lazy.map(\.result.journalled).filter { !$0.isEmpty })
         indexes.follow(from: before)
         for change in givenUp.reversed().lazy.flatMap({ $0.result.history.changes.reversed() }) { sessions.undo(change) }
-        // What was recorded while undoing is no step.
+        // The changes that were recorded during the undo are no steps.
         batch.forgetHistory()
         for given in givenUp { given.output.giveUp() }
-        // Before any client is told anything: the rules may have changed since.
+        // Before anything is sent: the rules may have changed since.
         permissions.recheckAllObservers()
         for given in givenUp {
             context.meter.finish(given.result.bytes)
@@ -60,7 +60,7 @@ final class Rollback {
                 loop.finishLargeBatch()
             }
         }
-        // Those were given to the log; what comes now is not.
+        // The refused batches were appended to the log; the repeated requests are not.
         log.settle()
         parking.handleAgain(parked)
         permissions.recheckAllObservers()

@@ -38,7 +38,7 @@ final class Answers {
     /// Whether a value is encoded off the queue. O(`inlineBytes`)
     func isLarge(_ node: Node) -> Bool { node.isLarger(than: context.limits.inlineBytes) }
 
-    /// - Parameter hold: let go when the value is encoded, or dropped.
+    /// - Parameter hold: released when the value is encoded, or dropped.
     private func answerLater(_ node: Node, _ item: Database.Item, holding hold: MemoryLease?, _ channel: Outbox.Channel) {
         let (client, token, limit, format) = (item.client, item.token, context.limits.readBytes, context.format)
         let answer = DeferredBytes(context.limits.inlineBytes)

@@ -1,15 +1,15 @@
 import Synchronization
 
-/// What a client is told as soon as it is written down: something large, which is encoded off the database queue.
+/// A large message that is encoded off the database queue and sent when that is done.
 ///
-/// Its place in the order of deliveries is fixed; what follows for the same client waits behind it. Dropped without having been
-/// encoded when the last reference is gone, because its clients are gone or its batch was given up.
+/// Its place in the order of deliveries is fixed; later messages for the same client wait. It is dropped without being encoded when
+/// the last reference is released, because its clients have disconnected or its batch was rolled back.
 public final class DeferredBytes: Sendable {
-    /// What has become of it.
+    /// The result of the encoding.
     public struct Outcome: Sendable {
         /// Comes before the bytes, for clients of the dialect `rest`.
         public var reply: Reply?
-        /// Whole frames; empty when nothing is to be said after all.
+        /// Whole frames; empty when there is nothing to send after all.
         public var bytes: [UInt8]
         /// The news is larger than may be sent at once: the client cannot be kept up to date.
         public var isTooLarge = false

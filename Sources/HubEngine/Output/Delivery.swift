@@ -5,10 +5,10 @@ public enum Delivery: Sendable {
     case one(Client, [UInt8])
     /// The same bytes for many clients.
     case many([Client], [UInt8])
-    /// The same for something large that is still being encoded: what follows for these clients stands behind it.
+    /// The same for a large message that is still being encoded; later messages for these clients wait for it.
     case later([Client], DeferredBytes)
-    /// The client's session is over: taken over by a newer connection, or its credential has run out. Close it behind what
-    /// was sent before.
+    /// The client's session has ended: a newer connection has taken it over, or its credential has expired. Close the connection
+    /// after everything that was sent before.
     case close(Client)
     /// Report `drained` when everything that was sent to the client before this has left.
     case probe(Client)
@@ -21,10 +21,10 @@ public enum Delivery: Sendable {
 /// Hands deliveries to the net loop of a lane, in order. Called on the database queue.
 public typealias Outlet = @Sendable (_ lane: Int, _ deliveries: [Delivery]) -> Void
 
-/// What one batch of requests has to say, in order, by lane.
+/// The output of one batch of requests, in order, by lane.
 struct OutputBuffer {
     private(set) var lanes: [[Delivery]]
-    /// What is held; bytes for many clients count once, and what is not encoded yet as the least it can have.
+    /// Bytes that are held. Bytes for many clients count once, and a deferred message counts as its minimum size.
     private(set) var bytes = 0
     /// Number of the batch, for what is noted of its receivers; nil notes nothing.
     let number: Int?
@@ -81,7 +81,7 @@ struct OutputBuffer {
         noteSent(client)
     }
 
-    /// Of a buffer that is given up: its bytes do not count as sent, and what is not encoded yet never will be.
+    /// Drops the buffer of a rolled back batch: its bytes do not count as sent, and deferred messages are not encoded.
     func giveUp() {
         for delivery in lanes.joined() {
             switch delivery {
@@ -99,7 +99,7 @@ struct OutputBuffer {
         }
     }
 
-    /// - Parameter first: the lane that is told first.
+    /// - Parameter first: the lane that is served first.
     func release(to outlet: Outlet, from first: Int) {
         for i in lanes.indices {
             let lane = (first + i) % lanes.count

@@ -1,21 +1,21 @@
 import JSONTree
 
-/// When the answer of the request that is carried out leaves.
+/// When the answer of the current request is sent.
 enum Departure {
     /// When its batch is durable.
     case withBatch
-    /// That is open: before its batch if nothing speaks against it.
+    /// Undecided: before its batch if possible.
     case open
-    /// It has left before its batch, and nothing of the request would have to be done again.
+    /// It was sent before its batch, and a rollback need not repeat the request.
     case left
-    /// It has left before its batch, but the request has changed the session.
+    /// It was sent before its batch, but the request has changed the session.
     case settled
-    /// The request is carried out again, and its answer has left before.
+    /// The request is carried out again, and its answer was sent before.
     case muted
 }
 
-/// Answers that do not wait for the log although batches do: what they say is true whatever becomes of those, and nothing that was
-/// said to the client before still waits.
+/// Decides which answers are sent before the waiting batches are durable: those that do not depend on these batches, to clients for
+/// which no earlier message waits.
 ///
 /// ```
 /// batches that wait:  [ put a ] [ put b ]      get a ─► waits: it has seen the put
@@ -49,7 +49,7 @@ final class EarlyAnswers {
     func carryOut(_ item: Database.Item, _ body: () -> Void) {
         departure = .open
         body()
-        // One that is parked is recorded when it is done.
+        // A parked request is recorded when it is done.
         if item.client.parked == nil {
             switch departure {
             case .left: break
@@ -69,14 +69,14 @@ final class EarlyAnswers {
 
     // MARK: Answers
 
-    /// Decides about an answer that was written without the database, and keeps that in `departure`.
+    /// Decides about an answer that was made without the database, and records the decision in `departure`.
     func leavesUnread(_ client: Client) -> Bool {
         guard mayLeave(client) else { return false }
         departure = .left
         return true
     }
 
-    /// Decides about the answer of a request, and keeps that in `departure`.
+    /// Decides about the answer of a request, and records the decision in `departure`.
     func leaves(_ reply: Reply, _ item: Database.Item) -> Bool {
         guard mayLeave(item.client) else { return false }
         switch item.request {
@@ -87,7 +87,7 @@ final class EarlyAnswers {
             guard case .read(let query) = exchange.work, isDurable(reply, exchange.path, query, item.client) else { return false }
             departure = .left
         case .identify, .signOut:
-            // With something left behind it is a commit.
+            // With pending onDisconnect writes it is a commit.
             guard item.client.pendingID == nil else { return false }
             departure = .settled
         default: return false
@@ -95,7 +95,7 @@ final class EarlyAnswers {
         return true
     }
 
-    /// Whether something waits for the log that the answer could pass, and nothing of it is for the client.
+    /// Whether batches wait for the log, and none of them has output for the client.
     private func mayLeave(_ client: Client) -> Bool {
         guard departure == .open, batch.keepsHistory, !log.isRefusing, durability.isBehind else { return false }
         let first = durability.firstWaiting
@@ -104,7 +104,7 @@ final class EarlyAnswers {
         }
     }
 
-    /// Observers that are looked at for one answer; with more of them a client's answers wait.
+    /// Most observers that are checked for one answer; the answers of a client with more always wait.
     private static let observersAsked = 32
 
     /// Whether the durable tree would give the same answer to a read.

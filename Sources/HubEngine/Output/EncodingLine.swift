@@ -7,14 +7,14 @@ import Synchronization
 /// add ─► jobs, oldest first ─► measure, hash ─► room in the budget? ─► encode ─► fill ─► the next job
 ///                                                  └ no: waits, and all behind it, until a connection has taken what is done
 /// ```
-/// A client has at most one large answer here, so that jobs of different clients take turns in the order of arrival. One at a
-/// time: what is done first is also let go first, so that no job waits for room that a later one holds.
+/// A client has at most one large answer here, so that jobs of different clients take turns in the order of arrival. Jobs are
+/// encoded one at a time: the first result is also released first, so that no job waits for room that a later one holds.
 ///
-/// A line that holds nothing encodes its next job whatever the budget says: the room may be held by requests that wait for that
-/// answer. So a line waits only for what it has done itself, and the budget is exceeded by one job of each line at most.
+/// A line that holds no bytes encodes its next job even if the budget is exhausted, because the budget may be held by requests that
+/// wait for that answer. So a line waits only for its own results, and each line exceeds the budget by one job at most.
 ///
-/// Values of more than a megabyte are passed on to a line of their own, so that many of them delay those below by nothing but a
-/// look. What is done in one line may stand behind something in the other, so neither takes more than half of the budget.
+/// Values of more than a megabyte are passed to a second line, so that they delay smaller ones only by the measuring. A result of one
+/// line may wait behind one of the other, so neither uses more than half of the budget.
 final class EncodingLine: Sendable {
     /// What a job is after a look at what it has to encode.
     enum Preparation {
@@ -113,7 +113,7 @@ final class EncodingLine: Sendable {
     }
 
     private func encode(_ target: DeferredBytes, reserving bytes: Int, _ make: @escaping () -> DeferredBytes.Outcome?) {
-        // What is larger than half of the budget counts as that half.
+        // A job larger than half of the budget reserves that half.
         let reserved = min(bytes, budget.limit / 2)
         guard reserve(reserved, or: Blocked(target: target, bytes: bytes, make: make)) else { return }
         if let outcome = make() {
@@ -126,7 +126,7 @@ final class EncodingLine: Sendable {
         goOn()
     }
 
-    /// Takes room for a job. Else the job is tried again when something that the line holds is given back: there is such.
+    /// Reserves room for a job. If there is none, the line holds earlier results, and the job is tried again when one is released.
     private func reserve(_ bytes: Int, or blocked: @autoclosure () -> Blocked) -> Bool {
         state.withLock { state in
             if state.held == 0 {
@@ -145,7 +145,7 @@ final class EncodingLine: Sendable {
         state.withLock { $0.held -= bytes }
     }
 
-    /// A connection has taken what was done, or it is no longer awaited: the job that waits for room is tried again.
+    /// A result was passed to a connection or dropped: the job that waits for room is tried again.
     func giveBack(_ bytes: Int) {
         release(bytes)
         let blocked = state.withLock { state in

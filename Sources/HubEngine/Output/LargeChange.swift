@@ -1,7 +1,7 @@
 import JSONTree
 import Synchronization
 
-/// A change with a large value, for all styles in which it is told: its value is encoded once, however many there are.
+/// A change with a large value, for all styles of its observers. The value is encoded once for all of them.
 final class LargeChange: @unchecked Sendable {
     // Sendable: `change`, `frames` and `sizes` are used under the lock alone: two encoding lines may meet there, for styles of one change.
     private let lock = Mutex(())
@@ -109,7 +109,7 @@ struct ChangeSize {
 
     private mutating func valueIsLarge() -> Bool {
         if let value { return value }
-        // Of what is not found out yet nothing is known but that it would take too long.
+        // The size of the rest is unknown, because measuring it would take too long.
         if change.remainder?.isValue == true { return true }
         let isLarge = change.new.isLarger(than: bound)
         value = isLarge

@@ -1,5 +1,5 @@
-/// What the batch that runs has to say: with the batch, when that is durable, or early, as it is true whatever becomes of it.
-/// Confined to the database queue.
+/// The output of the running batch. It is sent when the batch is durable, or early if it does not depend on the batch. Confined to
+/// the database queue.
 final class Outbox {
     /// When something leaves.
     enum Channel {

@@ -1,7 +1,7 @@
 import JSONTree
 import Synchronization
 
-/// Clients that read too slowly: held back, told less, caught up with. What one of them misses is in its `Lag`.
+/// Clients that read too slowly: their requests are held, and changes are combined until they catch up. `Lag` is their state.
 /// Confined to the database queue.
 final class SlowReaders {
     private let context: EngineContext
@@ -20,10 +20,10 @@ final class SlowReaders {
 
     // MARK: Requests
 
-    /// What becomes of a request of a client that reads too slowly.
+    /// What happens with a request of a client that reads too slowly.
     enum Admission {
         case carryOut
-        /// It waits until the client has read what it was sent.
+        /// It waits until the client has received its earlier messages.
         case held
         /// These are carried out, in order.
         case resume([Database.Item])
@@ -34,8 +34,8 @@ final class SlowReaders {
         switch item.request {
         case .congested, .drained: return .carryOut
         case .end, .revoke:
-            // The client is lost, or its rights are: what it asked before still counts, in order, but it is told no content any
-            // more. A peer that reads slowly must not keep what it has no right to.
+            // The client has disconnected, or its credential has expired: earlier requests are still carried out, in order, but it
+            // is sent no content any more. A slow reader must not receive content that it has no right to.
             item.client.isGone.store(true, ordering: .relaxed)
             stop(item.client)
             return lag.held.isEmpty ? .carryOut : .resume(lag.held + [item])
@@ -64,8 +64,8 @@ final class SlowReaders {
 
     // MARK: Suspending
 
-    /// Something large is on its way to the client: its requests wait until it has taken that. So do its value observers if they
-    /// may be told a newer state for older ones, or if it was on its way to taking something large already.
+    /// A large message is sent to the client: its requests wait until it has received that. So do its value observers if a newer
+    /// state may replace older ones, or if an earlier large message is still being sent.
     func holdWhileTaking(_ client: Client, suspends: Bool, _ channel: Outbox.Channel = .batch) {
         if client.hasEnded || client.isGone.load(ordering: .relaxed) { return }
         let lag = client.lag ?? Lag()
@@ -76,7 +76,7 @@ final class SlowReaders {
         if suspends || wasTaking { suspend(client) }
     }
 
-    /// The client's lane has too much waiting for it: its value observers are told nothing until it has taken that.
+    /// Too many bytes wait for the client in its lane: its value observers are sent nothing until it has received them.
     func suspend(_ client: Client) {
         let lag = client.lag ?? Lag()
         client.lag = lag
@@ -89,7 +89,7 @@ final class SlowReaders {
         }
     }
 
-    /// A commit changed a view: recorded for the observers that are not told now.
+    /// Records the change of a view for the observers that are suspended.
     /// - Parameter patches: the places below the view's that were written; empty when all of it may differ.
     func conflate(_ view: View, patches: [(path: Path, value: Node)]) {
         if view.suspended.isEmpty { return }
@@ -101,7 +101,7 @@ final class SlowReaders {
         }
     }
 
-    /// A suspended observer is not told of a change.
+    /// Records that a suspended observer has missed a change.
     func miss(_ observation: Observation, of client: Client, _ missed: Staleness = .whole) {
         client.lag?.mark(observation, missed, limit: context.limits.stalePlaces)
         context.meter.counters.conflated += 1
@@ -109,8 +109,8 @@ final class SlowReaders {
 
     // MARK: Catching up
 
-    /// Everything that the client was sent has left: its observers are told again, and its requests go on.
-    /// - Returns: what its observers have missed, and its requests in order; nil for a client that was not held back.
+    /// The client has received everything: its observers are served again, and its held requests are carried out.
+    /// - Returns: the changes that its observers have missed, and its held requests in order; nil for a client that was not held back.
     func catchUp(_ client: Client) -> (missed: [Observation: Staleness], held: [Database.Item])? {
         guard let lag = client.lag else { return nil }
         stop(client)
@@ -124,7 +124,7 @@ final class SlowReaders {
         return (stale, lag.held)
     }
 
-    /// The client keeps up again, or is gone.
+    /// The client keeps up again, or has disconnected.
     func stop(_ client: Client) {
         if client.lag?.isSuspended == true { context.meter.counters.suspended -= 1 }
         client.lag = nil

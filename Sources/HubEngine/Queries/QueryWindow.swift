@@ -24,7 +24,7 @@ struct QueryWindow {
         let new: OrderedChild?
     }
 
-    /// What a commit did to the window.
+    /// The changes of the window by a commit.
     struct Move {
         /// Children that are shown now and were not before.
         var entered: [Key] = []
@@ -40,7 +40,7 @@ struct QueryWindow {
         upper = query.upperBound
     }
 
-    /// Visits none of the children that it shows, whatever the limit. O(log n) by key, O(log n + n / 256) in another order.
+    /// Does not visit the children that it shows. O(log n) by key, O(log n + n / 256) in another order.
     init(_ query: TreeQuery, over children: OrderedChildren) {
         self.init(query)
         guard let limit = query.limit else { return }
@@ -135,7 +135,7 @@ struct QueryWindow {
         }
         count += found.count
         edge = found.count == missing ? found.last : nil
-        // One that was shown and moved beyond the former edge is shown again.
+        // A shown child that moved beyond the former edge is shown again.
         let moved = Set(difference.left).intersection(found.lazy.map(\.key))
         if !moved.isEmpty {
             difference.left.removeAll { moved.contains($0) }

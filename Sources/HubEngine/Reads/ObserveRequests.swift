@@ -2,7 +2,7 @@ import Dispatch
 import JSONTree
 import Synchronization
 
-/// Requests for observers: permitted, counted, given their first content, and there from then on.
+/// Requests to observe: checks permission and limits, sends the first content, and registers the observer.
 ///
 /// ```
 /// observe ─► permitted? ─► one too many? ─► what a query shows (ReadRequests) ─► established: first content and answer in order
@@ -98,7 +98,7 @@ final class ObserveRequests: @unchecked Sendable {
         return false
     }
 
-    /// Also of one that is asked for again: a client that is refused takes it for gone (contract §2.4).
+    /// Also ends an existing observer of the same query: a client takes a refused one as ended (contract §2.4).
     private func refuse(_ observation: Observation, _ failure: Failure, _ item: Database.Item) {
         registry.remove(observation, of: item.client)
         answers.answer(.failed(failure), item)
@@ -139,7 +139,7 @@ final class ObserveRequests: @unchecked Sendable {
 
     /// An observer's first content and the answer to its request, in one, off the queue. The observer exists already; it is removed
     /// again if the content is too large.
-    /// - Parameter hold: let go when the value is encoded, or dropped.
+    /// - Parameter hold: released when the value is encoded, or dropped.
     private func beginLater(
         _ observation: Observation, _ node: Node, _ hash: String, _ reply: Reply, _ item: Database.Item, holding hold: MemoryLease?
     ) {
@@ -183,12 +183,12 @@ final class ObserveRequests: @unchecked Sendable {
         }
     }
 
-    /// What an event has beside its child, about.
+    /// About how many bytes an event has besides its child.
     private static let bytesAroundChild = 80
 
     private func withdraw(_ observation: Observation, of client: Client, _ first: DeferredBytes) {
         dispatchPrecondition(condition: .onQueue(context.queue))
-        // Of a batch that was given up: the observer has been made anew, with another first content.
+        // The batch was rolled back: the observer was registered again, with another first content.
         if first.isAbandoned.load(ordering: .relaxed) { return }
         registry.remove(observation, of: client)
         batch.record(.tooLarge(client, observation))

@@ -1,7 +1,7 @@
 import JSONTree
 import Synchronization
 
-/// What a query shows of a place now.
+/// The current result of a query.
 struct Selection: Sendable {
     let value: Node
     let window: QueryWindow
@@ -9,9 +9,9 @@ struct Selection: Sendable {
     var hold: MemoryLease?
 }
 
-/// Reads, and what queries show. That is found at once when the query's order is there and it shows little. Else the request is
-/// parked while an index is built or much is collected off the queue; what was written meanwhile is then made up for, so that an
-/// answer is never older than what its client has been told.
+/// Reads and query results. A query is answered at once when its index exists and its result is small. Otherwise the request is
+/// parked while an index is built or a large result is collected off the queue. Writes meanwhile are applied to the result then, so
+/// that an answer is never older than what its client has been sent.
 ///
 /// Confined to the database queue.
 final class ReadRequests: @unchecked Sendable {

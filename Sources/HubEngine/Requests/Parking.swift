@@ -2,21 +2,21 @@ import Dispatch
 import JSONTree
 import Synchronization
 
-/// A request that waits for work off the database queue, and what its client has asked behind it.
+/// A request that waits for work off the database queue, and the later requests of its client.
 final class Parked: @unchecked Sendable {
     // Sendable: confined to the database queue.
     let item: Database.Item
     /// In the order of arrival.
     fileprivate(set) var held: [Database.Item] = []
-    /// Which of all it is.
+    /// Its number in the order of parking.
     fileprivate let number: Int
     /// Bytes of the budget that it holds.
     fileprivate var bytes: Int
     /// Whether it is a write that follows what others write.
     fileprivate var follows = false
-    /// Whether it is done, and only gives way to others.
+    /// Whether it is done, and only yields its turn to other clients.
     fileprivate let isDone: Bool
-    /// An index that must not go until the request goes on.
+    /// An index that must be kept until the request is resumed.
     fileprivate var pinned: KeptIndex?
     /// User ids that held requests sign in as.
     fileprivate var users: [String] = []
@@ -29,8 +29,8 @@ final class Parked: @unchecked Sendable {
     }
 }
 
-/// Requests whose cost follows the size of the data. They are prepared on immutable values off the queue; the requests of all other
-/// clients go on meanwhile, only those of the same client wait, so that its answers keep their order.
+/// Requests whose cost depends on the size of the data. They are prepared on immutable values off the queue. Meanwhile the requests
+/// of other clients are carried out; those of the same client wait, so that its answers keep their order.
 ///
 /// ```
 /// carry out ── large ──► parked: background work ──► back on the queue ──► resume: answered, or parked again
@@ -40,8 +40,8 @@ final class Parked: @unchecked Sendable {
 /// ```
 /// If the log refuses what came before it, what is parked is carried out again from its beginning, behind that.
 ///
-/// The end of a client waits behind what it has parked: what it asked before still counts, in order. If that end is for its rights,
-/// it observes nothing from then on, and what it wanted to read is not read any more.
+/// The end of a client waits behind its parked request: earlier requests are still carried out, in order. If it ends because its
+/// credential has expired, its observers are removed at once, and its pending reads are skipped.
 ///
 /// Confined to the database queue.
 final class Parking: @unchecked Sendable {
@@ -57,11 +57,11 @@ final class Parking: @unchecked Sendable {
     /// Clients with a parked request, and how many requests were parked so far.
     private var clients: [ObjectIdentifier: Client] = [:]
     private var count = 0
-    /// The one that goes on, while it does.
+    /// The request that is being resumed.
     private var resumed: Parked?
     /// Parked requests that wait until nothing of other clients is parked.
     private var behindOthers: [(parked: Parked, others: [Client])] = []
-    /// Goes on with requests that were held, of one client and in order.
+    /// Called with held requests of one client, in order, to carry them out.
     var goOn: ([Database.Item], Client) -> Void = { _, _ in }
 
     init(
@@ -93,7 +93,7 @@ final class Parking: @unchecked Sendable {
     /// Since when the places are kept that others write.
     enum Following { case never, sinceItsTurn, sinceNow }
 
-    /// The same for work that rests on how things are when it begins.
+    /// The same for work that depends on the state at the time it begins.
     /// - Parameters:
     ///   - bytes: what the work will hold; taken from the process's budget until the request is resumed, and handed on if it is
     ///     parked again then.
@@ -111,7 +111,7 @@ final class Parking: @unchecked Sendable {
         let user = client.identity.line
         preparations.enqueue(user, limit: context.limits.preparationsOfUser) { [self] in
             guard client.parked === parked else {
-                // In vain, and it may be large.
+                // The work is not needed any more, and its captures may be large.
                 context.release([begin, resume])
                 return false
             }
@@ -126,7 +126,7 @@ final class Parking: @unchecked Sendable {
                 }
                 context.queue.async { [self] in
                     back.run()
-                    // What it held may be large.
+                    // Its captures may be large.
                     context.background.run(.upkeep) { back.forget() }
                 }
             }
@@ -163,7 +163,7 @@ final class Parking: @unchecked Sendable {
         let parked = Parked(item, number: count, bytes: bytes, isDone: isDone)
         item.client.parked = parked
         clients[ObjectIdentifier(item.client)] = item.client
-        // It goes on to count as waiting when its batch has left.
+        // It still counts as waiting after its batch has ended.
         context.meter.wait(item.size)
         return parked
     }
@@ -173,7 +173,7 @@ final class Parking: @unchecked Sendable {
         commits.follow()
     }
 
-    /// Takes bytes for work of a client. Those that its request has held until now go on to be held.
+    /// Reserves bytes for work of a client. Those that its resumed request holds are kept and count towards them.
     private func reserve(_ bytes: Int, for client: Client) -> Bool {
         let before = resumed.flatMap { $0.item.client === client ? $0 : nil }
         let more = bytes - (before?.bytes ?? 0)
@@ -183,14 +183,14 @@ final class Parking: @unchecked Sendable {
         return true
     }
 
-    /// An index stays until the client's parked request goes on.
+    /// Keeps an index until the client's parked request is resumed.
     func pin(_ index: KeptIndex?, for client: Client) {
         guard let index, let parked = client.parked, parked.pinned == nil else { return }
         indexes.pin(index)
         parked.pinned = index
     }
 
-    /// A request that took long was carried out: requests of others that wait get their turn before the client's next one.
+    /// After a long request: waiting requests of other clients are carried out before the client's next one.
     func giveWay(_ item: Database.Item) {
         let client = item.client
         guard client.parked == nil, !client.hasEnded else { return }
@@ -206,7 +206,7 @@ final class Parking: @unchecked Sendable {
         }
     }
 
-    /// Whether the request has to wait behind one that is parked; keeps it then.
+    /// Whether the request has to wait behind a parked one; then it is held.
     func mustWait(_ item: Database.Item) -> Bool {
         guard let parked = item.client.parked else { return false }
         switch item.request {
@@ -220,12 +220,12 @@ final class Parking: @unchecked Sendable {
         return true
     }
 
-    // MARK: Going on
+    // MARK: Resuming
 
-    /// Goes on with a request that was put aside, then with what its client has asked behind it.
+    /// Resumes a parked request, then carries out the later requests of its client.
     func unpark(_ parked: Parked, _ client: Client, _ resume: () -> Void) {
         dispatchPrecondition(condition: .onQueue(context.queue))
-        // Another one: the log refused meanwhile, and this one was begun again.
+        // Another request: the log refused a batch meanwhile, and this one was started again.
         guard client.parked === parked else { return }
         leave(parked)
         defer {
@@ -257,14 +257,14 @@ final class Parking: @unchecked Sendable {
         letPass()
     }
 
-    /// Goes on with what was held, in order. What is held for a slow reader came later.
+    /// Carries out held requests in order, then those that are held for a slow reader, which arrived later.
     private func handleHeld(_ held: [Database.Item], of client: Client) {
         let later = slowReaders.dequeueHeld(of: client)
         countAgain(later)
         goOn(held + later, client)
     }
 
-    /// Goes on with requests that were held for a slow reader, in order.
+    /// Carries out requests that were held for a slow reader, in order.
     func goOn(again held: [Database.Item], of client: Client) {
         countAgain(held)
         goOn(held, client)
@@ -278,7 +278,7 @@ final class Parking: @unchecked Sendable {
         clients[ObjectIdentifier(parked.item.client)] = nil
     }
 
-    /// Gives back what it held, but for its requests.
+    /// Releases its bytes and its index.
     private func release(_ parked: Parked) {
         if parked.bytes > 0 { context.budget.release(parked.bytes, from: .parsing) }
         if parked.follows { commits.unfollow() }
@@ -296,14 +296,14 @@ final class Parking: @unchecked Sendable {
         if !others.isEmpty { behindOthers.append((park(item), others)) }
     }
 
-    /// After something was done that was parked.
+    /// Resumes the requests whose predecessors are no longer parked.
     private func letPass() {
         if behindOthers.isEmpty { return }
         context.queue.async { [self] in
             let waiting = behindOthers
             behindOthers = []
             for (parked, others) in waiting {
-                // Nothing more is done of a session that was taken over.
+                // A session that was taken over has ended, so it is not waited for.
                 if others.contains(where: { $0.parked != nil && !$0.hasEnded }) {
                     behindOthers.append((parked, others))
                 } else {
@@ -315,8 +315,8 @@ final class Parking: @unchecked Sendable {
 
     // MARK: Rollback
 
-    /// Takes out all parked requests and what is held behind them, for the case that what came before them is carried out again.
-    /// Of each client in order; their work is in vain.
+    /// Removes all parked requests and those held behind them, because earlier requests are carried out again. Each client's are in
+    /// order; the results of their work are dropped.
     func giveUp() -> [(client: Client, items: [Database.Item])] {
         let parkedClients = clients.values.sorted { ($0.parked?.number ?? 0) < ($1.parked?.number ?? 0) }
         return parkedClients.compactMap { client in
@@ -335,7 +335,7 @@ final class Parking: @unchecked Sendable {
 }
 
 extension Identity {
-    /// In whose line the work waits: one for each user, one for all clients that are not signed in, none for administrators.
+    /// The line in which the work waits: one for each user, one for all clients that are not signed in, none for administrators.
     fileprivate var line: String? {
         if isAdmin { return nil }
         if case .string(let uid) = auth.child(Key("uid")) { return "=" + uid.string }

@@ -1,11 +1,11 @@
 import DequeModule
 
-/// Whose turn it is to have work done off the queue: of one user only so much at the same time, over however many connections.
+/// Schedules work off the queue: each user has a limit of jobs at the same time, over all of its connections.
 /// In the order of asking. Confined to the database queue.
 final class PreparationTurns {
     private struct Line {
         var running = 0
-        /// Nothing is kept here of what has begun: it holds a request and all that it names.
+        /// Started jobs are not kept here, because they retain a request and its values.
         var waiting: Deque<() -> Bool> = []
     }
 

@@ -1,8 +1,8 @@
 import JSONTree
 import Synchronization
 
-/// Carries out requests, one by one: each is handed to the part that does such. All but those said to be not answered get exactly
-/// one answer, at once or when they are no longer parked. Confined to the database queue.
+/// Carries out requests one by one, each by the part for its kind. Every request gets exactly one answer, at once or when it is no
+/// longer parked, except those that are documented as not answered. Confined to the database queue.
 final class RequestHandler: @unchecked Sendable {
     // Sendable: background work only hops back to the queue with it.
     private let context: EngineContext
@@ -46,7 +46,7 @@ final class RequestHandler: @unchecked Sendable {
     /// Carries out a request, unless it has to wait.
     func handle(_ item: Database.Item) {
         let client = item.client
-        // Kept for the case that what ended the client is undone.
+        // Kept in case the end of the client is rolled back.
         if client.hasEnded { return batch.record(.request(item)) }
         if parking.mustWait(item) { return }
         switch slowReaders.admit(item) {
@@ -62,7 +62,7 @@ final class RequestHandler: @unchecked Sendable {
         }
     }
 
-    /// Everything that the client was sent has left: tells it how things are now, then goes on with its requests.
+    /// The client has received everything that was sent: its observers get the current state, then its held requests are carried out.
     private func catchUp(_ client: Client) {
         guard let (missed, held) = slowReaders.catchUp(client) else { return }
         publisher.publish(missed, to: client)
@@ -73,7 +73,7 @@ final class RequestHandler: @unchecked Sendable {
     private func carryOut(_ item: Database.Item) {
         let client = item.client
         defer { slowReaders.probeIfNeeded(client) }
-        // A client that has gone: its writes are still carried out, its reads are skipped.
+        // The connection has closed: writes of the client are still carried out, reads are skipped.
         if item.request.isRead, client.isGone.load(ordering: .relaxed) { return }
         switch item.request {
         case .begin(let sessionID, let previous):
@@ -113,8 +113,10 @@ final class RequestHandler: @unchecked Sendable {
         }
     }
 
-    /// Puts a session's end aside while the rules are asked about the observers that rest on what it leaves behind, if those are many.
-    /// - Parameter item: what ends it; carried out from its beginning when they are known. Without room for that it is not put aside.
+    /// Parks the end of a session while the rules are evaluated for the observers that depend on its onDisconnect writes, if those
+    /// observers are many.
+    /// - Parameter item: the request that ends the session; carried out again when the results are known. It is not parked if the
+    ///   budget has no room.
     private func asksFirst(beforeEndOf client: Client, _ item: Database.Item) -> Bool {
         guard let bytes = foresight.bytes(before: disconnects.due(of: client)) else { return false }
         let round = foresight.round + 1
@@ -126,7 +128,7 @@ final class RequestHandler: @unchecked Sendable {
         }
     }
 
-    /// A client with many observers gives way to others after they were asked about, before its next request.
+    /// After the rules were evaluated for many observers, other clients get their turn before the client's next request.
     private func identify(as identity: Identity, _ reply: Reply, _ item: Database.Item) {
         let isAnother = identity != item.client.identity
         sessions.identify(item.client, as: identity)
@@ -139,7 +141,7 @@ final class RequestHandler: @unchecked Sendable {
 
     // MARK: Rollback
 
-    /// Carries out again a step of a batch that was given up.
+    /// Repeats a step of a batch that was rolled back.
     func repeatStep(_ step: BatchHistory.Step) {
         switch step {
         case .request(let item): if !item.client.hasEnded, !parking.mustWait(item) { carryOut(item) }

@@ -2,7 +2,7 @@ import Dispatch
 import JSONTree
 import Synchronization
 
-/// How the requests that wait share the queue.
+/// Divides the database queue among the clients whose requests wait.
 ///
 /// ```
 /// drained ── little ──────────────► handled in the order of arrival ──► one batch
@@ -57,8 +57,7 @@ final class RequestLoop: @unchecked Sendable {
         scheduleTurn()
     }
 
-    /// Goes on with requests of a client that were held back, in order: with a few at once, with many in turns. They came before
-    /// all that it has in its line.
+    /// Carries out held requests of a client in order: a few at once, many in turns. They come before all requests in its line.
     func goOn(with held: [Database.Item], of client: Client) {
         guard held.reduce(0, { $0 + Self.work(of: $1) }) <= context.limits.turnWork / 32 else {
             turns.prepend(held[...], of: client)
@@ -72,7 +71,7 @@ final class RequestLoop: @unchecked Sendable {
         context.meter.spend(Self.work(of: item))
         let before = outbox.bytes
         handler.handle(item)
-        // What it has to say was encoded here.
+        // Its output was encoded on this queue.
         context.meter.spend(max(0, outbox.bytes - before) / Self.bytesEncodedForWork)
         finishLargeBatch()
     }
@@ -130,7 +129,7 @@ final class RequestLoop: @unchecked Sendable {
             if context.meter.work >= turnWork { break }
         }
         endTurn()
-        // Else the log says when it goes on.
+        // Otherwise the log schedules the next turn when it has caught up.
         if isAnyReady { scheduleTurn() }
     }
 

@@ -10,7 +10,7 @@ import DequeModule
 /// ```
 /// The requests of one client keep their order. Confined to the database queue; all in O(1) for each request.
 struct RequestTurns {
-    /// What one client waits with.
+    /// The waiting requests of one client.
     final class Line: @unchecked Sendable {
         // Sendable: confined to the database queue.
         let client: Client

@@ -11,7 +11,7 @@ final class Sessions {
     private let removalsAtOnce: Int
     private var byID: [String: Client] = [:]
 
-    /// - Parameter removalsAtOnce: observers that are removed before what a session leaves behind is written.
+    /// - Parameter removalsAtOnce: most observers that are removed before the session's onDisconnect writes are made.
     init(
         _ batch: Batch, _ outbox: Outbox, _ slowReaders: SlowReaders, _ registry: ObserverRegistry, _ disconnects: DisconnectWrites,
         removalsAtOnce: Int
@@ -47,7 +47,7 @@ final class Sessions {
         slowReaders.stop(client)
         let id = client.sessionID.flatMap { byID[$0] === client ? $0 : nil }
         if let id { byID[id] = nil }
-        // A few go first, so that what the client leaves behind is written for fewer; many have time.
+        // A few observers are removed first, so that the onDisconnect writes have fewer receivers; many are removed later in slices.
         if client.observations.count <= removalsAtOnce { registry.removeAll(of: client) }
         disconnects.write(of: client)
         if client.observations.count > 0 { registry.removeAll(of: client) }
@@ -67,7 +67,7 @@ final class Sessions {
         disconnects.identityChanged(of: client)
     }
 
-    /// Undoes a change of a batch that is given up. The content has gone back already.
+    /// Undoes a change of a batch that is rolled back. The content has been rolled back already.
     func undo(_ change: BatchHistory.SessionChange) {
         switch change {
         case .named(let client, let id, let before):
@@ -79,7 +79,7 @@ final class Sessions {
         case .identified(let client, let before): client.identity = before
         case .pended(let client, let before, let id): disconnects.restore(before, id: id, of: client)
         case .observed(let client, let observation): registry.remove(observation, of: client)
-        // Its rights are over whatever the log says.
+        // The credential has expired, also if the log refuses the batch.
         case .unobserved(let client, _) where client.isRevoked: break
         case .unobserved(let client, let observation): registry.restore(observation, of: client)
         }

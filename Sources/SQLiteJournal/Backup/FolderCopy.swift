@@ -15,23 +15,23 @@ public enum FolderCopy {
         public let totalBytes: Int
     }
 
-    /// What was copied.
+    /// The result of a copy.
     public struct Summary: Sendable {
         public let bytes: Int
         /// The last commit of each namespace.
         public let commits: [String: UInt64]
-        /// What was found wrong with the source's log, and what was done.
+        /// The damage of the source's log, and what was done about it.
         public internal(set) var finding: String?
     }
 
     /// Copies and checks the copy; an existing one is touched only when the new one is complete. Blocks.
     /// - Parameters:
-    ///   - source: need not be free: a hub may hold it.
-    ///   - target: made where it is missing; must not be held by a hub.
+    ///   - source: may be in use by a hub.
+    ///   - target: made where it is missing; must not be in use by a hub.
     ///   - replacing: whether data in the target may be replaced.
-    ///   - companions: names of further SQLite files of the folder; those that it has are copied, those that it has not are removed
-    ///     from the target.
-    ///   - acceptingLoss: whether to go on with what is sound of the log of a hub that does not run.
+    ///   - companions: names of further SQLite files of the folder; those that exist are copied, the others are removed from the
+    ///     target.
+    ///   - acceptingLoss: whether to copy the intact part of a damaged log when no hub runs.
     ///   - progress: called now and then, on the caller's thread.
     /// - Throws: `.cannotOpen`, `.inUse`, `.exists`, `.notAJournal`, `.newerFormat`, `.corrupt`, `.loss`, `.diskFull`, `.disk`.
     public static func make(
@@ -53,13 +53,13 @@ public enum FolderCopy {
         defer { for file in copied { remove(file.partial) } }
         for file in copied { remove(file.partial) }
         var summary: Summary
-        // A hub that runs has seen to its log.
+        // A running hub has checked its log at its start.
         let admission = try FolderLock.whileFree(source) { () throws(JournalError) in
             try LogCheck.admit(main.source, acceptingLoss: acceptingLoss, makingMark: false)
         }
         do { summary = try copy(copied, progress) } catch { throw JournalError(error, opening: main.source) }
         summary.finding = admission?.finding
-        // What it says is of the data that is replaced.
+        // The mark describes the data that is replaced.
         unlink(target + "/" + LogMark.fileName)
         for file in copied { try put(file.partial, in: file.target, folder: target) }
         for file in others where access(file.source, F_OK) != 0 { remove(file.target) }
@@ -128,9 +128,8 @@ public enum FolderCopy {
         (try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0) * (try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 4096)
     }
 
-    /// Works within one read transaction of each, from the first page to the last: commits of a hub meanwhile are not seen. One begins
-    /// with the first thing that is read; without it each step of a copy would have one of its own, and every commit would begin
-    /// the copy anew.
+    /// Works within one read transaction of each database, so that commits of a hub meanwhile are not seen. The first read begins the
+    /// transaction. Without it each step of a copy would run in its own transaction, and every commit would restart the copy.
     private static func reading(_ queues: [DatabaseQueue], _ open: [Database] = [], _ work: ([Database]) throws -> Bool) throws -> Bool {
         guard open.count < queues.count else { return try work(open) }
         var result = false
@@ -162,8 +161,8 @@ public enum FolderCopy {
         }
     }
 
-    /// Gives the copy its name when it is on disk. There is a whole database under that name at every instant: first the old
-    /// one, with its log taken in, as a log that is left would be taken for the copy's; then the new one.
+    /// Gives the copy its name when it is on disk. At every instant there is a complete database under that name. First the old one's
+    /// log is checkpointed into it, because SQLite would take a remaining log for the copy's; then the copy replaces it.
     private static func put(_ partial: String, in path: String, folder: String) throws(JournalError) {
         try sync(partial)
         if access(path, F_OK) == 0 { takeInLog(path) }
@@ -172,7 +171,7 @@ public enum FolderCopy {
         try sync(folder)
     }
 
-    /// As far as the old database can be read: it may be what the backup is restored for.
+    /// Ignores errors: an unreadable old database may be the reason for restoring a backup.
     private static func takeInLog(_ path: String) {
         guard let old = try? DatabaseQueue(path: path) else { return }
         _ = try? old.writeWithoutTransaction { try $0.checkpoint(.truncate) }

@@ -8,7 +8,7 @@ enum StoreCheck {
     static func check(_ db: Database, path: String) throws -> [String: UInt64] {
         func corrupt(_ place: String) -> JournalError { .corrupt(path: path, place: place) }
         try checkPages(db, path: path)
-        // Of an earlier format: it is checked when it is upgraded.
+        // An earlier format is checked when it is upgraded.
         guard try Schema.format(of: db) == Schema.format else { return [:] }
         var commits: [String: UInt64] = [:]
         for (name, known) in try Schema.namespaces(db, path: path) {
@@ -29,7 +29,7 @@ enum StoreCheck {
         return commits
     }
 
-    /// What any SQLite file promises.
+    /// Checks the structure of the SQLite file.
     /// - Throws: `.corrupt`.
     static func checkPages(_ db: Database, path: String) throws {
         let fault = try String.fetchOne(db, sql: "PRAGMA quick_check(1)") ?? "no answer"

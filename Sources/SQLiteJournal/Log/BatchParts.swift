@@ -19,7 +19,7 @@ struct BatchEncoder {
     /// Where commits begin, up to the end; those at the end stand behind everything.
     private var starts: ArraySlice<Int>
     private var index: Int
-    /// The operation that is being cut: a tree of its own, so that its places are those of the whole, and where to go on.
+    /// The operation that is being cut, as a tree with the paths of the whole, and the path at which the next part starts.
     private var open: (tree: Node, start: Path)?
     private(set) var isDone = false
 

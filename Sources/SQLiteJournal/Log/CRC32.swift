@@ -5,12 +5,12 @@ struct CRC32 {
     private(set) var value: UInt32 = 0
 
     mutating func add(_ bytes: UnsafeRawBufferPointer) {
-        // Without bytes there may be no address, for which zlib would begin again.
+        // An empty buffer may have no address, and zlib resets the checksum for a null pointer.
         guard let base = bytes.baseAddress, !bytes.isEmpty else { return }
         value = UInt32(truncatingIfNeeded: crc32_z(uLong(value), base.assumingMemoryBound(to: Bytef.self), bytes.count))
     }
 
-    /// Its eight bytes, the lowest first.
+    /// Adds eight bytes, the lowest first.
     mutating func add(_ number: UInt64) {
         withUnsafeBytes(of: number.littleEndian) { add($0) }
     }

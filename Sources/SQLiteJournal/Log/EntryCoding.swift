@@ -57,7 +57,7 @@ extension JSONWriter {
 
 extension [JournalOperation] {
     /// Reads stored entries.
-    /// - Throws: what does not read as entries, such as a checksum that fits by chance never lets pass.
+    /// - Throws: when the bytes are not entries; bytes whose checksum matches by chance do not pass either.
     init(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
         self = []
         try append(entries: bytes)
@@ -101,7 +101,7 @@ extension JSONReader {
             default: operation = .add(path, node)
             }
         case .keep, .cancel, .identify, .forget: operation = .pending(try pendingChange(kind))
-        // It has ended.
+        // The entry has ended.
         case .next: return nil
         }
         if try nextElement() { throw .malformed(offset: start) }
@@ -112,7 +112,7 @@ extension JSONReader {
         try path()
     }
 
-    /// Whatever was accepted once is read back, also under lower limits than then.
+    /// Ignores the limits on sizes: a node that was accepted under higher limits is read back.
     mutating func storedNode(below path: Path) throws(JSONError) -> Node {
         let start = offset
         let value = try writeValue(depth: path.depth, maxStringBytes: .max)

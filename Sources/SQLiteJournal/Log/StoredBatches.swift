@@ -11,15 +11,15 @@ struct StoredBatches {
         let previous: UInt64
         let isLast: Bool
         let mark: BatchMark
-        /// Valid while it is handed over.
+        /// Valid only during the call that receives the part.
         let operations: UnsafeRawBufferPointer
         let check: DecodingPipeline.Check
 
         var isIntact: Bool { check.fits(operations) }
     }
 
-    /// Hands over all parts in order.
-    /// - Throws: `PlaceFault` where a row is missing; the checksums are left to the receiver.
+    /// Calls `body` for all parts in order.
+    /// - Throws: `PlaceFault` where a row is missing. `body` compares the checksums.
     func forEach(_ db: Database, _ body: (Part) throws -> Void) throws {
         var last = after
         /// The batch whose parts are being read, and the number of the next part.

@@ -20,7 +20,7 @@ final class DecodingPipeline {
     /// Jobs that are decoded or wait to be applied.
     private let depth = 2 * max(2, ProcessorCount.active)
 
-    /// What a row must be, and what to call it if it is not.
+    /// The checksum and identity that a row must have, and its name in an error.
     struct Check: Sendable {
         let checksum: Int64?
         let row: StoredRow
@@ -92,12 +92,12 @@ final class DecodingPipeline {
     }
 }
 
-/// Which row something stored is: its checksum is over that, too, so that it cannot be taken for another.
+/// The identity of a stored row. Its checksum includes it, so that one row cannot be taken for another.
 enum StoredRow: Sendable {
     case chunk(number: Int)
     /// Part 0 of one is a batch as it was before batches had parts.
     case batch(previous: UInt64, sequence: UInt64, part: Int, isLast: Bool, mark: BatchMark = BatchMark())
-    /// A row of a batch that takes the place of so many parts of a stage.
+    /// A row of a batch that stands for a number of parts of a stage.
     indirect case seal(StoredRow, stage: Int64, parts: Int)
     /// A part of a stage, which may become part of any batch.
     case part(stage: Int64, number: Int)
@@ -140,13 +140,13 @@ enum StoredRow: Sendable {
     }
 }
 
-/// What a batch is known by, and of which writer it is; none of both before format 7.
+/// Id and epoch of a batch; both 0 before format 7.
 struct BatchMark: Sendable, Equatable {
     var id: UInt64 = 0
     var epoch: UInt64 = 0
 }
 
-/// Something stored that is not what was written.
+/// Stored data that differs from what was written.
 struct PlaceFault: Error {
     let place: String
 }

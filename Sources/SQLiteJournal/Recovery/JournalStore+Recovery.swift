@@ -5,8 +5,8 @@ import JSONTree
 import Synchronization
 
 extension JournalStore {
-    /// The newest complete snapshot and later batches, checked against their checksums and against each other. Blocks; commits
-    /// of other namespaces go on. Nothing is changed when something does not fit.
+    /// Reads the newest complete snapshot and the batches after it, and checks their checksums and their order. Blocks; commits of
+    /// other namespaces continue. Changes nothing when it finds damage.
     ///
     /// The end of the log that a crash left unfinished was never acknowledged and is not there (SQLite drops it); anything that
     /// is missing or changed before the end is refused.
@@ -70,7 +70,7 @@ extension JournalStore {
                 epoch: known.epoch)
             let hasLeftovers = try hasLeftovers(of: known.id, besides: snapshot?.manifest, upTo: state.sequence, db)
             queue.sync {
-                // What this store has written itself it knows better.
+                // A state that this store has made while writing is newer.
                 if states[namespace] == nil { states[namespace] = state }
                 if hasLeftovers { removeLeftovers(of: namespace, keeping: nil) }
             }
@@ -80,7 +80,7 @@ extension JournalStore {
         }
     }
 
-    /// Whether a kill has left something that no one will read.
+    /// Whether a kill has left rows that are not used any more.
     private func hasLeftovers(
         of namespace: Int64, besides manifest: SnapshotManifest?, upTo sequence: UInt64, _ db: Database
     ) throws -> Bool {
@@ -94,7 +94,7 @@ extension JournalStore {
         let statement = try db.makeStatement(sql: "SELECT entries FROM chunk WHERE id = ? AND namespace = ?")
         for (number, chunk) in manifest.chunks.enumerated() {
             let rows = try Row.fetchCursor(statement, arguments: [chunk.id, namespace])
-            // A row's bytes are where the cursor has them.
+            // The cursor owns the bytes of the row.
             try withExtendedLifetime(rows) {
                 guard let row = try rows.next() else { throw PlaceFault(place: "snapshot part \(number)") }
                 try row.withBytes(0) { bytes in
@@ -107,7 +107,7 @@ extension JournalStore {
 }
 
 extension Row {
-    /// A blob without a copy. What is none is handed over as its text, or empty: its checksum tells.
+    /// Passes a blob without a copy. Other types are passed as their text, or empty: the checksum then does not match.
     func withBytes<Result>(_ index: Int, _ body: (UnsafeRawBufferPointer) throws -> Result) throws -> Result {
         try withUnsafeData(atIndex: index) { data in try (data ?? Data()).withUnsafeBytes(body) }
     }

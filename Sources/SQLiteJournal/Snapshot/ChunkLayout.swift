@@ -1,7 +1,7 @@
 import Journal
 import JSONTree
 
-/// Which chunks a snapshot has, in the order of the tree, and which of them no longer say how things are.
+/// The chunks of a snapshot, in the order of the tree, and which of them are out of date.
 ///
 ///     places     /      /posts/k7      /posts/p2      /users/b
 ///     chunks     ├─ 17 ─┼──── 18 ──────┼──── 93 ──────┼─ 20 ──►
@@ -25,7 +25,7 @@ struct ChunkLayout: Sendable {
     private var hasLostTrack = false
     private static let maxUnplaced = 100_000
 
-    /// What an operation may have changed.
+    /// The places that an operation may have changed.
     private enum Change {
         /// The place and all below it.
         case below(Path, isRemoval: Bool)
@@ -55,7 +55,7 @@ struct ChunkLayout: Sendable {
         switch change {
         case .below(let path, let isRemoval):
             for i in index(of: path)...last(below: path) { isChanged[i] = true }
-            // An object that loses its last child is gone with its priority, which stands in its last chunk.
+            // An object that loses its last child is removed together with its priority, which is stored in its last chunk.
             if isRemoval { for depth in 0..<path.depth { isChanged[last(below: Path(path.keys.prefix(depth)))] = true } }
         case .priority(let path):
             isChanged[index(of: path)] = true
@@ -63,7 +63,7 @@ struct ChunkLayout: Sendable {
         }
     }
 
-    /// Takes over what another layout of the same tree had noted.
+    /// Records the changes that another layout of the same tree has recorded.
     mutating func noteChanges(of other: ChunkLayout) {
         for change in other.unplaced { record(change) }
         if parts.isEmpty { return }
@@ -98,7 +98,7 @@ struct ChunkLayout: Sendable {
     /// Forgets what has changed.
     mutating func settle() { self = ChunkLayout(parts) }
 
-    /// What a new snapshot consists of: chunks that stay, and parts of the tree to be written.
+    /// The sections of a new snapshot: chunks that are kept, and parts of the tree to be written.
     enum Section: Sendable {
         case kept(Part)
         case written(from: Path, to: Path?)

@@ -11,9 +11,9 @@ extension JournalStore {
         case chunk(SnapshotRun)
         /// The new list of chunks takes the old one's place.
         case take(SnapshotRun)
-        /// Lets go of some batches that a snapshot holds, and of chunks that no snapshot lists.
+        /// Removes some batches that a snapshot contains, and chunks that no snapshot lists.
         case trim(namespace: Int64, upTo: UInt64, chunks: [Int64])
-        /// Lets go of some parts of large batches that are no longer, or never became, part of the log.
+        /// Removes some parts of large batches that are no longer, or never became, part of the log.
         case sweep
     }
 
@@ -68,14 +68,14 @@ extension JournalStore {
         state.run = run
         state.isRequested = true
         (state.journalBytes, state.journalBatches) = (0, 0)
-        // One that waited is older than the last commit: what came after it stays noted.
+        // If the snapshot waited and is older than the last commit, the changes since then stay recorded.
         if known.last == snapshot.sequence { state.layout.settle() }
         advance(run)
     }
 
     /// Encodes the next chunk and puts it among what waits.
     private func advance(_ run: SnapshotRun, after pauseNs: Int64 = 0) {
-        // With the store, also in the pause: who asked for the snapshot is told what became of it.
+        // Retains the store, also during the pause, so that the completion of the snapshot is called.
         let next = { @Sendable [self] in
             run.beganNs = scheduler.steadyNs
             let step: SnapshotStep = run.encodeNext() ? .chunk(run) : .take(run)
@@ -125,7 +125,7 @@ extension JournalStore {
         switch (step, result) {
         case (.chunk(let run), .success):
             run.keepStored()
-            // While others write, the disk is theirs half of the time.
+            // While commits arrive, the snapshot uses the disk half of the time.
             let batches = state(of: run.namespace).journalBatches
             let pauseNs = batches == run.seenBatches ? 0 : scheduler.steadyNs - run.beganNs
             run.seenBatches = batches
@@ -148,7 +148,7 @@ extension JournalStore {
         }
     }
 
-    /// The store was closed; what is there of the snapshot is removed at the next start. Not on the journal queue.
+    /// The store was closed; the next start removes the chunks of the incomplete snapshot. Not on the journal queue.
     private func abandon(_ step: SnapshotStep) {
         switch step {
         case .chunk(let run), .take(let run): run.completion(.failure(.closed))
@@ -160,7 +160,7 @@ extension JournalStore {
         state.run = nil
         state.isRequested = false
         run.completion(result)
-        // One that has nothing to do ends at once.
+        // A snapshot without changes ends at once, so that the next one may start.
         while state.run == nil, !state.next.isEmpty {
             let (snapshot, completion) = state.next.removeFirst()
             start(snapshot, of: run.namespace, state, completion)
@@ -173,11 +173,11 @@ extension JournalStore {
     func removeLeftovers(of namespace: String, keeping manifest: SnapshotManifest?) {
         guard let known = registry[namespace], states[namespace]?.run == nil else { return }
         database.asyncWriteWithoutTransaction { [self] db in
-            // What cannot be read now is removed after the next snapshot or at the next start.
+            // After a failed read the leftovers are removed after the next snapshot or at the next start.
             guard let kept = try? manifest ?? Self.storedManifest(of: known.id, db)?.manifest ?? SnapshotManifest(),
                 let all = try? Int64.fetchAll(db, sql: "SELECT id FROM chunk WHERE namespace = ?", arguments: [known.id])
             else { return }
-            // A snapshot that began meanwhile stores chunks that no list has yet: it will see to the rest.
+            // A snapshot that began meanwhile stores chunks that no list has yet; it removes the leftovers when it ends.
             guard states[namespace]?.run == nil else { return }
             trim(known.id, upTo: known.snapshotSequence, Set(all).subtracting(kept.chunks.map(\.id)).sorted())
         }

@@ -7,9 +7,9 @@ import JSONTree
 /// Each is a row's id, its bytes and their checksum; in the tree followed by the first place that it covers.
 struct SnapshotManifest: Sendable, Equatable {
     var tree: [ChunkLayout.Part] = []
-    /// What sessions leave behind.
+    /// Chunks of pending onDisconnect writes.
     var pending: [StoredChunk] = []
-    /// Whether the chunks' places are known; those of a format before 4 have none, and are all written anew.
+    /// Whether the chunks' places are known. Formats before 4 store none, so that the next snapshot writes all chunks.
     var hasPlaces = true
 
     var bytes: Int { tree.reduce(0) { $0 + $1.chunk.bytes } + pending.reduce(0) { $0 + $1.bytes } }
@@ -38,7 +38,7 @@ struct SnapshotManifest: Sendable, Equatable {
         return writer.bytes
     }
 
-    /// - Throws: what is no manifest.
+    /// - Throws: when the bytes are no manifest.
     init(_ bytes: UnsafeRawBufferPointer) throws(EntryFault) {
         var reader = JSONReader(bytes)
         do throws(JSONError) {

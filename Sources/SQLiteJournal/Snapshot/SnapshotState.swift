@@ -1,24 +1,24 @@
 import Journal
 import JSONTree
 
-/// What the store knows of one namespace's snapshot.
+/// The state of one namespace's snapshots.
 final class SnapshotState: @unchecked Sendable {
-    // Sendable: confined to the journal queue, once recovery has handed it over.
+    // Sendable: recovery makes it, then it is confined to the journal queue.
     /// The last commit in the stored snapshot.
     var sequence: UInt64 = 0
     /// The stored chunks, and which places have changed since.
     var layout = ChunkLayout()
     /// Bytes of the stored snapshot.
     var snapshotBytes = 0
-    /// What was journalled since the last snapshot was made, or given up.
+    /// Bytes and batches journalled since the last snapshot was made or given up.
     var (journalBytes, journalBatches) = (0, 0)
-    /// The database was asked for the tree, or a snapshot is under way.
+    /// Whether the database was asked for the tree, or a snapshot is under way.
     var isRequested = false
     /// The snapshot that is being made.
     var run: SnapshotRun?
-    /// Those that begin when it is done, each with what waits for it.
+    /// Snapshots that start after it, each with its completion.
     var next: [(snapshot: JournalSnapshot, completion: @Sendable (Result<Void, JournalError>) -> Void)] = []
-    /// Whose tree it is; asked when a snapshot is due.
+    /// Called when a snapshot is due.
     var whenDue: (@Sendable () -> Void)?
 
     func record(_ batch: JournalBatch, bytes: Int) {
@@ -29,7 +29,7 @@ final class SnapshotState: @unchecked Sendable {
 
     /// Whether the log has grown so much that a snapshot is worth its writing.
     func isDue(_ settings: JournalStore.Settings) -> Bool {
-        // A part of a large snapshot's size, so that many scattered writes do not rewrite it all the time.
+        // A fraction of a large snapshot's size, so that many scattered writes do not rewrite it all the time.
         if isRequested { return false }
         return journalBytes >= max(settings.snapshotAfterBytes, snapshotBytes / 4) || journalBatches >= settings.snapshotAfterBatches
     }
@@ -41,7 +41,7 @@ final class SnapshotState: @unchecked Sendable {
 ///     snapshot queue    encode ──┐         encode ──┐                 │
 ///     journal queue        store chunk 1      store chunk 2   …    switch ─► trim the log, drop old chunks
 final class SnapshotRun: @unchecked Sendable {
-    // Sendable: handed back and forth between two queues, which never touch it at the same time.
+    // Sendable: passed between two queues, which never use it at the same time.
     let namespace: String
     let snapshot: JournalSnapshot
     let completion: @Sendable (Result<Void, JournalError>) -> Void
@@ -62,7 +62,7 @@ final class SnapshotRun: @unchecked Sendable {
     var beganNs: Int64 = 0
     /// Batches that had been journalled when the last chunk was stored.
     var seenBatches = 0
-    /// What has changed before the snapshot: to be noted again if it fails.
+    /// The changes before the snapshot, to be recorded again if it fails.
     let before: ChunkLayout
 
     init(

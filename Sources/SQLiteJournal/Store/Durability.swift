@@ -1,4 +1,4 @@
-/// How far a commit has gone when it is acknowledged.
+/// Where a commit is stored when it is acknowledged.
 public enum Durability: String, Sendable, CaseIterable {
     /// On the disk: survives a power cut (SQLite `synchronous=FULL`).
     case full

@@ -26,7 +26,7 @@ enum FaultPoint: String {
     case beforeSwitch = "snapshot.switch.before"
     /// The new snapshot holds; the log and the old chunks are still there.
     case afterSwitch = "snapshot.switch.after"
-    /// Some of the log, or of the old chunks, is gone.
+    /// Some of the log, or of the old chunks, has been removed.
     case truncate = "truncate"
     /// SQLite's log is about to be copied into the database, beside the commits.
     case checkpoint = "checkpoint"

@@ -2,8 +2,7 @@ import Glibc
 import Journal
 import Synchronization
 
-/// Keeps a second process out of a data folder until it is released or its last reference goes; the kernel lets go when
-/// the process dies.
+/// Locks a data folder against other processes until `release` or `deinit`. The kernel releases the lock when the process dies.
 final class FolderLock: Sendable {
     /// -1 once released.
     private let descriptor: Mutex<Int32>
@@ -33,17 +32,17 @@ final class FolderLock: Sendable {
     func release() {
         descriptor.withLock { descriptor in
             guard descriptor >= 0 else { return }
-            // Not by closing alone: a child between fork and exec has the descriptor, too, and the lock with it.
+            // Closing is not enough: a child between fork and exec has inherited the descriptor, and the lock with it.
             _ = flock(descriptor, LOCK_UN)
             Glibc.close(descriptor)
             descriptor = -1
         }
     }
 
-    /// Does something while no process has the folder, and none can take it; nothing when one has it.
+    /// Runs `body` with the folder locked. Returns nil, and runs nothing, if a process holds the lock.
     static func whileFree<Result>(_ folder: String, _ body: () throws(JournalError) -> Result) throws(JournalError) -> Result? {
         let descriptor = open(folder + "/vigla.lock", O_RDONLY | O_CLOEXEC)
-        // Without the file no process has ever had the folder.
+        // Without the file no process has ever used the folder.
         defer { if descriptor >= 0 { Glibc.close(descriptor) } }
         if descriptor >= 0, flock(descriptor, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK { return nil }
         return try body()

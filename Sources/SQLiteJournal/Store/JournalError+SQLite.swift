@@ -2,7 +2,7 @@ import GRDB
 import Journal
 
 extension JournalError {
-    /// What a failed commit means to its writers.
+    /// The error of a failed commit, for its writers.
     /// - Parameter isTakenBack: whether it is certain that a start finds nothing of it, also after a power cut.
     init(_ error: any Error, storing path: String, isTakenBack: Bool = true) {
         self.init(error, storing: path)
@@ -13,7 +13,7 @@ extension JournalError {
         }
     }
 
-    /// What a failure of the disk means.
+    /// The error of a failed write.
     private init(_ error: any Error, storing path: String) {
         switch error {
         case let error as JournalError: self = error
@@ -29,7 +29,7 @@ extension JournalError {
         }
     }
 
-    /// What a failure to open or read means.
+    /// The error of a failure to open or read.
     init(_ error: any Error, opening path: String) {
         if let error = error as? DatabaseError {
             switch error.resultCode {
@@ -39,7 +39,7 @@ extension JournalError {
             case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_AUTH:
                 self = .cannotOpen(path: path, reason: error.message ?? error.resultCode.description)
                 return
-            // Nothing is asked that a store of this format does not know.
+            // The statements are those of this format, so an SQL error means that the schema is damaged.
             case .SQLITE_ERROR, .SQLITE_SCHEMA:
                 self = .corrupt(path: path, place: error.message ?? error.resultCode.description)
                 return

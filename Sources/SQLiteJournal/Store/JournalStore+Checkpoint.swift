@@ -1,21 +1,21 @@
 import GRDB
 import Synchronization
 
-/// SQLite's log is copied into the database from time to time, so that it does not grow for ever. That takes milliseconds to
-/// tens of them: it happens on a connection of its own, beside the commits, and only the little that was committed meanwhile
-/// is copied between two of them. Then the next commit begins the log anew.
+/// SQLite's log is copied into the database from time to time, so that it does not grow without bound. That takes up to tens of
+/// milliseconds. So a connection of its own copies beside the commits, and only the frames that were committed meanwhile are copied
+/// between two commits. Then the next commit restarts the log.
 extension JournalStore {
-    /// Bytes of log from which on a copy is worth it. Small, as the disk makes a commit wait for the copy that is under way.
+    /// Size of the log from which it is copied. Small, because a commit on the same disk waits for the copy that is under way.
     private static let dueBytes = 1 << 20
-    /// So much is copied between two commits.
+    /// Bytes that may be copied between two commits.
     private static let restBytes = 256 << 10
-    /// When it has grown so much, the log is copied whole between two commits, so that the next one begins it anew. A reader of
-    /// the folder, such as a backup, keeps it from that for as long as it reads.
+    /// A log that has grown by so many bytes is copied completely between two commits, so that the next commit restarts it. A reader
+    /// of the folder, such as a backup, prevents the restart for as long as it reads.
     private static let maxBytes = 256 << 20
 
     /// On the journal queue.
     func checkpointIfDue() {
-        // The last copy is made by `close`, which has ended the connection for the others.
+        // `close` makes the last copy, and has closed the connection that makes the others.
         guard logBytes > Self.dueBytes, !isCheckpointing, !waiting.withLock({ $0.isClosed }) else { return }
         isCheckpointing = true
         let (before, salts) = (logBytes, log.salts)
@@ -29,7 +29,7 @@ extension JournalStore {
                     // Slices have waited for this.
                     if !backlog.isEmpty { commitWaiting(db) }
                 }
-                // A failure costs nothing now: the log keeps everything, and a later commit tries again.
+                // A failure is harmless: the log keeps everything, and a later commit tries again.
                 guard let copied else { return }
                 log.copied(copied.checkpointedFrameCount, of: salts)
                 grownBytes += before

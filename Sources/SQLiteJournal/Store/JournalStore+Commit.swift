@@ -6,8 +6,8 @@ import JSONTree
 import Synchronization
 
 extension JournalStore {
-    /// Where appends to a closed store are refused. Not the journal queue: a completion may be the last to know the store, and
-    /// GRDB's connection, when let go, waits for its own queue, which ends in the journal queue.
+    /// Refuses appends to a closed store. Not the journal queue: a completion may release the last reference to the store, and the
+    /// deinit of GRDB's connection waits for its own queue, which targets the journal queue.
     static let refusals = DispatchQueue(label: "vigla.journal.refusals")
 
     /// Adds to the next commit.
@@ -64,8 +64,8 @@ extension JournalStore {
         return backlog.isEmpty && staging.isEmpty
     }
 
-    /// Takes from the backlog what is carried out together: nearly always everything. Where that is more than a slice, each
-    /// namespace keeps its order, those that were left out come first the next time, and no one waits for more than a slice.
+    /// Takes from the backlog the items of the next transaction: nearly always all of them. If they are larger than a slice, some are
+    /// left out. Each namespace keeps its order, the items that were left out come first the next time, and none waits longer than a slice.
     private func takeNext() -> [Waiting.Item] {
         if staging.isEmpty {
             var room = settings.sliceBytes
@@ -77,7 +77,7 @@ extension JournalStore {
         var (taken, left, slice): ([Waiting.Item], [Waiting.Item], Waiting.Item?) = ([], [], nil)
         var room = settings.sliceBytes
         var served: Set<String> = []
-        // What follows a large batch waits for it.
+        // Later items of the namespace wait for a large batch.
         var deferred = staging
         for item in backlog {
             let lane = item.lane
@@ -107,12 +107,12 @@ extension JournalStore {
     }
 
     private func isLarge(_ item: Waiting.Item) -> Bool {
-        // One that does not follow is not stored, whatever it has.
+        // A batch that does not follow the last one is refused before it is stored in slices.
         guard case .append(let batch) = item.work, batch.expectedLast == registry[item.namespace]?.last ?? 0 else { return false }
         return isLarge(batch)
     }
 
-    /// What needs no transaction of its own.
+    /// Carries out an item that needs no transaction.
     private func perform(_ item: Waiting.Item) {
         switch item.work {
         case .snapshot(let snapshot): begin(snapshot, of: item.namespace, item.completion)
@@ -123,7 +123,7 @@ extension JournalStore {
         }
     }
 
-    /// What became of an item within a transaction, and the bytes it wrote.
+    /// The result of an item within a transaction, and the bytes that it wrote.
     private typealias Outcome = (result: Result<Void, JournalError>, bytes: Int, isNew: Bool)
 
     /// Commits the items in one transaction and calls their completions.
@@ -145,7 +145,7 @@ extension JournalStore {
             }
             log.acknowledge(commits: commits)
         } catch {
-            // What had no refusal of its own failed with the transaction.
+            // Items that were not refused themselves failed with the transaction.
             let failure = JournalError(error, storing: path, isTakenBack: log.takeBack())
             for i in outcomes.indices { if case .success = outcomes[i].result { outcomes[i] = (.failure(failure), 0, true) } }
             while outcomes.count < items.count { outcomes.append((.failure(failure), 0, true)) }
@@ -197,7 +197,7 @@ extension JournalStore {
         case .step(let step): return (.success(()), try store(step, db, &registry), true)
         case .truncate(let sequence):
             guard let known = registry[item.namespace] else { break }
-            // What comes after the snapshot is all there is of it.
+            // Batches after the snapshot are stored nowhere else.
             let statement = try db.cachedStatement(sql: "DELETE FROM batch WHERE namespace = ? AND sequence <= ?")
             try statement.execute(arguments: [known.id, Int64(clamping: min(sequence, known.snapshotSequence))])
         case .snapshot, .close: break

@@ -15,7 +15,7 @@ import Synchronization
 ///
 /// A part's checksum says which one of which stage it is, and nothing of the log: what comes before the batch is not known yet.
 final class Staging: @unchecked Sendable {
-    // Sendable: handed back and forth between two queues, which never touch it at the same time.
+    // Sendable: passed between two queues, which never use it at the same time.
     let number: Int64
     /// Whether a batch that was appended waits for it: it is completed even when the store is to end.
     let isOfBatch: Bool
@@ -70,8 +70,8 @@ extension JournalStore {
         advance(staging)
     }
 
-    /// Does something on the journal queue, in line with commits: what is put on that queue itself waits for as long as there is
-    /// always one more of them.
+    /// Runs `body` on the journal queue, in order with the commits. A block put on that queue directly could wait for ever while
+    /// commits keep arriving.
     func afterCommits(_ body: @escaping @Sendable () -> Void) { database.asyncWriteWithoutTransaction { _ in body() } }
 
     /// Encodes the next slice and puts it among what waits.
@@ -92,12 +92,12 @@ extension JournalStore {
         }
     }
 
-    /// A stage was let go of. On any queue.
+    /// A stage was released. On any queue.
     private func end(stage number: Int64, isUsed: Bool) {
         afterCommits { [weak self] in
             guard let self else { return }
             openStages.remove(number)
-            // What a disk that refuses keeps from being removed is looked for again with the next commit.
+            // If the disk refuses the removal, the next commit looks for the parts again.
             if !isUsed, !waiting.withLock({ $0.isClosed }) { removeUnusedParts() }
         }
     }
@@ -199,8 +199,8 @@ extension JournalStore {
     /// Most rows that are looked at for one step.
     private static let unusedRows = 16
 
-    /// Removes, in small steps, the parts of stages that were let go of, that a kill or a full disk kept from being completed, or
-    /// whose batch a snapshot holds. On the journal queue.
+    /// Removes, in small steps, the parts of stages that were released, that a kill or a full disk interrupted, or whose batch a
+    /// snapshot contains. On the journal queue.
     func removeUnusedParts() {
         hasUnusedParts = false
         database.asyncWriteWithoutTransaction { [self] db in

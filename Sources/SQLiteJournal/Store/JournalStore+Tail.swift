@@ -8,7 +8,7 @@ final class Follower: @unchecked Sendable {
     // Sendable: confined to the journal queue.
     let handle = JournalTail()
     private let receiver: @Sendable (TailEvent) -> Void
-    /// What has been handed over.
+    /// The last commit that the follower has received.
     private(set) var position: UInt64
 
     init(from position: UInt64, _ receiver: @escaping @Sendable (TailEvent) -> Void) {
@@ -42,7 +42,7 @@ extension JournalStore {
         return follower.handle
     }
 
-    /// Reads on, or joins the live followers when everything stored has been handed over. On the journal queue.
+    /// Reads the next batches, or joins the live followers after the last stored batch. On the journal queue.
     private func proceed(_ follower: Follower, _ namespace: String) {
         if follower.handle.isCancelled { return }
         if waiting.withLock({ $0.isClosed || $0.closed.contains(namespace) }) { return follower.end(.closed) }
@@ -91,7 +91,7 @@ extension JournalStore {
         } catch is Enough {
         } catch let fault as PlaceFault {
             guard batches.isEmpty else { return batches }
-            // Let go of, never there, or damaged.
+            // The batches were removed, never existed, or are damaged.
             let first = try Int64.fetchOne(
                 db, sql: "SELECT previous FROM batch WHERE namespace = ? AND sequence > ? ORDER BY sequence LIMIT 1",
                 arguments: [known.id, Int64(clamping: position)])

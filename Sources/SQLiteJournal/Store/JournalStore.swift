@@ -24,7 +24,7 @@ public final class JournalStore: @unchecked Sendable {
     let queue: DispatchQueue
     let path: String
     let settings: Settings
-    /// When a snapshot goes on.
+    /// Times the pauses of a snapshot.
     let scheduler: Scheduler
     let database: DatabaseQueue
     /// For recovery and for followers, beside the commits.
@@ -36,32 +36,32 @@ public final class JournalStore: @unchecked Sendable {
     /// Where snapshots are encoded.
     let snapshots = DispatchQueue(label: "vigla.snapshots", qos: .utility)
     private let lock: FolderLock
-    /// What is durable of each namespace, by name.
+    /// The durable state of each namespace, by name.
     var registry: [String: Registered]
     /// Bytes written to the write-ahead log since it was last copied into the database, roughly.
     var logBytes = 0
-    /// Bytes by which it has grown since it was last begun anew, without those.
+    /// Bytes by which the log had grown before that, since it was last restarted.
     var grownBytes = 0
     var isCheckpointing = false
     /// By namespace.
     var states: [String: SnapshotState] = [:]
     var tails: [String: [Follower]] = [:]
-    /// What was taken from `waiting` and is for a later transaction.
+    /// Items that were taken from `waiting` and are for a later transaction.
     var backlog: [Waiting.Item] = []
     /// Namespaces whose next batch is large and being stored; what follows it is in the backlog.
     var staging: Set<String> = []
-    /// Entered by each of those.
+    /// Entered by each of these namespaces.
     let staged = DispatchGroup()
     /// Stages that are being stored, or may still become part of a batch.
     var openStages: Set<Int64> = []
     var nextStage: Int64
-    /// There may be parts that belong to no batch: looked for with the next commit.
+    /// Whether there may be parts that belong to no batch; the next commit looks for them.
     var hasUnusedParts = true
-    /// Those of all namespaces together.
+    /// Commits of all namespaces together.
     var commits: UInt64
     /// How far SQLite's log is acknowledged.
     let log: LogWatch
-    /// What was found wrong with SQLite's log at the start, and what was done.
+    /// The damage of SQLite's log that was found at the start, and what was done about it.
     public let finding: String?
     let waiting = Mutex(Waiting())
 
@@ -78,7 +78,7 @@ public final class JournalStore: @unchecked Sendable {
         /// Bytes of a write from which on it is stored ahead of its commit: while others can still commit before it. Default
         /// 256 KiB: what is smaller holds up the commits behind it for less than the two transactions more would cost.
         public var stagedBytes = 256 << 10
-        /// Whether to go on with what is sound when acknowledged commits cannot be read from the write-ahead log.
+        /// Whether to open with the intact part when acknowledged commits cannot be read from the write-ahead log.
         public var acceptsLoss = false
         var chunks = ChunkSizes()
         var batches = BatchParts()
@@ -96,7 +96,7 @@ public final class JournalStore: @unchecked Sendable {
 
     static let fileName = "vigla.sqlite"
 
-    /// A namespace as the database has it.
+    /// The row of a namespace.
     struct Registered {
         let id: Int64
         /// The last durable commit.
@@ -114,7 +114,7 @@ public final class JournalStore: @unchecked Sendable {
         let queue = DispatchQueue(label: "vigla.journal")
         let path = folder + "/" + fileName
         do {
-            // Before SQLite reads its log: it would take what follows a fault for the end.
+            // Before SQLite reads its log: it would take the first damaged frame for the end.
             let admission = try LogCheck.admit(path, acceptingLoss: settings.acceptsLoss)
             let log = LogWatch(path, durability: settings.durability, mark: admission.mark)
             let database = try DatabaseQueue(path: path, configuration: configuration(settings, queue))
@@ -166,7 +166,7 @@ public final class JournalStore: @unchecked Sendable {
 
     private static func configuration(_ settings: Settings, _ queue: DispatchQueue) -> Configuration {
         var configuration = patient
-        // GRDB runs the connection on a queue of its own on top of ours, so the journal queue is where it runs, too.
+        // GRDB uses a queue of its own that targets the journal queue, so the connection runs on the journal queue.
         configuration.targetQueue = queue
         configuration.journalMode = .wal
         configuration.label = "vigla.journal"
@@ -188,7 +188,7 @@ public final class JournalStore: @unchecked Sendable {
     /// The names of all namespaces that hold or held something, in no order. Blocks.
     public func namespaces() -> [String] { queue.sync { Array(registry.keys) } }
 
-    /// The journal of one namespace, which need not exist yet. Ask for it once; it goes on after the last stored batch.
+    /// The journal of one namespace, which need not exist yet. Ask for it once; it continues after the last stored batch.
     public func journal(for namespace: String) -> SQLiteJournal { SQLiteJournal(store: self, namespace: namespace) }
 
     /// Ends everything: what was appended before is stored first. Later appends fail with `.closed`; the folder is free for
@@ -209,7 +209,7 @@ public final class JournalStore: @unchecked Sendable {
             }
             try reader.close()
             try checkpointer.close()
-            // Whatever keeps it from that, a full disk or a backup that reads: the log holds everything.
+            // An error, such as a full disk or a backup that reads, is harmless: the log keeps everything.
             database.writeWithoutTransaction { db in
                 log.willCopy()
                 if let copied = try? db.checkpoint(.passive) { log.copied(copied.checkpointedFrameCount, of: log.salts) }

@@ -1,6 +1,6 @@
 import Journal
 
-/// What waits for the journal queue.
+/// The items that wait for the journal queue.
 struct Waiting {
     struct Item: Sendable {
         /// Empty for what concerns the whole store.
@@ -99,7 +99,7 @@ struct Waiting {
     }
 
     var items: [Item] = []
-    /// A commit that takes all items is already on its way.
+    /// Whether a commit that takes all items is scheduled.
     var isScheduled = false
     /// The store.
     var isClosed = false

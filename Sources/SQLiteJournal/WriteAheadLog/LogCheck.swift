@@ -2,8 +2,8 @@ import Glibc
 import GRDB
 import Journal
 
-/// Looks at SQLite's log before SQLite does. SQLite takes the first frame that does not fit for the end that a crash left, and
-/// drops what follows, in silence: one flipped bit may cost any number of acknowledged commits.
+/// Checks SQLite's log before SQLite opens it. SQLite takes the first invalid frame for the end that a crash left, and silently
+/// drops everything after it: one flipped bit may cost any number of acknowledged commits.
 ///
 ///     frames     1 ─ 2 ─ 3 ─ 4 ─ ✗ ─ 6 ─ 7 ─ 8
 ///     sound up to 4; acknowledged up to 8 (`LogMark`)          ──►  lost
@@ -13,7 +13,7 @@ enum LogCheck {
     enum Finding: Equatable {
         /// Everything that was acknowledged can be read.
         case sound
-        /// What cannot be read of the log is in the database already.
+        /// The frames that cannot be read are in the database already.
         case copied
         case lost(Loss)
     }
@@ -27,17 +27,17 @@ enum LogCheck {
         let isDatabaseFurther: Bool
     }
 
-    /// What SQLite finds when it opens the store.
+    /// The result of the check, with the log as SQLite will open it.
     struct Admission {
         let path: String
         let mark: LogMarkFile
         /// Salts of the log and where it ends.
         var end: (salts: UInt64, frames: Int) = (0, 0)
-        /// What was found and done, for the program's log.
+        /// The damage and what was done about it, for the program's log.
         var finding: String?
         var isRepaired = false
 
-        /// Whether commits that were acknowledged are not there although the log is whole: it, or the database, is an older one.
+        /// Text about acknowledged commits that are missing although the log is intact, because it or the database is an older copy.
         /// - Throws: `.loss`, unless that is accepted.
         func commitsMissing(_ registry: [String: JournalStore.Registered], acceptingLoss: Bool) throws(JournalError) -> String? {
             guard !isRepaired, let found = mark.found, found.isBinding else { return nil }
@@ -55,14 +55,14 @@ enum LogCheck {
         var admission = Admission(path: path, mark: LogMarkFile(folder(of: path) + LogMark.fileName, isMade: makingMark))
         let file = path + "-wal"
         let descriptor = open(file, O_RDWR | O_CLOEXEC)
-        // Whatever keeps it from being opened, SQLite will say.
+        // SQLite reports why the file cannot be opened.
         guard descriptor >= 0 else { return admission }
         defer { close(descriptor) }
         let scan = try LogScan(descriptor)
         admission.end = (scan.header?.salts ?? 0, scan.sound)
         switch finding(scan, admission.mark.found) {
         case .sound:
-            // What a power cut left of a transaction must not look like more than one after the next power cut.
+            // Two power cuts may each leave part of a transaction; without this truncation they would look like a lost commit.
             if scan.laterCommits > 0 { try end(descriptor, at: LogFile.headerBytes + scan.sound * (scan.header?.frameBytes ?? 0)) }
         case .copied:
             try end(descriptor, at: 0)
@@ -94,7 +94,7 @@ enum LogCheck {
         }
         // Nothing has been written since that mark.
         if let mark, mark.salts == salts, mark.isOfThisBoot { return .sound }
-        // Without its header nothing is read; it was on the disk before any frame.
+        // Without a header no frame is read; the header was on the disk before any frame.
         if scan.header == nil { return .lost(Loss(sound: 0, commits: 1, isDatabaseFurther: false)) }
         guard scan.isBroken, mark.map(\.isBinding) ?? true else { return .sound }
         return .lost(Loss(sound: scan.sound, commits: scan.laterCommits, isDatabaseFurther: false))
@@ -145,7 +145,7 @@ enum LogCheck {
         return (places.isEmpty ? frames : "up to \(places)", "\(missing) cannot be read, with what was acknowledged in them")
     }
 
-    /// The last commits of what is sound. Nothing is written: a connection that only reads takes no log into the database.
+    /// The last commits of the intact part. Writes nothing: a read-only connection does not checkpoint the log.
     private static func commits(_ path: String, isDatabaseFurther: Bool) -> [String: UInt64]? {
         var name = path
         if isDatabaseFurther {

@@ -1,12 +1,12 @@
 import Glibc
 import Journal
 
-/// SQLite's write-ahead log as it stands in its file ("WAL-mode File Format", sqlite.org/walformat.html §4).
+/// The file format of SQLite's write-ahead log ("WAL-mode File Format", sqlite.org/walformat.html §4).
 ///
 ///     header  magic, version, page size, checkpoints, salts, checksum                       32 bytes
 ///     frame   page number, pages of the database (a commit) or 0, salts, checksum, page     24 bytes and a page
 ///
-/// Frames belong to the log when they have its salts; those behind the end may be older. Each checksum covers everything before.
+/// Frames belong to the log when they have its salts; frames after its end may be older. Each checksum covers everything before.
 enum LogFile {
     static let headerBytes = 32
     static let frameHeaderBytes = 24
@@ -15,14 +15,14 @@ enum LogFile {
         let pageBytes: Int
         /// Whether checksums are over words whose first byte is the highest.
         let isBigEndian: Bool
-        /// Drawn anew each time the log begins anew.
+        /// Random numbers, new each time the log is restarted.
         let salts: UInt64
         let sum: Sum
 
         var frameBytes: Int { frameHeaderBytes + pageBytes }
 
         /// - Parameter bytes: at least 32.
-        /// - Returns: nil for what SQLite takes for no log.
+        /// - Returns: nil for bytes that SQLite does not accept as a header.
         init?(_ bytes: UnsafeRawBufferPointer) {
             let (magic, size) = (bytes.word(0), Int(bytes.word(8)))
             guard magic & ~1 == 0x377F_0682, bytes.word(4) == 3_007_000, (512...65_536).contains(size), size & (size - 1) == 0
@@ -49,7 +49,7 @@ enum LogFile {
         }
     }
 
-    /// SQLite's checksum: two sums that run through everything.
+    /// SQLite's checksum: two cumulative sums.
     struct Sum {
         private(set) var (first, second): (UInt32, UInt32) = (0, 0)
 
@@ -90,21 +90,21 @@ enum LogFile {
 }
 
 extension UnsafeRawBufferPointer {
-    /// A number of SQLite's formats, the highest byte first.
+    /// A big-endian number, as in SQLite's formats.
     fileprivate func word(_ offset: Int) -> UInt32 { UInt32(bigEndian: loadUnaligned(fromByteOffset: offset, as: UInt32.self)) }
 }
 
-/// What a log holds, read frame by frame as SQLite reads it at a start, and beyond.
+/// The frames of a log, read as SQLite reads them at a start, and also after the first invalid one.
 struct LogScan {
     private(set) var header: LogFile.Header?
     /// Whole frames in the file.
     private(set) var frames = 0
-    /// The last frame up to which the log is sound, and ends with a commit: SQLite takes the log up to here.
+    /// Number of the last commit frame before the first invalid one: SQLite reads the log up to here.
     private(set) var sound = 0
-    /// Commits behind the first frame that does not fit, of those frames that have the log's salts.
+    /// Commits after the first invalid frame, among frames that have the log's salts.
     private(set) var laterCommits = 0
-    /// Whether such a frame follows one of those commits. One transaction may be torn by a power cut; a second one began when the
-    /// first was on the disk.
+    /// Whether frames of the log follow one of those commits. A power cut may tear one transaction; a second one begins only when
+    /// the first is on the disk.
     private(set) var isBroken = false
     /// The salts of the first frame.
     private(set) var firstSalts: UInt64 = 0

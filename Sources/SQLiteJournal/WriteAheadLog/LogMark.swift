@@ -1,9 +1,9 @@
 import Glibc
 import Synchronization
 
-/// How far SQLite's log is acknowledged, in a small file beside it (`vigla.mark`), so that a start can tell an end that a crash
-/// left unfinished from commits that are missing. Written after each commit, before its completion, and not forced to the disk:
-/// what it says is true whenever it was written, and after a kill of the process it is the last word.
+/// How far SQLite's log is acknowledged, in a small file beside it (`vigla.mark`). With it a start can distinguish an end that a
+/// crash left unfinished from commits that are missing. Written after each commit, before its completion, and not synced to disk: an
+/// older mark is still true, and after a kill of the process the file contains the newest one.
 ///
 ///     two slots of 128 bytes, written in turn:
 ///     magic, flags, counter, salts, frames, copied, copying, boot, commits, …, CRC-32
@@ -18,9 +18,9 @@ struct LogMark: Equatable {
     var copying: UInt32 = 0
     /// Commits of all namespaces together.
     var commits: UInt64 = 0
-    /// Whether an acknowledged commit was on the disk, so that it outlives the machine's fall.
+    /// Whether an acknowledged commit was on the disk, so that it survives a power cut.
     var isOnDisk = true
-    /// Which start of the machine.
+    /// Identifies the boot of the machine.
     var boot: [UInt8] = LogMark.thisBoot
 
     static let fileName = "vigla.mark"
@@ -28,12 +28,12 @@ struct LogMark: Equatable {
     static let bootBytes = 36
     private static let magic: UInt64 = 0x5647_4C4D_0000_0001
 
-    /// Whether what it says must be found.
+    /// Whether the commits that it counts must be found.
     var isBinding: Bool { isOnDisk || isOfThisBoot }
-    /// Whether it is the last that was written.
+    /// Whether it was written since the machine booted.
     var isOfThisBoot: Bool { !boot.allSatisfy { $0 == 0 } && boot == Self.thisBoot }
 
-    /// Zeros where the system does not say.
+    /// Zeros where the system does not provide it.
     static let thisBoot: [UInt8] = {
         let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
         defer { if descriptor >= 0 { close(descriptor) } }
@@ -55,7 +55,7 @@ struct LogMark: Equatable {
         return bytes
     }
 
-    /// The newer of the slots that are whole.
+    /// The newer of the intact slots.
     static func read(_ descriptor: Int32) -> (mark: LogMark, counter: UInt64)? {
         guard let bytes = LogFile.read(descriptor, 2 * slotBytes, at: 0) else { return nil }
         let slots = [0, slotBytes].filter { $0 + slotBytes <= bytes.count }.compactMap { decoded(Array(bytes[$0..<$0 + slotBytes])) }
@@ -85,10 +85,10 @@ final class LogMarkFile: @unchecked Sendable {
     private let path: String
     private let descriptor: Int32
     private var counter: UInt64
-    /// What the file said when it was opened; nil when nothing that is whole.
+    /// The mark that the file contained when it was opened; nil without an intact one.
     let found: LogMark?
 
-    /// A file that cannot be made says nothing, and is told nothing.
+    /// If the file cannot be made, there is no mark, and none is written.
     /// - Parameter isMade: whether it is made where it is missing.
     init(_ path: String, isMade: Bool) {
         self.path = path
@@ -99,7 +99,7 @@ final class LogMarkFile: @unchecked Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// A fault leaves what was true before.
+    /// An error leaves the mark of before.
     func write(_ mark: LogMark) {
         guard descriptor >= 0 else { return }
         counter &+= 1
@@ -107,7 +107,7 @@ final class LogMarkFile: @unchecked Sendable {
         _ = pwrite(descriptor, bytes, bytes.count, off_t(Int(counter & 1) * LogMark.slotBytes))
     }
 
-    /// From now on it says nothing.
+    /// Removes the mark from the file.
     func erase() {
         if descriptor >= 0 { ftruncate(descriptor, 0) }
     }

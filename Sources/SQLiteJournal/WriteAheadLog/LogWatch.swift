@@ -2,15 +2,15 @@ import Glibc
 import GRDB
 import GRDBSQLite
 
-/// How far SQLite's log is acknowledged, while the store is open. Confined to the journal queue.
+/// Keeps track of how far SQLite's log is acknowledged, while the store is open. Confined to the journal queue.
 final class LogWatch: @unchecked Sendable {
     // Sendable: confined to the journal queue, once the store is open.
     private let path: String
     private let file: LogMarkFile
     private var mark = LogMark()
-    /// The log's own file: none of SQLite's locks are on it.
+    /// The file of the log, which holds none of SQLite's locks.
     private var descriptor: Int32 = -1
-    /// Frames of the log after the last commit, as SQLite tells.
+    /// Frames of the log after the last commit, as reported by SQLite.
     private var frames = 0
     /// Whether the mark's salts are those of the log after the last commit.
     private var isKnown = true
@@ -29,10 +29,10 @@ final class LogWatch: @unchecked Sendable {
 
     /// - Parameters:
     ///   - end: what the log was found to hold.
-    ///   - found: what its mark said, as far as that still holds.
+    ///   - found: its mark, if that is still valid.
     func follow(_ db: Database, from end: (salts: UInt64, frames: Int), _ found: LogMark?) {
         frames = end.frames
-        // What was found beyond the mark may not be on the disk yet: it counts with the next commit.
+        // Frames beyond the mark may not be on the disk yet: they count with the next commit.
         if let found, found.salts == end.salts { mark = found } else { (mark.salts, mark.commits) = (end.salts, found?.commits ?? 0) }
         // Called within each commit; the store outlives its connection's use.
         sqlite3_wal_hook(db.sqliteConnection, { context, _, _, frames in
@@ -52,11 +52,11 @@ final class LogWatch: @unchecked Sendable {
         isKnown = true
         let salts = UInt64(bigEndian: stored)
         if salts == mark.salts { return }
-        // The log was begun anew.
+        // The log was restarted.
         (mark.salts, mark.frames, mark.copied, mark.copying) = (salts, 0, 0, 0)
     }
 
-    /// What was committed may be answered from now on, once this is written.
+    /// Commits may be acknowledged once this is written.
     /// - Parameter commits: of all namespaces together.
     func acknowledge(commits: UInt64) {
         guard isKnown else { return }
@@ -73,20 +73,20 @@ final class LogWatch: @unchecked Sendable {
 
     /// - Parameters:
     ///   - frames: that are copied and on the disk.
-    ///   - salts: of the log that was copied; it may have been begun anew since.
+    ///   - salts: of the log that was copied; it may have been restarted since.
     func copied(_ frames: Int, of salts: UInt64) {
         guard salts == mark.salts else { return }
         (mark.copied, mark.copying) = (UInt32(clamping: frames), UInt32(clamping: frames))
         file.write(mark)
     }
 
-    /// Nothing that was said before holds.
+    /// The mark is no longer valid.
     func forget() {
         mark = LogMark(salts: mark.salts)
         file.erase()
     }
 
-    /// After SQLite has closed the database: with its log in the database there is nothing to be watched.
+    /// Call after SQLite has closed the database and copied the log into it.
     func end() {
         close()
         if access(path, F_OK) != 0, errno == ENOENT { file.remove() }
@@ -97,10 +97,10 @@ final class LogWatch: @unchecked Sendable {
         descriptor = -1
     }
 
-    /// After a commit that failed: SQLite may have written it to the log and only failed to force it to the disk, and the next
-    /// start would find it. Ends the log where the last commit ended.
-    /// - Returns: whether it is gone for certain, on the disk too. When not, it is gone for as long as the machine stays up, if
-    ///   the system let the file be shortened at all.
+    /// Truncates the log to the end of the last commit, after a commit that failed. SQLite may have written it to the log and only
+    /// failed to sync it, and the next start would find it.
+    /// - Returns: whether the failed commit is certainly removed, also from the disk. If not, the truncation may be undone by a power
+    ///   cut, or may have failed.
     func takeBack() -> Bool {
         guard isKnown else { return false }
         guard let descriptor = opened() else { return errno == ENOENT }
@@ -110,7 +110,7 @@ final class LogWatch: @unchecked Sendable {
         let end = LogFile.headerBytes + (header.salts == mark.salts ? frames : 0) * header.frameBytes
         guard info.st_size > off_t(end) else { return true }
         guard let bytes = LogFile.read(descriptor, LogFile.frameHeaderBytes, at: end) else { return false }
-        // What is left of an older log does not count.
+        // Frames of an older log do not count.
         let isOurs = bytes.count == LogFile.frameHeaderBytes && bytes.withUnsafeBytes { LogFile.Frame($0).salts == header.salts }
         guard isOurs else { return true }
         return ftruncate(descriptor, off_t(end)) == 0 && fdatasync(descriptor) == 0

@@ -3,7 +3,7 @@ import JSONTree
 /// A case whose verdict differs from the expected one.
 public struct RuleCaseFailure: Sendable {
     public let failed: RuleCase
-    /// What was expected, and what happened instead.
+    /// The expected and the actual result.
     public let message: String
     /// The trace of the decision; nil for expiry cases.
     public let trace: RuleTrace?

@@ -90,7 +90,7 @@ extension Evaluator {
         }
     }
 
-    /// All names are computed before any is missed, so one that is no string fails the rule whatever the others are.
+    /// All names are computed before any is looked up, so a name that is no string always fails the rule.
     private mutating func hasAll(_ instruction: Instruction) throws(Fault) -> Bool {
         let base = try node(instruction.a)
         var all = true

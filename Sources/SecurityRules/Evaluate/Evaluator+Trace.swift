@@ -33,7 +33,7 @@ extension Evaluator {
         case .constant, .yes, .no, .place, .shared, .below, .parent: break
         case .and, .or:
             record(partValue(i, work))
-            // A chain is one part, whatever its instructions are.
+            // A chain is one part, for any number of instructions.
             var (link, next) = (instruction, i)
             while link.operation == instruction.operation {
                 collect(link.a, depth + 1, source, recorder, &parts, work: work)

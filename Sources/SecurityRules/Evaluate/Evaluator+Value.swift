@@ -68,7 +68,7 @@ extension Evaluator {
         }
     }
 
-    /// `auth.x[key]`: a property of null is null, whatever is asked for.
+    /// `auth.x[key]`: every property of null is null.
     private mutating func property(_ instruction: Instruction, _ i: Int32) throws(Fault) -> Value {
         let target = try value(instruction.a)
         let mark = scratchCount

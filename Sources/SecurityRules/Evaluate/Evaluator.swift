@@ -125,14 +125,14 @@ struct Evaluator: ~Copyable {
 
     // MARK: The path
 
-    /// Goes one level down. The caller stays within the depth of the rules, which is at most `Path.maxDepth`.
+    /// Descends one level. The caller stays within the depth of the rules, which is at most `Path.maxDepth`.
     @inline(__always)
     mutating func push(_ key: UnsafePointer<Key>) {
         keys[depth] = key
         depth &+= 1
     }
 
-    /// Goes one level down to a child of the new tree whose node is known.
+    /// Descends one level to a child of the new tree whose node is known.
     @inline(__always)
     mutating func push(_ key: UnsafePointer<Key>, newNode: NodeCursor) {
         fill(.new, to: depth)

@@ -2,7 +2,7 @@ import JSONTree
 
 /// The operators on values (rules contract §5.3): pure, and the same for constants at compile time and for values at run time.
 ///
-/// Numbers are IEEE doubles whatever their stored form; an object stands for the opaque token.
+/// Numbers are IEEE doubles, also where an integer is stored. An object stands for the opaque token.
 enum Operations {
     /// `==`: never converts, never fails; an object equals nothing.
     @inline(__always)

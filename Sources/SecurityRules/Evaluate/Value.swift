@@ -5,7 +5,7 @@ import JSONTree
 enum Value {
     case null
     case bool(Bool)
-    /// Numbers are IEEE doubles whatever their stored form (rules contract §5.3).
+    /// A number is an IEEE double, also where an integer is stored (rules contract §5.3).
     case number(Double)
     case text(UnsafePointer<Text>)
     /// The opaque token of a node with children.

@@ -1,9 +1,9 @@
 /// A non-deterministic automaton over classes of code units (Thompson's construction).
 struct StateGraph {
     enum State {
-        /// Goes on with `next` after a unit of the set.
+        /// Continues with `next` after a unit of the set.
         case units(set: Int, next: Int32)
-        /// Goes on with both at once; -1 for none.
+        /// Continues with both states; -1 for none.
         case split(Int32, Int32)
         case accept
     }
@@ -23,7 +23,7 @@ struct StateGraph {
         return Int32(states.count - 1)
     }
 
-    /// Adds the states of a syntax that go on with `next`; returns their entry.
+    /// Adds the states of a syntax, followed by `next`; returns their entry.
     private mutating func add(_ syntax: RegexSyntax, then next: Int32) -> Int32 {
         switch syntax {
         case .empty: return next

@@ -7,7 +7,7 @@ struct Candidate: Sendable {
     /// The tree that it was made on.
     let base: Node
     private(set) var tree: Node
-    /// What is stored where, in the order of the writes.
+    /// The operations of the commit, in the order of the writes.
     private(set) var operations: [JournalOperation] = []
     /// Where they write.
     let paths: [Path]
@@ -38,7 +38,7 @@ struct Candidate: Sendable {
 }
 
 extension JournalOperation {
-    /// What it stores: the node, or the priority.
+    /// The stored value: the node, or the priority.
     var value: Node {
         switch self {
         case .set(_, let value), .priority(_, let value), .add(_, let value): value

@@ -1,9 +1,8 @@
 import JSONTree
 
-/// The first stage of a commit: values that the server knows take the place of what the client wrote for them
-/// (`{".sv": "timestamp"}`, an increment; contract §4.3).
+/// The first stage of a commit: resolves server values (`{".sv": "timestamp"}`, an increment; contract §4.3).
 enum ServerValues {
-    /// What a write stores. O(server values in it)
+    /// The value of a write with its server values resolved. O(server values in it)
     /// - Parameters:
     ///   - tree: with the earlier writes of the same commit made.
     ///   - now: ms since the epoch.

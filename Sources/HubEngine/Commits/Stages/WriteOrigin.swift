@@ -1,11 +1,11 @@
 import JSONTree
 
-/// Who makes a commit and why: it decides whether the rules are asked, and what becomes durable with the writes.
+/// The author and the cause of a commit. They determine whether the rules are evaluated, and the commit's consequences.
 struct WriteOrigin: Sendable {
     enum Cause: Sendable {
         /// A client asked for it.
         case request
-        /// A session has ended that left this for its end (contract §6.2).
+        /// The onDisconnect writes of a session that has ended (contract §6.2).
         case sessionEnd(id: String)
         /// The hub itself makes it.
         case system(SystemCause)
@@ -20,11 +20,11 @@ struct WriteOrigin: Sendable {
     }
     static func system(_ cause: SystemCause) -> WriteOrigin { WriteOrigin(identity: .admin, cause: .system(cause)) }
 
-    /// Whether the rules are asked.
+    /// Whether the rules are evaluated.
     var isRuled: Bool { !identity.isAdmin }
 
-    /// The fifth stage of a commit, its consequences: what becomes durable together with its writes. What an ended session has left is
-    /// done with them.
+    /// The fifth stage of a commit, its consequences: changes that become durable together with its writes. The onDisconnect writes of
+    /// an ended session are no longer pending.
     var consequences: [PendingChange] {
         if case .sessionEnd(let id) = cause { [.forget(session: id)] } else { [] }
     }

@@ -24,7 +24,7 @@ struct WritePermission {
             keeping: limit)
     }
 
-    /// What was decided, to be explained.
+    /// The decision as a question that can be explained.
     func question(_ candidate: Candidate) -> RuleQuestion {
         RuleQuestion(
             operation: .write(candidate.paths), rules: rules, old: candidate.base, new: candidate.tree,

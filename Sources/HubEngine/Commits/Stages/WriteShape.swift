@@ -1,6 +1,6 @@
 import JSONTree
 
-/// The second stage of a commit: what the tree cannot hold is refused, whatever protocol let it through (contract §4.1, §4.2).
+/// The second stage of a commit: refuses values that the tree cannot hold, for all protocols (contract §4.1, §4.2).
 enum WriteShape {
     /// - Parameter value: what the write stores, with server values filled in.
     static func check(_ value: Node, of write: TreeWrite) throws(Failure) {
