@@ -26,7 +26,7 @@ public final class ScheduledWork: Sendable {
     /// the work at once. From any thread, also within the work itself.
     /// - Complexity: O(1), and once in a while O(n) for as many cancelled before.
     public func cancel() {
-        if discard() { timetable.noteCancelled() }
+        if discard() { timetable.recordCancelled() }
     }
 
     var isOver: Bool { work.withLock { $0 == nil } }

@@ -18,7 +18,7 @@ public final class Scheduler: Sendable {
         self.time = time
         let timetable = Timetable(time)
         self.timetable = timetable
-        time.start { [weak timetable] in timetable?.handOverDue() }
+        time.start { [weak timetable] in timetable?.dispatchDue() }
     }
 
     deinit { timetable.end() }

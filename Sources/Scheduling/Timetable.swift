@@ -63,7 +63,7 @@ final class Timetable: Sendable {
     }
 
     /// The alarm has rung.
-    func handOverDue() {
+    func dispatchDue() {
         let now = time.steadyNs
         while let due = nextDue(byNs: now) { due.queue.async { due.run() } }
         state.withLock { setAlarm(&$0, $0.heap.min?.dueNs ?? .max) }
@@ -81,7 +81,7 @@ final class Timetable: Sendable {
         }
     }
 
-    func noteCancelled() {
+    func recordCancelled() {
         state.withLock { state in
             state.cancelled += 1
             guard state.cancelled >= Self.sweptEntries, state.cancelled * 2 > state.heap.count else { return }

@@ -108,7 +108,7 @@ import TestSupport
                 layout.restore(old)
                 continue
             }
-            made.noteChanges(of: layout)
+            made.recordChanges(of: layout)
             layout = made
         }
         layout = snapshot(writer.root, layout, &stored, sizes)

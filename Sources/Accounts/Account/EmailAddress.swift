@@ -52,7 +52,7 @@ extension AccountWrite {
         let former = account
         account.email = email.text
         account.isEmailVerified = isVerified
-        try addressIsLost(former, &account)
+        try recordAddressLoss(former, &account)
     }
 
     /// Takes an account's address away, and signing in by it.
@@ -62,7 +62,7 @@ extension AccountWrite {
         account.isEmailVerified = false
         account.hasEmailLink = false
         guard former.email != nil else { return }
-        try addressIsLost(former, &account)
+        try recordAddressLoss(former, &account)
     }
 
     /// Whether an account may have an address that its user has not proven.
@@ -75,7 +75,7 @@ extension AccountWrite {
 
     /// Voids codes mailed to the former address, and mails it the recovery link if it was proven: its reader may be the account's owner,
     /// and not who made the change (accounts contract §6.4). An unproven address may be a stranger's.
-    private func addressIsLost(_ former: Account, _ account: inout Account) throws {
+    private func recordAddressLoss(_ former: Account, _ account: inout Account) throws {
         try audit(.addressChanged, account.id)
         try transaction.removeCodes(of: account.id)
         guard let address = former.email else { return }

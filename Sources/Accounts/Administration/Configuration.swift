@@ -71,12 +71,12 @@ extension AccountService {
     /// Sets the fields that `updateMask` names, or all without a mask. A field that the body omits is set to its default.
     func replaceConfiguration(_ call: AccountCall) throws -> AccountAnswer {
         let mask = call.request.target.value("updateMask").map { $0.split(separator: ",") }
-        func isMeant(_ group: String, _ name: String) -> Bool { mask?.contains { $0 == group || $0 == "\(group).\(name)" } ?? true }
+        func isSelected(_ group: String, _ name: String) -> Bool { mask?.contains { $0 == group || $0 == "\(group).\(name)" } ?? true }
         let duplicates = try call.member("signIn", "allowDuplicateEmails")
         let hiding = try call.member("emailPrivacyConfig", "enableImprovedEmailPrivacy")
         try configure(
-            duplicates: isMeant("signIn", "allowDuplicateEmails") ? duplicates : nil,
-            hiding: isMeant("emailPrivacyConfig", "enableImprovedEmailPrivacy") ? hiding ?? settings.hidesAccounts : nil)
+            duplicates: isSelected("signIn", "allowDuplicateEmails") ? duplicates : nil,
+            hiding: isSelected("emailPrivacyConfig", "enableImprovedEmailPrivacy") ? hiding ?? settings.hidesAccounts : nil)
         return configuration
     }
 

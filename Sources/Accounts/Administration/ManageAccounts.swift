@@ -36,11 +36,11 @@ extension AccountTransaction {
     /// Checks that id, address, number and identities of an account belong to no other account.
     /// - Throws: DUPLICATE_LOCAL_ID, EMAIL_EXISTS, PHONE_NUMBER_EXISTS, FEDERATED_USER_ID_ALREADY_LINKED.
     func requireFree(_ account: Account, isNew: Bool) throws {
-        func isAnothers(_ key: AccountKey) throws -> Bool { try self.account(key).map { $0.id != account.id } ?? false }
+        func belongsToAnother(_ key: AccountKey) throws -> Bool { try self.account(key).map { $0.id != account.id } ?? false }
         if isNew, try self.account(.id(account.id)) != nil { throw AccountError("DUPLICATE_LOCAL_ID") }
-        if let email = account.email, try isAnothers(.email(email)) { throw AccountError("EMAIL_EXISTS") }
-        if let number = account.phoneNumber, try isAnothers(.phoneNumber(number)) { throw AccountError("PHONE_NUMBER_EXISTS") }
-        for provider in account.providers where try isAnothers(.provider(provider.id, rawID: provider.rawID)) {
+        if let email = account.email, try belongsToAnother(.email(email)) { throw AccountError("EMAIL_EXISTS") }
+        if let number = account.phoneNumber, try belongsToAnother(.phoneNumber(number)) { throw AccountError("PHONE_NUMBER_EXISTS") }
+        for provider in account.providers where try belongsToAnother(.provider(provider.id, rawID: provider.rawID)) {
             throw AccountError("FEDERATED_USER_ID_ALREADY_LINKED")
         }
     }

@@ -17,7 +17,7 @@ extension ActionPage {
     }
 
     /// Beside the form and the link.
-    static func labels(_ language: Language) -> (account: String, password: String, goOn: String) {
+    static func labels(_ language: Language) -> (account: String, password: String, continueLink: String) {
         switch language {
         case .english: ("Account", "New password", "Continue")
         case .greek: ("Λογαριασμός", "Νέος κωδικός", "Συνέχεια")

@@ -159,7 +159,9 @@ extension ActionPage {
                 """
             body += form(link, path, fields, words.button)
         case .signIn, .done, .failed:
-            if let target = goesOn(link) { body += "<p><a class=\"button\" href=\"\(HTMLText.escape(target))\">\(labels.goOn)</a></p>\n" }
+            if let target = redirectTarget(link) {
+                body += "<p><a class=\"button\" href=\"\(HTMLText.escape(target))\">\(labels.continueLink)</a></p>\n"
+            }
         }
         let mood = switch self { case .done: "done"; case .failed: "failed"; default: "asks" }
         return """
@@ -190,7 +192,7 @@ extension ActionPage {
     }
 
     /// The link's redirect target: with the whole link for a sign-in in the app, otherwise without the code.
-    func goesOn(_ link: Link) -> String? {
+    func redirectTarget(_ link: Link) -> String? {
         guard let target = link.continueURL?.text else { return nil }
         guard self == .signIn else { return target }
         let hash = target.firstIndex(of: "#") ?? target.endIndex

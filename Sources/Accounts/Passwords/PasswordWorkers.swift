@@ -98,7 +98,7 @@ final class PasswordWorkers: Sendable {
         }
 
         private func run() {
-            if yields { Self.goLast() }
+            if yields { Self.setIdlePriority() }
             while let (work, since) = next() {
                 work(scheduler.steadyNs - since <= waitNs)
                 state.withLock { $0.busy -= 1 }
@@ -106,7 +106,7 @@ final class PasswordWorkers: Sendable {
         }
 
         /// Sets the scheduling class of the calling thread (0).
-        private static func goLast() {
+        private static func setIdlePriority() {
             var parameters = sched_param()
             // SCHED_IDLE, which the header keeps to itself.
             guard sched_setscheduler(0, 5, &parameters) != 0 else { return }

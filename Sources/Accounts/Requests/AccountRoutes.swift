@@ -121,11 +121,11 @@ extension AccountRoute {
         _ method: HTTPRequest.Method, _ paths: [String], legacy legacyName: String? = nil, _ operation: @escaping Operation
     ) -> AccountRoute {
         let all = paths.map { "\(identity)/\($0)" } + (legacyName.map { ["\(legacy)/\($0)"] } ?? [])
-        return AccountRoute(method, all, .administrators, ofOurProject(operation))
+        return AccountRoute(method, all, .administrators, requiringOwnProject(operation))
     }
 
     fileprivate static func development(_ method: HTTPRequest.Method, _ name: String, _ operation: @escaping Operation) -> AccountRoute {
-        AccountRoute(method, ["emulator/v1/projects/{p}/\(name)"], .anyone, ofOurProject(operation)).onlyDev
+        AccountRoute(method, ["emulator/v1/projects/{p}/\(name)"], .anyone, requiringOwnProject(operation)).onlyDev
     }
 
     fileprivate static func operation(_ name: String, _ operation: @escaping Operation) -> AccountRoute {
@@ -134,7 +134,7 @@ extension AccountRoute {
 
     /// Selects between a client's operation, by an ID token or a mailed code, and that of an administrator who acts as no user.
     static func either(_ operation: @escaping Operation, administrators other: @escaping Operation) -> Operation {
-        let other = ofOurProject(other)
+        let other = requiringOwnProject(other)
         return { service, call in
             let actsAsUser = call.has("idToken") || call.has("oobCode")
             return call.caller.isAdministrator && !actsAsUser ? try await other(service, call) : try await operation(service, call)
@@ -143,7 +143,7 @@ extension AccountRoute {
 
     /// There is one project. Accounts of another would be looked for in vain, and its apps would refuse our tokens.
     /// - Throws: PROJECT_NOT_FOUND
-    private static func ofOurProject(_ operation: @escaping Operation) -> Operation {
+    private static func requiringOwnProject(_ operation: @escaping Operation) -> Operation {
         { service, call in
             let (asked, ours) = (try call.project ?? call.filled("targetProjectId") ?? service.settings.project, service.settings.project)
             guard asked == ours else {

@@ -188,7 +188,7 @@ extension AccountService {
             guard let (found, hasEnded) = try transaction.session(tokenHash: hash),
                 let account = try transaction.account(.id(found.uid))
             else {
-                throw AccountError(try transaction.isDeparted(tokenHash: hash) ? "USER_NOT_FOUND" : "INVALID_REFRESH_TOKEN")
+                throw AccountError(try transaction.isOfDeletedAccount(tokenHash: hash) ? "USER_NOT_FOUND" : "INVALID_REFRESH_TOKEN")
             }
             guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
             var session = found

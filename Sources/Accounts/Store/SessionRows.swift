@@ -28,7 +28,7 @@ extension AccountTransaction {
     }
 
     /// Whether the refresh token was of an account that is deleted.
-    func isDeparted(tokenHash: [UInt8]) throws -> Bool {
+    func isOfDeletedAccount(tokenHash: [UInt8]) throws -> Bool {
         try Row.fetchOne(db, cached: "SELECT 1 FROM departed WHERE token_hash = ?", [Database.blob(tokenHash)]) != nil
     }
 

@@ -86,5 +86,5 @@ public final class MemoryBudget: Sendable {
         }
     }
 
-    func noteShareRefusal() { held.withLock { $0.shareRefusals += 1 } }
+    func recordShareRefusal() { held.withLock { $0.shareRefusals += 1 } }
 }

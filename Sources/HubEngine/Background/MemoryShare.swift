@@ -30,7 +30,7 @@ public final class MemoryShare: Sendable {
         let after = held.add(bytes, ordering: .relaxed).newValue
         guard after <= limit else {
             held.subtract(bytes, ordering: .relaxed)
-            budget.noteShareRefusal()
+            budget.recordShareRefusal()
             return .share
         }
         guard budget.reserve(bytes, for: purpose) else {
@@ -51,7 +51,7 @@ public final class MemoryShare: Sendable {
     public func note(_ bytes: Int) -> MemoryNote? {
         guard held.add(bytes, ordering: .relaxed).newValue <= limit else {
             held.subtract(bytes, ordering: .relaxed)
-            budget.noteShareRefusal()
+            budget.recordShareRefusal()
             return nil
         }
         return MemoryNote(self, bytes)

@@ -84,7 +84,7 @@ final class Engine: @unchecked Sendable {
         }
         indexes.cancel = { [weak permissions] observation, client in permissions?.cancel(observation, of: client) }
         permissions.onStreamCancelled = { [weak sessions] in sessions?.end($0) }
-        parking.goOn = { [weak loop] items, client in loop?.goOn(with: items, of: client) }
+        parking.onResumed = { [weak loop] items, client in loop?.resume(items, of: client) }
 
         self.context = context
         self.content = content

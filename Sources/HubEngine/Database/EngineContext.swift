@@ -42,19 +42,19 @@ final class EngineContext: Sendable {
     /// Releases large values in the background, because freeing them takes time for each object.
     func release(_ old: [any Sendable]) {
         if old.isEmpty { return }
-        let last = Errand { withExtendedLifetime(old) {} }
+        let last = DisposableWork { withExtendedLifetime(old) {} }
         // After the running requests, which retain the values as well.
-        queue.async { [background] in background.run(.upkeep) { last.forget() } }
+        queue.async { [background] in background.run(.upkeep) { last.dispose() } }
     }
 }
 
 /// Work that runs once on the database queue. Its captures are released on another thread, where that delays no request.
-final class Errand: @unchecked Sendable {
+final class DisposableWork: @unchecked Sendable {
     // Sendable: run on the database queue, then passed to the thread that disposes of it.
     private var body: (() -> Void)?
 
     init(_ body: @escaping () -> Void) { self.body = body }
 
     func run() { body?() }
-    func forget() { body = nil }
+    func dispose() { body = nil }
 }

@@ -20,7 +20,7 @@ final class Answers {
 
     /// - Parameter hold: holds the reply's value in the budget until it is written down; nil for what is shared with the tree.
     func answer(_ reply: Reply, _ item: Database.Item, holding hold: MemoryLease? = nil) {
-        let channel: Outbox.Channel = early.leaves(reply, item) ? .early : .batch
+        let channel: Outbox.Channel = early.admits(reply, item) ? .early : .batch
         if early.departure == .muted { return }
         let client = item.client
         if client.dialect.hasReplies { return outbox.reply(reply, to: client, channel) }
@@ -33,7 +33,7 @@ final class Answers {
     }
 
     /// An answer that was written without the database.
-    func answer(_ bytes: [UInt8], to client: Client) { outbox.send(bytes, to: client, early.leavesUnread(client) ? .early : .batch) }
+    func answer(_ bytes: [UInt8], to client: Client) { outbox.send(bytes, to: client, early.admitsUnread(client) ? .early : .batch) }
 
     /// Whether a value is encoded off the queue. O(`inlineBytes`)
     func isLarge(_ node: Node) -> Bool { node.isLarger(than: context.limits.inlineBytes) }

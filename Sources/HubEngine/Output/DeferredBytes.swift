@@ -44,7 +44,7 @@ public final class DeferredBytes: Sendable {
 
     deinit {
         let (held, holder) = state.withLock { ($0.held, $0.holder) }
-        if held > 0 { holder?.giveBack(held) }
+        if held > 0 { holder?.released(held) }
     }
 
     /// Nil until it has been encoded. From any thread.

@@ -41,13 +41,13 @@ struct OutputBuffer {
         lanes[client.lane].append(.one(client, bytes))
         client.unprobedBytes += bytes.count
         self.bytes += bytes.count
-        noteSent(client)
+        recordSent(client)
     }
 
     mutating func send(_ deferred: DeferredBytes, to client: Client) {
         guard !client.hasEnded else { return }
         send(deferred, to: [client], lane: client.lane)
-        noteSent(client)
+        recordSent(client)
     }
 
     /// - Parameter clients: of the lane; not empty.
@@ -56,7 +56,7 @@ struct OutputBuffer {
         bytes += deferred.leastBytes
     }
 
-    private func noteSent(_ client: Client) {
+    private func recordSent(_ client: Client) {
         if let number { client.lastSent = number }
     }
 
@@ -71,14 +71,14 @@ struct OutputBuffer {
     mutating func reply(_ reply: Reply, to client: Client) {
         guard !client.hasEnded else { return }
         lanes[client.lane].append(.reply(client, reply))
-        noteSent(client)
+        recordSent(client)
     }
 
     mutating func probe(_ client: Client) { lanes[client.lane].append(.probe(client)) }
     mutating func mark(_ client: Client, _ bytes: Int) { lanes[client.lane].append(.marked(client, bytes: bytes)) }
     mutating func close(_ client: Client) {
         lanes[client.lane].append(.close(client))
-        noteSent(client)
+        recordSent(client)
     }
 
     /// Drops the buffer of a rolled back batch: its bytes do not count as sent, and deferred messages are not encoded.

@@ -70,15 +70,15 @@ final class EarlyAnswers {
     // MARK: Answers
 
     /// Decides about an answer that was made without the database, and records the decision in `departure`.
-    func leavesUnread(_ client: Client) -> Bool {
-        guard mayLeave(client) else { return false }
+    func admitsUnread(_ client: Client) -> Bool {
+        guard canPass(client) else { return false }
         departure = .left
         return true
     }
 
     /// Decides about the answer of a request, and records the decision in `departure`.
-    func leaves(_ reply: Reply, _ item: Database.Item) -> Bool {
-        guard mayLeave(item.client) else { return false }
+    func admits(_ reply: Reply, _ item: Database.Item) -> Bool {
+        guard canPass(item.client) else { return false }
         switch item.request {
         case .get(let path, let query):
             guard isDurable(reply, path, query, item.client) else { return false }
@@ -96,7 +96,7 @@ final class EarlyAnswers {
     }
 
     /// Whether batches wait for the log, and none of them has output for the client.
-    private func mayLeave(_ client: Client) -> Bool {
+    private func canPass(_ client: Client) -> Bool {
         guard departure == .open, batch.keepsHistory, !log.isRefusing, durability.isBehind else { return false }
         let first = durability.firstWaiting
         return client.lastSent < first && client.observations.areFew(Self.observersAsked) { observation in

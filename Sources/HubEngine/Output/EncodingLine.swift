@@ -77,23 +77,23 @@ final class EncodingLine: Sendable {
             defer { state.isRunning = true }
             return !state.isRunning
         }
-        if mustStart { goOn() }
+        if mustStart { startNext() }
     }
 
-    private func goOn() { background.run(.encoding) { [self] in step() } }
+    private func startNext() { background.run(.encoding) { [self] in step() } }
 
     private func step() {
         guard let (target, job) = next() else { return }
         if let heavier, job.isHeavy(Self.heavyBytes) {
             heavier.add(job)
-            return goOn()
+            return startNext()
         }
         switch job.prepare(target) {
         case .done(let outcome): target.fill(outcome)
         case .elsewhere: break
         case .make(let bytes, let make): return encode(target, reserving: bytes, make)
         }
-        goOn()
+        startNext()
     }
 
     /// The next job whose bytes are still awaited; nil ends the run.
@@ -123,7 +123,7 @@ final class EncodingLine: Sendable {
         } else {
             release(reserved)
         }
-        goOn()
+        startNext()
     }
 
     /// Reserves room for a job. If there is none, the line holds earlier results, and the job is tried again when one is released.
@@ -146,7 +146,7 @@ final class EncodingLine: Sendable {
     }
 
     /// A result was passed to a connection or dropped: the job that waits for room is tried again.
-    func giveBack(_ bytes: Int) {
+    func released(_ bytes: Int) {
         release(bytes)
         let blocked = state.withLock { state in
             defer { state.blocked = nil }
@@ -154,7 +154,7 @@ final class EncodingLine: Sendable {
         }
         guard let blocked else { return }
         background.run(.encoding) { [self] in
-            guard let target = blocked.target else { return goOn() }
+            guard let target = blocked.target else { return startNext() }
             encode(target, reserving: blocked.bytes, blocked.make)
         }
     }

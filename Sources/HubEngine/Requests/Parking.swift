@@ -62,7 +62,7 @@ final class Parking: @unchecked Sendable {
     /// Parked requests that wait until nothing of other clients is parked.
     private var behindOthers: [(parked: Parked, others: [Client])] = []
     /// Called with held requests of one client, in order, to carry them out.
-    var goOn: ([Database.Item], Client) -> Void = { _, _ in }
+    var onResumed: ([Database.Item], Client) -> Void = { _, _ in }
 
     init(
         _ context: EngineContext, _ batch: Batch, _ durability: DurabilityLine, _ indexes: IndexKeeper, _ commits: CommitLine,
@@ -119,7 +119,7 @@ final class Parking: @unchecked Sendable {
             let work = begin()
             context.background.run(.preparation) { [self] in
                 let result = work()
-                let back = Errand { [self] in
+                let back = DisposableWork { [self] in
                     // First: the user's next one begins on what this one has written.
                     unpark(parked, client) { resume(result) }
                     preparations.done(user)
@@ -127,7 +127,7 @@ final class Parking: @unchecked Sendable {
                 context.queue.async { [self] in
                     back.run()
                     // Its captures may be large.
-                    context.background.run(.upkeep) { back.forget() }
+                    context.background.run(.upkeep) { back.dispose() }
                 }
             }
             return true
@@ -146,10 +146,10 @@ final class Parking: @unchecked Sendable {
         let parked = setAside(item, holding: bytes)
         follow(parked)
         begin { [self] result in
-            let back = Errand { [self] in unpark(parked, client) { resume(result) } }
+            let back = DisposableWork { [self] in unpark(parked, client) { resume(result) } }
             context.queue.async { [self] in
                 back.run()
-                context.background.run(.upkeep) { back.forget() }
+                context.background.run(.upkeep) { back.dispose() }
             }
         }
         return true
@@ -191,7 +191,7 @@ final class Parking: @unchecked Sendable {
     }
 
     /// After a long request: waiting requests of other clients are carried out before the client's next one.
-    func giveWay(_ item: Database.Item) {
+    func yieldTurn(_ item: Database.Item) {
         let client = item.client
         guard client.parked == nil, !client.hasEnded else { return }
         batch.record(.request(item))
@@ -254,20 +254,20 @@ final class Parking: @unchecked Sendable {
 
     private func endWork() {
         durability.endWork()
-        letPass()
+        resumeBehindOthers()
     }
 
     /// Carries out held requests in order, then those that are held for a slow reader, which arrived later.
     private func handleHeld(_ held: [Database.Item], of client: Client) {
         let later = slowReaders.dequeueHeld(of: client)
         countAgain(later)
-        goOn(held + later, client)
+        onResumed(held + later, client)
     }
 
     /// Carries out requests that were held for a slow reader, in order.
-    func goOn(again held: [Database.Item], of client: Client) {
+    func resume(_ held: [Database.Item], of client: Client) {
         countAgain(held)
-        goOn(held, client)
+        onResumed(held, client)
     }
 
     /// Requests that are handled again count as waiting until then.
@@ -297,7 +297,7 @@ final class Parking: @unchecked Sendable {
     }
 
     /// Resumes the requests whose predecessors are no longer parked.
-    private func letPass() {
+    private func resumeBehindOthers() {
         if behindOthers.isEmpty { return }
         context.queue.async { [self] in
             let waiting = behindOthers

@@ -51,7 +51,7 @@ final class RequestHandler: @unchecked Sendable {
         if parking.mustWait(item) { return }
         switch slowReaders.admit(item) {
         case .held: return
-        case .resume(let items): return parking.goOn(again: items, of: client)
+        case .resume(let items): return parking.resume(items, of: client)
         case .carryOut: break
         }
         context.meter.counters.requests += 1
@@ -67,7 +67,7 @@ final class RequestHandler: @unchecked Sendable {
         guard let (missed, held) = slowReaders.catchUp(client) else { return }
         publisher.publish(missed, to: client)
         slowReaders.probeIfNeeded(client)
-        parking.goOn(again: held, of: client)
+        parking.resume(held, of: client)
     }
 
     private func carryOut(_ item: Database.Item) {
@@ -136,7 +136,7 @@ final class RequestHandler: @unchecked Sendable {
         guard isAnother else { return }
         let isLong = item.client.observations.count > context.limits.removalsAtOnce
         permissions.recheckObservers(of: item.client)
-        if isLong { parking.giveWay(item) }
+        if isLong { parking.yieldTurn(item) }
     }
 
     // MARK: Rollback

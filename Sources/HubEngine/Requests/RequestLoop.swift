@@ -58,7 +58,7 @@ final class RequestLoop: @unchecked Sendable {
     }
 
     /// Carries out held requests of a client in order: a few at once, many in turns. They come before all requests in its line.
-    func goOn(with held: [Database.Item], of client: Client) {
+    func resume(_ held: [Database.Item], of client: Client) {
         guard held.reduce(0, { $0 + Self.work(of: $1) }) <= context.limits.turnWork / 32 else {
             turns.prepend(held[...], of: client)
             return scheduleTurn()

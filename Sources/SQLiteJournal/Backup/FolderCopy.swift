@@ -165,14 +165,14 @@ public enum FolderCopy {
     /// log is checkpointed into it, because SQLite would take a remaining log for the copy's; then the copy replaces it.
     private static func put(_ partial: String, in path: String, folder: String) throws(JournalError) {
         try sync(partial)
-        if access(path, F_OK) == 0 { takeInLog(path) }
+        if access(path, F_OK) == 0 { checkpointLog(path) }
         for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
         try move(partial, path)
         try sync(folder)
     }
 
     /// Ignores errors: an unreadable old database may be the reason for restoring a backup.
-    private static func takeInLog(_ path: String) {
+    private static func checkpointLog(_ path: String) {
         guard let old = try? DatabaseQueue(path: path) else { return }
         _ = try? old.writeWithoutTransaction { try $0.checkpoint(.truncate) }
         try? old.close()

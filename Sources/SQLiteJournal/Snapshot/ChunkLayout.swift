@@ -64,7 +64,7 @@ struct ChunkLayout: Sendable {
     }
 
     /// Records the changes that another layout of the same tree has recorded.
-    mutating func noteChanges(of other: ChunkLayout) {
+    mutating func recordChanges(of other: ChunkLayout) {
         for change in other.unplaced { record(change) }
         if parts.isEmpty { return }
         if other.hasLostTrack { for i in isChanged.indices { isChanged[i] = true } }

@@ -133,7 +133,7 @@ extension JournalStore {
         case (.take(let run), .success):
             let state = state(of: run.namespace)
             var layout = ChunkLayout(run.manifest.tree)
-            layout.noteChanges(of: state.layout)
+            layout.recordChanges(of: state.layout)
             (state.layout, state.sequence, state.snapshotBytes) = (layout, run.snapshot.sequence, run.manifest.bytes)
             finish(run, state, result)
             removeLeftovers(of: run.namespace, keeping: run.manifest)

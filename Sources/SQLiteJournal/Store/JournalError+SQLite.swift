@@ -3,10 +3,10 @@ import Journal
 
 extension JournalError {
     /// The error of a failed commit, for its writers.
-    /// - Parameter isTakenBack: whether it is certain that a start finds nothing of it, also after a power cut.
-    init(_ error: any Error, storing path: String, isTakenBack: Bool = true) {
+    /// - Parameter isDiscarded: whether it is certain that a start finds nothing of it, also after a power cut.
+    init(_ error: any Error, storing path: String, isDiscarded: Bool = true) {
         self.init(error, storing: path)
-        if isTakenBack { return }
+        if isDiscarded { return }
         switch self {
         case .disk(let reason), .diskFull(let reason): self = .unknown(reason: reason)
         default: break

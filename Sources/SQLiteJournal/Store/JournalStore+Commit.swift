@@ -146,7 +146,7 @@ extension JournalStore {
             log.acknowledge(commits: commits)
         } catch {
             // Items that were not refused themselves failed with the transaction.
-            let failure = JournalError(error, storing: path, isTakenBack: log.takeBack())
+            let failure = JournalError(error, storing: path, isDiscarded: log.discardFailedCommit())
             for i in outcomes.indices { if case .success = outcomes[i].result { outcomes[i] = (.failure(failure), 0, true) } }
             while outcomes.count < items.count { outcomes.append((.failure(failure), 0, true)) }
         }

@@ -101,7 +101,7 @@ final class LogWatch: @unchecked Sendable {
     /// failed to sync it, and the next start would find it.
     /// - Returns: whether the failed commit is certainly removed, also from the disk. If not, the truncation may be undone by a power
     ///   cut, or may have failed.
-    func takeBack() -> Bool {
+    func discardFailedCommit() -> Bool {
         guard isKnown else { return false }
         guard let descriptor = opened() else { return errno == ENOENT }
         var info = stat()

@@ -97,7 +97,7 @@ import Testing
 
     @Test func answer_waits_whereNothingElseWaits() {
         let bench = Bench(root: ["b": 1])
-        bench.run { bench.early.carryOut(.init(.get("b"), of: .make())) { #expect(!bench.early.leavesUnread(.make())) } }
+        bench.run { bench.early.carryOut(.init(.get("b"), of: .make())) { #expect(!bench.early.admitsUnread(.make())) } }
         #expect(bench.batch.end().history.steps.count == 1, "with its batch it leaves as soon")
     }
 

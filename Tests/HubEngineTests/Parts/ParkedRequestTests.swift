@@ -16,7 +16,7 @@ import Testing
         init(limits: EngineLimits = EngineLimits(), budget: Int = 1 << 30) {
             bench = Bench(limits: limits, budget: MemoryBudget(budget))
             bench.work.close()
-            bench.parking.goOn = { [seen] items, _ in seen.value += items.map { "\($0.token)" } }
+            bench.parking.onResumed = { [seen] items, _ in seen.value += items.map { "\($0.token)" } }
         }
 
         /// Parks a request; whether there was room.
@@ -164,7 +164,7 @@ import Testing
         let it = Stand()
         let client = Client.make()
         it.bench.run {
-            it.bench.parking.giveWay(Self.get(1, client))
+            it.bench.parking.yieldTurn(Self.get(1, client))
             #expect(it.bench.parking.mustWait(Self.get(2, client)))
             #expect(it.seen.value.isEmpty)
         }
@@ -180,7 +180,7 @@ import Testing
         _ = it.wait(Self.get(2, one))
         it.park(Self.get(3, two))
         it.bench.run {
-            it.bench.parking.giveWay(Self.get(4, Self.user("x")))
+            it.bench.parking.yieldTurn(Self.get(4, Self.user("x")))
             let taken = it.bench.parking.giveUp()
             #expect(taken.map { $0.items.map(\.token) } == [[1, 2], [3], []], "in the order of parking; what is done is not done again")
             #expect(it.held == 0 && it.bench.commits.recent.followers == 0 && one.parked == nil)

@@ -10,7 +10,7 @@ import Testing
         var limits = EngineLimits.patient
         limits.turnWork = turnWork
         let bench = Bench(limits: limits, lanes: lanes)
-        bench.parking.goOn = { [unowned bench] items, client in bench.loop.goOn(with: items, of: client) }
+        bench.parking.onResumed = { [unowned bench] items, client in bench.loop.resume(items, of: client) }
         bench.durability.onReleased = { [unowned bench] in bench.loop.scheduleTurn() }
         return bench
     }
@@ -122,12 +122,12 @@ import Testing
         let bench = Self.bench(turnWork: 64)
         let (client, other) = (Client.make(), Client.make())
         bench.run {
-            bench.loop.goOn(with: Self.asks("a", 2, of: client), of: client)
+            bench.loop.resume(Self.asks("a", 2, of: client), of: client)
             #expect(bench.outbox.bytes == 4)
-            bench.loop.goOn(with: Self.asks("b", 3, of: client), of: client)
+            bench.loop.resume(Self.asks("b", 3, of: client), of: client)
             #expect(bench.outbox.bytes == 4, "more wait for a turn")
             bench.loop.handle(Self.asks("c", 1, of: client) + Self.asks("d", 1, of: other))
-            bench.loop.goOn(with: Self.asks("e", 3, of: client), of: client)
+            bench.loop.resume(Self.asks("e", 3, of: client), of: client)
         }
         Self.allTurns(bench)
         #expect(bench.lines(to: client) == ["a0", "a1", "e0", "e1", "e2", "b0", "b1", "b2", "c0"], "before all that waits in its line")

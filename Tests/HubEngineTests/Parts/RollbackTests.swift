@@ -10,7 +10,7 @@ import Testing
     private static func bench(root: Node = .null, rules: RuleSet = .allowAll) -> Bench {
         let bench = Bench(root: root, rules: rules, limits: .patient, lanes: 1)
         bench.durability.onRefused = { [unowned bench] in bench.rollback.run($0) }
-        bench.parking.goOn = { [unowned bench] items, client in bench.loop.goOn(with: items, of: client) }
+        bench.parking.onResumed = { [unowned bench] items, client in bench.loop.resume(items, of: client) }
         bench.permissions.onStreamCancelled = { [unowned bench] in bench.sessions.end($0) }
         return bench
     }
