@@ -1,5 +1,6 @@
 import DequeModule
 import Dispatch
+import Glibc
 import Journal
 import JSONTree
 
@@ -18,7 +19,7 @@ final class DecodingPipeline {
     /// A job is begun when it has so many bytes.
     private static let jobBytes = 128 << 10
     /// Jobs that are decoded or wait to be applied.
-    private let depth = 2 * max(2, ProcessorCount.active)
+    private let depth = 2 * max(2, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
 
     /// The checksum and identity that a row must have, and its name in an error.
     struct Check: Sendable {
@@ -90,63 +91,4 @@ final class DecodingPipeline {
         jobs.removeFirst()
         apply(job.operations, job.isBatch)
     }
-}
-
-/// The identity of a stored row. Its checksum includes it, so that one row cannot be taken for another.
-enum StoredRow: Sendable {
-    case chunk(number: Int)
-    /// Part 0 of one is a batch as it was before batches had parts.
-    case batch(previous: UInt64, sequence: UInt64, part: Int, isLast: Bool, mark: BatchMark = BatchMark())
-    /// A row of a batch that stands for a number of parts of a stage.
-    indirect case seal(StoredRow, stage: Int64, parts: Int)
-    /// A part of a stage, which may become part of any batch.
-    case part(stage: Int64, number: Int)
-
-    func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt32 {
-        var crc = CRC32()
-        add(to: &crc)
-        crc.add(bytes)
-        return crc.value
-    }
-
-    private func add(to crc: inout CRC32) {
-        switch self {
-        case .chunk: break
-        case .batch(let previous, let sequence, let part, let isLast, let mark):
-            crc.add(previous)
-            crc.add(sequence)
-            if part > 0 || !isLast { crc.add(UInt64(part) << 1 | (isLast ? 0 : 1)) }
-            if mark != BatchMark() {
-                crc.add(mark.id)
-                crc.add(mark.epoch)
-            }
-        case .seal(let row, let stage, let parts):
-            row.add(to: &crc)
-            crc.add(UInt64(bitPattern: stage))
-            crc.add(UInt64(parts))
-        case .part(let stage, let number):
-            crc.add(UInt64(bitPattern: stage))
-            crc.add(UInt64(number))
-        }
-    }
-
-    var place: String {
-        switch self {
-        case .chunk(let number): "snapshot part \(number)"
-        case .batch(_, let sequence, _, _, _): "batch of commit \(sequence)"
-        case .seal(let row, _, _): row.place
-        case .part(let stage, let number): "part \(number) of stage \(stage)"
-        }
-    }
-}
-
-/// Id and epoch of a batch; both 0 before format 7.
-struct BatchMark: Sendable, Equatable {
-    var id: UInt64 = 0
-    var epoch: UInt64 = 0
-}
-
-/// Stored data that differs from what was written.
-struct PlaceFault: Error {
-    let place: String
 }

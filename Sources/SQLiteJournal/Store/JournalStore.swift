@@ -220,3 +220,34 @@ public final class JournalStore: @unchecked Sendable {
         } catch { throw JournalError(error, opening: path) }
     }
 }
+
+extension JournalStore: JournalStorage {
+    public var isDurable: Bool { true }
+    public var settingStore: any SettingStore { self }
+
+    public func open(_ namespace: String) throws(JournalError) -> OpenedJournal {
+        OpenedJournal(try recover(namespace), journal(for: namespace))
+    }
+
+    public func close(_ done: @escaping @Sendable (JournalError?) -> Void) {
+        // Not on the journal queue, which it waits for.
+        DispatchQueue.global().async { [self] in
+            do throws(JournalError) {
+                try close()
+                done(nil)
+            } catch { done(error) }
+        }
+    }
+}
+
+/// Where a commit is stored when it is acknowledged.
+public enum Durability: String, Sendable, CaseIterable {
+    /// On the disk: survives a power cut (SQLite `synchronous=FULL`).
+    case full
+    /// With the operating system: survives a crash of the process; a power cut may lose the last moments, never the order
+    /// (SQLite `synchronous=NORMAL`).
+    case normal
+
+    /// The value of SQLite's `PRAGMA synchronous`.
+    var pragma: Int { self == .full ? 2 : 1 }
+}
