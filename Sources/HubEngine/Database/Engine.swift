@@ -40,6 +40,7 @@ final class Engine: @unchecked Sendable {
         let refusals = RefusalReports(context, content, listener)
         let durability = DurabilityLine(context, content, batch, outbox, journal: journal, epoch: epoch, outlet: outlet)
         let guardian = LogGuard(context, content, durability, journal: journal, follows: follows != nil)
+        let pipeline = BatchPipeline(content: content, batch: batch, durability: durability, log: guardian)
 
         let indexes = IndexKeeper(context, content, places, durability)
         let registry = ObserverRegistry(context, content, places, indexes, batch, durability)
@@ -55,17 +56,16 @@ final class Engine: @unchecked Sendable {
 
         let early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
         let answers = Answers(context, outbox, early, slowReaders, encodings)
+        let output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
         let reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
-        let observers = ObserveRequests(
-            context, content, batch, durability, indexes, registry, permissions, reads, outbox, slowReaders, answers, encodings)
+        let observers = ObserveRequests(context, pipeline, indexes, registry, permissions, reads, output: output)
         let writes = WriteRequests(
             context, content, batch, journal, guardian, commits, disconnects, permissions, foresight, parking, answers, refusals)
-        let handler = RequestHandler(
-            context, batch, outbox, sessions, permissions, foresight, publisher, slowReaders, parking, reads, observers, writes,
-            disconnects, early, answers)
-        let loop = RequestLoop(context, batch, outbox, durability, guardian, indexes, disconnects, handler)
-        let rollback = Rollback(
-            context, content, batch, outbox, durability, guardian, indexes, permissions, commits, sessions, parking, handler, loop)
+        let parts = RequestParts(
+            sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, parking: parking)
+        let handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)
+        let loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
+        let rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
 
         // Callbacks do not retain the parts that they call.
         durability.onRefused = { [weak rollback = rollback] in rollback?.run($0) }

@@ -20,21 +20,17 @@ final class Rollback {
     private let loop: RequestLoop
 
     init(
-        _ context: EngineContext, _ content: Content, _ batch: Batch, _ outbox: Outbox, _ durability: DurabilityLine, _ log: LogGuard,
-        _ indexes: IndexKeeper, _ permissions: ReadPermissions, _ commits: CommitLine, _ sessions: Sessions, _ parking: Parking,
-        _ handler: RequestHandler, _ loop: RequestLoop
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ outbox: Outbox, _ indexes: IndexKeeper,
+        _ permissions: ReadPermissions, _ commits: CommitLine, parts: RequestParts, _ handler: RequestHandler, _ loop: RequestLoop
     ) {
         self.context = context
-        self.content = content
-        self.batch = batch
+        (content, batch) = (pipeline.content, pipeline.batch)
+        (durability, log) = (pipeline.durability, pipeline.log)
         self.outbox = outbox
-        self.durability = durability
-        self.log = log
         self.indexes = indexes
         self.permissions = permissions
         self.commits = commits
-        self.sessions = sessions
-        self.parking = parking
+        (sessions, parking) = (parts.sessions, parts.parking)
         self.handler = handler
         self.loop = loop
     }

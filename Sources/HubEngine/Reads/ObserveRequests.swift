@@ -25,22 +25,17 @@ final class ObserveRequests: @unchecked Sendable {
     private let encodings: EncodingLine
 
     init(
-        _ context: EngineContext, _ content: Content, _ batch: Batch, _ durability: DurabilityLine, _ indexes: IndexKeeper,
-        _ registry: ObserverRegistry, _ permissions: ReadPermissions, _ reads: ReadRequests, _ outbox: Outbox,
-        _ slowReaders: SlowReaders, _ answers: Answers, _ encodings: EncodingLine
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ indexes: IndexKeeper, _ registry: ObserverRegistry,
+        _ permissions: ReadPermissions, _ reads: ReadRequests, output: ClientOutput
     ) {
         self.context = context
-        self.content = content
-        self.batch = batch
-        self.durability = durability
+        (content, batch, durability) = (pipeline.content, pipeline.batch, pipeline.durability)
         self.indexes = indexes
         self.registry = registry
         self.permissions = permissions
         self.reads = reads
-        self.outbox = outbox
-        self.slowReaders = slowReaders
-        self.answers = answers
-        self.encodings = encodings
+        (outbox, answers) = (output.outbox, output.answers)
+        (slowReaders, encodings) = (output.slowReaders, output.encodings)
     }
 
     /// - Parameter hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).

@@ -22,25 +22,17 @@ final class RequestHandler: @unchecked Sendable {
     private let answers: Answers
 
     init(
-        _ context: EngineContext, _ batch: Batch, _ outbox: Outbox, _ sessions: Sessions, _ permissions: ReadPermissions,
-        _ foresight: PermissionForesight, _ publisher: Publisher, _ slowReaders: SlowReaders, _ parking: Parking, _ reads: ReadRequests,
-        _ observers: ObserveRequests, _ writes: WriteRequests, _ disconnects: DisconnectWrites, _ early: EarlyAnswers, _ answers: Answers
+        _ context: EngineContext, _ batch: Batch, _ permissions: ReadPermissions, _ foresight: PermissionForesight,
+        _ publisher: Publisher, parts: RequestParts, output: ClientOutput
     ) {
         self.context = context
         self.batch = batch
-        self.outbox = outbox
-        self.sessions = sessions
         self.permissions = permissions
         self.foresight = foresight
         self.publisher = publisher
-        self.slowReaders = slowReaders
-        self.parking = parking
-        self.reads = reads
-        self.observers = observers
-        self.writes = writes
-        self.disconnects = disconnects
-        self.early = early
-        self.answers = answers
+        (sessions, parking) = (parts.sessions, parts.parking)
+        (reads, observers, writes, disconnects) = (parts.reads, parts.observers, parts.writes, parts.disconnects)
+        (outbox, answers, early, slowReaders) = (output.outbox, output.answers, output.early, output.slowReaders)
     }
 
     /// Carries out a request, unless it has to wait.

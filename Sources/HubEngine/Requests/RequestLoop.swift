@@ -30,14 +30,12 @@ final class RequestLoop: @unchecked Sendable {
     private var idleWaiters: [@Sendable () -> Void] = []
 
     init(
-        _ context: EngineContext, _ batch: Batch, _ outbox: Outbox, _ durability: DurabilityLine, _ log: LogGuard, _ indexes: IndexKeeper,
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ outbox: Outbox, _ indexes: IndexKeeper,
         _ disconnects: DisconnectWrites, _ handler: RequestHandler
     ) {
         self.context = context
-        self.batch = batch
+        (batch, durability, log) = (pipeline.batch, pipeline.durability, pipeline.log)
         self.outbox = outbox
-        self.durability = durability
-        self.log = log
         self.indexes = indexes
         self.disconnects = disconnects
         self.handler = handler

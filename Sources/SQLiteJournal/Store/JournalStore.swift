@@ -118,7 +118,7 @@ public final class JournalStore: @unchecked Sendable {
             let admission = try LogCheck.admit(path, acceptingLoss: settings.acceptsLoss)
             let log = LogWatch(path, durability: settings.durability, mark: admission.mark)
             let database = try DatabaseQueue(path: path, configuration: configuration(settings, queue))
-            let (registry, stage) = try database.writeWithoutTransaction { db in
+            let (registry, lastStage) = try database.writeWithoutTransaction { db in
                 try apply(settings.durability, db)
                 log.follow(db, from: admission.end, admission.isRepaired ? nil : admission.mark.found)
                 try Schema.prepare(db, path: path)
@@ -134,27 +134,42 @@ public final class JournalStore: @unchecked Sendable {
             side.readonly = false
             let checkpointer = try DatabaseQueue(path: path, configuration: side)
             let store = JournalStore(
-                queue, path, settings, scheduler, (database, reader, checkpointer), lock, registry, stage + 1, log,
-                missing ?? admission.finding)
+                path, lock, settings, queue, scheduler,
+                Connections(database: database, reader: reader, checkpointer: checkpointer),
+                Found(registry: registry, nextStage: lastStage + 1, log: log, finding: missing ?? admission.finding))
             if missing != nil || admission.isRepaired { log.forget() }
             return store
         } catch { throw JournalError(error, opening: path) }
     }
 
+    /// The connections to the one SQLite database.
+    private struct Connections {
+        let database: DatabaseQueue
+        let reader: DatabaseQueue
+        let checkpointer: DatabaseQueue
+    }
+
+    /// The state that was found in the folder when it was opened.
+    private struct Found {
+        let registry: [String: Registered]
+        let nextStage: Int64
+        let log: LogWatch
+        let finding: String?
+    }
+
     private init(
-        _ queue: DispatchQueue, _ path: String, _ settings: Settings, _ scheduler: Scheduler,
-        _ connections: (DatabaseQueue, DatabaseQueue, DatabaseQueue), _ lock: FolderLock,
-        _ registry: [String: Registered], _ nextStage: Int64, _ log: LogWatch, _ finding: String?
+        _ path: String, _ lock: FolderLock, _ settings: Settings, _ queue: DispatchQueue, _ scheduler: Scheduler,
+        _ connections: Connections, _ found: Found
     ) {
-        self.queue = queue
         self.path = path
-        self.settings = settings
-        self.scheduler = scheduler
-        (database, reader, checkpointer) = connections
         self.lock = lock
-        self.registry = registry
-        (self.nextStage, self.log, self.finding) = (nextStage, log, finding)
-        commits = registry.values.reduce(0) { $0 &+ $1.last }
+        self.settings = settings
+        self.queue = queue
+        self.scheduler = scheduler
+        (database, reader, checkpointer) = (connections.database, connections.reader, connections.checkpointer)
+        (registry, nextStage) = (found.registry, found.nextStage)
+        (log, finding) = (found.log, found.finding)
+        commits = found.registry.values.reduce(0) { $0 &+ $1.last }
     }
 
     /// Another process may be opening or closing the folder, a backup for instance: that takes a moment.

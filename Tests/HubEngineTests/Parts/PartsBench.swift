@@ -42,6 +42,7 @@ final class Bench: @unchecked Sendable {
         deliveries[lane] += all
     }
     lazy var guardian = LogGuard(context, content, durability, journal: log)
+    lazy var pipeline = BatchPipeline(content: content, batch: batch, durability: durability, log: guardian)
     lazy var indexes = IndexKeeper(context, content, places, durability)
     lazy var registry = ObserverRegistry(context, content, places, indexes, batch, durability)
     lazy var slowReaders = SlowReaders(context, places, batch, outbox, durability)
@@ -58,18 +59,16 @@ final class Bench: @unchecked Sendable {
 
     lazy var early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
     lazy var answers = Answers(context, outbox, early, slowReaders, encodings)
+    lazy var output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
     lazy var reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
-    lazy var observers = ObserveRequests(
-        context, content, batch, durability, indexes, registry, permissions, reads, outbox, slowReaders, answers, encodings)
+    lazy var observers = ObserveRequests(context, pipeline, indexes, registry, permissions, reads, output: output)
     lazy var writes = WriteRequests(
         context, content, batch, log, guardian, commits, disconnects, permissions, foresight, parking, answers, refusals)
-    lazy var handler = RequestHandler(
-        context, batch, outbox, sessions, permissions, foresight, publisher, slowReaders, parking, reads, observers, writes,
-        disconnects, early,
-        answers)
-    lazy var loop = RequestLoop(context, batch, outbox, durability, guardian, indexes, disconnects, handler)
-    lazy var rollback = Rollback(
-        context, content, batch, outbox, durability, guardian, indexes, permissions, commits, sessions, parking, handler, loop)
+    lazy var parts = RequestParts(
+        sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, parking: parking)
+    lazy var handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)
+    lazy var loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
+    lazy var rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
 
     // MARK: What has left
 

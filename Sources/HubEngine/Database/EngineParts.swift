@@ -1,0 +1,34 @@
+/// The way of a batch from the queue to the log, for parts that change the content or wait for the log.
+struct BatchPipeline {
+    /// The tree and the rules.
+    let content: Content
+    /// The commits of the running batch.
+    let batch: Batch
+    /// The batches that wait for the log.
+    let durability: DurabilityLine
+    /// Whether the log takes commits.
+    let log: LogGuard
+}
+
+/// What is sent to clients, for parts that answer requests.
+struct ClientOutput {
+    /// The output of the running batch.
+    let outbox: Outbox
+    let answers: Answers
+    /// The answers that leave before the batches that wait.
+    let early: EarlyAnswers
+    let slowReaders: SlowReaders
+    /// Encodes large values off the queue.
+    let encodings: EncodingLine
+}
+
+/// The parts that carry out requests, by kind.
+struct RequestParts {
+    let sessions: Sessions
+    let reads: ReadRequests
+    let observers: ObserveRequests
+    let writes: WriteRequests
+    let disconnects: DisconnectWrites
+    /// Requests whose work is done off the queue.
+    let parking: Parking
+}
