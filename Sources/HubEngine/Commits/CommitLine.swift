@@ -116,6 +116,7 @@ final class CommitLine {
         let paths = isFollowed ? write.paths : [write.common]
         let old = install(write.candidate, write.operations, origin, at: paths, stage: stage)
         batch.retire(old)
+        batch.retire(write)
         permissions.recheck(readers)
         publisher.publish(prepared: write, old: old)
         return content.sequence

@@ -15,11 +15,11 @@ struct PreparedWrite: Sendable {
     private(set) var base: Node
     private(set) var candidate: Node
     let operations: [JournalOperation]
-    /// Where they write.
+    /// Where they write, ascending.
     let paths: [Path]
     /// The deepest place that holds all that is written.
     let common: Path
-    /// The written places whose content is another than before; all of them once another client has written there.
+    /// The written places whose content is another than before, ascending; all of them once another client has written there.
     private(set) var changed: [Path]
     /// `true` at each written place, and nothing else.
     private let written: Node
@@ -54,7 +54,7 @@ struct PreparedWrite: Sendable {
         let (base, candidate) = (made.base, made.tree)
         self.base = base
         self.candidate = candidate
-        (operations, paths) = (made.operations, made.paths)
+        (operations, paths) = (made.operations, made.paths.ascending())
         changed = paths.filter { base.node(at: $0) != candidate.node(at: $0) }
         var common = asked.writes.first?.path ?? .root
         var written = Node.null

@@ -72,6 +72,8 @@ public struct EngineCounters: Sendable {
     public var childrenSorted = 0
     /// Live queries that one commit or another concerned, since the start.
     public var windowsMoved = 0
+    /// Writes of commits with many of them that were looked at on the database queue for live queries, once for each.
+    public var changesOnQueue = 0
     /// Bytes of requests that wait, for the queue or for the journal.
     public var waitingBytes = 0
 

@@ -116,14 +116,25 @@ final class IndexKeeper: @unchecked Sendable {
 
     // MARK: Building
 
-    private func build(_ index: KeptIndex, over node: Node, attempt: Int = 1) {
+    /// An index, and the children that it is of.
+    private typealias Sorted = (index: OrderedIndex, node: Node)
+
+    /// - Parameter earlier: where the index differs from one of an earlier state in less than half of the children, that is brought
+    ///   up to date.
+    private func build(_ index: KeptIndex, over node: Node, attempt: Int = 1, from earlier: Sorted? = nil) {
         index.isBuilding = true
         kept.change(index) { index.expected = node.childCount }
-        context.meter.counters.childrenSorted += node.childCount
+        if earlier == nil { context.meter.counters.childrenSorted += node.childCount }
         let ordering = index.ordering
         context.background.run(.upkeep) { [self] in
-            let sorted = OrderedIndex(ordering, of: node)
-            context.queue.async { [self] in built(index, sorted, over: node, attempt) }
+            var followed = earlier?.index
+            if let earlier, followed?.follow(ordering, from: earlier.node, to: node, atMost: node.childCount / 2) != true { followed = nil }
+            let sorted = followed ?? OrderedIndex(ordering, of: node)
+            let isSortedAnew = earlier != nil && followed == nil
+            context.queue.async { [self] in
+                if isSortedAnew { context.meter.counters.childrenSorted += node.childCount }
+                built(index, sorted, over: node, attempt)
+            }
         }
     }
 
@@ -132,10 +143,10 @@ final class IndexKeeper: @unchecked Sendable {
         var sorted = sorted
         let now = content.root.node(at: index.path)
         guard sorted.follow(index.ordering, from: node, to: now, atMost: limits.followedChanges) else {
-            if attempt < Self.buildingAttempts { return build(index, over: now, attempt: attempt + 1) }
+            if attempt < Self.buildingAttempts { return build(index, over: now, attempt: attempt + 1, from: (sorted, node)) }
             resumeWaiting(for: index, .changesTooFast)
             // A request asks again; live queries cannot.
-            if index.views > 0 { build(index, over: now) } else { finishBuilding(index) }
+            if index.views > 0 { build(index, over: now, from: (sorted, node)) } else { finishBuilding(index) }
             return
         }
         kept.change(index) { index.index = sorted }
@@ -180,6 +191,19 @@ final class IndexKeeper: @unchecked Sendable {
 
     /// Brings a place's indexes up to date with children that a commit changed. O(indexes · changes · log n)
     func follow(_ changes: [ChildChange], at place: ObservedPlace) { kept.follow(changes, at: place) }
+
+    /// After many children were changed at once: what is sorted is brought up to date beside the queue, and live queries show then
+    /// what they select.
+    func follow(_ place: ObservedPlace, from old: Node, to new: Node) {
+        for index in place.indexes {
+            // What is being built is brought up to date, or built again, when it comes back.
+            guard let sorted = index.index else { continue }
+            kept.use(index)
+            kept.change(index) { index.index = nil }
+            index.owesViews = index.views > 0
+            build(index, over: new, from: (sorted, old))
+        }
+    }
 
     /// After a place was written as a whole: windows follow, at once or, where the index that they need is large, when it has
     /// been built anew. Indexes that are not used go.

@@ -13,6 +13,12 @@ protocol LiveView: AnyObject {
     /// - Returns: what its observers have to be told; nil when nothing of the commit shows, or when it cannot be told yet.
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference?
 
+    /// Those of many writes that may change what is shown. No more than O(log writes) where they can be found.
+    func concerned(by writes: WrittenBelow) -> Range<Int>
+
+    /// Moves along with many writes, as with a commit; what differs is found out later. O(log n)
+    func move(along writes: WrittenBelow, at place: ObservedPlace) -> Difference?
+
     /// All that is shown of the place now. Nil when that is not known yet: it is told when it is.
     func all(of node: Node, at place: ObservedPlace) -> Difference?
 
@@ -33,6 +39,9 @@ struct PlaceChange {
     /// The same children as the view's order sees them; set for views of queries.
     var ordered: [QueryWindow.Change] = []
 
+    /// What many writes did below the place is still to be set, or the place was written as a whole and nothing is.
+    init(isOverwritten: Bool, _ old: Node, _ new: Node) { (self.isOverwritten, self.old, self.new) = (isOverwritten, old, new) }
+
     init(_ place: ObservedPlace, _ paths: [Path], old: Node, new: Node, root: Node) {
         isOverwritten = place.isOverwritten
         self.old = old
@@ -43,7 +52,7 @@ struct PlaceChange {
             patches.append((paths[index], root.node(at: paths[index])))
             keys.append(paths[index].keys[place.path.depth])
         }
-        if keys.count > 1 { keys = Set(keys).sorted() }
+        if !keys.isAscending { keys = Set(keys).sorted() }
         children = keys.map { ChildChange(key: $0, old: old.child($0), new: new.child($0)) }
     }
 }
@@ -58,6 +67,10 @@ enum Difference {
     /// These children differ; one that is not shown, before or after, is null there. Observers of those that were shown before
     /// are told what was written below them, of others the whole child.
     case children([ChildChange], SiblingOrder)
+    /// Much was written below the place, all of which is shown.
+    case written(WrittenBelow)
+    /// Much was written of what a query showed before, or shows now in this order.
+    case moved(QueryWindow, WrittenBelow, over: OrderedChildren)
 }
 
 /// Where a child stands among those that are shown.
@@ -83,6 +96,8 @@ final class WholePlace: LiveView {
         return .children(commit.children, .byKey(commit.new.object?.children ?? ChildMap()))
     }
 
+    func concerned(by writes: WrittenBelow) -> Range<Int> { writes.range }
+    func move(along writes: WrittenBelow, at place: ObservedPlace) -> Difference? { .written(writes) }
     func all(of node: Node, at place: ObservedPlace) -> Difference? { .value(node, before: node) }
     func reset(over node: Node, at place: ObservedPlace) {}
 }
@@ -104,13 +119,19 @@ final class LiveWindow: LiveView {
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
         if commit.isOverwritten { return all(of: commit.new, at: place) }
         guard let children = place.children(of: commit.new, by: query.orderedBy) else { return nil }
-        guard let moved = window?.apply(commit.ordered, over: children), let window else { return nil }
-        var differing: [ChildChange] = []
-        differing.reserveCapacity(moved.left.count + moved.entered.count + moved.stayed.count)
-        for key in moved.left { differing.append(ChildChange(key: key, old: commit.old.child(key), new: .null)) }
-        for key in moved.entered { differing.append(ChildChange(key: key, old: .null, new: commit.new.child(key))) }
-        for key in moved.stayed { differing.append(ChildChange(key: key, old: commit.old.child(key), new: commit.new.child(key))) }
+        guard let differing = window?.apply(commit, over: children), let window else { return nil }
         return differing.isEmpty ? nil : .children(differing, .window(window, children, of: commit.new))
+    }
+
+    func concerned(by writes: WrittenBelow) -> Range<Int> {
+        guard let window else { return writes.range.lowerBound..<writes.range.lowerBound }
+        return query.orderedBy == .key ? writes.shown(in: window) : writes.range
+    }
+
+    func move(along writes: WrittenBelow, at place: ObservedPlace) -> Difference? {
+        guard let before = window, let children = place.children(of: writes.new, by: query.orderedBy) else { return nil }
+        window = QueryWindow(query, over: children)
+        return .moved(before, writes, over: children)
     }
 
     func all(of node: Node, at place: ObservedPlace) -> Difference? {
@@ -120,5 +141,26 @@ final class LiveWindow: LiveView {
 
     func reset(over node: Node, at place: ObservedPlace) {
         window = place.children(of: node, by: query.orderedBy).map { QueryWindow(query, over: $0) }
+    }
+}
+
+extension QueryWindow {
+    /// Moves the window along with a commit; what differs of what it shows. O(changes · log n)
+    mutating func apply(_ commit: PlaceChange, over children: OrderedChildren) -> [ChildChange] {
+        let moved = apply(commit.ordered, over: children)
+        var differing: [ChildChange] = []
+        differing.reserveCapacity(moved.left.count + moved.entered.count + moved.stayed.count)
+        for key in moved.left { differing.append(ChildChange(key: key, old: commit.old.child(key), new: .null)) }
+        for key in moved.entered { differing.append(ChildChange(key: key, old: .null, new: commit.new.child(key))) }
+        for key in moved.stayed { differing.append(ChildChange(key: key, old: commit.old.child(key), new: commit.new.child(key))) }
+        return differing
+    }
+}
+
+extension [Key] {
+    /// Whether each comes before the next.
+    fileprivate var isAscending: Bool {
+        for i in indices.dropFirst() where self[i] <= self[i - 1] { return false }
+        return true
     }
 }

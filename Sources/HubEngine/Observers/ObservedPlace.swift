@@ -29,6 +29,9 @@ final class ObservedPlace {
     /// All views. O(views)
     var views: [View] { (whole.map { [$0] } ?? []) + ordered.flatMap(\.all) }
 
+    /// Views of queries. O(orders)
+    var windowCount: Int { ordered.reduce(0) { $0 + $1.count } }
+
     func existingView(_ query: TreeQuery?) -> View? {
         guard let query else { return whole }
         return order(query.orderedBy).flatMap { ordered[$0][query] }
@@ -69,11 +72,7 @@ final class ObservedPlace {
             return
         }
         for views in ordered {
-            let changes = children.map { child in
-                QueryWindow.Change(
-                    key: child.key, old: child.old.exists ? views.ordering.place(child.key, child.old) : nil,
-                    new: child.new.exists ? views.ordering.place(child.key, child.new) : nil)
-            }
+            let changes = children.placed(by: views.ordering)
             views.concerned(by: changes) { body($0, changes) }
         }
     }
@@ -107,4 +106,15 @@ struct ChildChange {
     let key: Key
     let old: Node
     let new: Node
+}
+
+extension [ChildChange] {
+    /// The same as an order sees them.
+    func placed(by ordering: TreeQuery.Index) -> [QueryWindow.Change] {
+        map { child in
+            QueryWindow.Change(
+                key: child.key, old: child.old.exists ? ordering.place(child.key, child.old) : nil,
+                new: child.new.exists ? ordering.place(child.key, child.new) : nil)
+        }
+    }
 }

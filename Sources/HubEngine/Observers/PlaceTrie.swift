@@ -69,6 +69,34 @@ final class PlaceTrie {
         visitBelow(place, before, after, touch)
     }
 
+    /// The same for many writes, ascending and none below another, in one walk: `touch` is given those below a place, nil where it
+    /// lies at or below one of them. O(places touched · log writes)
+    func visit(touchedBy paths: [Path], old: Node, new: Node, _ touch: (ObservedPlace, _ below: Range<Int>?) -> Void) {
+        func visit(_ place: ObservedPlace, _ range: Range<Int>, _ before: Node, _ after: Node) {
+            let depth = place.path.depth
+            if paths[range.lowerBound].depth == depth { return visitBelow(place, before, after) { place, _ in touch(place, nil) } }
+            if place.isActive { touch(place, range) }
+            func descend(_ next: ObservedPlace, _ key: Key, _ range: Range<Int>) {
+                visit(next, range, before.child(key), after.child(key))
+            }
+            if place.children.count <= range.count {
+                for (key, next) in place.children {
+                    let within = paths.range(of: key, at: depth, in: range)
+                    if !within.isEmpty { descend(next, key, within) }
+                }
+            } else {
+                var rest = range
+                while !rest.isEmpty {
+                    let key = paths[rest.lowerBound].keys[depth]
+                    let within = paths.range(of: key, at: depth, in: rest)
+                    if let next = place.children[key] { descend(next, key, within) }
+                    rest = within.upperBound..<range.upperBound
+                }
+            }
+        }
+        if !paths.isEmpty { visit(root, paths.indices, old, new) }
+    }
+
     private func visitBelow(_ place: ObservedPlace, _ old: Node, _ new: Node, _ touch: (ObservedPlace, Bool) -> Void) {
         if old.isIdentical(to: new) { return }
         if place.isActive { touch(place, true) }

@@ -45,36 +45,111 @@ final class Publisher {
     ///   - old: the tree before.
     ///   - areCompared: whether the paths are known to be those of which the content has changed.
     func publish(_ paths: [Path], old: Node, areCompared: Bool = false) {
+        if paths.count > limits.inlineChildren { return publish(many: areCompared ? paths : changed(paths, since: old), old: old) }
         let touched = touchedPlaces(paths, old: old, areCompared: areCompared)
         var limits = changeLimits
         // A write at depth reads the same for every whole view above it, so its frame is shared among those too.
-        var shared: SharedFrame? = SharedFrame()
-        var own: SharedFrame?
+        var shared: SharedFrame? = paths.count == 1 ? SharedFrame() : nil
         for place in touched {
-            var commit = PlaceChange(
-                place, paths, old: old.node(at: place.path), new: content.root.node(at: place.path), root: content.root)
-            if commit.isOverwritten {
-                indexes.rebuild(place, over: commit.new)
+            let (before, after) = (old.node(at: place.path), content.root.node(at: place.path))
+            if place.touchedBy.count > RequestLoop.childrenForWork, !place.isOverwritten,
+                place.touchedBy.count * place.windowCount > limits.room {
+                let below = place.touchedBy.map { paths[$0] }.ascending()
+                tell(WrittenBelow(path: place.path, old: before, new: after, paths: below, range: below.indices), at: place, within: &limits)
             } else {
-                indexes.follow(commit.children, at: place)
-            }
-            let isOne = paths.count == 1 && !commit.isOverwritten
-            place.views(concernedBy: commit.isOverwritten ? nil : commit.children) { view, ordered in
-                context.meter.spend(1)
-                if view.query != nil {
-                    context.meter.counters.windowsMoved += 1
-                    commit.ordered = ordered
-                }
-                guard let difference = view.shown.apply(commit, at: place) else { return }
-                let change = ViewChange(
-                    difference, of: view, written: commit.patches, new: commit.new, sequence: content.sequence, within: &limits)
-                slowReaders.conflate(view, patches: change.patches)
-                if isOne, view.shown.showsWrites { send(change, to: view, &shared) } else { send(change, to: view, &own) }
+                let commit = PlaceChange(place, paths, old: before, new: after, root: content.root)
+                tell(commit, at: place, &shared, within: &limits)
             }
             place.touchedBy.removeAll(keepingCapacity: true)
             place.isOverwritten = false
         }
         spend(limits)
+    }
+
+    /// - Parameter shared: what the views that show all writes are told of this one; nil when there are several.
+    private func tell(_ commit: PlaceChange, at place: ObservedPlace, _ shared: inout SharedFrame?, within limits: inout ChangeLimits) {
+        if commit.isOverwritten {
+            indexes.rebuild(place, over: commit.new)
+        } else {
+            indexes.follow(commit.children, at: place)
+        }
+        var commit = commit
+        place.views(concernedBy: commit.isOverwritten ? nil : commit.children) { view, ordered in
+            context.meter.spend(1)
+            if view.query != nil {
+                context.meter.counters.windowsMoved += 1
+                commit.ordered = ordered
+            }
+            guard let difference = view.shown.apply(commit, at: place) else { return }
+            if commit.isOverwritten || !view.shown.showsWrites {
+                var own: SharedFrame?
+                tell(difference, commit.patches, of: commit.new, to: view, &own, within: &limits)
+            } else {
+                tell(difference, commit.patches, of: commit.new, to: view, &shared, within: &limits)
+            }
+        }
+    }
+
+    private func tell(
+        _ difference: Difference, _ patches: [(path: Path, value: Node)], of new: Node, to view: View, _ shared: inout SharedFrame?,
+        within limits: inout ChangeLimits
+    ) {
+        let change = ViewChange(difference, of: view, written: patches, new: new, sequence: content.sequence, within: &limits)
+        slowReaders.conflate(view, patches: change.patches)
+        send(change, to: view, &shared)
+    }
+
+    /// The same for many writes, ascending: what they did is looked at where it concerns a view, and much of it beside the queue.
+    /// O(places touched · log writes + views of their children + up to `windowsAtOnce` children)
+    private func publish(many paths: [Path], old: Node) {
+        var touched: [(place: ObservedPlace, below: Range<Int>?)] = []
+        places.visit(touchedBy: paths, old: old, new: content.root) { touched.append(($0, $1)) }
+        var (limits, own) = (changeLimits, SharedFrame?.none)
+        for (place, below) in touched {
+            let (before, after) = (old.node(at: place.path), content.root.node(at: place.path))
+            let writes = WrittenBelow(path: place.path, old: before, new: after, paths: paths, range: below ?? 0..<0)
+            if below == nil {
+                tell(PlaceChange(isOverwritten: true, before, after), at: place, &own, within: &limits)
+            } else {
+                tell(writes, at: place, within: &limits)
+            }
+        }
+        spend(limits)
+    }
+
+    private func tell(_ writes: WrittenBelow, at place: ObservedPlace, within limits: inout ChangeLimits) {
+        if let children = writes.children(atMost: limits.children) {
+            indexes.follow(children, at: place)
+            place.views(concernedBy: children) { view, _ in tell(writes, at: place, to: view, within: &limits) }
+        } else {
+            indexes.follow(place, from: writes.old, to: writes.new)
+            for view in place.views { tell(writes, at: place, to: view, within: &limits) }
+        }
+    }
+
+    private func tell(_ writes: WrittenBelow, at place: ObservedPlace, to view: View, within limits: inout ChangeLimits) {
+        let part = writes.part(view.shown.concerned(by: writes))
+        if part.count == 0 { return }
+        context.meter.spend(1)
+        if view.query != nil { context.meter.counters.windowsMoved += 1 }
+        var own: SharedFrame?
+        // A few take no longer than to have it done elsewhere.
+        guard part.count <= min(limits.children, max(limits.room, RequestLoop.childrenForWork)) else {
+            guard let difference = view.shown.move(along: part, at: place) else { return }
+            return tell(difference, [], of: part.new, to: view, &own, within: &limits)
+        }
+        limits.room = max(0, limits.room - part.count)
+        context.meter.counters.changesOnQueue += part.count
+        var commit = PlaceChange(part)
+        if let query = view.query { commit.ordered = commit.children.placed(by: query.orderedBy) }
+        guard let difference = view.shown.apply(commit, at: place) else { return }
+        tell(difference, commit.patches, of: commit.new, to: view, &own, within: &limits)
+    }
+
+    /// The places that a commit has changed, ascending.
+    private func changed(_ paths: [Path], since old: Node) -> [Path] {
+        batch.retire(old)
+        return paths.filter { old.node(at: $0) != content.root.node(at: $0) }.ascending()
     }
 
     /// Tells what a prepared write has changed.

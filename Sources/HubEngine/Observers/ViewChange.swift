@@ -8,7 +8,7 @@ public struct ViewChange: Sendable {
     /// The value at the place now, or what a query shows of it; a query sets it only when `patches` is empty.
     public private(set) var new: Node
     /// What changed below the place, as absolute path and resulting value; empty when the place itself was overwritten.
-    public let patches: [(path: Path, value: Node)]
+    public private(set) var patches: [(path: Path, value: Node)]
     /// Child and value events, computed when an observer asks for events.
     public private(set) var events: [ChildEvent]
     /// What is much and therefore still to be found out, off the database queue; nil when nothing is.
@@ -19,15 +19,34 @@ public struct ViewChange: Sendable {
         case events(since: Node)
         /// What a query shows of this content, by that order of its children.
         case selection(TreeQuery, OrderedChildren, of: Node)
+        /// The patches, and the events where they are asked for: this was written below the place.
+        case written(WrittenBelow, events: Bool)
+        /// The same of a query, which showed this before and now what its order has.
+        case moved(QueryWindow, WrittenBelow, over: OrderedChildren, events: Bool)
 
-        var isValue: Bool { if case .selection = self { true } else { false } }
+        /// Whether the events are all that is not known.
+        var isOfEvents: Bool { if case .events = self { true } else { false } }
     }
 
-    /// Finds out what remains. O(children of both contents, or shown)
+    /// Whether nothing is to be told after all: what was written was not there and is not shown.
+    private(set) var isNothing = false
+
+    /// Finds out what remains. O(children of both contents, written or shown)
     mutating func finish() {
         switch remainder {
         case .events(let old)?: events = ChildEvent.events(from: old, to: new)
         case .selection(let query, let children, let node)?: new = TreeQuery.value(of: query.select(from: children), in: node)
+        case .written(let writes, let wantsEvents)?:
+            let commit = PlaceChange(writes)
+            patches = commit.patches
+            if wantsEvents { events = ChildEvent.events(of: commit.children, .byKey(new.object?.children ?? ChildMap())) }
+        case .moved(var window, let writes, let children, let wantsEvents)?:
+            var commit = PlaceChange(writes)
+            commit.ordered = commit.children.placed(by: window.query.orderedBy)
+            let differing = window.apply(commit, over: children)
+            patches = Self.patches(of: differing, commit.patches, below: path)
+            if wantsEvents { events = ChildEvent.events(of: differing, .window(window, children, of: commit.new)) }
+            isNothing = differing.isEmpty
         case nil: return
         }
         remainder = nil
@@ -87,6 +106,16 @@ extension ViewChange {
             self.new = view.shown.showsWrites ? new : .null
             self.patches = view.shown.showsWrites ? patches : Self.patches(of: children, patches, below: view.path)
             events = view.wantsChildren ? ChildEvent.events(of: children, order) : []
+        case .written(let writes):
+            self.new = new
+            self.patches = []
+            events = []
+            remainder = .written(writes, events: view.wantsChildren)
+        case .moved(let window, let writes, let children):
+            self.new = .null
+            self.patches = []
+            events = []
+            remainder = .moved(window, writes, over: children, events: view.wantsChildren)
         }
     }
 

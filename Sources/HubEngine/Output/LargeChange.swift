@@ -21,10 +21,11 @@ final class LargeChange: @unchecked Sendable {
     }
 
     func prepare(_ style: ObserverStyle) -> EncodingLine.Preparation {
-        let known = lock.withLock { _ in
+        let (isNothing, known) = lock.withLock { _ in
             change.finish()
-            return size(for: style)
+            return (change.isNothing, size(for: style))
         }
+        if isNothing { return .done(DeferredBytes.Outcome()) }
         guard let size = known else { return .done(.tooLarge) }
         return .make(reserving: size * encodingFactor) { [self] in
             lock.withLock { _ in
@@ -100,17 +101,17 @@ struct ChangeSize {
 
     /// O(bound) for the first of each kind of style.
     mutating func isLarge(for style: ObserverStyle) -> Bool {
+        // The size of the rest is unknown, because finding it out would take too long.
+        if let remainder = change.remainder, !remainder.isOfEvents { return true }
         switch style {
-        case .patches, .stream: change.patches.isEmpty ? valueIsLarge() : patchesAreLarge()
+        case .patches, .stream: return change.patches.isEmpty ? valueIsLarge() : patchesAreLarge()
         case .events(_, let kinds):
-            (kinds.contains(.value) && valueIsLarge()) || (!kinds.isDisjoint(with: .children) && childrenAreLarge())
+            return (kinds.contains(.value) && valueIsLarge()) || (!kinds.isDisjoint(with: .children) && childrenAreLarge())
         }
     }
 
     private mutating func valueIsLarge() -> Bool {
         if let value { return value }
-        // The size of the rest is unknown, because measuring it would take too long.
-        if change.remainder?.isValue == true { return true }
         let isLarge = change.new.isLarger(than: bound)
         value = isLarge
         return isLarge

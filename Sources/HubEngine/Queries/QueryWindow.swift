@@ -96,10 +96,20 @@ struct QueryWindow {
     private var keepsFirst: Bool { query.keeps == .first }
 
     /// Whether a child at this place lies in the range, and not beyond the edge.
-    private func shows(_ child: OrderedChild) -> Bool {
-        guard lower?.admitsAsStart(child) ?? true, upper?.admitsAsEnd(child) ?? true else { return false }
-        guard let edge else { return true }
-        return keepsFirst ? child.order(edge) <= 0 : child.order(edge) >= 0
+    private func shows(_ child: OrderedChild) -> Bool { !isBefore(child) && !isBehind(child) }
+
+    /// Whether a child at this place comes before all that the window shows, or may show while its edge stands still.
+    func isBefore(_ child: OrderedChild) -> Bool {
+        if let lower, !lower.admitsAsStart(child) { return true }
+        if !keepsFirst, let edge { return child.order(edge) < 0 }
+        return false
+    }
+
+    /// The same behind all of it.
+    func isBehind(_ child: OrderedChild) -> Bool {
+        if let upper, !upper.admitsAsEnd(child) { return true }
+        if keepsFirst, let edge { return child.order(edge) > 0 }
+        return false
     }
 
     /// The outermost children leave the window, or do not enter it.

@@ -69,6 +69,20 @@ import Testing
             }
         }
 
+        /// Makes writes below the place, and moves along with them as with many; what each view that they concern has to tell.
+        mutating func commit(many writes: [TreeWrite]) throws -> [(view: View, difference: Difference)] {
+            let old = root
+            root = try Candidate(writes, on: root, now: 0).tree
+            let (before, after) = (old.child("q"), root.child("q"))
+            let paths = Set(writes.map(\.path)).filter { old.node(at: $0) != root.node(at: $0) }.sorted()
+            let below = WrittenBelow(path: "q", old: before, new: after, paths: paths, range: paths.indices)
+            for kept in place.indexes { kept.follow(try #require(below.children(atMost: 10))) }
+            return views.compactMap { view in
+                let part = below.part(view.shown.concerned(by: below))
+                return part.count == 0 ? nil : view.shown.move(along: part, at: place).map { (view, $0) }
+            }
+        }
+
         /// Makes writes below the place; what each view that they concern has to tell.
         mutating func commit(_ writes: [TreeWrite]) throws -> [(view: View, difference: Difference, commit: PlaceChange)] {
             let old = root
@@ -154,6 +168,62 @@ import Testing
                 #expect(new.map { order.sibling(before: $0) } == siblings, note)
             }
         }
+    }
+
+    @Test(arguments: Array(1...15) as [UInt64])
+    func manyWrites_areToldAsFewAre(seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        var it = Place(.object((0..<6).map { (Key("k\($0)"), Self.child(&random)) }))
+        for step in 0..<100 {
+            let before = it.root.child("q")
+            var writes: [TreeWrite] = []
+            for _ in 0...random.below(9) {
+                let write = Self.write(&random)
+                if !writes.contains(where: { $0.path.contains(write.path) || write.path.contains($0.path) }) { writes.append(write) }
+            }
+            let told = try it.commit(many: writes)
+            let after = it.root.child("q")
+            for view in it.views {
+                let (old, new) = (Self.shown(view.query, of: before), Self.shown(view.query, of: after))
+                let expected = Self.events(old, new, before, after)
+                let note = "seed \(seed) step \(step) \(view.query as TreeQuery?)" as Comment
+                guard let (_, difference) = told.first(where: { $0.view === view }) else {
+                    #expect(expected.joined().isEmpty, note)
+                    continue
+                }
+                var limits = ChangeLimits(children: 1_000, room: 1_000)
+                var change = ViewChange(difference, of: view, written: [], new: after, sequence: 1, within: &limits)
+                #expect(change.patches.isEmpty && change.events.isEmpty && limits.room == 1_000, "nothing is found out at once")
+                change.finish()
+                if change.isNothing {
+                    #expect(expected.joined().isEmpty, note)
+                    continue
+                }
+                var cache: Node = ["q": Self.value(view.query, of: before)]
+                for patch in change.patches { cache.set(patch.value, at: patch.path) }
+                #expect(cache.child("q") == Self.value(view.query, of: after), note)
+                let kinds = [EventKinds.removed, .added, .changed].map { kind in change.events.filter { $0.kind == kind } }
+                #expect(kinds.map { $0.sorted { $0.key < $1.key } } == expected, note)
+                let previous = Dictionary(uniqueKeysWithValues: zip(new, [nil] + new.dropLast().map { Optional($0) }))
+                for event in change.events where event.kind != .removed { #expect(event.previous == previous[event.key], note) }
+            }
+        }
+    }
+
+    @Test func window_findsWhatConcernsIt_amongManyWrites() throws {
+        let node = Node.object((0..<2_000).map { (Key("k\(10_000 + $0)"), .int(1)) })
+        let paths = (0..<2_000).map { Path(["q", Key("k\(10_000 + $0)"), "x"]) }
+        let writes = WrittenBelow(path: "q", old: node, new: node, paths: paths, range: paths.indices)
+        func concerned(_ query: TreeQuery) -> Range<Int> {
+            LiveWindow(query, QueryWindow(query, over: .byKey(node.object?.children ?? ChildMap()))).concerned(by: writes)
+        }
+        #expect(concerned(TreeQuery(index: .key, limit: 3, viewFrom: .last)) == 1_997..<2_000)
+        #expect(concerned(TreeQuery(index: .key, limit: 3, viewFrom: .first)) == 0..<3)
+        #expect(concerned(TreeQuery(index: .key, limit: 3_000)) == 0..<2_000)
+        #expect(concerned(TreeQuery(index: .key, start: .init(value: "k10500"), end: .init(value: "k10502"))) == 500..<503)
+        #expect(concerned(TreeQuery(index: .key, start: .init(value: "k10500"), limit: 2)) == 500..<502)
+        #expect(concerned(TreeQuery(index: .key, start: .init(value: "z"))).isEmpty)
+        #expect(writes.children(atMost: 1_999) == nil && writes.part(5..<8).children(atMost: 3)?.map(\.key) == ["k10005", "k10006", "k10007"])
     }
 
     @Test func wholePlace_tellsEventsOfAnOverwrite() throws {

@@ -91,6 +91,19 @@ import Testing
                     #expect(Set(touched).count == touched.count, "each place once")
                     #expect(trie.hasAny(around: path) == model.hasAny(around: path))
                 }
+                let outermost = Set(paths).filter { path in !paths.contains { $0 != path && $0.contains(path) } }.sorted()
+                var (above, below, ranges) = (Set<String>(), Set<String>(), [String: Range<Int>]())
+                trie.visit(touchedBy: outermost, old: old, new: root) { place, range in
+                    let isNew = range == nil ? below.insert("\(place.path)").inserted : above.insert("\(place.path)").inserted
+                    #expect(isNew, "each place once")
+                    ranges["\(place.path)"] = range
+                }
+                let all = outermost.reduce(into: Set<String>()) { $0.formUnion(model.touched(by: $1, old, root)) }
+                #expect(Set(above.map { "\($0) above" } + below.map { "\($0) below" }) == all, "seed \(seed) step \(step)")
+                for (place, range) in ranges {
+                    let path = Path(place.split(separator: "/").map { Key(String($0)) })
+                    #expect(Array(outermost[range]) == outermost.filter { path.contains($0) })
+                }
                 let dependents = trie.dependents(touchedBy: paths, old: old, new: root)
                 #expect(Set(dependents.map { ObjectIdentifier($0) }) == model.dependents(touchedBy: paths, old, root))
                 var differing: Set<Path> = []

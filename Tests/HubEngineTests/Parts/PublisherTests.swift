@@ -110,6 +110,105 @@ import Testing
         _ = bench.lines()
     }
 
+    /// Limits under which everything would be encoded at once that is known at once.
+    private static let roomy = {
+        var limits = EngineLimits()
+        (limits.inlineBytes, limits.outputBytes) = (1 << 20, 1 << 30)
+        return limits
+    }()
+
+    private static func numbers(_ count: Int, _ number: (Int) -> Int) -> [(Key, Node)] {
+        (0..<count).map { (Key("k\(10_000 + $0)"), .int(Int64(number($0)))) }
+    }
+
+    private static func text(_ path: String, _ children: [(Key, Node)]) -> String {
+        "m \(path) {" + children.map { "\"\($0.0)\":\($0.1.json)" }.joined(separator: ",") + "}"
+    }
+
+    @Test func manyWrites_areLookedAtBesideTheQueue_butWhatASmallWindowShows() throws {
+        let bench = Bench(root: ["q": .object(Self.numbers(3_000) { _ in 1 })], limits: Self.roomy, lanes: 1)
+        let whole = Client.make()
+        bench.observe(Observation("q"), by: whole)
+        let windows = [2, 1_000, 1_001, 2_000].map { limit in
+            let client = Client.make()
+            bench.observe(Observation("q", TreeQuery(index: .key, limit: limit, viewFrom: .last), style: .patches(tag: 1)), by: client)
+            return client
+        }
+        bench.work.close()
+        let new = Self.numbers(3_000) { $0 }
+        try Self.commit(bench, new.shuffled().map { TreeWrite(Path(["q", $0.0]), WriteValue($0.1)) })
+        bench.endBatch()
+        bench.log.completeAll()
+        bench.run {}
+        #expect(bench.lines(to: windows[0]) == [Self.text("q", new.suffix(2))])
+        #expect(bench.lines(to: windows[1]) == [Self.text("q", new.suffix(1_000))])
+        for client in [whole, windows[2], windows[3]] { #expect(bench.lines(to: client) == ["later", "probe"]) }
+        #expect(bench.context.meter.counters.changesOnQueue == 1_002)
+        bench.work.open()
+        bench.settle()
+        #expect(bench.lines(to: whole).first == Self.text("q", new.filter { $0.1 != 1 }))
+        #expect(bench.lines(to: windows[2]).first == Self.text("q", new.suffix(1_001)))
+        #expect(bench.lines(to: windows[3]).first == Self.text("q", new.suffix(2_000)))
+    }
+
+    @Test func manyWrites_ofWindowsTogether_takeNoMoreRoomThanThereIs() throws {
+        var limits = Self.roomy
+        limits.windowsAtOnce = 1_500
+        let bench = Bench(root: ["q": .object(Self.numbers(1_001) { _ in 1 })], limits: limits, lanes: 1)
+        for limit in 501...505 { bench.observe(Observation("q", TreeQuery(index: .key, limit: limit)), by: .make()) }
+        bench.work.close()
+        try Self.commit(bench, Self.numbers(1_001) { $0 + 2 }.map { TreeWrite(Path(["q", $0.0]), WriteValue($0.1)) })
+        let lines = bench.finish()
+        #expect(lines.filter { $0 == "later" }.count == 3 && lines.filter { $0.hasPrefix("m q") }.count == 2)
+        #expect(bench.context.meter.counters.changesOnQueue <= 1_500)
+        bench.work.open()
+        bench.settle()
+    }
+
+    @Test func someWrites_ofManyWindows_takeNoMoreRoomThanThereIs() throws {
+        let bench = Bench(root: ["q": .object(Self.numbers(600) { _ in 1 })], limits: Self.roomy, lanes: 1)
+        for limit in 581...600 { bench.observe(Observation("q", TreeQuery(index: .key, limit: limit)), by: .make()) }
+        bench.observe(Observation("q", TreeQuery(index: .value, limit: 1, viewFrom: .first)), by: .make())
+        bench.work.close()
+        try Self.commit(bench, Self.numbers(600) { $0 + 2 }.map { TreeWrite(Path(["q", $0.0]), WriteValue($0.1)) })
+        #expect(bench.context.meter.counters.changesOnQueue <= 10_000)
+        bench.work.open()
+        bench.settle()
+        let lines = bench.finish().filter { $0 != "probe" }
+        #expect(lines.filter { $0.hasPrefix(#"m q {"k10"#) }.count == 20)
+        #expect(lines.filter { $0 == "d q/k10000 2" }.count == 1)
+    }
+
+    @Test func manyWrites_letAnIndexBeFollowedBesideTheQueue_andItsWindowsShowAllThen() throws {
+        let bench = Bench(root: ["q": .object(Self.numbers(5_000) { $0 })], limits: Self.roomy, lanes: 1)
+        bench.indexes.onShown = { bench.publisher.publish($0, $1) }
+        bench.observe(Observation("q", TreeQuery(index: .value, limit: 2, viewFrom: .last), style: .patches(tag: 1)), by: .make())
+        let before = bench.context.meter.counters
+        bench.work.close()
+        try Self.commit(bench, Self.numbers(1_001) { 9_000 + $0 }.map { TreeWrite(Path(["q", $0.0]), WriteValue($0.1)) })
+        #expect(bench.finish().isEmpty, "its index is followed first")
+        try Self.commit(bench, [TreeWrite("q/k14000", 10_001)])
+        #expect(bench.finish().isEmpty)
+        bench.work.open()
+        bench.settle()
+        #expect(bench.finish() == [#"d q {"k11000":10000,"k14000":10001}"#])
+        let after = bench.context.meter.counters
+        #expect(after.childrenSortedOnQueue == before.childrenSortedOnQueue, "nothing is sorted or moved on the queue")
+        #expect(after.childrenSorted == before.childrenSorted, "and nothing is sorted anew")
+        try Self.commit(bench, [TreeWrite("q/k10000", 10_002)])
+        #expect(bench.finish() == [#"m q {"k11000":null,"k10000":10002}"#])
+    }
+
+    @Test func manyWrites_belowFewChildren_areFollowedAtOnce() throws {
+        let bench = Bench(root: ["q": ["a": ["v": 1], "b": ["v": 2]]], limits: Self.roomy, lanes: 1)
+        bench.observe(Observation("q", TreeQuery(index: .child("v"), limit: 1, viewFrom: .last), style: .patches(tag: 1)), by: .make())
+        let many = Self.numbers(1_001) { $0 }
+        try Self.commit(bench, [TreeWrite("q/a/v", 3)] + many.map { TreeWrite(Path(["q", "a", $0.0]), WriteValue($0.1)) })
+        bench.settle()
+        let lines = bench.finish()
+        #expect(lines.count == 2 && lines[0].hasPrefix(#"m q {"b":null,"a":{"#) && lines[1] == "probe")
+    }
+
     @Test func output_ofOneCommit_isEncodedHereUpToItsLimit() throws {
         var limits = EngineLimits()
         limits.outputBytes = 40
