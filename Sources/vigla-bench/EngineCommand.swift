@@ -38,11 +38,7 @@ struct Engine: ParsableCommand {
         let root: Node = ["m": .object((0..<count).lazy.map { (Self.key($0), Self.record($0)) })]
         let perLeaf = Double(heapBytes() - before) / Double(count * 5)
         let hub = try BenchHub(root: root)
-        hub.database.submit(
-            .observe(
-                "m", query: TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), style: .patches(tag: 1),
-                hash: ""), from: hub.client())
-        hub.settle()
+        hub.observe("m", TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), tags: [1])
         var random = SystemRandomNumberGenerator()
         let append = hub.microsPerWrite(writes) { i in
             TreeWrite(Path([Key("m"), Self.key(count + i)]), WriteValue(Self.record(count + i)))
@@ -68,14 +64,7 @@ struct Engine: ParsableCommand {
             ("1 client", 1, 1), ("\(clients) clients, one tag", clients, 1), ("\(clients) clients, a tag each", clients, clients),
         ] {
             let hub = try BenchHub(root: root)
-            for i in 0..<count {
-                hub.database.submit(
-                    .observe(
-                        "m", query: TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), style: .patches(tag: Int64(i % tags + 1)),
-                        hash: ""),
-                    from: hub.client())
-            }
-            hub.settle()
+            hub.observe("m", TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), tags: (0..<count).map { Int64($0 % tags + 1) })
             let changes = hub.format.changes
             let micros = hub.microsPerWrite(1_000) { i in
                 TreeWrite(Path([Key("m"), Self.key(10_000 + i)]), WriteValue(Self.record(2_000_000 + i)))
@@ -126,12 +115,27 @@ private final class BenchHub {
             scheduler: Scheduler(StillTime()))
     }
 
-    func client() -> Client {
-        held.append(Client(lane: 0, dialect: .realtime))
-        return held[held.count - 1]
+    /// Clients with these tags observe a query; returns when they have what it shows, which may take work beside the queue.
+    func observe(_ path: Path, _ query: TreeQuery, tags: [Int64]) {
+        let clients = tags.map { _ in Client(lane: 0, dialect: .realtime) }
+        held += clients
+        _ = carryOut(zip(tags, clients).map { (.observe(path, query: query, style: .patches(tag: $0), hash: ""), $1) })
     }
 
-    func settle() { database.queue.sync {} }
+    /// Hands over requests, some at a time as the net loops do, and waits until the last of them is answered and its batch has left.
+    /// - Returns: ns of CPU time since all of them were handed over, of the queue and of what is done for them beside it.
+    private func carryOut(_ requests: [(Request, Client)]) -> UInt64 {
+        // The queue is held while they are handed over, so that only their handling is timed.
+        let gate = DispatchSemaphore(value: 0)
+        database.queue.async { gate.wait() }
+        format.expectReplies(requests.count)
+        for (request, client) in requests { database.submit(request, from: client) }
+        let start = Self.cpuNanos()
+        gate.signal()
+        format.awaitReplies()
+        database.queue.sync {}
+        return Self.cpuNanos() - start
+    }
 
     /// Of the process, which does nothing else meanwhile: other programs on the machine do not count.
     private static func cpuNanos() -> UInt64 {
@@ -140,32 +144,31 @@ private final class BenchHub {
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    /// CPU time on the database queue for each of the writes, handed over as the net loops do: some at a time.
+    /// CPU time for each of the writes until it is answered, with what the engine does for it beside the queue.
     func microsPerWrite(_ count: Int, _ write: (Int) -> TreeWrite) -> Double {
         var nanos: UInt64 = 0
-        var done = 0
-        while done < count {
-            let batch = (done..<min(count, done + 64)).map(write)
-            done += batch.count
-            // The queue is held while they are handed over, so that only their handling is timed.
-            let gate = DispatchSemaphore(value: 0)
-            database.queue.async { gate.wait() }
-            for one in batch { database.submit(.write([one]), from: writer) }
-            let start = Self.cpuNanos()
-            gate.signal()
-            settle()
-            nanos += Self.cpuNanos() - start
+        for first in stride(from: 0, to: count, by: 64) {
+            nanos += carryOut((first..<min(count, first + 64)).map { (.write([write($0)]), writer) })
         }
         return Double(nanos) / 1000 / Double(count)
     }
 }
 
-/// Writes pushes of about the size they have on the wire, and counts.
+/// Writes pushes of about the size they have on the wire, and counts them and the replies.
 private final class CountingFormat: WireFormat {
     private let count = Atomic<Int>(0)
     var changes: Int { count.load(ordering: .relaxed) }
+    private let missingReplies = Atomic<Int>(0)
+    private let replied = DispatchSemaphore(value: 0)
 
-    func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] { [0] }
+    func expectReplies(_ count: Int) { missingReplies.store(count, ordering: .relaxed) }
+    func awaitReplies() { replied.wait() }
+
+    func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
+        if missingReplies.subtract(1, ordering: .relaxed).newValue == 0 { replied.signal() }
+        return [0]
+    }
+
     func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
     func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { [0] }
 
