@@ -75,13 +75,7 @@ struct HTTPBodyReader: Sendable {
                 if !isEmpty { throw .badChunk }
                 state = .chunkSize
             case .trailers:
-                var section = trailers
-                let limit = section.remaining(limits)
-                let isEnd = try lines.next(bytes, &at, limit: limit, tooLong: .fieldsTooLarge) {
-                    line throws(HTTPFailure) in try section.parse(line, limits)
-                }
-                trailers = section
-                guard let isEnd else { return false }
+                guard let isEnd = try trailers.readLine(&lines, bytes, &at, limits) else { return false }
                 if isEnd { state = .done }
             }
         }

@@ -9,6 +9,16 @@ struct HTTPFieldSection: Sendable {
     /// How long the next line may be under `limits`.
     func remaining(_ limits: HTTPLimits) -> Int { max(0, limits.fieldBytes - bytesSeen) }
 
+    /// Reads the next line of the section from the input.
+    /// - Returns: true at the end of the section; nil when the input ends before the line does.
+    mutating func readLine(
+        _ lines: inout HTTPLineReader, _ bytes: UnsafeRawBufferPointer, _ at: inout Int, _ limits: HTTPLimits
+    ) throws(HTTPFailure) -> Bool? {
+        try lines.next(bytes, &at, limit: remaining(limits), tooLong: .fieldsTooLarge) { line throws(HTTPFailure) in
+            try parse(line, limits)
+        }
+    }
+
     /// Parses one line; true for the empty one that ends the section.
     mutating func parse(_ line: UnsafeRawBufferPointer, _ limits: HTTPLimits) throws(HTTPFailure) -> Bool {
         if line.isEmpty { return true }
@@ -63,6 +73,12 @@ extension HTTPFields {
     /// The values of all Host fields. `HTTPField.Name` has no member for it, as HTTPTypes models it as `:authority`.
     var hosts: [String] {
         compactMap { $0.name.canonicalName == "host" ? $0.value : nil }
+    }
+
+    /// Whether the connection stays open after the message (RFC 9112 §9.3).
+    func keepsAlive(isHTTP11: Bool) -> Bool {
+        if hasToken("close", in: .connection) { return false }
+        return isHTTP11 || hasToken("keep-alive", in: .connection)
     }
 
     /// Whether the comma-separated list in fields `name` contains `token`, ASCII case ignored (RFC 9110 §5.6.1).

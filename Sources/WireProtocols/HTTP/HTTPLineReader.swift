@@ -1,3 +1,5 @@
+import Glibc
+
 /// Collects one CR LF line at a time from reads that may split it anywhere.
 struct HTTPLineReader: Sendable {
     /// The part of the current line that came with earlier reads, without its CR LF.
@@ -40,5 +42,14 @@ struct HTTPLineReader: Sendable {
         let content = UnsafeRawBufferPointer(rebasing: line[..<(line.count - 1)])
         if content.position(of: UInt8(ascii: "\r"), in: 0..<content.count) != nil { throw .bareCarriageReturn }
         return content
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Offset of the first `byte` in a range of offsets; compares many bytes per step.
+    func position(of byte: UInt8, in range: Range<Int>) -> Int? {
+        guard let base = baseAddress, !range.isEmpty else { return nil }
+        guard let found = memchr(base + range.lowerBound, Int32(byte), range.count) else { return nil }
+        return UnsafeRawPointer(found) - base
     }
 }

@@ -81,7 +81,7 @@ public struct HTTPRequestParser: Sendable {
         guard case .body = state, let start else { return nil }
         return HTTPInboundRequest(
             method: start.method, target: start.target, fields: section.fields, isHTTP11: start.isHTTP11,
-            keepsAlive: Self.keepsAlive(section.fields, isHTTP11: start.isHTTP11))
+            keepsAlive: section.fields.keepsAlive(isHTTP11: start.isHTTP11))
     }
 
     /// Reads up to the end of one request. O(n).
@@ -115,12 +115,7 @@ public struct HTTPRequestParser: Sendable {
                 start = line
                 state = .fields
             case .fields:
-                var section = section
-                let isEnd = try lines.next(
-                    bytes, &at, limit: section.remaining(limits), tooLong: .fieldsTooLarge
-                ) { line throws(HTTPFailure) in try section.parse(line, limits) }
-                self.section = section
-                guard let isEnd else { return .incomplete }
+                guard let isEnd = try section.readLine(&lines, bytes, &at, limits) else { return .incomplete }
                 if isEnd, try finishHead() { return .expectsContinue }
             case .body:
                 guard let start, var body = body.take() else { throw .badRequestLine }
@@ -132,7 +127,7 @@ public struct HTTPRequestParser: Sendable {
                 let fields = section.fields
                 let request = HTTPInboundRequest(
                     method: start.method, target: start.target, fields: fields, content: body.body,
-                    isHTTP11: start.isHTTP11, keepsAlive: Self.keepsAlive(fields, isHTTP11: start.isHTTP11))
+                    isHTTP11: start.isHTTP11, keepsAlive: fields.keepsAlive(isHTTP11: start.isHTTP11))
                 reset()
                 return .request(request)
             }
@@ -166,11 +161,6 @@ public struct HTTPRequestParser: Sendable {
         guard start.isHTTP11, let expectation = fields[.expect] else { return false }
         if expectation.lowercased() != "100-continue" { throw .unknownExpectation }
         return !body.isDone
-    }
-
-    private static func keepsAlive(_ fields: HTTPFields, isHTTP11: Bool) -> Bool {
-        if fields.hasToken("close", in: .connection) { return false }
-        return isHTTP11 || fields.hasToken("keep-alive", in: .connection)
     }
 
     /// `method SP target SP HTTP/1.x` with exactly one space between (RFC 9112 §3); nil for an empty line.

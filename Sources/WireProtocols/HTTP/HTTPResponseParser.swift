@@ -91,12 +91,7 @@ public struct HTTPResponseParser: Sendable {
                 start = line
                 state = .fields
             case .fields:
-                var section = section
-                let isEnd = try lines.next(
-                    bytes, &at, limit: section.remaining(limits), tooLong: .fieldsTooLarge
-                ) { line throws(HTTPFailure) in try section.parse(line, limits) }
-                self.section = section
-                guard let isEnd else { return .incomplete }
+                guard let isEnd = try section.readLine(&lines, bytes, &at, limits) else { return .incomplete }
                 if isEnd { try finishHead() }
             case .body:
                 guard let start, var body = body.take() else { throw .badStatusLine }
@@ -137,9 +132,7 @@ public struct HTTPResponseParser: Sendable {
 
     private func inbound(_ start: StatusLine, body: [UInt8]) -> HTTPInboundResponse {
         let fields = section.fields
-        let wantsClose = fields.hasToken("close", in: .connection)
-        let wantsOpen = start.isHTTP11 || fields.hasToken("keep-alive", in: .connection)
-        var staysOpen = wantsOpen && !wantsClose
+        var staysOpen = fields.keepsAlive(isHTTP11: start.isHTTP11)
         if case .untilClose = state { staysOpen = false }
         return HTTPInboundResponse(
             status: start.status, fields: fields, body: body, isHTTP11: start.isHTTP11, keepsAlive: staysOpen)

@@ -148,7 +148,7 @@ extension RESTRequest {
         let bytes = Array(text.utf8)
         let read = bytes.withUnsafeBytes { buffer -> (Node, Key?)? in
             var reader = JSONReader(buffer)
-            guard let value = try? leaf(&reader) else { return nil }
+            guard let value = try? reader.primitive() else { return nil }
             if (try? reader.expectEnd()) != nil { return (value, nil) }
             guard let comma = bytes[reader.offset...].firstIndex(of: UInt8(ascii: ",")),
                 bytes[reader.offset..<comma].allSatisfy(\.isBlank)
@@ -159,18 +159,6 @@ extension RESTRequest {
         }
         guard let read else { throw .badBound }
         return read
-    }
-
-    private static func leaf(_ reader: inout JSONReader) throws(JSONError) -> Node {
-        switch try reader.peek() {
-        case .null:
-            try reader.null()
-            return .null
-        case .bool: return .bool(try reader.bool())
-        case .number: return try reader.number()
-        case .string: return .string(try reader.string())
-        case .object, .array: throw .unexpectedType(offset: reader.offset)
-        }
     }
 
     /// Parses a text that is one JSON value of the expected type; nil for anything else.

@@ -92,18 +92,10 @@ extension TreeQuery {
     }
 
     private static func leaf(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> Node? {
-        switch try reader.peek() {
-        case .null:
-            try reader.null()
-            return .null
-        case .bool: return .bool(try reader.bool())
-        case .number: return try reader.number()
-        case .string: return .string(try reader.string())
-        case .object, .array:
-            try reader.skipValue()
-            fault = fault ?? .query("Constraint index field must be a JSON primitive")
-            return nil
-        }
+        if let value = try reader.primitive() { return value }
+        try reader.skipValue()
+        fault = fault ?? .query("Constraint index field must be a JSON primitive")
+        return nil
     }
 
     private static func flag(
@@ -129,6 +121,21 @@ extension TreeQuery.Index {
                 return nil
             }
             self = .child(path)
+        }
+    }
+}
+
+extension JSONReader {
+    /// Reads null, a boolean, a number or a string. Nil, with nothing consumed, before an object or an array.
+    mutating func primitive() throws(JSONError) -> Node? {
+        switch try peek() {
+        case .null:
+            try null()
+            return .null
+        case .bool: return .bool(try bool())
+        case .number: return try number()
+        case .string: return .string(try string())
+        case .object, .array: return nil
         }
     }
 }
