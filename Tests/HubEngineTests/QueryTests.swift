@@ -24,6 +24,50 @@ import TestSupport
         #expect(hub.take(watcher) == [#"m k {"key-2":null,"key-1":1}"#])
     }
 
+    /// Large enough that it is prepared, and looked at beside the queue; the keys come in no order, and others write between.
+    @Test func updateOfManyChildren_isToldToEachQuery_asItIsStored() throws {
+        let keys = (0..<2_500).map { Key("n\(10_000 + $0)") }
+        let hub = hub(["x": ["k": .object(keys.map { ($0, 1) })]])
+        let queries = [
+            TreeQuery(index: .key, limit: 2, viewFrom: .last), TreeQuery(index: .key, limit: 1_200, viewFrom: .first),
+            TreeQuery(index: .key, start: .init(value: "n11000"), end: .init(value: "n12400")),
+            TreeQuery(index: .priority, limit: 1_100, viewFrom: .last), TreeQuery(index: .priority, limit: 3, viewFrom: .first),
+        ]
+        var watchers = queries.map { (client: Client.make(), query: $0, cache: Node.null) }
+        func readAll() throws {
+            hub.settle()
+            for i in watchers.indices {
+                var lines = hub.take(watchers[i].client)
+                while lines.contains("probe") {
+                    for line in lines { try QueryModelTests.apply(line, &watchers[i].cache) }
+                    hub.database.submit(.drained, from: watchers[i].client)
+                    lines = hub.take(watchers[i].client)
+                }
+                for line in lines { try QueryModelTests.apply(line, &watchers[i].cache) }
+            }
+        }
+        for watcher in watchers {
+            hub.database.submit(.observe("x/k", query: watcher.query, style: .patches(tag: 1), hash: ""), from: watcher.client)
+        }
+        try readAll()
+        var model = Node.object(keys.map { ($0, 1) })
+        for (i, key) in keys.enumerated() where i % 3 > 0 { model.set(i % 3 == 1 ? .null : .int(Int64(i)), at: Path([key])) }
+        let writes = keys.enumerated().filter { $0.offset % 3 > 0 }.map { TreeWrite(Path(["x", "k", $1]), WriteValue(model.child($1))) }
+        hub.work.close()
+        hub.database.submit(.write(writes.shuffled()), from: .make())
+        hub.settle()
+        for (key, value) in [("n10001", 7), ("n12499", 8), ("n99999", 9)] as [(String, Node)] {
+            #expect(hub.ask(.make(), .put(Path(["x", "k", Key(key)]), value)) == ["ok 0"])
+            if key != "n10001" { model.set(value, at: Path([Key(key)])) }
+        }
+        hub.work.open()
+        try readAll()
+        #expect(hub.database.counters.prepared == 1)
+        for watcher in watchers {
+            #expect(watcher.cache == QueryModelTests.scan(model, watcher.query), "\(watcher.query)")
+        }
+    }
+
     @Test func check75_fiveKeyUpdate_isOneMessage() {
         let hub = hub(["k": ["a": "a", "b": "b", "c": "c0", "d": "d", "e": "e"]])
         let watcher = Client.make()

@@ -77,10 +77,12 @@ public struct EngineLimits: Sendable {
     public var indexEntries = 8_000_000
     /// ms until an unused index is dropped. Default 600,000.
     public var indexIdleMs = 600_000
-    /// Children that are sorted, selected or compared on the database queue for one request; more is done beside it. Default 1,000.
+    /// Children that are sorted, selected or compared on the database queue for one request, and writes of one commit that are
+    /// looked at there for one place or live query; more is done beside it. Default 1,000.
     public var inlineChildren = 1_000
-    /// Children that live queries collect on the database queue, all together, when their place was written as a whole; the other
-    /// queries collect them when that is encoded, beside the queue. Default 10,000.
+    /// Children that live queries collect on the database queue, all together, when their place was written as a whole, and
+    /// writes that are looked at there for all live queries of a place together; the rest is found out when it is encoded, beside the
+    /// queue. Default 10,000.
     public var windowsAtOnce = 10_000
     /// Bytes of the strings, all together, by which children are sorted on the database queue; with more it is done beside it.
     /// Default 1 MiB.

@@ -68,9 +68,9 @@ enum Difference {
     /// are told what was written below them, of others the whole child.
     case children([ChildChange], SiblingOrder)
     /// Much was written below the place, all of which is shown.
-    case written(WrittenBelow)
+    indirect case written(WrittenBelow)
     /// Much was written of what a query showed before, or shows now in this order.
-    case moved(QueryWindow, WrittenBelow, over: OrderedChildren)
+    indirect case moved(QueryWindow, WrittenBelow, over: OrderedChildren)
 }
 
 /// Where a child stands among those that are shown.

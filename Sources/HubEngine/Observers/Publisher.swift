@@ -57,8 +57,8 @@ final class Publisher {
                 let below = place.touchedBy.map { paths[$0] }.ascending()
                 tell(WrittenBelow(path: place.path, old: before, new: after, paths: below, range: below.indices), at: place, within: &limits)
             } else {
-                let commit = PlaceChange(place, paths, old: before, new: after, root: content.root)
-                tell(commit, at: place, &shared, within: &limits)
+                var commit = PlaceChange(place, paths, old: before, new: after, root: content.root)
+                tell(&commit, at: place, &shared, within: &limits)
             }
             place.touchedBy.removeAll(keepingCapacity: true)
             place.isOverwritten = false
@@ -67,13 +67,14 @@ final class Publisher {
     }
 
     /// - Parameter shared: what the views that show all writes are told of this one; nil when there are several.
-    private func tell(_ commit: PlaceChange, at place: ObservedPlace, _ shared: inout SharedFrame?, within limits: inout ChangeLimits) {
+    private func tell(
+        _ commit: inout PlaceChange, at place: ObservedPlace, _ shared: inout SharedFrame?, within limits: inout ChangeLimits
+    ) {
         if commit.isOverwritten {
             indexes.rebuild(place, over: commit.new)
         } else {
             indexes.follow(commit.children, at: place)
         }
-        var commit = commit
         place.views(concernedBy: commit.isOverwritten ? nil : commit.children) { view, ordered in
             context.meter.spend(1)
             if view.query != nil {
@@ -109,7 +110,8 @@ final class Publisher {
             let (before, after) = (old.node(at: place.path), content.root.node(at: place.path))
             let writes = WrittenBelow(path: place.path, old: before, new: after, paths: paths, range: below ?? 0..<0)
             if below == nil {
-                tell(PlaceChange(isOverwritten: true, before, after), at: place, &own, within: &limits)
+                var commit = PlaceChange(isOverwritten: true, before, after)
+                tell(&commit, at: place, &own, within: &limits)
             } else {
                 tell(writes, at: place, within: &limits)
             }

@@ -14,7 +14,7 @@ public struct ViewChange: Sendable {
     /// What is much and therefore still to be found out, off the database queue; nil when nothing is.
     private(set) var remainder: Remainder?
 
-    enum Remainder: Sendable {
+    indirect enum Remainder: Sendable {
         /// The events: the place had this content before.
         case events(since: Node)
         /// What a query shows of this content, by that order of its children.

@@ -26,7 +26,8 @@ struct WrittenBelow: Sendable {
         return part
     }
 
-    /// The children that they lie in, in key order; nil for more than `most`. O(children · log writes)
+    /// The children that they lie in, in key order; nil for more than `most`. O(children · log n), and log writes
+    /// for each of them with several.
     func children(atMost most: Int) -> [ChildChange]? {
         var children: [ChildChange] = []
         var next = range.lowerBound
@@ -34,7 +35,10 @@ struct WrittenBelow: Sendable {
             if children.count == most { return nil }
             let key = paths[next].keys[path.depth]
             children.append(ChildChange(key: key, old: old.child(key), new: new.child(key)))
-            next = paths.partition(next + 1..<range.upperBound) { $0.keys[path.depth] != key }
+            next += 1
+            // Most often one write of each child, else it may be many.
+            guard next < range.upperBound, paths[next].keys[path.depth] == key else { continue }
+            next = paths.partition(next..<range.upperBound) { $0.keys[path.depth] != key }
         }
         return children
     }
