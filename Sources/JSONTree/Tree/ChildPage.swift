@@ -64,7 +64,16 @@ final class ChildPage: @unchecked Sendable {
 
     /// The node of a key at or below this page, or nil.
     func node(_ probe: Key.Probe) -> Node? {
-        isLeaf ? entries.node(probe) : pages[pageIndex(for: probe)].node(probe)
+        // Pages are held by those above them: on the way down none is retained.
+        var page = Unmanaged.passUnretained(self)
+        while let below = page._withUnsafeGuaranteedRef({ $0.page(for: probe) }) { page = below }
+        return page._withUnsafeGuaranteedRef { $0.entries.node(probe) }
+    }
+
+    /// The page that contains the key, or into which it belongs; nil for a leaf page.
+    @inline(__always)
+    private func page(for probe: Key.Probe) -> Unmanaged<ChildPage>? {
+        isLeaf ? nil : Unmanaged.passUnretained(pages[pageIndex(for: probe)])
     }
 
     /// Precondition: this page is uniquely owned. Afterwards it may be overfull by one or empty; the caller repairs that.

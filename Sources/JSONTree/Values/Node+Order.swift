@@ -2,6 +2,8 @@ extension Node {
     /// Order of values in child, value and priority indexes: missing < false < true < numbers < strings < objects; all
     /// objects are equal (contract §3.2). Negative, zero or positive; the node's own priority plays no part.
     public func valueOrder(_ other: Node) -> Int {
+        // Most indexes are of times: two integers need no look at what else they could be.
+        if case .int(let m) = self, case .int(let n) = other { return m == n ? 0 : (m < n ? -1 : 1) }
         let (a, b) = (leafOrObject, other.leafOrObject)
         let (x, y) = (a.rank, b.rank)
         guard x == y else { return x - y }

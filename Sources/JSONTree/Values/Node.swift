@@ -98,7 +98,7 @@ extension Node {
 
     public func child(_ key: Key) -> Node {
         guard case .object(let object) = self else { return .null }
-        return object.children[key] ?? .null
+        return object.child(key) ?? .null
     }
 
     /// The node at a place below this one. O(depth · log children)
@@ -108,7 +108,7 @@ extension Node {
     public func node(at keys: ArraySlice<Key>) -> Node {
         var node = self
         for key in keys {
-            guard case .object(let object) = node, let next = object.children[key] else { return .null }
+            guard case .object(let object) = node, let next = object.child(key) else { return .null }
             node = next
         }
         return node
