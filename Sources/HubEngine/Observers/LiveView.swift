@@ -46,7 +46,18 @@ struct PlaceChange {
         isOverwritten = place.isOverwritten
         self.old = old
         self.new = new
+        let written = place.writtenChild
+        place.writtenChild = nil
         guard !isOverwritten else { return }
+        if place.touchedBy.count == 1 {
+            // The usual commit writes once: what was looked up for it is not looked up again.
+            let path = paths[place.touchedBy[0]]
+            let key = path.keys[place.path.depth]
+            let child = ChildChange(key: key, old: written?.old ?? old.child(key), new: written?.new ?? new.child(key))
+            patches = [(path, child.new.node(at: path.keys[(place.path.depth + 1)...]))]
+            children = [child]
+            return
+        }
         var keys: [Key] = []
         for index in place.touchedBy {
             patches.append((paths[index], root.node(at: paths[index])))
@@ -55,6 +66,11 @@ struct PlaceChange {
         if !keys.isAscending { keys = Set(keys).sorted() }
         children = keys.map { ChildChange(key: $0, old: old.child($0), new: new.child($0)) }
     }
+
+    /// A child before and after the commit; the only one that was written need not be looked up again.
+    func before(_ key: Key) -> Node { isOnly(key) ? children[0].old : old.child(key) }
+    func after(_ key: Key) -> Node { isOnly(key) ? children[0].new : new.child(key) }
+    private func isOnly(_ key: Key) -> Bool { children.count == 1 && children[0].key == key }
 }
 
 /// What a commit did to what a view shows. Patches (realtime protocol, event streams) and events of children (observe protocol)
@@ -150,9 +166,9 @@ extension QueryWindow {
         let moved = apply(commit.ordered, over: children)
         var differing: [ChildChange] = []
         differing.reserveCapacity(moved.left.count + moved.entered.count + moved.stayed.count)
-        for key in moved.left { differing.append(ChildChange(key: key, old: commit.old.child(key), new: .null)) }
-        for key in moved.entered { differing.append(ChildChange(key: key, old: .null, new: commit.new.child(key))) }
-        for key in moved.stayed { differing.append(ChildChange(key: key, old: commit.old.child(key), new: commit.new.child(key))) }
+        for key in moved.left { differing.append(ChildChange(key: key, old: commit.before(key), new: .null)) }
+        for key in moved.entered { differing.append(ChildChange(key: key, old: .null, new: commit.after(key))) }
+        for key in moved.stayed { differing.append(ChildChange(key: key, old: commit.before(key), new: commit.after(key))) }
         return differing
     }
 }

@@ -17,6 +17,8 @@ final class ObservedPlace {
     /// Scratch of the commit being fanned out: indexes of its writes below this place, and whether one covers it whole.
     var touchedBy: [Int] = []
     var isOverwritten = false
+    /// The same: a child before and after, where it was itself what was written last. Taken by `PlaceChange`.
+    var writtenChild: (old: Node, new: Node)?
 
     init(path: Path) { self.path = path }
 

@@ -58,15 +58,13 @@ final class PlaceTrie {
     /// the ones below it whose value differs, with `isBelow` true.
     func visit(touchedBy path: Path, old: Node, new: Node, _ touch: (ObservedPlace, _ isBelow: Bool) -> Void) {
         var place = root
-        var (before, after) = (old, new)
         for key in path.keys {
             if place.isActive { touch(place, false) }
+            // Most writes end here, below all that is observed: the trees are not looked at.
             guard let next = place.children[key] else { return }
             place = next
-            before = before.child(key)
-            after = after.child(key)
         }
-        visitBelow(place, before, after, touch)
+        visitBelow(place, old.node(at: path), new.node(at: path), touch)
     }
 
     /// The same for many writes, ascending and none below another, in one walk: `touch` is given those below a place, nil where it

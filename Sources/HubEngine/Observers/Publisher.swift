@@ -77,7 +77,7 @@ final class Publisher {
         }
         place.views(concernedBy: commit.isOverwritten ? nil : commit.children) { view, ordered in
             context.meter.spend(1)
-            if view.query != nil {
+            if !view.isWhole {
                 context.meter.counters.windowsMoved += 1
                 commit.ordered = ordered
             }
@@ -133,7 +133,7 @@ final class Publisher {
         let part = writes.part(view.shown.concerned(by: writes))
         if part.count == 0 { return }
         context.meter.spend(1)
-        if view.query != nil { context.meter.counters.windowsMoved += 1 }
+        if !view.isWhole { context.meter.counters.windowsMoved += 1 }
         var own: SharedFrame?
         // A few take no longer than to have it done elsewhere.
         guard part.count <= min(limits.children, max(limits.room, RequestLoop.childrenForWork)) else {
@@ -164,14 +164,18 @@ final class Publisher {
         var touched: [ObservedPlace] = []
         var room = limits.largeWritePlaces
         for (index, path) in paths.enumerated() {
+            var written: (old: Node, new: Node)?
             if !areCompared {
-                let before = old.node(at: path)
-                if before == content.root.node(at: path) { continue }
+                let (before, after) = (old.node(at: path), content.root.node(at: path))
+                if before == after { continue }
+                written = (before, after)
                 if case .object = before, room >= 0, !before.hasNodes(within: &room) { batch.retire(old) }
             }
             places.visit(touchedBy: path, old: old, new: content.root) { place, isBelow in
                 if place.touchedBy.isEmpty, !place.isOverwritten { touched.append(place) }
-                if isBelow { place.isOverwritten = true } else { place.touchedBy.append(index) }
+                if isBelow { return place.isOverwritten = true }
+                place.touchedBy.append(index)
+                place.writtenChild = path.depth == place.path.depth + 1 ? written : nil
             }
         }
         return touched

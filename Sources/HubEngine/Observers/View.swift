@@ -8,6 +8,8 @@ final class View {
     let path: Path
     /// Nil for the whole place.
     let query: TreeQuery?
+    /// Whether it is the view of the whole place: asked for each commit, without a copy of the query.
+    let isWhole: Bool
     /// What is shown, as it moves along with commits.
     let shown: any LiveView
     /// Number of the last batch in which its observers were told something.
@@ -20,6 +22,7 @@ final class View {
     init(path: Path, query: TreeQuery?, shown: any LiveView, lanes: Int) {
         self.path = path
         self.query = query
+        isWhole = query == nil
         self.shown = shown
         laneCount = lanes
     }
