@@ -9,9 +9,23 @@ import JSONTree
 /// The children themselves are in the index. A window with a limit knows how many it shows, and the outermost of them while it
 /// is full; without a limit it is the range itself. So a thousand windows of a hundred thousand children cost next to nothing.
 struct QueryWindow {
-    let query: TreeQuery
-    private let lower: OrderBound?
-    private let upper: OrderBound?
+    /// What never changes, in one piece: a window is copied for each change that it shows.
+    private final class Range: Sendable {
+        let query: TreeQuery
+        let lower: OrderBound?
+        let upper: OrderBound?
+
+        init(_ query: TreeQuery) {
+            self.query = query
+            lower = query.lowerBound
+            upper = query.upperBound
+        }
+    }
+
+    private let range: Range
+    var query: TreeQuery { range.query }
+    private var lower: OrderBound? { range.lower }
+    private var upper: OrderBound? { range.upper }
     /// Children shown; only for queries with a limit.
     private var count = 0
     /// The outermost child shown, on the side that the limit cuts. Nil while fewer than the limit are shown.
@@ -35,9 +49,7 @@ struct QueryWindow {
     }
 
     private init(_ query: TreeQuery) {
-        self.query = query
-        lower = query.lowerBound
-        upper = query.upperBound
+        range = Range(query)
     }
 
     /// Does not visit the children that it shows. O(log n) by key, O(log n + n / 256) in another order.
@@ -114,6 +126,7 @@ struct QueryWindow {
 
     /// The outermost children leave the window, or do not enter it.
     private mutating func drop(_ surplus: Int, _ children: OrderedChildren, _ difference: inout Move) {
+        if surplus == 1 { return dropOne(children, &difference) }
         var dropped: Set<Key> = []
         let cut = edge.map { OrderBound(including: $0) } ?? (keepsFirst ? upper : lower)
         edge = nil
@@ -134,6 +147,29 @@ struct QueryWindow {
         }
         difference.stayed.removeAll { dropped.contains($0) }
         difference.left += unshown
+    }
+
+    /// The usual commit adds one child: the outermost one goes.
+    private mutating func dropOne(_ children: OrderedChildren, _ difference: inout Move) {
+        var outermost: Key?
+        let cut = edge.map { OrderBound(including: $0) } ?? (keepsFirst ? upper : lower)
+        edge = nil
+        walk(outward: false, from: cut, children) { child in
+            if outermost == nil {
+                outermost = child.key
+                return true
+            }
+            edge = child
+            return false
+        }
+        guard let outermost else { return }
+        count -= 1
+        if let at = difference.entered.firstIndex(of: outermost) {
+            difference.entered.remove(at: at)
+        } else {
+            difference.stayed.removeAll { $0 == outermost }
+            difference.left.append(outermost)
+        }
     }
 
     /// The next children beyond the edge are shown, as far as there are any.
