@@ -1,6 +1,7 @@
 public import JSONTree
 
 /// A request of a client to its database. Requests of one client are handled and answered in the order of submission.
+/// Those with a query are indirect: requests are handed on by value, and most are writes.
 public enum Request: Sendable {
     /// First request of a session; `replacing` names the client's previous session, which ends now (contract §1.2 `ls`).
     case begin(sessionID: String, replacing: String?)
@@ -12,11 +13,11 @@ public enum Request: Sendable {
     /// - Parameters:
     ///   - query: which children; nil for the whole place.
     ///   - hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
-    case observe(Path, query: TreeQuery? = nil, style: ObserverStyle, hash: String)
+    indirect case observe(Path, query: TreeQuery? = nil, style: ObserverStyle, hash: String)
     case unobserve(Path, style: ObserverStyle)
     /// Ends the observer with this subscription id, at any place (observe protocol).
     case unobserveID(Int64)
-    case get(Path, query: TreeQuery? = nil)
+    indirect case get(Path, query: TreeQuery? = nil)
     /// All or nothing.
     case write([TreeWrite], condition: Condition? = nil)
     /// The hub itself writes, all or nothing, and no rule is asked. Answered as `written`.
@@ -24,7 +25,7 @@ public enum Request: Sendable {
     /// Adds a child under a key that the server makes.
     case push(Path, WriteValue)
     /// One request of REST (contract §7).
-    case exchange(Exchange)
+    indirect case exchange(Exchange)
     /// Stores writes to be made when the client disconnects (contract §6.2).
     case onDisconnect([TreeWrite])
     case cancelOnDisconnect(Path)

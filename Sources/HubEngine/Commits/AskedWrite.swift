@@ -7,7 +7,8 @@ struct AskedWrite: Sendable {
         case write
         /// The child that was made.
         case push(Key)
-        case exchange(Exchange, key: Key?)
+        // Indirect: most writes do not come over REST, and are handed on by value.
+        indirect case exchange(Exchange, key: Key?)
         /// It is stored as an onDisconnect write.
         case onDisconnect
     }

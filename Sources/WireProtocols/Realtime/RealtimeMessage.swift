@@ -51,16 +51,17 @@ public struct RealtimeRequest: Sendable {
     }
 }
 
+/// Those with a query are indirect: messages are handed on by value, and most are writes.
 public enum RealtimeAction: Sendable {
     /// `s`: counts of SDK use; answer ok.
     case stats
     /// `q`, and `l` of very old clients. A query is present when the client sent one, even if `isDefault`. `hash` is that of the client's
     /// cached value; nil without one. `ch` (contract §4.7) is ignored: a full answer is always right.
-    case listen(path: Path, query: TreeQuery?, tag: Int64?, hash: String?)
+    indirect case listen(path: Path, query: TreeQuery?, tag: Int64?, hash: String?)
     /// `n`, and `u` of very old clients.
-    case unlisten(path: Path, query: TreeQuery?, tag: Int64?)
+    indirect case unlisten(path: Path, query: TreeQuery?, tag: Int64?)
     /// `g`
-    case get(path: Path, query: TreeQuery?)
+    indirect case get(path: Path, query: TreeQuery?)
     /// `p`. A hash makes it compare-and-set (contract §4.6).
     case put(TreeWrite, hash: String?)
     /// `m`: paths of the writes are relative to `path` and do not overlap.
