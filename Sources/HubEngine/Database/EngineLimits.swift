@@ -37,8 +37,9 @@ public struct EngineLimits: Sendable {
     /// Places that others write and that are noted while writes are prepared; beyond it these are prepared again.
     /// Default 100,000.
     public var recentPlaces = 100_000
-    /// Commits whose places are remembered while no write is prepared. Default 1,000.
-    public var recentCommits = 1_000
+    /// Commits whose places are remembered while no write is prepared. Default 100: each that is forgotten is touched once more, and with
+    /// more of them its memory has left the processor's caches by then.
+    public var recentCommits = 100
     /// Places in the data on which the decision about a prepared write may depend. A decision with more is taken to depend on the
     /// whole tree, so that any other write causes it to be prepared again. Default 10,000.
     public var dependencies = 10_000
