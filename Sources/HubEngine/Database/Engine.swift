@@ -24,7 +24,7 @@ final class Engine: @unchecked Sendable {
     /// Nil in a database that takes writes itself.
     private let follower: Follower?
     let loop: RequestLoop
-    private let rollback: Rollback
+    private let later: LaterParts
 
     /// - Parameter follows: the pending onDisconnect writes, for a database that applies the commits of another writer; else nil.
     init(
@@ -68,23 +68,26 @@ final class Engine: @unchecked Sendable {
         let rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
 
         // Callbacks do not retain the parts that they call.
-        durability.onRefused = { [weak rollback = rollback] in rollback?.run($0) }
-        durability.onLost = { [weak guardian] in guardian?.refused($0) }
-        durability.onReleased = { [weak loop] in loop?.scheduleTurn() }
-        guardian.onTaken = { [weak loop] in loop?.handle([]) }
-        guardian.onFound = { [weak commits, weak disconnects] batch in
+        let later = LaterParts(
+            batch: batch, guardian: guardian, permissions: permissions, publisher: publisher, commits: commits, disconnects: disconnects,
+            sessions: sessions, loop: loop, rollback: rollback)
+        durability.onRefused = { [weak later] in later?.rollback.run($0) }
+        durability.onLost = { [weak later] in later?.guardian.refused($0) }
+        durability.onReleased = { [weak later] in later?.loop.scheduleTurn() }
+        guardian.onTaken = { [weak later] in later?.loop.handle([]) }
+        guardian.onFound = { [weak later] batch in
             for commit in batch.commits {
-                commits?.apply(commit)
-                disconnects?.found(commit)
+                later?.commits.apply(commit)
+                later?.disconnects.found(commit)
             }
         }
-        indexes.onShown = { [weak batch, weak publisher] path, ordering in
-            batch?.record(.show(path, ordering))
-            publisher?.publish(path, ordering)
+        indexes.onShown = { [weak later] path, ordering in
+            later?.batch.record(.show(path, ordering))
+            later?.publisher.publish(path, ordering)
         }
-        indexes.cancel = { [weak permissions] observation, client in permissions?.cancel(observation, of: client) }
-        permissions.onStreamCancelled = { [weak sessions] in sessions?.end($0) }
-        parking.onResumed = { [weak loop] items, client in loop?.resume(items, of: client) }
+        indexes.cancel = { [weak later] observation, client in later?.permissions.cancel(observation, of: client) }
+        permissions.onStreamCancelled = { [weak later] in later?.sessions.end($0) }
+        parking.onResumed = { [weak later] items, client in later?.loop.resume(items, of: client) }
 
         self.context = context
         self.content = content
@@ -95,7 +98,7 @@ final class Engine: @unchecked Sendable {
         self.loop = loop
         follower = follows.map { Follower(context, content, commits, durability, guardian, pending: $0) }
         follower?.follow(journal)
-        self.rollback = rollback
+        self.later = later
     }
 
     /// Replaces the rules. Observers that the new rules refuse are cancelled before they receive anything else.
@@ -118,5 +121,34 @@ final class Engine: @unchecked Sendable {
     var pendingSessions: [PendingSession] {
         dispatchPrecondition(condition: .onQueue(context.queue))
         return follower?.pendingSessions ?? disconnects.pendingSessions
+    }
+}
+
+/// The parts that earlier ones call back to. The engine keeps it; without the engine their calls end here. The parts themselves are not
+/// weakly referenced: an object that is has its references counted beside it, which costs more for each of the many of a commit.
+private final class LaterParts {
+    let batch: Batch
+    let guardian: LogGuard
+    let permissions: ReadPermissions
+    let publisher: Publisher
+    let commits: CommitLine
+    let disconnects: DisconnectWrites
+    let sessions: Sessions
+    let loop: RequestLoop
+    let rollback: Rollback
+
+    init(
+        batch: Batch, guardian: LogGuard, permissions: ReadPermissions, publisher: Publisher, commits: CommitLine,
+        disconnects: DisconnectWrites, sessions: Sessions, loop: RequestLoop, rollback: Rollback
+    ) {
+        self.batch = batch
+        self.guardian = guardian
+        self.permissions = permissions
+        self.publisher = publisher
+        self.commits = commits
+        self.disconnects = disconnects
+        self.sessions = sessions
+        self.loop = loop
+        self.rollback = rollback
     }
 }
