@@ -109,7 +109,7 @@ final class CommitLine {
         _ write: PreparedWrite, by origin: WriteOrigin, stage: JournalStage?, mayWait: Bool
     ) throws(Failure) -> UInt64? {
         try log.mustTakeWrites()
-        let readers = foresight.touched(by: [write.common], making: write.candidate)
+        let readers = foresight.touched(by: write)
         if mayWait, foresight.mustAsk(about: readers, in: write.candidate) { return nil }
         context.meter.counters.prepared += 1
         let isFollowed = write.operations.count <= context.limits.followedPlaces

@@ -13,6 +13,8 @@ final class ObservedPlace {
     private(set) var indexes: [KeptIndex] = []
     /// Kept by `PlaceTrie`.
     var dependents: [ObjectIdentifier: Dependent] = [:]
+    /// Of those, how many there are here and below. Kept by `PlaceTrie`.
+    var dependentsWithin = 0
 
     /// Scratch of the commit being fanned out: indexes of its writes below this place, and whether one covers it whole.
     var touchedBy: [Int] = []

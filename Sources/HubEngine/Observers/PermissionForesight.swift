@@ -35,6 +35,11 @@ final class PermissionForesight {
         places.dependents(touchedBy: paths, old: content.root, new: candidate)
     }
 
+    /// The same for a prepared write.
+    func touched(by write: PreparedWrite) -> [Dependent] {
+        places.dependents(touchedByMany: write.changed, old: content.root, new: write.candidate)
+    }
+
     /// Whether so many of the observers that a commit touches are unknown that they are to be asked about in the background before.
     func mustAsk(about touched: [Dependent], in candidate: Node) -> Bool {
         let most = context.limits.checksAtOnce
@@ -62,7 +67,7 @@ final class PermissionForesight {
     }
 
     /// Bytes that asking holds before a prepared write.
-    func bytes(before write: PreparedWrite) -> Int { touched(by: [write.common], making: write.candidate).count * Self.bytesOfObserver }
+    func bytes(before write: PreparedWrite) -> Int { touched(by: write).count * Self.bytesOfObserver }
 
     /// What is to be found out before these writes, as things are now.
     func question(before writes: [TreeWrite], round: Int) -> Foresight.Question {
@@ -72,7 +77,7 @@ final class PermissionForesight {
     }
 
     func question(before write: PreparedWrite, round: Int) -> Foresight.Question {
-        question(touched(by: [write.common], making: write.candidate), write.candidate, round)
+        question(touched(by: write), write.candidate, round)
     }
 
     private func question(_ touched: [Dependent], _ candidate: Node, _ round: Int) -> Foresight.Question {

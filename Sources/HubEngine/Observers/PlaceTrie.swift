@@ -70,24 +70,34 @@ final class PlaceTrie {
     /// The same for many writes, ascending and none below another, in one walk: `touch` is given those below a place, nil where it
     /// lies at or below one of them. O(places touched · log writes)
     func visit(touchedBy paths: [Path], old: Node, new: Node, _ touch: (ObservedPlace, _ below: Range<Int>?) -> Void) {
+        walk(paths, old, new, into: { _ in true }) { place, below, before, after in
+            guard below == nil else { return place.isActive ? touch(place, below) : () }
+            visitBelow(place, before, after) { place, _ in touch(place, nil) }
+        }
+    }
+
+    /// Walks to many places, ascending and none below another: through the known places above them, each with those below it, to those at
+    /// them, with nil.
+    private func walk(
+        _ paths: [Path], _ old: Node, _ new: Node, into isNeeded: (ObservedPlace) -> Bool,
+        _ body: (ObservedPlace, _ below: Range<Int>?, _ before: Node, _ after: Node) -> Void
+    ) {
         func visit(_ place: ObservedPlace, _ range: Range<Int>, _ before: Node, _ after: Node) {
+            guard isNeeded(place) else { return }
             let depth = place.path.depth
-            if paths[range.lowerBound].depth == depth { return visitBelow(place, before, after) { place, _ in touch(place, nil) } }
-            if place.isActive { touch(place, range) }
-            func descend(_ next: ObservedPlace, _ key: Key, _ range: Range<Int>) {
-                visit(next, range, before.child(key), after.child(key))
-            }
+            if paths[range.lowerBound].depth == depth { return body(place, nil, before, after) }
+            body(place, range, before, after)
             if place.children.count <= range.count {
-                for (key, next) in place.children {
+                for (key, next) in place.children where isNeeded(next) {
                     let within = paths.range(of: key, at: depth, in: range)
-                    if !within.isEmpty { descend(next, key, within) }
+                    if !within.isEmpty { visit(next, within, before.child(key), after.child(key)) }
                 }
             } else {
                 var rest = range
                 while !rest.isEmpty {
                     let key = paths[rest.lowerBound].keys[depth]
                     let within = paths.range(of: key, at: depth, in: rest)
-                    if let next = place.children[key] { descend(next, key, within) }
+                    if let next = place.children[key] { visit(next, within, before.child(key), after.child(key)) }
                     rest = within.upperBound..<range.upperBound
                 }
             }
@@ -121,6 +131,20 @@ final class PlaceTrie {
         visit(root, node)
     }
 
+    /// Calls `body` for the active places at a path and below it, with what is stored there. No more than `most` places are looked at.
+    func forEach(within path: Path, over node: Node, atMost most: Int, _ body: (ObservedPlace, Node) -> Void) {
+        var left = most
+        func visit(_ place: ObservedPlace, _ node: Node) {
+            if place.isActive { body(place, node) }
+            for (key, child) in place.children {
+                left -= 1
+                if left < 0 { return }
+                visit(child, node.child(key))
+            }
+        }
+        if let place = existingPlace(at: path) { visit(place, node.node(at: path)) }
+    }
+
     /// Calls `body` for every active place whose content differs between two trees, with both. O(places that differ)
     func forEach(from old: Node, to new: Node, _ body: (ObservedPlace, _ old: Node, _ new: Node) -> Void) {
         func visit(_ place: ObservedPlace, _ old: Node, _ new: Node) {
@@ -146,40 +170,76 @@ final class PlaceTrie {
     // MARK: What permissions rest on
 
     func add(_ dependent: Dependent, at path: Path) {
-        if place(at: path).dependents.updateValue(dependent, forKey: ObjectIdentifier(dependent)) == nil { dependentCount += 1 }
+        guard place(at: path).dependents.updateValue(dependent, forKey: ObjectIdentifier(dependent)) == nil else { return }
+        countDependents(at: path, 1)
     }
 
     func remove(_ dependent: Dependent, at path: Path) {
         guard let place = existingPlace(at: path), place.dependents.removeValue(forKey: ObjectIdentifier(dependent)) != nil else { return }
-        dependentCount -= 1
+        countDependents(at: path, -1)
         prune(path)
     }
 
-    /// The observers whose permission rests on anything that writes at these paths changed. O(depth of the paths + places touched)
+    private func countDependents(at path: Path, _ more: Int) {
+        dependentCount += more
+        var place: ObservedPlace? = root
+        root.dependentsWithin += more
+        for key in path.keys {
+            place = place?.children[key]
+            place?.dependentsWithin += more
+        }
+    }
+
+    /// The observers whose permission rests on anything that writes at these paths changed.
+    /// O(depth of the paths + places touched that observers rest on + their siblings)
     func dependents(touchedBy paths: [Path], old: Node, new: Node) -> [Dependent] {
         guard dependentCount > 0 else { return [] }
-        var found: [ObjectIdentifier: Dependent] = [:]
-        // Many rest on one place: those are shared, not copied.
-        func join(_ more: [ObjectIdentifier: Dependent]) {
-            if found.isEmpty { found = more } else { found.merge(more) { one, _ in one } }
-        }
-        func collect(_ place: ObservedPlace, _ before: Node, _ after: Node) {
-            if before.isIdentical(to: after) { return }
-            if !place.dependents.isEmpty, !before.hasSameSurface(as: after) { join(place.dependents) }
-            for (key, child) in place.children { collect(child, before.child(key), after.child(key)) }
-        }
+        var found = Found()
         for path in paths {
             var place: ObservedPlace? = root
             var (before, after) = (old, new)
             for key in path.keys {
-                guard let here = place else { break }
-                if !here.dependents.isEmpty, !before.hasSameSurface(as: after) { join(here.dependents) }
+                guard let here = place, here.dependentsWithin > 0 else { break }
+                found.look(at: here, before, after)
                 place = here.children[key]
                 (before, after) = (before.child(key), after.child(key))
             }
-            if let place { collect(place, before, after) }
+            if let place { found.look(within: place, before, after) }
         }
-        return Array(found.values)
+        return found.all
+    }
+
+    /// The same for many writes, ascending and none below another, in one walk.
+    /// O(places touched that observers rest on + their siblings, or writes)
+    func dependents(touchedByMany paths: [Path], old: Node, new: Node) -> [Dependent] {
+        guard dependentCount > 0 else { return [] }
+        var found = Found()
+        walk(paths, old, new, into: { $0.dependentsWithin > 0 }) { place, below, before, after in
+            if below == nil { found.look(within: place, before, after) } else { found.look(at: place, before, after) }
+        }
+        return found.all
+    }
+
+    /// Observers that rest on places which differ between two trees.
+    private struct Found {
+        private var found: [ObjectIdentifier: Dependent] = [:]
+
+        var all: [Dependent] { Array(found.values) }
+
+        mutating func look(at place: ObservedPlace, _ before: Node, _ after: Node) {
+            if place.dependents.isEmpty || before.hasSameSurface(as: after) { return }
+            // Many rest on one place: those are shared, not copied.
+            if found.isEmpty { found = place.dependents } else { found.merge(place.dependents) { one, _ in one } }
+        }
+
+        /// The place and all below it.
+        mutating func look(within place: ObservedPlace, _ before: Node, _ after: Node) {
+            if place.dependentsWithin == 0 || before.isIdentical(to: after) { return }
+            look(at: place, before, after)
+            // Those that rest on nothing below this place are no reason to look at each of its children.
+            if place.dependentsWithin == place.dependents.count { return }
+            for (key, child) in place.children where child.dependentsWithin > 0 { look(within: child, before.child(key), after.child(key)) }
+        }
     }
 }
 

@@ -106,6 +106,8 @@ import Testing
                 }
                 let dependents = trie.dependents(touchedBy: paths, old: old, new: root)
                 #expect(Set(dependents.map { ObjectIdentifier($0) }) == model.dependents(touchedBy: paths, old, root))
+                let many = trie.dependents(touchedByMany: outermost, old: old, new: root)
+                #expect(Set(many.map { ObjectIdentifier($0) }) == model.dependents(touchedBy: outermost, old, root))
                 var differing: Set<Path> = []
                 trie.forEach(from: old, to: root) { place, before, after in
                     #expect(before == old.node(at: place.path) && after == root.node(at: place.path))
