@@ -68,6 +68,38 @@ import TestSupport
         }
     }
 
+    /// The SDKs show their own write until it is answered, and then what the hub has told: the query's part of it must be there by then,
+    /// also where its order is so large that it is not moved on the queue. Others write between.
+    @Test(arguments: [false, true]) func ownLargeWrite_isToldToAnOrderedQuery_beforeItsAnswer(asWhole: Bool) {
+        let keys = (0..<2_500).map { Key("n\(10_000 + $0)") }
+        func children(_ age: (Int) -> Int) -> [(Key, Node)] { keys.enumerated().map { ($1, ["age": .int(Int64(age($0)))]) } }
+        let hub = hub(["k": .object(children { $0 })])
+        let client = Client.make()
+        _ = hub.ask(client, listen("k", last(2, by: .child("age"))))
+        hub.settle()
+        _ = hub.take(client)
+        let new = children { 2 * (2_499 - $0) }
+        hub.work.close()
+        hub.database.submit(
+            .write(asWhole ? [TreeWrite("k", WriteValue(.object(new)))] : new.map { TreeWrite(Path(["k", $0]), WriteValue($1)) }), from: client,
+            size: 60_000)
+        hub.settle()
+        _ = hub.ask(.make(), .put("other", 1))
+        if !asWhole { _ = hub.ask(.make(), .put("k/n10900/age", 1)) }
+        hub.work.open()
+        hub.settle()
+        var lines = hub.take(client)
+        while lines.last == "probe" {
+            hub.database.submit(.drained, from: client)
+            hub.settle()
+            lines += hub.take(client)
+        }
+        #expect(lines.last == "ok 0", "\(lines)")
+        let told = lines.dropLast().filter { $0 != "probe" }
+        #expect(told.count == 1 && told[0].contains(#""n10000":{"age":4998}"#) && told[0].contains("n10001"), "\(lines)")
+        #expect(hub.database.counters.prepared == 1)
+    }
+
     @Test func check75_fiveKeyUpdate_isOneMessage() {
         let hub = hub(["k": ["a": "a", "b": "b", "c": "c0", "d": "d", "e": "e"]])
         let watcher = Client.make()

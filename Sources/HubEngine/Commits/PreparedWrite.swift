@@ -21,6 +21,8 @@ struct PreparedWrite: Sendable {
     let common: Path
     /// The written places whose content is another than before, ascending; all of them once another client has written there.
     private(set) var changed: [Path]
+    /// Orders of children as they are with the write made.
+    var orders = PreparedOrders()
     /// `true` at each written place, and nothing else.
     private let written: Node
     /// The places that the rules read, and their ancestors.

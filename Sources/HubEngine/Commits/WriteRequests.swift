@@ -6,9 +6,9 @@ import JSONTree
 ///
 /// ```
 /// asked ── small ──► commit ──► answer
-///   └── large ──► parked: prepared on the tree of now ──► staged ──► what others wrote taken over ──► made ──► answer
-///                   ▲                       still much of it: taken over in the background ┘ │ ▲  └ many observers rest on it:
-///                   └── they wrote what it rests on ◄────────────────────────────────────────┘ └ parked, the rules are asked ┘
+///   └── large ──► parked: prepared on the tree of now ──► ordered, staged ──► what others wrote taken over ──► made ──► answer
+///                   ▲                                still much of it: taken over in the background ┘ │ ▲  └ many observers rest on it:
+///                   └── they wrote what it rests on ◄─────────────────────────────────────────────────┘ └ parked, the rules are asked ┘
 /// ```
 /// Staged: the log stores the operations while others can still commit, so that later commits need not wait for that. A write that
 /// is refused or prepared again releases its stage.
@@ -22,6 +22,7 @@ final class WriteRequests: @unchecked Sendable {
     private let logGuard: LogGuard
     private let commits: CommitLine
     private let disconnects: DisconnectWrites
+    private let indexes: IndexKeeper
     private let permissions: ReadPermissions
     private let foresight: PermissionForesight
     private let parking: Parking
@@ -31,8 +32,8 @@ final class WriteRequests: @unchecked Sendable {
 
     init(
         _ context: EngineContext, _ content: Content, _ batch: Batch, _ journal: any Journal, _ logGuard: LogGuard, _ commits: CommitLine,
-        _ disconnects: DisconnectWrites, _ permissions: ReadPermissions, _ foresight: PermissionForesight, _ parking: Parking,
-        _ answers: Answers, _ refusals: RefusalReports
+        _ disconnects: DisconnectWrites, _ indexes: IndexKeeper, _ permissions: ReadPermissions, _ foresight: PermissionForesight,
+        _ parking: Parking, _ answers: Answers, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
@@ -41,6 +42,7 @@ final class WriteRequests: @unchecked Sendable {
         self.logGuard = logGuard
         self.commits = commits
         self.disconnects = disconnects
+        self.indexes = indexes
         self.permissions = permissions
         self.foresight = foresight
         self.parking = parking
@@ -91,8 +93,11 @@ final class WriteRequests: @unchecked Sendable {
         if let condition = asked.condition, content.root.node(at: condition.path).hasHash(condition.hash, within: limits.hashNodes) == nil {
             return true
         }
-        // A priority is few bytes, and the rules ask about all that is below it.
         var room = limits.largeWritePlaces
+        // Fewer bytes than this cannot have more nodes.
+        if item.size > room, !asked.writes.allSatisfy({ $0.value.node.hasNodes(within: &room) }) { return true }
+        // A priority is few bytes, and the rules ask about all that is below it.
+        room = limits.largeWritePlaces
         return asked.writes.contains { $0.part == .priority && !content.root.node(at: $0.path).hasNodes(within: &room) }
     }
 
@@ -147,10 +152,27 @@ final class WriteRequests: @unchecked Sendable {
                 answers.answer(notMade(asked, failure), item)
             case .ready(let write):
                 if case .onDisconnect = asked.purpose { return answers.answer(disconnects.keepPermitted(asked.writes, item.client), item) }
-                stage(write, prepared.1)
+                order(write, prepared.1)
             }
         }
         if !isParked { answers.answer(.failed(.noRoom), item) }
+    }
+
+    /// Brings the orders of children that live queries need up to date with a write that is permitted, beside the queue. Without room for
+    /// that the queries show the write later, behind its answer.
+    private func order(_ write: PreparedWrite, _ large: LargeWrite) {
+        let orders = indexes.orders(within: write.common)
+        if orders.isEmpty { return stage(write, large) }
+        let isParked = parking.park(large.item, holding: large.bytes + orders.bytes, follows: .sinceNow) {
+            {
+                var write = write
+                write.orders = orders.following(write.candidate)
+                return write
+            }
+        } then: { [self] (ordered: PreparedWrite) in
+            if mayReveal(large.asked, large.item) { stage(ordered, large) }
+        }
+        if !isParked { stage(write, large) }
     }
 
     /// Stages a permitted write in the log, then continues with it.

@@ -60,7 +60,8 @@ final class Engine: @unchecked Sendable {
         let reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
         let observers = ObserveRequests(context, pipeline, indexes, registry, permissions, reads, output: output)
         let writes = WriteRequests(
-            context, content, batch, journal, guardian, commits, disconnects, permissions, foresight, parking, answers, refusals)
+            context, content, batch, journal, guardian, commits, disconnects, indexes, permissions, foresight, parking, answers,
+            refusals)
         let parts = RequestParts(
             sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, parking: parking)
         let handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)

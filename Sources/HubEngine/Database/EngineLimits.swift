@@ -24,7 +24,8 @@ public struct EngineLimits: Sendable {
     /// Bytes of a request from which on its write is prepared off the database queue. Default 64 KiB: with a `.validate` for
     /// each child that is some ms.
     public var largeWriteBytes = 64 << 10
-    /// Places that a write names, or that lie at and below those whose priorities it sets, from which on it is. Default 1,000.
+    /// Places that a write names, nodes that it writes, or nodes at and below the places whose priorities it sets, from which on it is.
+    /// Default 1,000.
     public var largeWritePlaces = 1_000
     /// Nodes that are hashed on the database queue for a comparison; with more it is made off it. Default 1,000.
     public var hashNodes = 1_000

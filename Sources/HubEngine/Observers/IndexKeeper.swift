@@ -14,6 +14,8 @@ final class IndexKeeper: @unchecked Sendable {
     private let places: PlaceTrie
     private let durability: DurabilityLine
     private var kept = KeptIndexes()
+    /// Orders that were brought up to date with the commit that is being told.
+    private var prepared = PreparedOrders()
     /// Live queries of a place in an order show what they select now: their index has been built anew.
     var onShown: (Path, TreeQuery.Index) -> Void = { _, _ in }
     /// An observer cannot go on, as there is no room for the index that it needs.
@@ -189,6 +191,37 @@ final class IndexKeeper: @unchecked Sendable {
 
     // MARK: Following commits
 
+    /// The orders at a place and below it that live queries need. Those above are moved by one child only.
+    /// O(places looked at, at most `inlineChildren`)
+    func orders(within path: Path) -> PreparedOrders {
+        var orders = PreparedOrders()
+        places.forEach(within: path, over: content.root, atMost: limits.inlineChildren) { place, node in
+            for index in place.indexes where index.views > 0 && !orders.isFull {
+                guard let sorted = index.index else { continue }
+                orders.add(place.path, index.ordering, sorted, of: node)
+            }
+        }
+        return orders
+    }
+
+    /// Tells of a commit with the orders that were prepared for it.
+    func use(_ orders: PreparedOrders, _ body: () -> Void) {
+        prepared = orders
+        body()
+        prepared = PreparedOrders()
+    }
+
+    /// Takes an order over that was prepared for the commit.
+    /// - Returns: false when there is none that is near enough.
+    private func takePrepared(_ index: KeptIndex, over node: Node) -> Bool {
+        guard !prepared.isEmpty, let former = index.index,
+            let sorted = prepared.sorted(index.path, by: index.ordering, of: node, atMost: limits.inlineChildren)
+        else { return false }
+        kept.change(index) { index.index = sorted }
+        context.release([former])
+        return true
+    }
+
     /// Brings a place's indexes up to date with children that a commit changed. O(indexes · changes · log n)
     func follow(_ changes: [ChildChange], at place: ObservedPlace) { kept.follow(changes, at: place) }
 
@@ -197,7 +230,7 @@ final class IndexKeeper: @unchecked Sendable {
     func follow(_ place: ObservedPlace, from old: Node, to new: Node) {
         for index in place.indexes {
             // What is being built is brought up to date, or built again, when it comes back.
-            guard let sorted = index.index else { continue }
+            guard let sorted = index.index, !takePrepared(index, over: new) else { continue }
             kept.use(index)
             kept.change(index) { index.index = nil }
             index.owesViews = index.views > 0
@@ -219,6 +252,8 @@ final class IndexKeeper: @unchecked Sendable {
             index.owesViews = index.views > 0
         } else if !index.isInUse {
             drop(index)
+        } else if takePrepared(index, over: node) {
+            return
         } else if isSortedQuickly(node, by: index.ordering) {
             kept.change(index) { index.index = OrderedIndex(index.ordering, of: node) }
             context.meter.counters.childrenSortedOnQueue += node.childCount

@@ -156,7 +156,8 @@ final class Publisher {
 
     /// Tells what a prepared write has changed.
     func publish(prepared write: PreparedWrite, old: Node) {
-        if places.hasAny(around: write.common) { publish(write.changed, old: old, areCompared: true) }
+        guard places.hasAny(around: write.common) else { return }
+        indexes.use(write.orders) { publish(write.changed, old: old, areCompared: true) }
     }
 
     /// The places that writes concern, with what concerns them.

@@ -36,6 +36,19 @@ import Testing
         #expect(it.gate.count == 1)
     }
 
+    @Test func nodes_makeAWriteLarge_fromTheSettingOn() throws {
+        let most = 100
+        var limits = EngineLimits.tight
+        limits.largeWritePlaces = most
+        let it = try GatedHarness(limits: limits)
+        for (nodes, isLarge) in [(most, false), (most + 1, true)] {
+            let value = Node.object((1..<nodes).map { (Key("k\($0)"), 1) })
+            it.hub.database.submit(.put("a", value), from: .make(), size: 10_000)
+            it.hub.settle()
+            #expect((it.gate.count == 1) == isLarge, "\(nodes)")
+        }
+    }
+
     @Test func priorityOfALargePlace_isALargeWrite() throws {
         let it = try GatedHarness(root: ["a": ["x": 1, "y": 2, "z": 3], "b": ["x": 1]])
         #expect(it.ask(.make(), .write([TreeWrite("b", part: .priority, WriteValue(1))])) == ["ok 0"])

@@ -63,7 +63,8 @@ final class Bench: @unchecked Sendable {
     lazy var reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
     lazy var observers = ObserveRequests(context, pipeline, indexes, registry, permissions, reads, output: output)
     lazy var writes = WriteRequests(
-        context, content, batch, log, guardian, commits, disconnects, permissions, foresight, parking, answers, refusals)
+        context, content, batch, log, guardian, commits, disconnects, indexes, permissions, foresight, parking, answers,
+        refusals)
     lazy var parts = RequestParts(
         sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, parking: parking)
     lazy var handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)
