@@ -21,7 +21,8 @@ public protocol Journal: AnyObject, Sendable {
     /// - anything else: refused, nothing of it is stored. The writer returns to its last durable root and continues from there.
     ///
     /// After a failure all batches appended on top of it fail as well.
-    /// - Parameter completion: called on the journal's queue, in order of appends.
+    /// - Parameter completion: called once, on the journal's queue, in order of appends; with `.closed` on any queue, and perhaps before
+    ///   the completions of earlier appends.
     func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
 
     /// Size in bytes from which operations should be staged.

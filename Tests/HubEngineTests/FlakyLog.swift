@@ -40,6 +40,15 @@ final class FlakyLog: Journal {
         done(result)
     }
 
+    /// The newest append fails at once, before those that wait.
+    func refuseNewest(_ reason: CommitRefusal) {
+        let (done, error): (Done, JournalError) = state.withLock { state in
+            let (batch, done) = state.waiting.removeLast()
+            return (done, JournalError(reason, batch, state.last))
+        }
+        done(.failure(error))
+    }
+
     /// Stores the oldest append, and says that it does not know.
     func storeUnknown() {
         let done = state.withLock { state in

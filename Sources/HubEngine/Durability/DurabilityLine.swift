@@ -21,6 +21,8 @@ final class DurabilityLine: @unchecked Sendable {
         let root: Node
         let sequence: UInt64
         var isDurable: Bool
+        /// Why the journal has refused it.
+        var refusal: JournalError?
     }
 
     private let context: EngineContext
@@ -113,8 +115,10 @@ final class DurabilityLine: @unchecked Sendable {
         dispatchPrecondition(condition: .onQueue(context.queue))
         // Below the first: the batch was given up together with an earlier one.
         guard number >= firstWaiting else { return }
-        if case .failure(let error) = result { return onRefused(error) }
-        waiting[number - firstWaiting].isDurable = true
+        switch result {
+        case .success: waiting[number - firstWaiting].isDurable = true
+        case .failure(let error): waiting[number - firstWaiting].refusal = error
+        }
         while let first = waiting.first, first.isDurable {
             waiting.removeFirst()
             firstWaiting += 1
@@ -122,7 +126,8 @@ final class DurabilityLine: @unchecked Sendable {
             waitingCommits -= first.result.journalled.commitCount
             leave(first.output, first.result)
         }
-        onReleased()
+        // While an earlier one may still become durable, it is not known what a refusal takes back.
+        if let refusal = waiting.first?.refusal { onRefused(refusal) } else { onReleased() }
     }
 
     private func leave(_ output: OutputBuffer, _ result: Batch.Result) {

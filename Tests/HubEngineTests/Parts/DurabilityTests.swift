@@ -106,6 +106,31 @@ import Testing
         #expect(bench.durability.waitingCommits == 0 && bench.durability.durable.sequence == 0)
     }
 
+    @Test func line_givesUpNothing_thatMayStillBecomeDurable() {
+        let bench = Bench()
+        let client = Client.make()
+        var refused: [(CommitRefusal, Int)] = []
+        bench.durability.onRefused = { [unowned bench] error in
+            refused.append((CommitRefusal(error), bench.durability.giveUp().count))
+        }
+        bench.run {
+            for i in 1...3 {
+                bench.batch.append([], pending: [], as: bench.content.skip())
+                bench.outbox.send(Array("batch \(i)".utf8), to: client)
+                bench.durability.finishBatch()
+            }
+        }
+        // The end of the journal refuses the last ones on another queue, ahead of what is being stored.
+        bench.log.refuseNewest(.stopping)
+        bench.log.refuseNewest(.stopping)
+        bench.run {}
+        #expect(refused.isEmpty && bench.lines().isEmpty)
+        bench.log.complete()
+        bench.run {}
+        #expect(bench.lines() == ["batch 1"] && bench.durability.durable.sequence == 1)
+        #expect(refused.map(\.0) == [.stopping] && refused.map(\.1) == [2], "the other two, once")
+    }
+
     @Test func breaker_opensTriesAndCloses() {
         var breaker = LogBreaker.closed
         #expect(breaker.reason == nil)
