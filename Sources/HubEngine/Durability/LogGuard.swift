@@ -19,6 +19,8 @@ final class LogGuard: @unchecked Sendable {
     private var isClosed = false
     /// Batches that were given up while it was not known whether they are stored; oldest first.
     private var unsettled: [JournalBatch] = []
+    /// The last try, while it is not known whether it is stored: appended again, it tells.
+    private var unknownTry: JournalBatch?
     /// The journal takes commits again.
     var onTaken: () -> Void = {}
     /// A batch that was given up is stored.
@@ -52,7 +54,7 @@ final class LogGuard: @unchecked Sendable {
     func refused(_ error: JournalError, _ batches: [JournalBatch] = []) {
         let reason = CommitRefusal(error)
         breaker.refused(reason)
-        unsettled = reason == .outcomeUnknown ? batches : []
+        (unsettled, unknownTry) = (reason == .outcomeUnknown ? batches : [], nil)
         context.meter.counters.refusal = reason.forLater
         context.meter.counters.refusals += 1
         context.onJournal(.refuses(reason, error))
@@ -84,19 +86,27 @@ final class LogGuard: @unchecked Sendable {
     /// Appends a commit that changes nothing. Nothing else is appended until its result is known.
     private func tryNow() {
         guard breaker.begin() else { return }
-        var batch = JournalBatch(after: content.sequence)
-        batch.append([])
-        journal.append(durability.stamped(batch)) { [self] result in
-            context.queue.async { [self] in tried(result) }
+        let batch = unknownTry ?? emptyBatch
+        journal.append(batch) { [self] result in
+            context.queue.async { [self] in tried(batch, result) }
         }
     }
 
-    private func tried(_ result: Result<Void, JournalError>) {
+    private var emptyBatch: JournalBatch {
+        var batch = JournalBatch(after: content.sequence)
+        batch.append([])
+        return durability.stamped(batch)
+    }
+
+    private func tried(_ batch: JournalBatch, _ result: Result<Void, JournalError>) {
         dispatchPrecondition(condition: .onQueue(context.queue))
         switch result {
         case .failure(.conflict(_, let last)) where unsettled.contains { $0.sequence == last }:
-            find(unsettled.filter { $0.sequence <= last })
-        case .failure(let error): failed(error)
+            // Those up to the content's have been found before.
+            find(unsettled.filter { $0.sequence > content.sequence && $0.sequence <= last })
+        case .failure(let error):
+            if case .unknown = error { unknownTry = batch }
+            failed(error)
         case .success:
             _ = content.skip()
             taken()
@@ -113,7 +123,7 @@ final class LogGuard: @unchecked Sendable {
 
     private func taken() {
         breaker.tried(nil)
-        unsettled = []
+        (unsettled, unknownTry) = ([], nil)
         durability.confirm()
         context.meter.counters.refusal = nil
         context.onJournal(.takesCommits)
@@ -127,6 +137,7 @@ final class LogGuard: @unchecked Sendable {
                 context.queue.async { [self] in
                     guard case .halfOpen = breaker else { return }
                     if case .failure(let error) = result { return failed(error) }
+                    unknownTry = nil
                     onFound(batch)
                     if i == batches.count - 1 { taken() }
                 }

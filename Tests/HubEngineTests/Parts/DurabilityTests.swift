@@ -131,6 +131,28 @@ import Testing
         #expect(refused.map(\.0) == [.stopping] && refused.map(\.1) == [2], "the other two, once")
     }
 
+    @Test func tryOfUnknownOutcome_isFoundAgain() throws {
+        for isStored in [true, false] {
+            let bench = Bench(limits: .patient)
+            bench.run {
+                bench.guardian.refused(.diskFull)
+                bench.guardian.tryLater()
+            }
+            bench.time.advance(ms: Int64(bench.context.limits.retryMs))
+            bench.run {}
+            if isStored { bench.log.storeUnknown() } else { bench.log.complete(.failure(.outcomeUnknown)) }
+            bench.run {}
+            #expect(throws: Failure.self) { try bench.run { try bench.guardian.mustTakeWrites() } }
+            bench.time.advance(ms: Int64(bench.context.limits.retryMs))
+            bench.run {}
+            #expect(bench.log.appended == 2, "it is tried again")
+            bench.log.complete()
+            bench.run {}
+            try bench.run { try bench.guardian.mustTakeWrites() }
+            #expect(bench.log.last == 1 && bench.content.sequence == 1 && bench.durability.durable.sequence == 1)
+        }
+    }
+
     @Test func breaker_opensTriesAndCloses() {
         var breaker = LogBreaker.closed
         #expect(breaker.reason == nil)
