@@ -2,6 +2,7 @@ import HubEngine
 import Journal
 import JSONTree
 import SecurityRules
+import Synchronization
 import Testing
 import TestSupport
 
@@ -295,6 +296,36 @@ import TestSupport
         hub.settle()
         log.completeAll()
         #expect(hub.take(other) == ["ok 0"])
+    }
+
+    @Test func endThatIsRefusedAgain_isOwedBeforeThoseThatCameLater() throws {
+        let log = FlakyLog(root: ["gate": 1, "a": true, "b": true])
+        let clients = (0..<4).map { _ in Client.make() }
+        let values: [Node] = [1, 2, 3, 4]
+        let world = try refusing(
+            log, leaving: zip(clients, values).map { ($0, TreeWrite($1 == 3 ? "gate" : "x", WriteValue($1))) })
+        let hub = world.hub
+        for client in clients.prefix(3) { _ = hub.ask(client, .end) }
+        hub.work.close()
+        hub.time.advance(ms: 7_200_000)
+        log.complete()
+        hub.settle()
+        // The first two are written, and before the third one the rules are asked; the fourth one's end comes meanwhile.
+        _ = hub.ask(clients[3], .end)
+        #expect(!log.isIdle)
+        log.refuse()
+        hub.settle()
+        let owed = Mutex<[Node]>([])
+        hub.database.snapshot { _, _, pending in owed.withLock { $0 = pending.map { $0.writes.writes[0].value.node } } }
+        hub.settle()
+        #expect(owed.withLock { $0 } == values, "in the order of their ends")
+        hub.work.open()
+        hub.settle()
+        recover(world, log)
+        log.completeAll()
+        hub.settle()
+        log.completeAll()
+        #expect(log.root.child("x") == 4 && log.root.child("gate") == 3 && log.sessions.isEmpty)
     }
 
     @Test func endThatIsTakenBack_whileOthersComeFirst_isWrittenOnce() throws {

@@ -95,6 +95,27 @@ import Testing
         #expect(log.isIdle)
     }
 
+    @Test func manyOfTheProcessBefore_areWrittenATurnAtATime_beforeTheFirstRequest() {
+        let left = (0..<20).map { i in
+            var session = PendingSession(id: "s\(i)", isAdmin: true)
+            session.writes.add(write(Path(["x", Key("k\(i)")])))
+            return session
+        }
+        var limits = EngineLimits.patient
+        limits.turnWork = 8
+        let log = FlakyLog()
+        let hub = EngineHarness(pending: left, log: log, limits: limits)
+        let (reader, writer) = (Client.make(), Client.make())
+        hub.database.submit(.get("x/k19"), from: reader)
+        hub.database.submit(.put("y", 1), from: writer)
+        // Each time at least one turn goes by.
+        for _ in 0..<20 { hub.settle() }
+        #expect(log.appended == 5 + 1 && hub.take(writer).isEmpty, "a batch for each turn, then the request's")
+        log.completeAll()
+        #expect(hub.take(reader) == ["value 0 1"] && hub.take(writer) == ["ok 0"])
+        #expect(log.root.child("x").childCount == 20 && log.sessions.isEmpty)
+    }
+
     @Test func cancelledAndKeptAgain_isLeftOnce() {
         let log = FlakyLog()
         let hub = EngineHarness(log: log)

@@ -1,3 +1,4 @@
+import DequeModule
 import Dispatch
 import Journal
 import JSONTree
@@ -10,7 +11,7 @@ import SecurityRules
 /// ```
 /// onDisconnect ─► kept (log: keep) ─► cancelled (log: cancel)
 ///                   └─► the session ends ─► written as a system write of its cause, and forgotten, in one commit
-///                                   └─ the log refuses: owed, until it takes commits again
+///                                   └─ the log refuses: owed, until it takes commits again; then a turn's work at a time
 /// ```
 /// Confined to the database queue.
 final class DisconnectWrites: @unchecked Sendable {
@@ -27,7 +28,11 @@ final class DisconnectWrites: @unchecked Sendable {
     /// Bytes of that, at most.
     private var bytes = 0
     /// Writes of sessions that ended while the log refused commits; they are made when the log accepts commits again.
-    private var owed: [PendingSession] = []
+    private var owed = Deque<PendingSession>()
+    /// How many of them, the first ones, are owed again because the log refused their batch.
+    private var owedAgain = 0
+    /// Whether sessions of the process before are still to be written: no request is carried out before that.
+    private(set) var comesFirst = false
     /// Sessions that changed their identity while the log refused commits; their pending writes are stored when it accepts them again.
     private var unstated: Set<String> = []
     private var ids = PushIDGenerator()
@@ -47,7 +52,7 @@ final class DisconnectWrites: @unchecked Sendable {
 
     /// The pending onDisconnect writes of all sessions.
     var pendingSessions: [PendingSession] {
-        owed + leaving.sorted { $0.key < $1.key }.map { $1.leftBehind(as: $0) }
+        Array(owed) + leaving.sorted { $0.key < $1.key }.map { $1.leftBehind(as: $0) }
     }
 
     // MARK: Requests
@@ -163,10 +168,22 @@ final class DisconnectWrites: @unchecked Sendable {
         write(left)
     }
 
-    /// Writes what a session left behind, without a request that asks for it.
+    /// Writes what a session left behind, without a request that asks for it. Repeated while the log refuses, it is owed again: before
+    /// all that has not been written yet, in the order in which it was written.
     func fire(_ left: PendingSession) {
         batch.record(.fire(left))
-        write(left)
+        guard log.isRefusing else { return write(left) }
+        // Its end may have been repeated already.
+        owed.removeAll { $0.id == left.id }
+        owed.insert(left, at: min(owedAgain, owed.count))
+        owedAgain += 1
+    }
+
+    /// Writes what the sessions of an earlier process left behind, before the first request is carried out.
+    func fireAbandoned(_ sessions: [PendingSession]) {
+        owed += sessions
+        comesFirst = true
+        writeOwed()
     }
 
     /// Writes as one what a session left behind. What the rules refuse by now is dropped path by path; the rest still applies, each
@@ -194,22 +211,46 @@ final class DisconnectWrites: @unchecked Sendable {
 
     // MARK: While the log refuses
 
-    /// Writes what could not be written while the log refused, in order. When many observers rest on what one session left, the log
-    /// is closed until the rules were asked about them: no later write comes before it.
+    /// Writes what could not be written while the log refused, in order, as far as the turn goes. While something is left, or when
+    /// many observers rest on what one session left and the rules are asked about them, the log is closed: no later write comes before.
     func writeOwed() {
-        if owed.isEmpty, unstated.isEmpty { return }
-        let sessions = owed
-        owed = []
-        for (i, session) in sessions.enumerated() {
+        owedAgain = 0
+        while let session = owed.first {
+            if isTurnOver { return goOnLater() }
             if let bytes = foresight.bytes(before: session.writes.writes), context.budget.reserve(bytes, for: .parsing) {
-                owed = Array(sessions[i...])
                 return askFirst(before: session, holding: bytes)
             }
-            fire(session)
+            writeFirstOwed()
         }
-        let ids = unstated
-        unstated = []
-        for id in ids.sorted() { restate(id) }
+        while let id = unstated.first {
+            if isTurnOver { return goOnLater() }
+            unstated.remove(id)
+            restate(id)
+        }
+        comesFirst = false
+    }
+
+    private var isTurnOver: Bool { context.meter.work >= context.limits.turnWork }
+
+    private func writeFirstOwed() {
+        guard let session = owed.popFirst() else { return }
+        let before = durability.outputBytes
+        fire(session)
+        let encoded = max(0, durability.outputBytes - before) / RequestLoop.bytesEncodedForWork
+        context.meter.spend(RequestLoop.work(ofBytes: session.writes.heldBytes) + encoded)
+        durability.finishLargeBatch()
+    }
+
+    /// What is left has the next turn: behind the requests that wait, whose writes are refused until then.
+    private func goOnLater() {
+        log.close()
+        context.queue.async { [self] in
+            log.open()
+            context.meter.beginTurn()
+            // Else it has refused again; what is owed is written when it takes commits.
+            if log.isRefusing { comesFirst = false } else { writeOwed() }
+            durability.endWork()
+        }
     }
 
     /// - Parameter session: the next one that is owed.
@@ -220,7 +261,9 @@ final class DisconnectWrites: @unchecked Sendable {
             let found = Foresight(question)
             context.queue.async { [self] in
                 log.open()
-                writeNextOwed(knowing: found)
+                context.meter.beginTurn()
+                // Else it has refused again; what is owed is written when it takes commits.
+                if log.isRefusing { comesFirst = false } else { writeOwed(session, knowing: found) }
                 context.budget.release(bytes, from: .parsing)
                 batch.retire(found)
                 durability.endWork()
@@ -228,13 +271,9 @@ final class DisconnectWrites: @unchecked Sendable {
         }
     }
 
-    private func writeNextOwed(knowing found: Foresight) {
-        // It has refused again.
-        if log.isRefusing { return }
-        if !owed.isEmpty {
-            let next = owed.removeFirst()
-            foresight.use(found) { fire(next) }
-        }
+    private func writeOwed(_ session: PendingSession, knowing found: Foresight) {
+        // Another one is the first when the log has refused meanwhile what was written before.
+        if owed.first?.id == session.id { foresight.use(found) { writeFirstOwed() } }
         writeOwed()
     }
 
@@ -256,6 +295,7 @@ final class DisconnectWrites: @unchecked Sendable {
         if let left = leaving[id]?.leftBehind(as: id) {
             changes.append(.identify(session: id, auth: left.auth, isAdmin: left.isAdmin))
             changes += left.writes.writes.map { .keep(session: id, $0) }
+        context.meter.spend(RequestLoop.work(ofBytes: leaving[id]?.pendingBytes ?? 0))
         }
         commits.record(changes)
     }

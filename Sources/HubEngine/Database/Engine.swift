@@ -111,10 +111,10 @@ final class Engine: @unchecked Sendable {
         durability.finishBatch()
     }
 
-    /// Makes the onDisconnect writes of the sessions of an earlier process.
+    /// Makes the onDisconnect writes of the sessions of an earlier process, a turn's work at a time; requests wait until all are made.
     func fireAbandoned(_ sessions: [PendingSession]) {
         dispatchPrecondition(condition: .onQueue(context.queue))
-        for session in sessions { disconnects.fire(session) }
+        disconnects.fireAbandoned(sessions)
         durability.finishBatch()
     }
 

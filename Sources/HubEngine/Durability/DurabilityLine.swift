@@ -97,6 +97,20 @@ final class DurabilityLine: @unchecked Sendable {
         context.queue.async { [self] in onLost(error) }
     }
 
+    /// Above this a batch ends early, and its turn: a few bytes of requests can ask for gigabytes, and until the output leaves no
+    /// limit of the connections sees it.
+    private static let outputBytesOfBatch = 4 << 20
+
+    /// Bytes that the batch that runs has to say so far.
+    var outputBytes: Int { outbox.bytes }
+
+    /// Ends the batch that runs, and its turn, if it has much to say.
+    func finishLargeBatch() {
+        guard outputBytes > Self.outputBytesOfBatch else { return }
+        finishBatch()
+        context.meter.spend(context.limits.turnWork)
+    }
+
     /// The batch with this writer's epoch and an id of its own, as it is appended to the journal.
     func stamped(_ batch: JournalBatch) -> JournalBatch {
         var batch = batch

@@ -53,7 +53,7 @@ final class Rollback {
             context.meter.finish(given.result.bytes)
             for step in given.result.history.steps {
                 handler.repeatStep(step)
-                loop.finishLargeBatch()
+                durability.finishLargeBatch()
             }
         }
         // The refused batches were appended to the log; the repeated requests are not.

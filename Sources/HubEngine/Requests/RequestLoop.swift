@@ -71,27 +71,18 @@ final class RequestLoop: @unchecked Sendable {
         handler.handle(item)
         // Its output was encoded on this queue.
         context.meter.spend(max(0, outbox.bytes - before) / Self.bytesEncodedForWork)
-        finishLargeBatch()
+        durability.finishLargeBatch()
     }
 
-    private static func work(of item: Database.Item) -> Int { 1 + max(0, item.size - bytesOfSmall) / bytesOfWork }
+    private static func work(of item: Database.Item) -> Int { work(ofBytes: item.size) }
+    static func work(ofBytes bytes: Int) -> Int { 1 + max(0, bytes - bytesOfSmall) / bytesOfWork }
 
     /// Bytes of a small request, with what it takes beside its text; and those beyond that are as much work as one.
     private static let bytesOfSmall = 2_560
     private static let bytesOfWork = 128
     /// Bytes of output, and children that a query selects, that are as much work as a small request.
-    private static let bytesEncodedForWork = 1_024
+    static let bytesEncodedForWork = 1_024
     static let childrenForWork = 16
-
-    /// Above this a batch ends early, and its turn: a few bytes of requests can ask for gigabytes, and until the output leaves no
-    /// limit of the connections sees it.
-    private static let outputBytesOfBatch = 4 << 20
-
-    func finishLargeBatch() {
-        guard outbox.bytes > Self.outputBytesOfBatch else { return }
-        durability.finishBatch()
-        context.meter.spend(context.limits.turnWork)
-    }
 
     // MARK: Turns
 
@@ -108,7 +99,8 @@ final class RequestLoop: @unchecked Sendable {
         let turnWork = context.limits.turnWork
         isTurnComing = false
         beginTurn()
-        var (clients, isAnyReady) = (turns.askingClients, false)
+        // What was owed may have taken all of the turn.
+        var (clients, isAnyReady) = (turns.askingClients, context.meter.work >= turnWork)
         let share = max(1, turnWork / max(1, clients))
         while clients > 0, context.meter.work < turnWork, let line = turns.nextAsking() {
             clients -= 1
@@ -140,8 +132,9 @@ final class RequestLoop: @unchecked Sendable {
     private var isLogBehind: Bool { durability.waitingCommits > context.limits.turnWork / 2 }
 
     private func beginTurn() {
-        if !log.isRefusing { disconnects.writeOwed() }
         context.meter.beginTurn()
+        if !log.isRefusing { disconnects.writeOwed() }
+        if disconnects.comesFirst { context.meter.spend(context.limits.turnWork) }
     }
 
     private func endTurn() {

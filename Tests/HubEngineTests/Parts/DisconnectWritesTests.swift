@@ -1,3 +1,4 @@
+import Dispatch
 @testable import HubEngine
 import Journal
 import JSONTree
@@ -132,6 +133,85 @@ import Testing
         #expect(bench.log.sessions.map(\.id) == ["q"] && bench.log.sessions[0].auth == ["uid": "u"])
         bench.run { bench.disconnects.writeOwed() }
         #expect(bench.batch.commits.isEmpty, "once")
+    }
+
+    /// A bench whose log refuses, in which so many sessions have ended meanwhile; it is tried again, and takes that.
+    private static func owing(_ sessions: Int, _ value: Node = 1, turnWork: Int) throws -> Bench {
+        var limits = EngineLimits.patient
+        limits.turnWork = turnWork
+        let bench = try Self.bench(limits: limits)
+        bench.guardian.onTaken = { [unowned bench] in bench.loop.handle([]) }
+        bench.run {
+            bench.guardian.refused(.diskFull)
+            for i in 0..<sessions {
+                bench.disconnects.fire(PendingSession(id: "s\(i)", isAdmin: true, writes: [TreeWrite("open/k\(i)", value)]))
+            }
+            bench.guardian.tryLater()
+        }
+        bench.time.advance(ms: Int64(limits.retryMs))
+        bench.run {}
+        return bench
+    }
+
+    @Test func owed_isWrittenATurnAtATime_beforeAnyOtherWrite() throws {
+        // Two units each: one for the session, one for its write.
+        let bench = try Self.owing(20, turnWork: 8)
+        let other = Client.make()
+        let seen = Seen<(written: Int, work: Int, owed: [String], reply: Reply?)>((0, 0, [], nil))
+        bench.run {
+            bench.log.complete()
+            // Behind the first turn, and before the second one.
+            bench.queue.async {
+                seen.value = (
+                    bench.content.root.child("open").childCount, bench.context.meter.work, bench.disconnects.pendingSessions.map(\.id),
+                    bench.disconnects.keep([TreeWrite("open/a", 1)], other)
+                )
+            }
+        }
+        bench.run {}
+        #expect(seen.value.written == 4 && seen.value.work == 8)
+        #expect(seen.value.owed == (4..<20).map { "s\($0)" }, "the others in their order")
+        #expect(seen.value.reply.map(Self.code) == .unavailable)
+        for _ in 0..<6 { bench.run {} }
+        #expect(bench.content.root.child("open").childCount == 20 && bench.disconnects.pendingSessions.isEmpty)
+        #expect(bench.log.appended == 1 + 5, "a batch for each turn, behind the try")
+        bench.run { #expect(Self.isDone(bench.disconnects.keep([TreeWrite("open/a", 1)], other))) }
+        #expect(Self.agrees(bench))
+    }
+
+    @Test func owed_ofMuchOutput_isMoreThanOneBatch() throws {
+        let bench = try Self.owing(500, .string(Text(String(repeating: "x", count: 10_000))), turnWork: 10_000_000)
+        bench.observe(Observation("open"), by: .make())
+        bench.log.complete()
+        bench.run {}
+        bench.run {}
+        #expect(bench.content.root.child("open").childCount == 500)
+        #expect(bench.log.appended == 1 + 2, "5 MB are more than a batch has to say")
+    }
+
+    @Test func identitiesThatAreOwed_areStoredATurnAtATime() throws {
+        var limits = EngineLimits.patient
+        limits.turnWork = 4
+        let bench = try Self.bench(limits: limits)
+        bench.guardian.onTaken = { [unowned bench] in bench.loop.handle([]) }
+        let clients = (0..<10).map { _ in Client.make() }
+        bench.run { for client in clients { _ = bench.disconnects.keep([TreeWrite("open/a", 1)], client) } }
+        _ = bench.finish()
+        let before = bench.log.appended
+        bench.run {
+            bench.guardian.refused(.diskFull)
+            for client in clients {
+                client.identity = Identity(auth: ["uid": "u"])
+                bench.disconnects.identityChanged(of: client)
+            }
+            bench.guardian.tryLater()
+        }
+        bench.time.advance(ms: Int64(limits.retryMs))
+        bench.run {}
+        bench.log.complete()
+        for _ in 0..<5 { bench.run {} }
+        #expect(bench.log.appended == before + 1 + 3)
+        #expect(Self.agrees(bench) && bench.log.sessions.allSatisfy { $0.auth == ["uid": "u"] })
     }
 
     @Test func restore_undoesAStep() throws {

@@ -147,6 +147,34 @@ import Testing
         #expect(seen.value == ["at once", "later"])
     }
 
+    @Test func turnThatWritesWhatIsOwed_letsRequestsHaveTheNext() {
+        let bench = Self.bench(turnWork: 4)
+        bench.guardian.onTaken = { [unowned bench] in bench.loop.handle([]) }
+        let reader = Client.make()
+        bench.run {
+            bench.guardian.refused(.diskFull)
+            for i in 0..<9 { bench.disconnects.fire(PendingSession(id: "s\(i)", isAdmin: true, writes: [TreeWrite("gone/k\(i)", 1)])) }
+            bench.guardian.tryLater()
+        }
+        bench.time.advance(ms: Int64(bench.context.limits.retryMs))
+        bench.run {}
+        let seen = Seen(0)
+        bench.run {
+            bench.log.complete()
+            bench.queue.async {
+                bench.loop.handle(Self.asks("r", 1, of: reader))
+                seen.value = bench.content.root.child("gone").childCount
+            }
+        }
+        Self.allTurns(bench)
+        for _ in 0..<6 { bench.run {} }
+        #expect(seen.value == 2, "it did not wait for the rest")
+        #expect(bench.content.root.child("gone").childCount == 9)
+        bench.log.completeAll()
+        bench.run {}
+        #expect(bench.lines() == ["r0"])
+    }
+
     @Test func turn_writesWhatIsOwed_whenTheLogTakesIt() {
         let bench = Self.bench(turnWork: 10)
         bench.run {
