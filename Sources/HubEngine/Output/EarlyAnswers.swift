@@ -67,6 +67,14 @@ final class EarlyAnswers {
         departure = .withBatch
     }
 
+    /// Whether the answer of the request that is carried out has left before its batch.
+    var hasAnswered: Bool {
+        switch departure {
+        case .left, .settled, .muted: true
+        case .withBatch, .open: false
+        }
+    }
+
     // MARK: Answers
 
     /// Decides about an answer that was made without the database, and records the decision in `departure`.

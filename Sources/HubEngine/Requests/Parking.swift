@@ -191,10 +191,11 @@ final class Parking: @unchecked Sendable {
     }
 
     /// After a long request: waiting requests of other clients are carried out before the client's next one.
-    func yieldTurn(_ item: Database.Item) {
+    /// - Parameter isAnswered: whether its answer has left before the batch.
+    func yieldTurn(_ item: Database.Item, isAnswered: Bool) {
         let client = item.client
         guard client.parked == nil, !client.hasEnded else { return }
-        batch.record(.request(item))
+        batch.record(isAnswered ? .settled(item) : .request(item))
         let parked = setAside(item, isDone: true)
         context.queue.async { [self] in
             guard client.parked === parked else { return }

@@ -128,7 +128,7 @@ final class RequestHandler: @unchecked Sendable {
         guard isAnother else { return }
         let isLong = item.client.observations.count > context.limits.removalsAtOnce
         permissions.recheckObservers(of: item.client)
-        if isLong { parking.yieldTurn(item) }
+        if isLong { parking.yieldTurn(item, isAnswered: early.hasAnswered) }
     }
 
     // MARK: Rollback

@@ -164,7 +164,7 @@ import Testing
         let it = Stand()
         let client = Client.make()
         it.bench.run {
-            it.bench.parking.yieldTurn(Self.get(1, client))
+            it.bench.parking.yieldTurn(Self.get(1, client), isAnswered: false)
             #expect(it.bench.parking.mustWait(Self.get(2, client)))
             #expect(it.seen.value.isEmpty)
         }
@@ -180,7 +180,7 @@ import Testing
         _ = it.wait(Self.get(2, one))
         it.park(Self.get(3, two))
         it.bench.run {
-            it.bench.parking.yieldTurn(Self.get(4, Self.user("x")))
+            it.bench.parking.yieldTurn(Self.get(4, Self.user("x")), isAnswered: false)
             let taken = it.bench.parking.giveUp()
             #expect(taken.map { $0.items.map(\.token) } == [[1, 2], [3], []], "in the order of parking; what is done is not done again")
             #expect(it.held == 0 && it.bench.commits.recent.followers == 0 && one.parked == nil)

@@ -7,8 +7,8 @@ import Testing
 /// What happens to batches that the log refuses: content and sessions go back, and what was asked is carried out again.
 @Suite(.timeLimit(.minutes(30))) struct RollbackTests {
     /// A bench whose line of batches gives up what the log refuses.
-    private static func bench(root: Node = .null, rules: RuleSet = .allowAll) -> Bench {
-        let bench = Bench(root: root, rules: rules, limits: .patient, lanes: 1)
+    private static func bench(root: Node = .null, rules: RuleSet = .allowAll, limits: EngineLimits = .patient) -> Bench {
+        let bench = Bench(root: root, rules: rules, limits: limits, lanes: 1)
         bench.durability.onRefused = { [unowned bench] in bench.rollback.run($0) }
         bench.parking.onResumed = { [unowned bench] items, client in bench.loop.resume(items, of: client) }
         bench.permissions.onStreamCancelled = { [unowned bench] in bench.sessions.end($0) }
@@ -143,6 +143,22 @@ import Testing
         bench.work.open()
         bench.settle()
         #expect(client.parked == nil && old != nil && bench.lines().isEmpty && bench.content.root == ["a": 0], "its first work is in vain")
+    }
+
+    @Test func settledAnswer_ofManyObservers_isNotGivenTwice() {
+        var limits = EngineLimits.patient
+        limits.removalsAtOnce = 2
+        let bench = Self.bench(limits: limits)
+        let (writer, other) = (Client.make(), Client.make())
+        Self.batch(bench, other, .listen("b"), .listen("c"), .listen("d"))
+        _ = bench.lines()
+        Self.batch(bench, writer, .put("a", 1))
+        Self.batch(bench, other, .identify(Identity(auth: ["uid": "u"])), .get("a"))
+        bench.run {}
+        #expect(bench.lines() == [#"identified 0 {"uid":"u"}"#], "it needs no log")
+        Self.refuse(bench)
+        #expect(bench.lines() == ["error 0 unavailable", "value 1 null"])
+        #expect(other.identity.user == "u" && other.parked == nil)
     }
 
     @Test func heldBackClient_isProbedAgain() {
