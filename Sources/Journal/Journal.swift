@@ -44,7 +44,8 @@ public protocol Journal: AnyObject, Sendable {
     /// Stores a tree, so that the next start reads it instead of replaying the log up to it. Commits continue meanwhile.
     /// - Parameters:
     ///   - snapshot: the tree after the last batch that was appended before this call; any other one fails with `.conflict`.
-    ///   - completion: called once, on the journal's queue; success means that the snapshot has taken the old one's place.
+    ///   - completion: called once, on the journal's queue, or with `.closed` on any; success means that the snapshot has taken the
+    ///     old one's place.
     func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
 
     /// Sets the callback that asks for a snapshot. `ask` is called whenever the log has grown so far that a snapshot is due, and

@@ -318,6 +318,27 @@ import TestSupport
         try store.close()
     }
 
+    @Test func snapshots_thatTheEndOvertakes_areAllCompleted() async throws {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path, settings: smallChunks())
+        let journal = store.journal(for: "main")
+        var writer = Writer(journal, seed: 14)
+        let (done, gate) = (Completions(), DispatchSemaphore(value: 0))
+        // The first one is not encoded before the store is closed.
+        store.snapshots.async { gate.wait() }
+        for i in 0..<3 {
+            try await writer.write(batches: 10)
+            journal.store(JournalSnapshot(root: writer.root, sequence: writer.sequence), completion: done.record(i))
+        }
+        try await writer.write(batches: 1)
+        try store.close()
+        #expect(done.labels.isEmpty)
+        gate.signal()
+        #expect(await becomes { done.labels.count == 3 })
+        #expect(done.labels == [0, 1, 2])
+        for result in done.results { #expect(throws: JournalError.closed) { try result.get() } }
+    }
+
     @Test func snapshot_ofPendingSessions_isReadBack() async throws {
         let folder = try TemporaryFolder()
         let sessions = (0..<100).map { i in

@@ -44,6 +44,7 @@ extension JournalStore {
         dispatchPrecondition(condition: .onQueue(queue))
         let last = registry[namespace]?.last ?? 0
         let state = state(of: namespace)
+        if state.isAbandoned { return completion(.failure(.closed)) }
         guard snapshot.sequence == last else {
             state.isRequested = state.run != nil
             return completion(.failure(.conflict(expected: snapshot.sequence, last: last)))
@@ -148,10 +149,19 @@ extension JournalStore {
         }
     }
 
-    /// The store was closed; the next start removes the chunks of the incomplete snapshot. Not on the journal queue.
+    /// The store was closed; the next start removes the chunks of the incomplete snapshot. Completes it and those behind it, not on
+    /// the journal queue.
     private func abandon(_ step: SnapshotStep) {
         switch step {
-        case .chunk(let run), .take(let run): run.completion(.failure(.closed))
+        case .chunk(let run), .take(let run):
+            Self.refusals.async { [self] in
+                let behind = queue.sync {
+                    let state = state(of: run.namespace)
+                    defer { (state.next, state.isAbandoned) = ([], true) }
+                    return state.next
+                }
+                for completion in [run.completion] + behind.map(\.completion) { completion(.failure(.closed)) }
+            }
         case .trim, .sweep: return
         }
     }

@@ -18,6 +18,8 @@ final class SnapshotState: @unchecked Sendable {
     var run: SnapshotRun?
     /// Snapshots that start after it, each with its completion.
     var next: [(snapshot: JournalSnapshot, completion: @Sendable (Result<Void, JournalError>) -> Void)] = []
+    /// Whether the store was closed during a snapshot: none starts any more.
+    var isAbandoned = false
     /// Called when a snapshot is due.
     var whenDue: (@Sendable () -> Void)?
 
