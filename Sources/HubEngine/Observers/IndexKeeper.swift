@@ -39,17 +39,14 @@ final class IndexKeeper: @unchecked Sendable {
 
     /// The children of a place in an order, if that can be had at once.
     /// - Parameters:
-    ///   - mayTakeLong: the work is done here, whatever its size.
     ///   - mustKeep: for an observer, after which the index is to be settled; the failure says why it cannot be kept.
-    func order(
-        _ node: Node, at path: Path, by ordering: TreeQuery.Index, mustKeep: Bool, mayTakeLong: Bool
-    ) -> Result<OrderedChildren, Failure>? {
+    func order(_ node: Node, at path: Path, by ordering: TreeQuery.Index, mustKeep: Bool) -> Result<OrderedChildren, Failure>? {
         if ordering == .key { return .success(.byKey(node.object?.children ?? ChildMap())) }
         if let known = places.existingPlace(at: path)?.existingIndex(ordering), let index = known.index {
             if !mustKeep { settle(known) }
             return .success(.indexed(index))
         }
-        guard mayTakeLong || isSortedQuickly(node, by: ordering) else { return nil }
+        guard isSortedQuickly(node, by: ordering) else { return nil }
         let known = places.existingPlace(at: path)?.existingIndex(ordering)
         // It is being built for others; an observer needs that one.
         if mustKeep, known != nil { return nil }

@@ -106,25 +106,22 @@ final class ReadRequests: @unchecked Sendable {
     private func select(_ selecting: Selecting) {
         let (query, path) = (selecting.query, selecting.path)
         let node = content.root.node(at: path)
-        // A request that is repeated while a later one of its client is parked cannot be parked as well.
-        let mayTakeLong = selecting.item.client.parked != nil
         if var own = selecting.own {
             guard own.index.follow(query.orderedBy, from: own.node, to: node, atMost: limits.followedChanges) else {
                 return again(selecting)
             }
-            return select(selecting, of: node, from: .indexed(own.index), mayTakeLong: mayTakeLong)
+            return select(selecting, of: node, from: .indexed(own.index))
         }
-        switch indexes.order(node, at: path, by: query.orderedBy, mustKeep: selecting.mustKeep, mayTakeLong: mayTakeLong) {
-        case .success(let children)?: select(selecting, of: node, from: children, mayTakeLong: mayTakeLong)
+        switch indexes.order(node, at: path, by: query.orderedBy, mustKeep: selecting.mustKeep) {
+        case .success(let children)?: select(selecting, of: node, from: children)
         case .failure(let failure)?: selecting.done(.failure(failure), selecting.isLater)
-        case nil: sort(selecting, node, mayTakeLong: mayTakeLong)
+        case nil: sort(selecting, node)
         }
     }
 
     /// The order is not there: the request waits for it.
-    private func sort(_ selecting: Selecting, _ node: Node, mayTakeLong: Bool) {
+    private func sort(_ selecting: Selecting, _ node: Node) {
         let (item, ordering) = (selecting.item, selecting.query.orderedBy)
-        if mayTakeLong { return selecting.done(.failure(.changesTooFast), selecting.isLater) }
         // Set as soon as the index is awaited: a request that is begun again waits for it anew.
         let waiting = Waiting()
         let failure = indexes.awaitIndex(ordering, at: selecting.path, over: node) { [self] failure in
@@ -154,9 +151,9 @@ final class ReadRequests: @unchecked Sendable {
         }
     }
 
-    private func select(_ selecting: Selecting, of node: Node, from children: OrderedChildren, mayTakeLong: Bool) {
+    private func select(_ selecting: Selecting, of node: Node, from children: OrderedChildren) {
         let query = selecting.query
-        if let few = query.select(from: children, atMost: mayTakeLong ? .max - 1 : limits.inlineChildren) {
+        if let few = query.select(from: children, atMost: limits.inlineChildren) {
             context.meter.spend(few.count / RequestLoop.childrenForWork)
             let selection = Selection(value: TreeQuery.value(of: few, in: node), window: QueryWindow(query, showing: few))
             selecting.done(.success(selection), selecting.isLater)

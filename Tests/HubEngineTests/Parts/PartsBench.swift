@@ -129,18 +129,29 @@ final class Bench: @unchecked Sendable {
         } while work.count != before
     }
 
-    /// A client observes a place from now on, without a request.
+    /// A client observes a place from now on, without a request. An order that is not had at once is made beside the queue first.
     func observe(_ observation: Observation, by client: Client) {
-        run {
-            let node = content.root.node(at: observation.path)
-            let window = observation.query.flatMap { query -> QueryWindow? in
-                let order = indexes.order(node, at: observation.path, by: query.orderedBy, mustKeep: true, mayTakeLong: true)
-                return (try? order?.get()).map { QueryWindow(query, over: $0) }
+        let isAwaited = run {
+            guard let query = observation.query else {
+                registry.insert(observation, of: client, showing: nil)
+                return false
             }
-            registry.insert(observation, of: client, showing: window)
-            guard let query = observation.query else { return }
-            if let index = places.existingPlace(at: observation.path)?.existingIndex(query.orderedBy) { indexes.settle(index) }
+            if insert(observation, query, client) { return false }
+            let node = content.root.node(at: observation.path)
+            return indexes.awaitIndex(query.orderedBy, at: observation.path, over: node) { [unowned self] _ in
+                _ = insert(observation, query, client)
+            } == nil
         }
+        if isAwaited { settle() }
+    }
+
+    /// Whether the order was had.
+    private func insert(_ observation: Observation, _ query: TreeQuery, _ client: Client) -> Bool {
+        let node = content.root.node(at: observation.path)
+        guard let order = indexes.order(node, at: observation.path, by: query.orderedBy, mustKeep: true) else { return false }
+        registry.insert(observation, of: client, showing: (try? order.get()).map { QueryWindow(query, over: $0) })
+        if let index = places.existingPlace(at: observation.path)?.existingIndex(query.orderedBy) { indexes.settle(index) }
+        return true
     }
 }
 
