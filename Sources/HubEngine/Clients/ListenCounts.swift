@@ -69,5 +69,6 @@ struct PlaceOrder: Hashable, Sendable {
 }
 
 extension Identity {
+    /// The user that is signed in; nil for none.
     var user: String? { if case .string(let text) = auth.child("uid") { text.string } else { nil } }
 }

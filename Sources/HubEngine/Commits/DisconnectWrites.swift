@@ -59,10 +59,10 @@ final class DisconnectWrites: @unchecked Sendable {
 
     func keep(_ writes: [TreeWrite], _ client: Client) -> Reply {
         do throws(Failure) {
-            _ = try bytes(with: writes, client)
+            let bytes = try bytes(with: writes, client)
             try commits.check(writes, by: .client(client.identity))
+            return keepPermitted(writes, client, bytes: bytes)
         } catch { return .failed(error) }
-        return keepPermitted(writes, client)
     }
 
     /// Bytes of what a client would leave behind with these writes, at most. O(their size), and when that seems too much
@@ -85,15 +85,19 @@ final class DisconnectWrites: @unchecked Sendable {
             bytes = after.heldBytes
             if bytes > limits.pendingBytes { throw .pendingTooBig(limits.pendingBytes) }
         }
-        if self.bytes - client.pendingBytes + bytes > limits.pendingBytesOfAll { throw .pendingOfAllTooBig }
+        try checkBytesOfAll(with: bytes, of: client)
         return bytes
     }
 
+    private func checkBytesOfAll(with bytes: Int, of client: Client) throws(Failure) {
+        if self.bytes - client.pendingBytes + bytes > context.limits.pendingBytesOfAll { throw .pendingOfAllTooBig }
+    }
+
     /// Keeps writes that the rules allow.
-    func keepPermitted(_ writes: [TreeWrite], _ client: Client) -> Reply {
-        let bytes: Int
+    /// - Parameter bytes: what the client leaves with them, as `bytes(with:_:)` has found; others may have kept more since.
+    func keepPermitted(_ writes: [TreeWrite], _ client: Client, bytes: Int) -> Reply {
         do throws(Failure) {
-            bytes = try self.bytes(with: writes, client)
+            try checkBytesOfAll(with: bytes, of: client)
             if writes.isEmpty { return .done }
             try log.mustTakeWrites()
         } catch { return .failed(error) }
@@ -291,11 +295,11 @@ final class DisconnectWrites: @unchecked Sendable {
 
     private func restate(_ id: String) {
         batch.record(.restate(id))
+        context.meter.spend(RequestLoop.work(ofBytes: leaving[id]?.pendingBytes ?? 0))
         var changes = [PendingChange.forget(session: id)]
         if let left = leaving[id]?.leftBehind(as: id) {
             changes.append(.identify(session: id, auth: left.auth, isAdmin: left.isAdmin))
             changes += left.writes.writes.map { .keep(session: id, $0) }
-        context.meter.spend(RequestLoop.work(ofBytes: leaving[id]?.pendingBytes ?? 0))
         }
         commits.record(changes)
     }

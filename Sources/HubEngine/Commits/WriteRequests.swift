@@ -79,12 +79,13 @@ final class WriteRequests: @unchecked Sendable {
         }
         guard mayReveal(asked, item) else { return }
         if !isLarge(asked, item), let reply = makeNow(asked, client, mayWait: true) { return answers.answer(reply, item) }
+        var large = LargeWrite(asked: asked, item: item, tries: limits.preparations)
         if case .onDisconnect = asked.purpose {
             do throws(Failure) {
-                _ = try disconnects.bytes(with: asked.writes, client)
+                large.bytesLeft = try disconnects.bytes(with: asked.writes, client)
             } catch { return answers.answer(.failed(error), item) }
         }
-        prepare(LargeWrite(asked: asked, item: item, tries: limits.preparations))
+        prepare(large)
     }
 
     /// Whether the write would take the queue for longer than others should wait.
@@ -124,6 +125,8 @@ final class WriteRequests: @unchecked Sendable {
         /// Which rules it was decided by, and the last commit in the tree that it was prepared on.
         var rulesNumber = 0
         var sequence: UInt64 = 0
+        /// Bytes of what the client leaves for its end with it. The client does nothing else meanwhile.
+        var bytesLeft = 0
 
         /// Bytes that it holds while it is prepared.
         var bytes: Int { item.size + asked.writes.count * Self.bytesOfPlace }
@@ -151,7 +154,9 @@ final class WriteRequests: @unchecked Sendable {
                 if let question { refusals.report(asked.ruled) { _ in question } }
                 answers.answer(notMade(asked, failure), item)
             case .ready(let write):
-                if case .onDisconnect = asked.purpose { return answers.answer(disconnects.keepPermitted(asked.writes, item.client), item) }
+                if case .onDisconnect = asked.purpose {
+                    return answers.answer(disconnects.keepPermitted(asked.writes, item.client, bytes: large.bytesLeft), item)
+                }
                 order(write, prepared.1)
             }
         }

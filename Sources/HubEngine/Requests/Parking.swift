@@ -339,7 +339,6 @@ extension Identity {
     /// The line in which the work waits: one for each user, one for all clients that are not signed in, none for administrators.
     fileprivate var line: String? {
         if isAdmin { return nil }
-        if case .string(let uid) = auth.child(Key("uid")) { return "=" + uid.string }
-        return ""
+        return user.map { "=" + $0 } ?? ""
     }
 }
