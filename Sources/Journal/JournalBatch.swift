@@ -9,8 +9,8 @@ public struct JournalBatch: Sendable, Equatable {
     /// Identifies the batch when its writer appends it again because it does not know the outcome. Unique among the batches that any
     /// writer appends after the same commit. 0: it is never appended again.
     public var id: UInt64
-    /// Number of the writer, one higher for each that took over: a journal refuses an append of an older epoch than the newest that
-    /// it has stored. 0 where there is a single writer.
+    /// Number of the writer, one higher for each that opened the namespace behind another that has written (`OpenedJournal.epoch`): a
+    /// journal refuses an append of an older epoch than the newest that it has stored. 0 where there is a single writer.
     public var epoch: UInt64
     /// Number of the last commit in the batch; above `expectedLast`, at most 2^63 − 1.
     public var sequence: UInt64

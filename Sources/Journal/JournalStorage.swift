@@ -23,10 +23,14 @@ public struct OpenedJournal: Sendable {
     public let recovered: Recovered
     public let journal: any Journal
 
+    /// The epoch that its writer writes with (`JournalBatch.epoch`): above that of all who have written before. From its first batch on
+    /// theirs are refused.
+    public let epoch: UInt64
     public init(_ recovered: Recovered, _ journal: any Journal) {
         self.recovered = recovered
         self.journal = journal
     }
+        epoch = recovered.epoch + 1
 }
 
 /// The last durable state of a namespace.

@@ -377,6 +377,32 @@ import TestSupport
     }
 
     @Test(arguments: Kind.allCases) func snapshot_thatIsNotOfTheLastBatch_isRefused(kind: Kind) async throws {
+    /// Who opens a namespace takes it over from who had it before.
+    @Test(arguments: Kind.allCases) func openedJournal_hasAnEpochOfItsOwn_thatRefusesEarlierWriters(kind: Kind) async throws {
+        let folder = try TemporaryFolder()
+        func storage() throws -> any JournalStorage {
+            switch kind {
+            case .memory: MemoryStorage()
+            case .sqlite: try JournalStore.open(folder: folder.path)
+            }
+        }
+        let first = try storage()
+        let earlier = try first.open("main")
+        #expect(earlier.recovered.epoch == 0 && earlier.epoch == 1)
+        try await earlier.journal.store(JournalBatch(sequence: 1, after: 0, operations: [], epoch: earlier.epoch))
+        let isKept = first.isDurable
+        if isKept { await withCheckedContinuation { continuation in first.close { _ in continuation.resume() } } }
+        let second = isKept ? try storage() : first
+        // What is in memory is opened once; another writer of the same journal has the next number.
+        let later = isKept ? try second.open("main") : OpenedJournal(Recovered(sequence: 1, epoch: earlier.epoch), earlier.journal)
+        #expect(later.epoch == 2)
+        try await later.journal.store(JournalBatch(sequence: 2, after: 1, operations: [], epoch: later.epoch))
+        await #expect(throws: JournalError.superseded(epoch: 1, newest: 2)) {
+            try await later.journal.store(JournalBatch(sequence: 3, after: 2, operations: [], epoch: earlier.epoch))
+        }
+        await withCheckedContinuation { continuation in second.close { _ in continuation.resume() } }
+    }
+
         let bench = try Bench(kind)
         try await bench.journal.store(batch(1))
         await #expect(throws: JournalError.conflict(expected: 2, last: 1)) {
