@@ -1,3 +1,4 @@
+import Dispatch
 public import JSONTree
 
 /// The persistent state of a hub: the journals of all namespaces, and its settings.
@@ -22,15 +23,15 @@ public protocol JournalStorage: Sendable {
 public struct OpenedJournal: Sendable {
     public let recovered: Recovered
     public let journal: any Journal
-
     /// The epoch that its writer writes with (`JournalBatch.epoch`): above that of all who have written before. From its first batch on
     /// theirs are refused.
     public let epoch: UInt64
+
     public init(_ recovered: Recovered, _ journal: any Journal) {
         self.recovered = recovered
         self.journal = journal
-    }
         epoch = recovered.epoch + 1
+    }
 }
 
 /// The last durable state of a namespace.
@@ -76,5 +77,5 @@ public final class MemoryStorage: JournalStorage {
     public var settingStore: any SettingStore { settings }
     /// A journal that sends batches to its followers and keeps none: the database holds the content.
     public func open(_ namespace: String) -> OpenedJournal { OpenedJournal(Recovered(), MemoryJournal(keeping: 0, isImmediate: true)) }
-    public func close(_ done: @escaping @Sendable (JournalError?) -> Void) { done(nil) }
+    public func close(_ done: @escaping @Sendable (JournalError?) -> Void) { DispatchQueue.global().async { done(nil) } }
 }

@@ -1,3 +1,4 @@
+import Dispatch
 import JSONTree
 import Synchronization
 import Testing
@@ -376,7 +377,6 @@ import TestSupport
         try bench.end()
     }
 
-    @Test(arguments: Kind.allCases) func snapshot_thatIsNotOfTheLastBatch_isRefused(kind: Kind) async throws {
     /// Who opens a namespace takes it over from who had it before.
     @Test(arguments: Kind.allCases) func openedJournal_hasAnEpochOfItsOwn_thatRefusesEarlierWriters(kind: Kind) async throws {
         let folder = try TemporaryFolder()
@@ -403,6 +403,7 @@ import TestSupport
         await withCheckedContinuation { continuation in second.close { _ in continuation.resume() } }
     }
 
+    @Test(arguments: Kind.allCases) func snapshot_thatIsNotOfTheLastBatch_isRefused(kind: Kind) async throws {
         let bench = try Bench(kind)
         try await bench.journal.store(batch(1))
         await #expect(throws: JournalError.conflict(expected: 2, last: 1)) {
@@ -413,6 +414,15 @@ import TestSupport
     }
 
     // MARK: In memory
+
+    @Test func memoryStorage_callsBack_onAQueueOfItsOwn() async {
+        let (queue, key) = (DispatchQueue(label: "test.caller"), DispatchSpecificKey<Bool>())
+        queue.setSpecific(key: key, value: true)
+        let isInside = await withCheckedContinuation { continuation in
+            queue.async { MemoryStorage().close { _ in continuation.resume(returning: DispatchQueue.getSpecific(key: key) == true) } }
+        }
+        #expect(!isInside)
+    }
 
     @Test func memoryJournal_keepsNoMoreThanItShould_andTellsItsFollowersAll() async throws {
         for most in [0, 3] {

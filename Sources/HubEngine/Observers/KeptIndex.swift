@@ -32,7 +32,7 @@ final class KeptIndex: @unchecked Sendable {
     var owesViews = false
     var isDropped = false
 
-    /// When it was last used, ms since the epoch, and its neighbours among the idle ones.
+    /// When it was last used, ms of the steady clock, and its neighbours among the idle ones.
     var usedAt: Int64 = 0
     fileprivate var isIdle = false
     // An index is held by its place; the list of the idle ones leaves with it.
