@@ -46,16 +46,18 @@ final class RulesInForce: Sendable {
     /// - Throws: when the settings cannot be read: without its rules a namespace stays closed.
     func open(_ namespace: String) throws(JournalError) -> RuleSet {
         let stored = try settings.settings(of: namespace)[StoredRules.setting]
-        let rules = stored.flatMap { deployed($0, namespace) }
+        let (file, hash) = state.withLock { ($0.file, $0.hash) }
+        let rules = stored.flatMap { deployed($0, namespace, file, hash) }
         return state.withLock { state in
-            if let rules { state.deployed[namespace] = rules }
-            return rules ?? state.first
+            // The file may have been read again meanwhile: then it holds.
+            guard let rules, state.hash == hash else { return state.first }
+            state.deployed[namespace] = rules
+            return rules
         }
     }
 
     /// The deployed rules; nil when the file has changed since the deploy, which drops them.
-    private func deployed(_ bytes: [UInt8], _ namespace: String) -> RuleSet? {
-        let (file, hash) = state.withLock { ($0.file, $0.hash) }
+    private func deployed(_ bytes: [UInt8], _ namespace: String, _ file: String?, _ hash: String) -> RuleSet? {
         guard let stored = StoredRules(bytes) else {
             logger.error(
                 "the deployed rules cannot be read: everything is denied until rules are deployed", metadata: ["namespace": "\(namespace)"])

@@ -10,6 +10,7 @@ import SecurityRules
 import Synchronization
 import TestHub
 import Testing
+import TestSupport
 
 /// Rules of a running server: deployed, kept, read again.
 @Suite(.timeLimit(.minutes(30))) struct RulesDeployTests {
@@ -201,6 +202,30 @@ import Testing
             #expect(last == second)
             #expect(try run(folder, rules: second) == second)
         }
+    }
+
+    /// The namespace's deployed rules are parsed while the file is read again, which drops them.
+    @Test func fileReadAgain_whileANamespaceOpens_holdsThere() throws {
+        let (first, second) = (try RuleSet(parsing: Array(Self.open.utf8)), try RuleSet(parsing: Array(Self.onlyB.utf8)))
+        let settings = MemorySettings()
+        let deployed = #"{"rules":{".read":false}}"#
+        settings.put(
+            StoredRules(source: deployed, after: StoredRules.hash(of: first.text)).bytes, setting: StoredRules.setting, of: "test"
+        ) { _ in }
+        let opening = Mutex<RulesInForce?>(nil)
+        let log = LineLog { event in
+            guard "\(event.message)" == "the deployed rules hold", let rules = opening.withLock({ $0 }) else { return "" }
+            rules.reload(second, in: Hub { _ in nil })
+            while rules.rules(of: "another").text != second.text { sched_yield() }
+            return "read again"
+        }
+        let rules = RulesInForce(first, file: "rules.json", settings: settings, isDurable: true, logger: log.logger)
+        opening.withLock { $0 = rules }
+        #expect(try rules.open("test").text == second.text)
+        #expect(log.all.contains("read again"))
+        #expect(rules.rules(of: "test").text == second.text)
+        #expect(!rules.isDeployed("test"))
+        opening.withLock { $0 = nil }
     }
 
     @Test func storedRulesThatCannotBeRead_denyEverything() throws {
