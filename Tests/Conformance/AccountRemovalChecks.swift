@@ -134,7 +134,7 @@ import TestSupport
             format: HubFormat(), outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, scheduler: .system())
         let removal = AccountRemoval(
             [try AccountPlace(parsing: "/users/$uid")], database: database, lane: lanes[0],
-            accounts: try #require(server.server.accounts), logger: Logger(label: "test"))
+            accounts: try #require(server.server.accounts), scheduler: .system(), logger: Logger(label: "test"))
         try add("ana", to: server)
         let ana = Client(lane: 0, dialect: .rest, identity: Identity(auth: ["uid": "ana"]))
         let writes = (0..<3).map { TreeWrite(Path([Key("users"), Key("ana"), Key("\($0)")]), WriteValue(1)) }
@@ -187,17 +187,30 @@ import TestSupport
         let database = Database(
             name: "refusing", rules: .allowAll, start: (["users": ["ana": 1]], 1), journal: log, lanes: lanes.count, format: HubFormat(),
             outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, scheduler: .system())
-        let removal = AccountRemoval(
-            [
-                try AccountPlace(parsing: "/users/$uid")
-            ], database: database, lane: lanes[0], accounts: try #require(server.server.accounts), logger: Logger(label: "test"))
+        let clock = FakeClock()
+        func removal() throws -> AccountRemoval {
+            AccountRemoval(
+                [try AccountPlace(parsing: "/users/$uid")], database: database, lane: lanes[0],
+                accounts: try #require(server.server.accounts), scheduler: clock.scheduler, logger: Logger(label: "test"))
+        }
         try add("ana", to: server)
         try delete("ana", from: server, announcing: false)
-        removal.resume()
-        #expect(becomes { log.refusals.load(ordering: .relaxed) >= 2 })
+        var first: AccountRemoval? = try removal()
+        first?.resume()
+        #expect(becomes { clock.waiting == 1 }, "it waits for the scheduler, and for nothing else")
+        clock.advance(seconds: 1)
+        #expect(becomes { clock.waiting == 1 }, "refused again")
         #expect(try owed(server) == ["ana"])
+        weak let gone = first
+        first = nil
+        #expect(becomes { gone == nil }, "what waits does not keep it")
         log.isWell.store(true, ordering: .releasing)
-        #expect(try becomes { try owed(server).isEmpty })
+        let second = try removal()
+        second.resume()
+        #expect(try becomes {
+            clock.advance(seconds: 1)
+            return try owed(server).isEmpty
+        })
         let read = Mutex<Node?>(nil)
         let done = DispatchSemaphore(value: 0)
         database.snapshot { root, _, _ in

@@ -3,6 +3,7 @@ import DispatchNet
 import HubEngine
 import JSONTree
 import Logging
+import Scheduling
 
 /// Removes the places of deleted accounts from the database, those of one account in one commit.
 ///
@@ -15,16 +16,20 @@ final class AccountRemoval: Sendable {
     private let database: Database
     private let home: Lane
     private let accounts: AccountService
+    private let scheduler: Scheduler
     private let logger: Logger
 
     /// Milliseconds between attempts while the disk refuses the write.
-    private static let pauseMs = 1_000
+    private static let pauseMs: Int64 = 1_000
 
-    init(_ places: [AccountPlace], database: Database, lane: Lane, accounts: AccountService, logger: Logger) {
+    init(
+        _ places: [AccountPlace], database: Database, lane: Lane, accounts: AccountService, scheduler: Scheduler, logger: Logger
+    ) {
         self.places = places
         self.database = database
         home = lane
         self.accounts = accounts
+        self.scheduler = scheduler
         self.logger = logger
     }
 
@@ -41,7 +46,7 @@ final class AccountRemoval: Sendable {
         guard !writes.isEmpty else { return finish(uid) }
         let writer = Writer(lane: home.index) { [self] isStored in
             if isStored { return finish(uid) }
-            _ = home.loop.schedule(afterMs: Self.pauseMs, everyMs: nil) { [self] in remove(uid) }
+            scheduler.after(ms: Self.pauseMs, on: home.loop.queue) { [weak self] in self?.remove(uid) }
         }
         // A large write of the user's connections may still be in preparation and would restore the data: wait for it.
         database.submit(.behind(user: uid), from: writer)
