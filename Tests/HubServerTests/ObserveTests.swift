@@ -1,8 +1,12 @@
+import HubEngine
 import HubServer
 import JSONTree
 import SecurityRules
+import Synchronization
 import TestHub
 import Testing
+import TestSupport
+import WireProtocols
 
 /// The observe protocol over real sockets (docs/observe-protocol.md).
 @Suite(.timeLimit(.minutes(30))) struct ObserveTests {
@@ -61,6 +65,46 @@ import Testing
         _ = try socket.text()
         try socket.sendText(#"{"id":10,"op":"observe","path":"/b"}"#)
         #expect(try Node(json: socket.text()).node(at: "error/code") == "duplicate_id")
+    }
+
+    /// All of it comes in one read, so that nothing is answered before the last of it is seen.
+    private func sendAtOnce(_ texts: [String], _ socket: TestSocket) throws {
+        try socket.send(texts.flatMap { WebSocketFrame.text(Array($0.utf8), mask: WebSocketMask(bigEndian: 0x0102_0304)) })
+    }
+
+    @Test func malformedText_isAnsweredBehindAllBeforeIt_andWhatFollowsIsNotRead() throws {
+        let server = try TestServer()
+        let socket = try connect(server)
+        let pushes = (1...50).map { #"{"id":\#($0),"op":"push","path":"/list","value":\#($0)}"# }
+        try sendAtOnce(pushes + ["{bad", #"{"id":51,"op":"set","path":"/behind","value":1}"#, "{worse"], socket)
+        for id in 1...50 { #expect(try socket.text().hasPrefix(#"{"id":\#(id),"ok":{"seq":\#(id)"#)) }
+        let fault = try socket.text()
+        #expect(fault.hasPrefix(#"{"id":null,"error":{"code":"bad_request""#), "\(fault)")
+        #expect(try socket.next() == .close(1008))
+        let other = try connect(server)
+        try other.sendText(#"{"id":1,"op":"get","path":"/behind"}"#)
+        #expect(try other.text() == #"{"id":1,"ok":{"value":null}}"#)
+    }
+
+    /// Requests wait for a token that is being checked; the fault waits with them.
+    @Test func malformedText_behindAnAuth_isAnsweredBehindIt() throws {
+        final class Held: TokenVerifier {
+            let done = Mutex<[Answer]>([])
+            struct Answer { let give: @Sendable (Result<Identity, Failure>) -> Void }
+            func verify(_ token: String, _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void) {
+                self.done.withLock { $0.append(Answer(give: done)) }
+            }
+        }
+        let verifier = Held()
+        let server = try TestServer { $0.tokens = verifier }
+        let socket = try connect(server)
+        try sendAtOnce([#"{"id":1,"op":"auth","token":"e30.e30.x"}"#, #"{"id":2,"op":"ping"}"#, "{bad"], socket)
+        #expect(becomes { verifier.done.withLock { !$0.isEmpty } })
+        verifier.done.withLock { $0.first }?.give(.success(.anonymous))
+        #expect(try socket.text().hasPrefix(#"{"id":1,"ok""#))
+        #expect(try socket.text() == #"{"id":2,"ok":{}}"#)
+        #expect(try socket.text().contains("bad_request"))
+        #expect(try socket.next() == .close(1008))
     }
 
     @Test func deniedObserver_isToldSo() throws {

@@ -15,6 +15,7 @@ final class ObserveSession: Session, @unchecked Sendable {
     }
 
     override func received(text: UnsafeRawBufferPointer) {
+        if isClosing { return }
         if isReadingLarge { return enqueue(text) }
         let size = text.count
         if size > server.settings.limits.largeRequestBytes {
@@ -31,6 +32,7 @@ final class ObserveSession: Session, @unchecked Sendable {
     }
 
     override func received(large: LargeText) {
+        if isClosing { return }
         if isReadingLarge { return enqueue(0) { [self] in received(large: large) } }
         var limits = server.settings.limits.realtime.write
         limits.permits = permits
@@ -58,10 +60,16 @@ final class ObserveSession: Session, @unchecked Sendable {
         var bytes: Int
     }
 
-    /// A malformed request has no readable id: sends the fault without one, and closes.
+    /// A malformed request has no readable id: sends the fault without one, and closes, both behind the answers to all before it. What
+    /// arrives behind it is dropped unread.
     private func fail(_ error: ObserveError) {
-        carrier.send(WebSocketFrame.text(ObserveReply.failed(nil, error.fault)))
-        carrier.close(WebSocketCloseCode.policyViolation, error.fault.message)
+        guard isWaiting else { return close(behind: error.fault) }
+        waitForCredential(0) { [self] in close(behind: error.fault) }
+    }
+
+    private func close(behind fault: ObserveFault) {
+        ask(.answer(WebSocketFrame.text(ObserveReply.failed(nil, fault))), 0, size: 0)
+        closeWhenAnswered(SessionClose(WebSocketCloseCode.policyViolation, fault.message))
     }
 
     private func submit(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?) {

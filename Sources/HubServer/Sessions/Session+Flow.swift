@@ -11,6 +11,14 @@ struct UnansweredRequests {
     var isHolding = false
 }
 
+/// The close frame that ends a session.
+struct SessionClose {
+    var code: UInt16
+    var reason: String
+
+    init(_ code: UInt16, _ reason: String) { (self.code, self.reason) = (code, reason) }
+}
+
 /// Back-pressure, both ways:
 ///
 /// ```
@@ -50,7 +58,18 @@ extension Session {
 
     final func complete(_ bytes: Int) {
         unanswered.bytes -= bytes
+        if let closing, unanswered.bytes == 0 { return carrier.close(closing.code, closing.reason) }
         resumeInputIfPossible()
+    }
+
+    /// Whether the session only waits for its answers and is closed then: what still arrives is dropped.
+    final var isClosing: Bool { closing != nil }
+
+    /// Closes the session behind the answers to all that it has asked, of which there is at least one.
+    final func closeWhenAnswered(_ closing: SessionClose) {
+        self.closing = closing
+        database.submit(.mark(bytes: unanswered.unmarked), from: self)
+        unanswered.unmarked = 0
     }
 
     /// Stops or resumes reading after the queue behind a credential check has changed.

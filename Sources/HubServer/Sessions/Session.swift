@@ -17,6 +17,8 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     final let database: Database
     final let server: Server
     final var unanswered = UnansweredRequests()
+    /// How the session is closed when everything is answered; nil while it is not to be.
+    final var closing: SessionClose?
     /// The database expects a `drained` report.
     final var owesDrain = false
     /// The output queue behind a frame that is still being encoded; nil while there is none.
