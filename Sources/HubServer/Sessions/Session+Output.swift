@@ -62,7 +62,16 @@ extension Session {
     /// Closes the session behind its queued output.
     final func finish() {
         if let outputQueue { return outputQueue.add(.close) }
-        dialect == .rest ? dismissed() : carrier.dismiss()
+        end()
+    }
+
+    /// An observe session is only ended this way when its identity is: its peer is told by the close code, too.
+    private func end() {
+        switch dialect {
+        case .rest: dismissed()
+        case .observe: carrier.close(WebSocketCloseCode.unauthorized, Credentials.expiredToken.message)
+        case .realtime, .system: carrier.dismiss()
+        }
     }
 
     /// Reserves the place of a frame that is still being encoded.
@@ -100,7 +109,7 @@ extension Session {
             case .bytes(let bytes): carrier.send(bytes)
             case .probe: owesDrain = true
             case .marked(let bytes): complete(bytes)
-            case .close: dialect == .rest ? dismissed() : carrier.dismiss()
+            case .close: end()
             }
             outputQueue.removeFirst()
         }

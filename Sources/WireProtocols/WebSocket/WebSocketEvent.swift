@@ -118,6 +118,8 @@ public enum WebSocketCloseCode {
     public static let internalError: UInt16 = 1011
     public static let serviceRestart: UInt16 = 1012
     public static let tryAgainLater: UInt16 = 1013
+    /// "Unauthorized" of IANA's WebSocket Close Code Number Registry.
+    public static let unauthorized: UInt16 = 3000
 
     /// 1004, 1005, 1006 and 1015 are reserved for local use; 1016–2999 are unassigned; 3000–4999 belong to applications.
     public static func maySend(_ code: UInt16) -> Bool {
