@@ -111,6 +111,41 @@ import Tokens
         #expect(try again.put("/b", "2") == ["ok \"\""], "it has signed in anew")
     }
 
+    /// A wall clock that is set back would let what has ended live on.
+    @Test func momentOfTheSessionThatMadeTheChange_isNoLonger_whenTheWallClockIsSetBack() throws {
+        let clock = FakeClock()
+        let server = try server(clock: clock)
+        let (peer, stream) = (try Peer(server), try RESTPeer(server))
+        try signIn(peer, "ana", session: "s1")
+        try stream.stream("/a.json?auth=\(Token.signed("ana", session: "s1"))")
+        #expect(try stream.event() == #"put {"path":"/","data":null}"#)
+        try change(server, "ana", .revoked, by: "s1")
+        clock.step(seconds: -3600)
+        clock.advance(seconds: 11)
+        #expect(try peer.line() == Self.revoked)
+        #expect(try stream.event() == "auth_revoked credential is no longer valid")
+    }
+
+    /// The session that made the change connects again meanwhile: refused, its SDK would use what has ended and sign its user out.
+    @Test func changeByTheSessionItself_duringItsCheck_letsItRunOut() throws {
+        let (gate, clock) = (Gate(), FakeClock())
+        let server = try server(gate: gate, clock: clock)
+        let (peer, other, stream) = (try Peer(server), try Peer(server), try RESTPeer(server))
+        _ = try peer.send("auth", #"{"cred":"\#(Token.signed("ana", session: "s1"))"}"#)
+        _ = try other.send("auth", #"{"cred":"\#(Token.signed("ana", session: "s2"))"}"#)
+        try stream.send("GET", "/a.json?auth=\(Token.signed("ana", session: "s1"))", "", ["Accept: text/event-stream"])
+        #expect(becomes { server.server.signIns() >= 3 })
+        try change(server, "ana", .revoked, by: "s1")
+        gate.open()
+        #expect(try peer.line().hasPrefix("ok"))
+        #expect(try other.line() == "expired_token Auth token is expired.")
+        #expect(try stream.socket.head().status == 200)
+        #expect(try stream.event() == #"put {"path":"/","data":null}"#)
+        clock.advance(seconds: 11)
+        #expect(try peer.line() == Self.revoked)
+        #expect(try stream.event() == "auth_revoked credential is no longer valid")
+    }
+
     /// What else happens to the account ends it at once.
     @Test func sessionThatMadeTheChange_isRevokedWithTheAccount() throws {
         let server = try server(clock: FakeClock())

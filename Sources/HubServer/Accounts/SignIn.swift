@@ -5,8 +5,9 @@ import JSONTree
 ///
 ///     begun ── token is verified ──► settled ── a session holds it ──► ended
 ///       └────────── the account changes ─────────────────┴──► revoked: the session ends, or the verification fails
+///                                                        └──► changed by its own session: what succeeds runs out after the leeway
 ///
-/// It begins before its token is verified, so that a change of the account during the verification revokes it.
+/// It begins before its token is verified, so that a change of the account during the verification is not missed.
 final class SignIn: @unchecked Sendable {
     // Sendable: made and used on one loop; a verifier's thread only carries it.
 
@@ -18,6 +19,8 @@ final class SignIn: @unchecked Sendable {
     weak var holder: Session?
     /// The account changed after this sign-in began.
     fileprivate(set) var isRevoked = false
+    /// Its own session changed the account while the token was verified: the identity runs out, as those of the session's others.
+    fileprivate(set) var runsOut = false
     /// Its index in `SignIns.byUser[uid]`.
     fileprivate var index = 0
 
@@ -72,17 +75,20 @@ struct SignIns {
     /// Revokes the sign-ins of an account. O(sign-ins of the account)
     /// - Parameters:
     ///   - session: the account session whose sign-ins are revoked; nil revokes all.
-    ///   - author: the account session that made the change. Its sign-ins that are settled stay registered.
+    ///   - author: the account session that made the change. Its sign-ins stay registered; one that is still verified is left to its
+    ///     verification, as a refusal now would make its SDK use what has just ended and sign its user out.
     /// - Returns: the connections' sessions to revoke, and those of the author, whose identity is to run out.
     mutating func revoke(uid: String, session: String?, author: String?) -> (revoked: [Session], runOut: [Session]) {
         let affected = (byUser[uid] ?? []).filter { session == nil || $0.session == session }
-        let isSpared = { (signIn: SignIn) in author != nil && signIn.session == author && signIn.holder != nil }
+        let isSpared = { (signIn: SignIn) in author != nil && signIn.session == author }
         let revoked = affected.filter { !isSpared($0) }
         for signIn in revoked {
             signIn.isRevoked = true
             // Sign-ins still being verified stay registered: `settle` fails and removes them.
             if signIn.holder != nil { end(signIn) }
         }
-        return (revoked.compactMap(\.holder), affected.filter(isSpared).compactMap(\.holder))
+        let spared = affected.filter(isSpared)
+        for signIn in spared where signIn.holder == nil { signIn.runsOut = true }
+        return (revoked.compactMap(\.holder), spared.compactMap(\.holder))
     }
 }

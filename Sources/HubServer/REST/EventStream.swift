@@ -29,7 +29,7 @@ final class EventStream: Session, @unchecked Sendable {
     }
 
     /// When the credential runs out.
-    private var ends: Int64?
+    private let ends: Int64?
     private var hasBegun = false
     /// Revoked before the stream began; it ends as soon as it does.
     private var isRevoked = false
@@ -46,7 +46,7 @@ final class EventStream: Session, @unchecked Sendable {
             // The connection may have gone in the meantime.
             guard answer.begin(events, listener: self) else { return ended() }
             hasBegun = true
-            if isRevoked { revoke() } else { expire(at: ends) }
+            if isRevoked { revoke() } else { expireOrRunOut(at: ends) }
         case .failed(let failure):
             answer.refuse(RESTRefusal(failure), isHead: false)
             ended()
@@ -56,10 +56,6 @@ final class EventStream: Session, @unchecked Sendable {
 
     override func revoke() {
         if hasBegun { super.revoke() } else { isRevoked = true }
-    }
-
-    override func runOut() {
-        if hasBegun { super.runOut() } else { ends = min(ends ?? .max, endOfLeeway) }
     }
 
     override func dismissed() {

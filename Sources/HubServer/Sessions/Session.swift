@@ -37,6 +37,8 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     final private(set) var waitingBytes = 0
     /// When the credential and its leeway expire, ms since the epoch.
     private var endsAt: Int64?
+    /// When the credential counts no more because its own session has changed the account; steady ms, which no wall clock moves.
+    private var runsOutAt: Int64?
     /// The sign-in of the client's identity; a change of the account revokes it.
     private var signIn: SignIn?
     /// Credentials refused since the last accepted one.
@@ -112,11 +114,11 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     private func identified(_ result: Result<Identity, Failure>, _ signIn: SignIn?, _ token: Int64) {
         switch home.signIns.settle(signIn, result) {
         case .success(let identity):
-            attach(signIn)
             refusals = 0
             submittedIdentity = identity
             database.submit(.identify(identity), from: self, token: token)
             expire(at: identity.end(server.settings.limits.tokenLeewaySeconds))
+            attach(signIn)
         case .failure(let failure):
             database.submit(.answer(HubFormat().reply(.failed(failure), to: token, dialect: dialect)), from: self)
             refusals += 1
@@ -138,12 +140,15 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     }
 
     /// Sets when the session's identity expires; nil for never.
-    final func expire(at time: Int64?) {
-        endsAt = time
-        if time == nil || isGone.load(ordering: .relaxed) { home.leave(self) } else { home.join(self) }
+    final func expire(at time: Int64?) { end(at: time, steadily: nil) }
+
+    private func end(at time: Int64?, steadily: Int64?) {
+        (endsAt, runsOutAt) = (time, steadily)
+        let never = time == nil && steadily == nil
+        if never || isGone.load(ordering: .relaxed) { home.leave(self) } else { home.join(self) }
     }
 
-    /// Attaches a sign-in to the session in place of the one before; nil only detaches.
+    /// Attaches a sign-in to the session in place of the one before; nil only detaches. Follows `expire`.
     final func attach(_ signIn: SignIn?) {
         if let before = self.signIn { home.signIns.end(before) }
         self.signIn = nil
@@ -151,11 +156,13 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         if isGone.load(ordering: .relaxed) { return home.signIns.end(signIn) }
         signIn.holder = self
         self.signIn = signIn
+        if signIn.runsOut { runOut() }
     }
 
     final func tick(seconds: Int, limits: ServerLimits) {
-        guard let endsAt, server.scheduler.wallMs >= endsAt else { return }
-        revoke()
+        let hasExpired = endsAt.map { server.scheduler.wallMs >= $0 } ?? false
+        let hasRunOut = runsOutAt.map { server.scheduler.steadyMs >= $0 } ?? false
+        if hasExpired || hasRunOut { revoke() }
     }
 
     /// Revokes the client's identity: the client is notified, and its session ends with the rights it had. Its SDK then asks for a fresh
@@ -166,13 +173,15 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         database.submit(.revoke(notice: HubFormat().revoked(Credentials.expiredToken, dialect: dialect)), from: self)
     }
 
-    /// Ends the client's identity as if its token ran out now: after `tokenLeewaySeconds`, unless it signs in anew before.
-    func runOut() {
-        expire(at: min(endsAt ?? .max, endOfLeeway))
+    /// Ends the client's identity as if its token ran out now: after `tokenLeewaySeconds`, or with its token if that is sooner, unless it
+    /// signs in anew before.
+    final func runOut() {
+        let end = server.scheduler.steadyMs + Int64(server.settings.limits.tokenLeewaySeconds) * 1000
+        self.end(at: endsAt, steadily: min(runsOutAt ?? .max, end))
     }
 
-    /// When a token that runs out now stops counting. ms since the epoch
-    final var endOfLeeway: Int64 { server.scheduler.wallMs + Int64(server.settings.limits.tokenLeewaySeconds) * 1000 }
+    /// Sets when the credential of a session expires that may be running out.
+    final func expireOrRunOut(at time: Int64?) { end(at: time, steadily: runsOutAt) }
 
     /// Makes the client anonymous. The caller then submits `signOut` to the database.
     final func signedOut() {

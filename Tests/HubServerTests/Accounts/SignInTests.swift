@@ -48,7 +48,9 @@ import TestSupport
                     #expect(holders.revoked.isEmpty && holders.runOut.isEmpty, "nobody acts as them yet")
                     for signIn in model {
                         let isConcerned = signIn.uid == uid && (session == nil || signIn.session == session)
-                        #expect(signIn.isRevoked == (isConcerned || before.contains(ObjectIdentifier(signIn))))
+                        let isAuthor = author != nil && signIn.session == author
+                        #expect(signIn.isRevoked == (isConcerned && !isAuthor || before.contains(ObjectIdentifier(signIn))))
+                        if isConcerned, isAuthor { #expect(signIn.runsOut) }
                     }
                 }
                 #expect(signIns.count == model.count)
