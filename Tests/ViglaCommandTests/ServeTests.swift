@@ -40,6 +40,28 @@ import TestSupport
         #expect(both.code == 78 && both.error.contains("contradict"))
     }
 
+    /// By whatever mode the umask gives; the tree is for the hub's user alone.
+    @Test func dataFiles_areTheHubsUsersOnly() throws {
+        let folder = try TemporaryFolder()
+        let hub = try RunningHub(["--port", "0", "--data", "data", "--dev"], folder: folder, shell: "umask 022; mkdir data;")
+        #expect(try Command.run("set", hub.url + "/a", "1").code == 0)
+        let data = folder.url.appendingPathComponent("data").path
+        func modes() throws -> [String: Int] {
+            let names = try FileManager.default.contentsOfDirectory(atPath: data).filter { $0.hasPrefix("vigla.sqlite") }
+            return try Dictionary(uniqueKeysWithValues: names.map {
+                ($0, try FileManager.default.attributesOfItem(atPath: "\(data)/\($0)")[.posixPermissions] as? Int ?? 0)
+            })
+        }
+        let onlyTheOwner = ["vigla.sqlite": 0o600, "vigla.sqlite-wal": 0o600, "vigla.sqlite-shm": 0o600]
+        #expect(try modes() == onlyTheOwner)
+        #expect(hub.stop(SIGKILL) == SIGKILL)
+        // Data of earlier versions.
+        for name in onlyTheOwner.keys { #expect(chmod("\(data)/\(name)", 0o644) == 0) }
+        let next = try RunningHub(["--port", "0", "--data", "data", "--dev"], folder: folder)
+        #expect(try Command.run("get", next.url + "/a").output == "1\n")
+        #expect(try modes() == onlyTheOwner)
+    }
+
     @Test func everyOption_hasAnEnvironmentForm() throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{}}"#)

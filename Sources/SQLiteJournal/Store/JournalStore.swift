@@ -1,4 +1,5 @@
 import Dispatch
+import Glibc
 import GRDB
 public import Journal
 public import Scheduling
@@ -117,6 +118,7 @@ public final class JournalStore: @unchecked Sendable {
             // Before SQLite reads its log: it would take the first damaged frame for the end.
             let admission = try LogCheck.admit(path, acceptingLoss: settings.acceptsLoss)
             let log = LogWatch(path, durability: settings.durability, mark: admission.mark)
+            makePrivateFile(path)
             let database = try DatabaseQueue(path: path, configuration: configuration(settings, queue))
             let (registry, lastStage) = try database.writeWithoutTransaction { db in
                 try apply(settings.durability, db)
@@ -265,4 +267,14 @@ public enum Durability: String, Sendable, CaseIterable {
 
     /// The value of SQLite's `PRAGMA synchronous`.
     var pragma: Int { self == .full ? 2 : 1 }
+}
+
+/// Creates a database that only its owner may use, or restricts an existing one with its log; SQLite gives its other files the mode of the
+/// database. Faults show when SQLite opens it.
+private func makePrivateFile(_ path: String) {
+    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { return }
+    fchmod(descriptor, 0o600)
+    close(descriptor)
+    for suffix in ["-wal", "-shm"] { chmod(path + suffix, 0o600) }
 }
