@@ -135,6 +135,13 @@ import WireProtocols
         #expect(try peer.get("/k.json") == "200 null", "nothing was written, and the connection goes on")
     }
 
+    @Test func keyThatIsTooLong_isSaidToBeSo() throws {
+        let peer = try RESTPeer(TestServer())
+        let key = String(repeating: "k", count: 768)
+        #expect(try peer.get("/\(key).json") == "200 null")
+        #expect(try peer.refusal("PUT", "/\(key)k.json", "1") == "400 Invalid path: a key has more than 768 bytes")
+    }
+
     @Test func checklist_116_withoutJSON_isPlainText() throws {
         let answer = try RESTPeer(TestServer()).ask("GET", "/k")
         #expect(answer.status == 404 && answer.body == "append .json to your request URI to use the REST API.\n")

@@ -60,6 +60,8 @@ import WireProtocols
             try socket.sendText(request)
             #expect(try Node(json: socket.text()).node(at: "error/code") == .string(code), "\(request)")
         }
+        try socket.sendText(#"{"id":7,"op":"observe","path":"/a","events":[]}"#)
+        #expect(try Node(json: socket.text()).node(at: "error/message") == #"Invalid request: "events" is empty"#)
         try socket.sendText(#"{"id":10,"op":"observe","path":"/a"}"#)
         _ = try socket.text()
         _ = try socket.text()

@@ -38,7 +38,7 @@ public struct ObserveFault: Error, Sendable, Hashable {
             case .data where fault.isTooBig: .tooBig
             case .data, .notAnObject, .overlap: .badData
             case .path: .badPath
-            case .member, .repeated, .query: .badRequest
+            case .member, .empty, .repeated, .query: .badRequest
             case .unsupported: .notSupported
             case .denied: .permissionDenied
             }

@@ -104,7 +104,7 @@ private struct ObserveRequestParser {
                 members.fault = members.fault ?? .unsupported("event \"\(name.prefix(64))\"")
             }
         }
-        if events.isEmpty { members.fault = members.fault ?? .member("events") }
+        if events.isEmpty { members.fault = members.fault ?? .empty("events") }
         return events
     }
 

@@ -15,6 +15,7 @@ public struct RESTRefusal: Error, Sendable, Hashable {
     static func bad(_ text: String) -> RESTRefusal { RESTRefusal(.badRequest, text) }
 
     static let badPath = bad("Invalid path: Invalid token in path")
+    static let longKey = bad("Invalid path: a key has more than \(Key.maxBytes) bytes")
     static let badData = bad("Invalid data; couldn't parse JSON object, array, or value.")
     static let noObject = bad("Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?")
     static let noData = bad("Error: No data supplied.")

@@ -35,7 +35,7 @@ extension RESTRequest {
                 }
             }
             let key = Key(name)
-            guard key.isValid else { throw .badPath }
+            guard key.isValid else { throw name.utf8.count > Key.maxBytes ? .longKey : .badPath }
             guard keys.count < Path.maxDepth else { throw .bad("Invalid path: more than \(Path.maxDepth) levels") }
             keys.append(key)
         }

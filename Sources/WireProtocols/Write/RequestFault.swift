@@ -8,6 +8,8 @@ enum RequestFault: Equatable {
     case path(PathError)
     /// A member that the operation needs is missing or of the wrong type.
     case member(String)
+    /// A list that must name something does not.
+    case empty(String)
     /// A member that decides how others are parsed is repeated: the checked value could differ from the one used.
     case repeated(String)
     /// The data of an update is not an object.
@@ -28,6 +30,7 @@ enum RequestFault: Equatable {
         case .path(.invalidKey): "Invalid path: Invalid token in path"
         case .path(.tooDeep): "Invalid path: more than \(Path.maxDepth) levels"
         case .member(let name): "Invalid request: \"\(name)\" is missing or of the wrong type"
+        case .empty(let name): "Invalid request: \"\(name)\" is empty"
         case .repeated(let name): "Invalid request: \"\(name)\" stands twice"
         case .notAnObject:
             "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
