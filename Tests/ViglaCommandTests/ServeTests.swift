@@ -40,6 +40,39 @@ import TestSupport
         #expect(both.code == 78 && both.error.contains("contradict"))
     }
 
+    /// What a mistyped name shows looks like the loss of all data.
+    @Test func newNamespaceInAUsedFolder_isWarnedOf() throws {
+        let folder = try TemporaryFolder()
+        func error(_ namespace: String) throws -> String {
+            let hub = try RunningHub(["--port", "0", "--data", "data", "--dev", "--namespace", namespace], folder: folder)
+            #expect(try Command.run("get", hub.url + "/a").code == 0)
+            defer { _ = hub.stop() }
+            return hub.error
+        }
+        _ = try folder.file("in.json", "1")
+        #expect(try Command.run("import", "data", "in.json", "--namespace", "my-app", in: folder.url).code == 0)
+        #expect(try !error("my-app").contains("also holds"))
+        #expect(try error("my-ap").contains("vigla: namespace my-ap is new and empty; the folder also holds: my-app"))
+    }
+
+    @Test func variableThatNoOptionReads_isWarnedOf() throws {
+        let hub = try RunningHub(
+            ["--port", "0", "--memory"],
+            environment: ["VIGLA_PROT": "9001", "VIGLA_AUTH_FILE": "x", "VIGLA_LOOPS": "1", "VIGLA_TLS_CA": "y", "VIGLA_DATAS": "z"])
+        #expect(hub.error.contains("vigla: there is no option for VIGLA_DATAS, VIGLA_PROT in the environment"))
+    }
+
+    @Test(arguments: [
+        ("{\"port\":1,\n \"loops\":}", "hub.json:2:10 (byte 21)"), ("[1]", "hub.json:1:1 (byte 1)"), ("{\"port\":1", "hub.json:1:"),
+    ])
+    func brokenFileOfOptions_isNamedByPlace(_ text: String, _ place: String) throws {
+        let folder = try TemporaryFolder()
+        _ = try folder.file("hub.json", text)
+        let result = try Command.run("serve", "--memory", "--config", "hub.json", in: folder.url)
+        #expect(result.code == 78)
+        #expect(result.error.contains(place) && result.error.contains("one object of JSON"), "\(result.error)")
+    }
+
     /// By whatever mode the umask gives; the tree is for the hub's user alone.
     @Test func dataFiles_areTheHubsUsersOnly() throws {
         let folder = try TemporaryFolder()

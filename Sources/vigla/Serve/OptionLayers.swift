@@ -40,9 +40,14 @@ struct OptionLayers {
         switch WholeFile.read(path) {
         case .failure(let fault): faults.append("\(source): cannot read \(path): \(fault)")
         case .success(let bytes):
-            guard let names = Self.memberNames(bytes), let snapshot = try? JSONSnapshot(
-                data: bytes.span.bytes, providerName: path, parsingOptions: .default)
-            else { return faults.append("\(source): \(path) is not a JSON object of options") }
+            let names: [String]
+            switch Self.memberNames(bytes) {
+            case .success(let found): names = found
+            case .failure(let fault): return faults.append("\(source): \(path):\(fault.text)")
+            }
+            guard let snapshot = try? JSONSnapshot(data: bytes.span.bytes, providerName: path, parsingOptions: .default) else {
+                return faults.append("\(source): \(path) is not a JSON object of options")
+            }
             for name in names where ServeOption(rawValue: name) == nil || name == ServeOption.config.rawValue {
                 faults.append("\(path): there is no option \"\(name)\"")
             }
@@ -50,7 +55,10 @@ struct OptionLayers {
         }
     }
 
-    private static func memberNames(_ bytes: [UInt8]) -> [String]? {
+    /// What is wrong with a file, from its place on: `2:6 (byte 14): …`
+    private struct FileText: Error { let text: String }
+
+    private static func memberNames(_ bytes: [UInt8]) -> Result<[String], FileText> {
         bytes.withUnsafeBytes { buffer in
             do throws(JSONError) {
                 var reader = JSONReader(buffer)
@@ -61,8 +69,8 @@ struct OptionLayers {
                     try reader.skipValue()
                 }
                 try reader.expectEnd()
-                return names
-            } catch { return nil }
+                return .success(names)
+            } catch { return .failure(FileText(text: "\(error.place(in: buffer)): \(error) Options are one object of JSON.")) }
         }
     }
 

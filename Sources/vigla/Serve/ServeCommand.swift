@@ -5,6 +5,7 @@ import HubServer
 import Journal
 import Logging
 import Scheduling
+import SQLiteJournal
 
 /// `vigla serve`: the hub itself.
 struct Serve: ParsableCommand {
@@ -123,16 +124,19 @@ struct Serve: ParsableCommand {
         let signals = ProcessSignals()
         let scheduler = Scheduler.system()
         let server: Server
+        var held: [String] = []
         do throws(ServerError) {
             let logger = Logger(label: "vigla")
             server = try Server(configuration.settings, scheduler: scheduler, logger: logger) { () throws(JournalError) in
-                try configuration.openStorage(scheduler, logger)
+                let storage = try configuration.openStorage(scheduler, logger)
+                held = (storage as? JournalStore)?.namespaces() ?? []
+                return storage
             }
         } catch {
             fail("\(error)")
         }
         FreedMemory.watch(server, scheduler)
-        for warning in configuration.warnings(server) { StandardStream.error.line(warning) }
+        for warning in configuration.warnings(server, held: held) { StandardStream.error.line(warning) }
         StandardStream.output.line(configuration.readyLine(server))
         let rulesFile = configuration.settings.rulesFile
         signals.begin(stop: { server.stop { end() } }, reload: {

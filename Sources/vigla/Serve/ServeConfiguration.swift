@@ -14,6 +14,8 @@ struct ServeConfiguration {
     private var durability = Durability.full
     /// Whether to start with the sound part of the log when acknowledged commits in it cannot be read.
     private var acceptsLoss = false
+    /// Variables of the environment that look like options and are none.
+    private var unknownVariables: [String] = []
     /// How the rules are named on the ready line.
     private var rulesText = "none (everything denied)"
 
@@ -22,6 +24,7 @@ struct ServeConfiguration {
     static func resolve(_ arguments: [ServeOption: String], environment: [String: String]) -> Result<ServeConfiguration, Faults> {
         var resolver = Resolver(layers: OptionLayers(arguments, environment: environment))
         resolver.resolve(mayLeaveMachine: environment["VIGLA_DEV_ANY_HOST"] == "1")
+        resolver.made.unknownVariables = ServeOption.unknown(environment.keys)
         let faults = resolver.layers.faults + resolver.faults
         return faults.isEmpty ? .success(resolver.made) : .failure(Faults(faults: faults))
     }
@@ -46,8 +49,17 @@ struct ServeConfiguration {
     }
 
     /// Warnings for the operator who starts this hub.
-    func warnings(_ server: Server) -> [String] {
+    /// - Parameter held: the namespaces that the data folder held before the start.
+    func warnings(_ server: Server, held: [String]) -> [String] {
         var warnings: [String] = []
+        if !unknownVariables.isEmpty {
+            warnings.append("vigla: there is no option for \(unknownVariables.joined(separator: ", ")) in the environment")
+        }
+        if !held.isEmpty, !held.contains(settings.namespace) {
+            warnings.append(
+                "vigla: namespace \(settings.namespace) is new and empty; the folder also holds: "
+                    + "\(held.sorted().joined(separator: ", ")) (--namespace)")
+        }
         let isWithoutRules = settings.rulesFile == nil && !server.hasDeployedRules
         if settings.isDev {
             let open = isWithoutRules ? " There are no rules: every program that reaches this port may read and write everything." : ""

@@ -35,4 +35,15 @@ enum ServeOption: String, CaseIterable {
     var flag: String { "--\(rawValue)" }
     /// As written in the environment.
     var variable: String { "VIGLA_" + rawValue.uppercased().replacing("-", with: "_") }
+
+    /// Variables that are not of this command: `serve` leaves them alone, so that one environment serves all.
+    private static let othersVariables: Swift.Set<String> = [
+        "VIGLA_AUTH", "VIGLA_AUTH_FILE", "VIGLA_TLS_CA", "VIGLA_TLS_NAME", "VIGLA_DEV_ANY_HOST",
+    ]
+
+    /// Those of the variables that no option reads, by name.
+    static func unknown(_ variables: some Sequence<String>) -> [String] {
+        let known = othersVariables.union(allCases.map(\.variable))
+        return variables.filter { $0.hasPrefix("VIGLA_") && !known.contains($0) }.sorted()
+    }
 }

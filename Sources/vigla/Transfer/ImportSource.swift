@@ -53,10 +53,7 @@ struct ImportSource {
     func read(depth: Int) -> Node {
         var reader = TreeReader(bytes, depth: depth)
         do throws(JSONError) { return try reader.read() } catch {
-            let before = bytes.prefix(error.offset)
-            let line = before.count { $0 == 0x0A } + 1
-            let column = error.offset - (before.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0) + 1
-            fail("\(name):\(line):\(column) (byte \(error.offset + 1)): \(error) Nothing was changed.")
+            fail("\(name):\(error.place(in: bytes)): \(error) Nothing was changed.")
         }
     }
 }
