@@ -82,10 +82,7 @@ extension AccountService {
     /// `{"user":"ana","alias":"ana.k"}`; null or an empty text takes it away.
     /// - Throws: INVALID_ALIAS, ALIAS_EXISTS.
     func setAlias(_ call: AccountCall) throws -> AccountAnswer {
-        let alias = try call.filled("alias")?.lowercased()
-        if let alias, !Account.isAlias(alias) {
-            throw AccountError("INVALID_ALIAS", "It has 1 to 64 letters, digits and . _ -, and no @")
-        }
+        let alias = try call.alias()
         try commit(call) { write in
             var account = try write.transaction.account(namedBy: call)
             if let alias, let other = try write.transaction.account(.alias(alias)), other.id != account.id {
@@ -133,6 +130,18 @@ extension AccountService {
             return try write.open(account, provider: "custom")
         }
         return AccountAnswer([.init("localId", .string(opened.account.id))] + (try await issue(opened)).members)
+    }
+}
+
+extension AccountCall {
+    /// The alias that a request brings; nil for none.
+    /// - Throws: INVALID_ALIAS.
+    func alias() throws -> String? {
+        guard let alias = try filled("alias")?.lowercased() else { return nil }
+        guard Account.isAlias(alias) else {
+            throw AccountError("INVALID_ALIAS", "It has 1 to 64 letters, digits and . _ -, and no @")
+        }
+        return alias
     }
 }
 

@@ -2,13 +2,15 @@ import JSONTree
 import Tokens
 
 extension AccountService {
-    /// `projects/{p}/accounts`: an account as an administrator wants it; no session begins (accounts contract §10).
+    /// `projects/{p}/accounts`: an account as an administrator wants it; no session begins (accounts contract §10). Beyond the
+    /// contract it takes an `alias`.
     func createAccount(_ call: AccountCall) async throws -> AccountAnswer {
         let wanted = try call.text("localId")
         if let wanted { try Account.requireID(wanted) }
         let profile = try AccountUpdate(call)
         var account = Account(id: wanted ?? RandomName.accountID(), createdAt: now())
         account.fill(profile)
+        account.alias = try call.alias()
         try AdministrativeUpdate(call, settings).apply(to: &account)
         if let password = profile.password {
             try requireStrength(password)
@@ -33,12 +35,13 @@ extension AccountService {
 }
 
 extension AccountTransaction {
-    /// Checks that id, address, number and identities of an account belong to no other account.
-    /// - Throws: DUPLICATE_LOCAL_ID, EMAIL_EXISTS, PHONE_NUMBER_EXISTS, FEDERATED_USER_ID_ALREADY_LINKED.
+    /// Checks that id, address, alias, number and identities of an account belong to no other account.
+    /// - Throws: DUPLICATE_LOCAL_ID, EMAIL_EXISTS, ALIAS_EXISTS, PHONE_NUMBER_EXISTS, FEDERATED_USER_ID_ALREADY_LINKED.
     func requireFree(_ account: Account, isNew: Bool) throws {
         func belongsToAnother(_ key: AccountKey) throws -> Bool { try self.account(key).map { $0.id != account.id } ?? false }
         if isNew, try self.account(.id(account.id)) != nil { throw AccountError("DUPLICATE_LOCAL_ID") }
         if let email = account.email, try belongsToAnother(.email(email)) { throw AccountError("EMAIL_EXISTS") }
+        if let alias = account.alias, try belongsToAnother(.alias(alias)) { throw AccountError("ALIAS_EXISTS") }
         if let number = account.phoneNumber, try belongsToAnother(.phoneNumber(number)) { throw AccountError("PHONE_NUMBER_EXISTS") }
         for provider in account.providers where try belongsToAnother(.provider(provider.id, rawID: provider.rawID)) {
             throw AccountError("FEDERATED_USER_ID_ALREADY_LINKED")

@@ -54,6 +54,7 @@ struct AccountCalls {
         "USER_NOT_FOUND": "there is no such account.", "EMAIL_EXISTS": "another account has this address.",
         "DUPLICATE_LOCAL_ID": "another account has this id.",
         "ALIAS_EXISTS": "another account has this alias.", "SESSION_NOT_FOUND": "the account has no such session, or it is over.",
+        "INVALID_ALIAS": "an alias has 1 to 64 letters, digits and . _ -, and no @.",
         "USER_DISABLED": "the account is disabled.", "INVALID_EMAIL": "this is no mail address.",
         "INVALID_CLAIMS": "claims are a JSON object.",
         "CLAIMS_TOO_LARGE": "the claims are too large.",

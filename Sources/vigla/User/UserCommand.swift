@@ -37,6 +37,9 @@ struct User: ParsableCommand {
         func validate() throws {
             if email == nil, verified { throw ValidationError("--verified needs --email.") }
             if noPassword, password.passwordFile != nil { throw ValidationError("--no-password and --password-file exclude each other.") }
+            if email == nil, alias == nil, password.passwordFile != nil {
+                throw ValidationError("--password-file needs --email or --alias: with neither there is nothing to sign in with.")
+            }
         }
 
         func run() {
@@ -48,9 +51,8 @@ struct User: ParsableCommand {
             // Signing in needs an address beside the password.
             if !noPassword, email != nil || alias != nil { members.add("password", password.read()) }
             members.add("customAttributes", claims)
-            let calls = hub.calls
-            guard let id = calls.administer("", members)["localId"]?.string else { fail("the hub made no account") }
-            if let alias { _ = calls.operate("alias", [.init("user", .string(id)), .init("alias", .string(alias))]) }
+            members.add("alias", alias)
+            guard let id = hub.calls.administer("", members)["localId"]?.string else { fail("the hub made no account") }
             StandardStream.output.line(id)
         }
     }

@@ -112,6 +112,20 @@ import TestSupport
         }
     }
 
+    @Test func accountThatCannotHaveItsAlias_orNothingToSignInWith_isNotMade() throws {
+        let city = try City()
+        let url = city.hub.url
+        let first = try city.done("user", "add", url, "--alias", "Ana", "--password-file", "password.txt")
+        #expect(try city.done("user", "show", url, "ana").contains("\"alias\":\"ana\""))
+        for (alias, words) in [("ana", "another account has this alias"), ("a@b", "an alias has 1 to 64")] {
+            let refused = try city.run("user", "add", url, "--email", "bo@x.org", "--alias", alias, "--no-password")
+            #expect(refused.code == 1 && refused.output.isEmpty && refused.error.contains(words), "\(refused.error)")
+        }
+        let nameless = try city.run("user", "add", url, "--name", "Bo", "--password-file", "password.txt")
+        #expect(nameless.code == 64 && nameless.error.contains("--email or --alias"))
+        #expect(try city.done("user", "list", url).hasPrefix(first) && !city.done("user", "list", url).contains("\n"))
+    }
+
     @Test func claims_reachTheRules() throws {
         let city = try City()
         try city.done("user", "add", city.hub.url, "--email", "ana@x.org", "--password-file", "password.txt")
