@@ -24,8 +24,8 @@ struct Export: ParsableCommand {
         case .folder(let folder):
             guard DataFolder.holdsData(folder) else { fail("\(folder) holds no data: there is no \(folder)/vigla.sqlite") }
             let data = DataFolder(folder, namespace: options.namespace, acceptsLoss: options.acceptLoss)
-            guard data.store.namespaces().contains(data.namespace) else {
-                fail("\(folder) holds no namespace \(data.namespace); it has: \(data.store.namespaces().sorted().joined(separator: ", "))")
+            guard data.namespaces.contains(data.namespace) else {
+                fail("\(folder) holds no namespace \(data.namespace); it has: \(data.namespaces.joined(separator: ", "))")
             }
             let root = data.recover().root
             let file = ExportFile(options.file)

@@ -15,7 +15,8 @@ struct Import: ParsableCommand {
             The file is read and checked as a whole first; then it becomes the content in one commit, all or nothing. It is the \
             JSON of 'vigla export' and of the Realtime Database's own export: priorities as ".priority" and ".value", arrays as \
             objects with keys 0, 1, …. What was there before is gone, and so is what lost clients had left to be written into it; \
-            rules and secrets stay. A folder that does not exist is made. A hub takes files of up to 256 MiB and asks for an \
+            rules and secrets stay. A folder that does not exist is made; in one that holds several namespaces --namespace says which is \
+            meant. A hub takes files of up to 256 MiB and asks for an \
             administrator (--auth and others, see 'vigla rules deploy --help'); a stopped hub's folder takes any size.
 
               vigla import ./data export.json
@@ -57,6 +58,19 @@ struct Import: ParsableCommand {
         journal.append(JournalBatch(sequence: before.sequence + 1, after: before.sequence, operations: operations)) { outcome.set($0) }
         if case .failure(let error) = outcome.wait() { fail("\(error)") }
         data.close()
+        tell(data, replaced: before.root)
+    }
+
+    /// Says what an import into a folder that was used has changed; nothing of a new one.
+    private func tell(_ data: DataFolder, replaced before: Node) {
+        if before.exists {
+            let count = before.object?.children.count ?? 0
+            let what = count == 0 ? "a single value" : count == 1 ? "one child" : "\(count) children"
+            StandardStream.error.line("vigla: replaced what namespace \(data.namespace) held: \(what) at its root")
+        } else if !data.namespaces.isEmpty, !data.namespaces.contains(data.namespace) {
+            let others = data.namespaces.joined(separator: ", ")
+            StandardStream.error.line("vigla: namespace \(data.namespace) is new in this folder, which also holds: \(others)")
+        }
     }
 
     /// From the journal's queue to the thread that has nothing else to do.

@@ -30,7 +30,9 @@ struct TransferOptions: ParsableArguments {
         transform: TransferPlace.init(argument:))
     var place: TransferPlace
     @Argument(help: ArgumentHelp("File of JSON; - for standard input or output.", valueName: "file")) var file: String
-    @Option(help: ArgumentHelp("Namespace. Default: the address's ns, else default.", valueName: "name")) var namespace: String?
+    @Option(help: ArgumentHelp(
+        "Namespace. Default: the address's ns, or the only one that the folder holds, else default.", valueName: "name"))
+    var namespace: String?
     @Flag(
         help: "Of a folder: go on with what is sound when acknowledged writes cannot be read from its log; a copy of the log is kept."
     ) var acceptLoss = false
@@ -55,17 +57,24 @@ struct TransferOptions: ParsableArguments {
 struct DataFolder {
     let store: JournalStore
     let namespace: String
+    /// Those that it holds, in the order of their names.
+    let namespaces: [String]
 
-    /// Ends the program when the folder cannot be used.
+    /// Ends the program when the folder cannot be used, or when it holds several namespaces and none is named.
+    /// - Parameter namespace: nil for the only one that it holds, `default` in an empty folder.
     init(_ folder: String, namespace: String?, acceptsLoss: Bool) {
-        self.namespace = namespace ?? "default"
         do throws(JournalError) {
             store = try JournalStore.open(folder: folder, settings: JournalStore.Settings(acceptsLoss: acceptsLoss), scheduler: .system())
             if let finding = store.finding { StandardStream.error.line("vigla: \(finding)") }
         } catch {
-            if case .inUse = error { fail("\(error)\nOr name the running hub by its address: http://127.0.0.1:9000/") }
+            if case .inUse = error { fail("\(error)\nOr name the running hub by its address, which its ready line tells.") }
             fail("\(error)")
         }
+        namespaces = store.namespaces().sorted()
+        if namespace == nil, namespaces.count > 1 {
+            fail("\(folder) holds several namespaces; say which with --namespace: \(namespaces.joined(separator: ", "))")
+        }
+        self.namespace = namespace ?? namespaces.first ?? "default"
     }
 
     static func holdsData(_ folder: String) -> Bool { access(folder + "/vigla.sqlite", F_OK) == 0 }

@@ -99,6 +99,7 @@ import TestSupport
         for result in [try importing("1", into: folder), try Command.run("export", "data", "out.json", in: folder.url)] {
             #expect(result.code == 1)
             #expect(result.error.contains("in use by process \(hub.process.processIdentifier)") && result.error.contains("address"))
+            #expect(!result.error.contains(":9000"), "it may listen elsewhere")
         }
         #expect(hub.stop() == 0)
         let empty = try Command.run("export", "nothing", "out.json", in: folder.url)
@@ -111,6 +112,25 @@ import TestSupport
         #expect(try Command.run("import", "data", "none.json", in: folder.url).error.contains("none.json: no such file"))
         #expect(try Command.run("import", "data", "in.json", "--namespace", "a/b", in: folder.url).code == 64)
         #expect(try Command.run("export", "data", "missing/out.json", "--namespace", "one", in: folder.url).code == 1)
+    }
+
+    /// The folder's own namespace is meant, and what is gone is said.
+    @Test func folderWithOneNamespace_isImportedIntoThat_andWithSeveralNoneIsGuessed() throws {
+        let folder = try TemporaryFolder()
+        #expect(try importing(#"{"a":1,"b":2}"#, into: folder, "--namespace", "my-app").code == 0)
+        let done = try importing(#"{"c":1}"#, into: folder)
+        #expect(done.code == 0)
+        #expect(done.error == "vigla: replaced what namespace my-app held: 2 children at its root\n")
+        #expect(try Command.run("export", "data", "-", "--namespace", "my-app", in: folder.url).output == "{\"c\":1}\n")
+        #expect(try Command.run("export", "data", "-", in: folder.url).output == "{\"c\":1}\n")
+        let new = try importing("5", into: folder, "--namespace", "other")
+        #expect(new.code == 0)
+        #expect(new.error == "vigla: namespace other is new in this folder, which also holds: my-app\n")
+        for result in [try importing("6", into: folder), try Command.run("export", "data", "-", in: folder.url)] {
+            #expect(result.code == 1)
+            #expect(result.error.contains("several namespaces") && result.error.contains("my-app, other"))
+        }
+        #expect(try Command.run("export", "data", "-", "--namespace", "other", in: folder.url).output == "5\n")
     }
 
     /// What a killed hub's clients had left is of the content that is replaced.
