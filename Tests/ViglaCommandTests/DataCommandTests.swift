@@ -79,6 +79,68 @@ import TestSupport
         #expect(try Command.run("health", hub.url).code == 1)
     }
 
+    /// Command lines can be seen by everyone on the machine.
+    @Test func secret_isTakenFromAFileOrTheEnvironment() throws {
+        let folder = try TemporaryFolder()
+        _ = try folder.file("secret.txt", "owner\n")
+        _ = try folder.file("rules.json", #"{"rules":{}}"#)
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--rules", "rules.json"], folder: folder)
+        let denied = try Command.run("get", hub.url + "/a", in: folder.url)
+        #expect(denied.code == 1 && denied.error.contains("--auth-file FILE, VIGLA_AUTH_FILE or VIGLA_AUTH"))
+        #expect(try Command.run("set", hub.url + "/a", "1", "--auth-file", "secret.txt", in: folder.url).code == 0)
+        let ways = [["VIGLA_AUTH": "owner"], ["VIGLA_AUTH_FILE": "secret.txt"]]
+        for environment in ways {
+            #expect(try Command.run("get", hub.url + "/a", environment: environment, in: folder.url).output == "1\n")
+        }
+        let watched = try Command.run("watch", hub.url + "/a", "--count", "1", environment: ways[1], in: folder.url)
+        #expect(watched.output.contains(#""value":1"#))
+    }
+
+    /// Accepts so many connections on a port and closes each.
+    private func refuse(_ attempts: Int, port: UInt16) throws {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(listener) }
+        var one: Int32 = 1
+        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let isBound = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(listener, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+        }
+        try #require(isBound == 0 && listen(listener, 8) == 0)
+        for _ in 0..<attempts { close(accept(listener, nil, nil)) }
+    }
+
+    /// The hub is away for several attempts.
+    @Test func watch_saysOnceThatItTriesAgain() throws {
+        let folder = try TemporaryFolder()
+        let first = try RunningHub(["--port", "0", "--memory", "--dev"], folder: folder)
+        let port = try #require(first.url.split(separator: ":").last)
+        let process = Command.process(["watch", first.url + "/n"], [:], nil)
+        let (output, error) = (Pipe(), Pipe())
+        (process.standardOutput, process.standardError) = (output, error)
+        try process.run()
+        try output.fileHandleForWriting.close()
+        try error.fileHandleForWriting.close()
+        func line(_ pipe: Pipe) throws -> String {
+            var line = Data()
+            while let byte = try pipe.fileHandleForReading.read(upToCount: 1), byte.first != 0x0A, !byte.isEmpty { line.append(byte) }
+            return String(decoding: line, as: UTF8.self)
+        }
+        #expect(try line(output).contains("null"))
+        #expect(first.stop() == 0)
+        #expect(try line(error).contains("Trying again."))
+        try refuse(3, port: UInt16(String(port)) ?? 0)
+        let second = try RunningHub(["--port", String(port), "--memory", "--dev"], folder: folder)
+        #expect(try line(error) == "vigla: connected again")
+        #expect(try line(output) == #"{"event":"restarted"}"#)
+        process.terminate()
+        process.waitUntilExit()
+        _ = second.stop()
+    }
+
     @Test func wrongUsage_is64_andNamesTheArgument() throws {
         let bad = try Command.run("get", "http://127.0.0.1:9/a.b")
         #expect(bad.code == 64)

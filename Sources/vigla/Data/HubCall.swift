@@ -13,9 +13,7 @@ struct Target: ParsableArguments {
         transform: HubURL.init(argument:))
     var url: HubURL
     @OptionGroup var trust: Trust
-    @Option(
-        help: ArgumentHelp("Token to act with. A hub with --dev also takes \"owner\", whom no rule stops.", valueName: "token")
-    ) var auth: String?
+    @OptionGroup var credential: AdminCredential
 }
 
 extension HubURL {
@@ -39,16 +37,17 @@ enum HubCall {
             switch state {
             case .connected:
                 if progress.hasConnected { StandardStream.error.line("vigla: connected again") }
-                progress.hasConnected = true
+                (progress.hasConnected, progress.isWaiting) = (true, false)
             case .waiting(let error, _):
                 guard progress.hasConnected else { stop(error, address) }
                 if !progress.isWaiting { StandardStream.error.line("vigla: \(error) Trying again.") }
+                progress.isWaiting = true
             case .credentialRefused(let failure): fail("the token is no longer accepted: \(failure.message)")
             default: break
             }
         }
-        if let token = target.auth {
-            client.authenticate(token) { if case .failure(let error) = $0 { stop(error, address, doing: "--auth") } }
+        if let (credential, source) = target.credential.find() {
+            client.authenticate(credential) { if case .failure(let error) = $0 { stop(error, address, doing: source) } }
         }
         body(client)
         client.connect()
@@ -70,10 +69,11 @@ enum HubCall {
             text += "\nIs the hub running? Start one with: vigla serve --port \(address.port)   (add --dev to try things out)"
         case .unreachable: text += Trust.advice(text)
         case .refused(let failure) where failure.known == .permissionDenied:
-            text += "\nThe hub's rules do not allow this; a hub without a rules file denies everything. On a hub with --dev act as a user: "
-                + "--auth TOKEN."
+            text += "\nThe hub's rules do not allow this; a hub without a rules file denies everything. Act as somebody whom they "
+                + "allow: --auth-file FILE, VIGLA_AUTH_FILE or VIGLA_AUTH, with an administrator's secret or a token."
         case .refused(let failure) where failure.known == .invalidToken:
-            text += "\nOnly a hub with --dev trusts \"owner\" and the tokens of 'vigla token mint'."
+            text += "\nA hub takes its administrators' secrets and its accounts' ID tokens ('vigla token mint URL --user NAME'), and "
+                + "with --dev also \"owner\" and unsigned tokens ('vigla token mint --uid NAME')."
         default: break
         }
         fail(text)

@@ -7,21 +7,26 @@ import Synchronization
 import ViglaClient
 import WireProtocols
 
-/// The credential of an administrator. All users of the machine can read command lines, so there are other ways.
+/// The credential of a command: an administrator's, where it administers; as well a user's token, where it reads and writes data. All
+/// users of the machine can read command lines, so there are other ways.
 struct AdminCredential: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Secret of an administrator. Others on this machine can see it: better VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE.",
+            "Secret of an administrator, for data also a user's token. Others on this machine can see it: better VIGLA_AUTH, --auth-file "
+                + "or VIGLA_AUTH_FILE. A hub with --dev also takes \"owner\".",
             valueName: "secret"))
     var auth: String?
-    @Option(help: ArgumentHelp("File whose first line is the secret; - for standard input.", valueName: "file")) var authFile: String?
+    @Option(help: ArgumentHelp("File whose first line is that; - for standard input.", valueName: "file")) var authFile: String?
 
     /// Nil when nothing was given. Ends the program when the file cannot be read.
-    func read() -> String? {
-        if let auth { return auth }
-        if let authFile { return Self.firstLine(authFile, "--auth-file") }
-        if let auth = Environment["VIGLA_AUTH"] { return auth }
-        return Environment["VIGLA_AUTH_FILE"].map { Self.firstLine($0, "VIGLA_AUTH_FILE") }
+    func read() -> String? { find()?.text }
+
+    /// The same with how it was given, for messages.
+    func find() -> (text: String, source: String)? {
+        if let auth { return (auth, "--auth") }
+        if let authFile { return (Self.firstLine(authFile, "--auth-file"), "--auth-file") }
+        if let auth = Environment["VIGLA_AUTH"] { return (auth, "VIGLA_AUTH") }
+        return Environment["VIGLA_AUTH_FILE"].map { (Self.firstLine($0, "VIGLA_AUTH_FILE"), "VIGLA_AUTH_FILE") }
     }
 
     private static func firstLine(_ path: String, _ source: String) -> String {
@@ -36,7 +41,7 @@ struct AdminCredential: ParsableArguments {
 
     func validate() throws {
         // Sent as a header field: nothing else may follow it there.
-        if let auth, !auth.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) { throw ValidationError("--auth: a secret is one word.") }
+        if let auth, !auth.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) { throw ValidationError("--auth: a secret or a token is one word.") }
     }
 }
 
