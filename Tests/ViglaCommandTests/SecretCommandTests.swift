@@ -51,6 +51,19 @@ import TestSupport
         #expect(try status(again, "/.json?auth=\(first)") == "401" && status(again, "/.json?auth=\(second)") == "200", "across restarts")
     }
 
+    @Test func folderWithoutData_isSaidToBeNew_andHasNoSecretsToList() throws {
+        let folder = try TemporaryFolder()
+        for command in [["list"], ["remove", "--id", "abc"]] {
+            let none = try Command.run(["secret"] + command + ["--data", "typo"], in: folder.url)
+            #expect(none.code == 1 && none.error.contains("typo holds no data"))
+        }
+        #expect(!FileManager.default.fileExists(atPath: folder.url.appendingPathComponent("typo").path))
+        let first = try Command.run("secret", "add", "--data", "data", in: folder.url)
+        #expect(first.error == "vigla: data held no data; a new hub's data begins there\n")
+        let second = try Command.run("secret", "add", "--data", "data", in: folder.url)
+        #expect(second.code == 0 && second.error.isEmpty && second.output.utf8.count == 41)
+    }
+
     @Test func place_isAHubOrAFolder() throws {
         #expect(try Command.run("secret", "list").code == 64)
         #expect(try Command.run("secret", "list", "http://127.0.0.1:1", "--data", "x").code == 64)

@@ -42,9 +42,15 @@ struct Secret: ParsableCommand {
         }
 
         /// Works on the data folder; ends the program.
-        func offline(_ work: (Secrets) -> Void) -> Never {
+        /// - Parameter makesFolder: whether a folder without data becomes one; otherwise it is refused.
+        func offline(makesFolder: Bool = false, _ work: (Secrets) -> Void) -> Never {
+            let folder = data ?? ""
+            if !DataFolder.holdsData(folder) {
+                guard makesFolder else { fail("\(folder) holds no data: there is no \(folder)/vigla.sqlite") }
+                StandardStream.error.line("vigla: \(folder) held no data; a new hub's data begins there")
+            }
             do {
-                let store = try JournalStore.open(folder: data ?? "", settings: .init(), scheduler: .system())
+                let store = try JournalStore.open(folder: folder, settings: .init(), scheduler: .system())
                 work(try Secrets(store))
                 // Closed behind whatever was put.
                 try store.close()
@@ -81,7 +87,7 @@ struct Secret: ParsableCommand {
 
         func run() {
             if place.data != nil {
-                place.offline { secrets in
+                place.offline(makesFolder: true) { secrets in
                     let made = DispatchSemaphore(value: 0)
                     secrets.add(name, madeAt: SystemTime.wallMs) { result in
                         switch result {
