@@ -100,13 +100,17 @@ import WireProtocols
         let verifier = Held()
         let server = try TestServer { $0.tokens = verifier }
         let socket = try connect(server)
-        try sendAtOnce([#"{"id":1,"op":"auth","token":"e30.e30.x"}"#, #"{"id":2,"op":"ping"}"#, "{bad"], socket)
+        let behind = #"{"id":3,"op":"set","path":"/behind","value":1}"#
+        try sendAtOnce([#"{"id":1,"op":"auth","token":"e30.e30.x"}"#, #"{"id":2,"op":"ping"}"#, "{bad", behind], socket)
         #expect(becomes { verifier.done.withLock { !$0.isEmpty } })
         verifier.done.withLock { $0.first }?.give(.success(.anonymous))
         #expect(try socket.text().hasPrefix(#"{"id":1,"ok""#))
         #expect(try socket.text() == #"{"id":2,"ok":{}}"#)
         #expect(try socket.text().contains("bad_request"))
         #expect(try socket.next() == .close(1008))
+        let other = try connect(server)
+        try other.sendText(#"{"id":1,"op":"get","path":"/behind"}"#)
+        #expect(try other.text() == #"{"id":1,"ok":{"value":null}}"#)
     }
 
     @Test func deniedObserver_isToldSo() throws {

@@ -7,6 +7,8 @@ final class ObserveSession: Session, @unchecked Sendable {
     // Sendable: everything declared here is used on the lane's loop only.
 
     private var limits: TreeWriteLimits
+    /// A malformed request has come: the session ends behind what was asked before it.
+    private var hasFailed = false
 
     init(_ carrier: any Carrier, lane: Int, database: Database, server: Server) {
         limits = server.settings.limits.realtime.write
@@ -15,7 +17,7 @@ final class ObserveSession: Session, @unchecked Sendable {
     }
 
     override func received(text: UnsafeRawBufferPointer) {
-        if isClosing { return }
+        if hasFailed { return }
         if isReadingLarge { return enqueue(text) }
         let size = text.count
         if size > server.settings.limits.largeRequestBytes {
@@ -32,7 +34,7 @@ final class ObserveSession: Session, @unchecked Sendable {
     }
 
     override func received(large: LargeText) {
-        if isClosing { return }
+        if hasFailed { return }
         if isReadingLarge { return enqueue(0) { [self] in received(large: large) } }
         var limits = server.settings.limits.realtime.write
         limits.permits = permits
@@ -63,6 +65,7 @@ final class ObserveSession: Session, @unchecked Sendable {
     /// A malformed request has no readable id: sends the fault without one, and closes, both behind the answers to all before it. What
     /// arrives behind it is dropped unread.
     private func fail(_ error: ObserveError) {
+        hasFailed = true
         guard isWaiting else { return close(behind: error.fault) }
         waitForCredential(0) { [self] in close(behind: error.fault) }
     }

@@ -62,9 +62,6 @@ extension Session {
         resumeInputIfPossible()
     }
 
-    /// Whether the session only waits for its answers and is closed then: what still arrives is dropped.
-    final var isClosing: Bool { closing != nil }
-
     /// Closes the session behind the answers to all that it has asked, of which there is at least one.
     final func closeWhenAnswered(_ closing: SessionClose) {
         self.closing = closing
