@@ -29,8 +29,8 @@ final class DisconnectWrites: @unchecked Sendable {
     private var bytes = 0
     /// Writes of sessions that ended while the log refused commits; they are made when the log accepts commits again.
     private var owed = Deque<PendingSession>()
-    /// How many of them, the first ones, are owed again because the log refused their batch.
-    private var owedAgain = 0
+    /// Those that are owed again because the log has refused their batch: they come before all of `owed`.
+    private var owedAgain = Deque<PendingSession>()
     /// Whether sessions of the process before are still to be written: no request is carried out before that.
     private(set) var comesFirst = false
     /// Sessions that changed their identity while the log refused commits; their pending writes are stored when it accepts them again.
@@ -52,7 +52,8 @@ final class DisconnectWrites: @unchecked Sendable {
 
     /// The pending onDisconnect writes of all sessions.
     var pendingSessions: [PendingSession] {
-        Array(owed) + leaving.sorted { $0.key < $1.key }.map { $1.leftBehind(as: $0) }
+        mergeOwed()
+        return Array(owed) + leaving.sorted { $0.key < $1.key }.map { $1.leftBehind(as: $0) }
     }
 
     // MARK: Requests
@@ -176,11 +177,7 @@ final class DisconnectWrites: @unchecked Sendable {
     /// all that has not been written yet, in the order in which it was written.
     func fire(_ left: PendingSession) {
         batch.record(.fire(left))
-        guard log.isRefusing else { return write(left) }
-        // Its end may have been repeated already.
-        owed.removeAll { $0.id == left.id }
-        owed.insert(left, at: min(owedAgain, owed.count))
-        owedAgain += 1
+        if log.isRefusing { owedAgain.append(left) } else { write(left) }
     }
 
     /// Writes what the sessions of an earlier process left behind, before the first request is carried out.
@@ -218,7 +215,7 @@ final class DisconnectWrites: @unchecked Sendable {
     /// Writes what could not be written while the log refused, in order, as far as the turn goes. While something is left, or when
     /// many observers rest on what one session left and the rules are asked about them, the log is closed: no later write comes before.
     func writeOwed() {
-        owedAgain = 0
+        mergeOwed()
         while let session = owed.first {
             if isTurnOver { return goOnLater() }
             if let bytes = foresight.bytes(before: session.writes.writes), context.budget.reserve(bytes, for: .parsing) {
@@ -232,6 +229,15 @@ final class DisconnectWrites: @unchecked Sendable {
             restate(id)
         }
         comesFirst = false
+    }
+
+    private func mergeOwed() {
+        if owedAgain.isEmpty { return }
+        // The end of a session may have been repeated as a request, too.
+        let again = Set(owedAgain.map(\.id))
+        owed.removeAll { again.contains($0.id) }
+        owed.prepend(contentsOf: owedAgain)
+        owedAgain = []
     }
 
     private var isTurnOver: Bool { context.meter.work >= context.limits.turnWork }
@@ -276,6 +282,7 @@ final class DisconnectWrites: @unchecked Sendable {
     }
 
     private func writeOwed(_ session: PendingSession, knowing found: Foresight) {
+        mergeOwed()
         // Another one is the first when the log has refused meanwhile what was written before.
         if owed.first?.id == session.id { foresight.use(found) { writeFirstOwed() } }
         writeOwed()
@@ -284,6 +291,7 @@ final class DisconnectWrites: @unchecked Sendable {
     /// A commit that was rolled back is found to be stored: the log's state of its sessions differs from theirs, and the writes that it
     /// contains are no longer pending.
     func found(_ commit: Commit) {
+        mergeOwed()
         for case .pending(let change) in commit.operations {
             if case .forget(let id) = change { owed.removeAll { $0.id == id } }
             restateLater(change.session)
@@ -307,8 +315,9 @@ final class DisconnectWrites: @unchecked Sendable {
     /// Undoes a change of a batch that is given up.
     func restore(_ before: PendingWrites, id: String?, of client: Client) {
         if let now = client.pendingID { leaving[now] = nil }
-        // Its end comes again.
-        if let id { owed.removeAll { $0.id == id } }
+        mergeOwed()
+        // Its end comes again. The newest changes are undone first, so it is one of the last.
+        if let id, let end = owed.lastIndex(where: { $0.id == id }) { owed.remove(at: end) }
         (client.pending, client.pendingID) = (before, id)
         count(before.heldBytes, of: client)
         if let id { leaving[id] = client }
