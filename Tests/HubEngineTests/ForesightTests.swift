@@ -298,7 +298,7 @@ import TestSupport
         #expect(hub.take(other) == ["ok 0"])
     }
 
-    @Test func endThatIsRefusedAgain_isOwedBeforeThoseThatCameLater() throws {
+    @Test(arguments: [false, true]) func endsThatAreRefusedAgain_areOwedOnceEach_inTheirOrder(areAllWritten: Bool) throws {
         let log = FlakyLog(root: ["gate": 1, "a": true, "b": true])
         let clients = (0..<4).map { _ in Client.make() }
         let values: [Node] = [1, 2, 3, 4]
@@ -313,12 +313,16 @@ import TestSupport
         // The first two are written, and before the third one the rules are asked; the fourth one's end comes meanwhile.
         _ = hub.ask(clients[3], .end)
         #expect(!log.isIdle)
+        if areAllWritten {
+            hub.work.open()
+            hub.settle()
+        }
         log.refuse()
         hub.settle()
         let owed = Mutex<[Node]>([])
         hub.database.snapshot { _, _, pending in owed.withLock { $0 = pending.map { $0.writes.writes[0].value.node } } }
         hub.settle()
-        #expect(owed.withLock { $0 } == values, "in the order of their ends")
+        #expect(owed.withLock { $0 } == values, "in the order of their ends, each once")
         hub.work.open()
         hub.settle()
         recover(world, log)
