@@ -55,7 +55,9 @@ struct Import: ParsableCommand {
         let operations = before.pending.map { JournalOperation.pending(.forget(session: $0.id)) } + [.set(.root, root)]
         let outcome = Outcome()
         let journal = data.store.journal(for: data.namespace)
-        journal.append(JournalBatch(sequence: before.sequence + 1, after: before.sequence, operations: operations)) { outcome.set($0) }
+        // As every writer that opens the namespace behind another (`OpenedJournal.epoch`).
+        let batch = JournalBatch(sequence: before.sequence + 1, after: before.sequence, operations: operations, epoch: before.epoch + 1)
+        journal.append(batch) { outcome.set($0) }
         if case .failure(let error) = outcome.wait() { fail("\(error)") }
         data.close()
         tell(data, replaced: before.root)
