@@ -21,7 +21,9 @@ import Tokens
         return .success(Identity(auth: ["uid": claims.child("sub"), "provider": "password", "token": claims]))
     }
 
-    private func server(gate: Gate? = nil, clock: FakeClock? = nil, _ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
+    private func server(
+        gate: Gate? = nil, clock: FakeClock? = nil, _ configure: (inout ServerSettings) -> Void = { _ in }
+    ) throws -> TestServer {
         try TestServer(scheduler: clock?.scheduler ?? .system()) {
             $0.accounts = .quick
             $0.tokens = ManualVerifier(gate: gate, Self.identity)

@@ -81,8 +81,8 @@ import TestSupport
         let new = children { 2 * (2_499 - $0) }
         hub.work.close()
         hub.database.submit(
-            .write(asWhole ? [TreeWrite("k", WriteValue(.object(new)))] : new.map { TreeWrite(Path(["k", $0]), WriteValue($1)) }), from: client,
-            size: 60_000)
+            .write(asWhole ? [TreeWrite("k", WriteValue(.object(new)))] : new.map { TreeWrite(Path(["k", $0]), WriteValue($1)) }),
+            from: client, size: 60_000)
         hub.settle()
         _ = hub.ask(.make(), .put("other", 1))
         if !asWhole { _ = hub.ask(.make(), .put("k/n10900/age", 1)) }

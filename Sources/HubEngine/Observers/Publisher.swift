@@ -55,7 +55,8 @@ final class Publisher {
             if place.touchedBy.count > RequestLoop.childrenForWork, !place.isOverwritten,
                 place.touchedBy.count * place.windowCount > limits.room {
                 let below = place.touchedBy.map { paths[$0] }.ascending()
-                tell(WrittenBelow(path: place.path, old: before, new: after, paths: below, range: below.indices), at: place, within: &limits)
+                let writes = WrittenBelow(path: place.path, old: before, new: after, paths: below, range: below.indices)
+                tell(writes, at: place, within: &limits)
             } else {
                 var commit = PlaceChange(place, paths, old: before, new: after, root: content.root)
                 tell(&commit, at: place, &shared, within: &limits)
