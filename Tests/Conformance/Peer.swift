@@ -91,7 +91,7 @@ final class Peer {
     func keys(_ path: String, _ query: String) throws -> [String] {
         let answer = try get(path, query)
         guard answer.hasPrefix("ok ") else { return [answer] }
-        return try Node(json: String(answer.dropFirst(3))).object?.children.map(\.key.string) ?? []
+        return try Node(json: String(answer.dropFirst(3))).children.map(\.key.string)
     }
     func signIn(_ uid: String) throws { #expect(try ask("auth", #"{"cred":"\#(Token.mock(uid))"}"#).last?.hasPrefix("ok") == true) }
     func signInAsOwner() throws { #expect(try ask("gauth", #"{"cred":"owner"}"#).last?.hasPrefix("ok") == true) }

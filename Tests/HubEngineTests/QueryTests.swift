@@ -153,7 +153,7 @@ import TestSupport
             var query = query
             query.index = .child("age")
             let answer = hub.ask(.make(), .get("k", query: query))[0].dropFirst("value 0 ".count)
-            return (try? Node(json: String(answer)))?.object?.children.map(\.key.string) ?? []
+            return (try? Node(json: String(answer)))?.children.map(\.key.string) ?? []
         }
         #expect(keys(TreeQuery(start: .init(value: 2))) == ["b", "c", "d"])
         #expect(keys(TreeQuery(start: .init(value: 2, key: "[MAX_NAME]", inclusive: false))) == ["d"])
@@ -296,7 +296,7 @@ import TestSupport
             if a.value.hasChildren != b.value.hasChildren { return a.value.hasChildren ? 1 : -1 }
             return first != 0 ? first : compare(a.key, b.key)
         }
-        var rows = (node.object?.children.map { $0 } ?? []).map { (value: value($0.key, $0.node), key: $0.key, node: $0.node) }
+        var rows = node.children.map { (value: value($0.key, $0.node), key: $0.key, node: $0.node) }
         if let start = query.start {
             rows = rows.filter {
                 let o = order(($0.value, $0.key), (start.value, start.key ?? "[MIN_NAME]"))

@@ -133,7 +133,7 @@ package final class LongPollPeer {
                 number = Int(rest.dropFirst("pRTLPCB(".count)[..<comma])
                 let end = rest.firstRange(of: "]);pLPCommand")?.lowerBound ?? rest.index(rest.endIndex, offsetBy: -3)
                 let array = try Node(json: String(rest[rest.index(after: comma)...end]))
-                for (_, message) in array.object?.children ?? ChildMap() { messages.append(message) }
+                for (_, message) in array.children { messages.append(message) }
                 rest = rest[rest.index(end, offsetBy: 3)...]
             }
             guard !rest.isEmpty else { return }

@@ -20,15 +20,15 @@ extension Node {
     fileprivate func countBytes(_ bytes: inout Int, atMost limit: Int) {
         switch self {
         case .string(let text): bytes += 16 + text.utf8Count
-        case .object(let object):
+        case .prioritized(let leaf): leaf.leaf.countBytes(&bytes, atMost: limit)
+        case .null, .bool, .int, .double: bytes += 8
+        default:
             bytes += 64
-            for (key, child) in object.children {
+            for (key, child) in children {
                 if bytes > limit { return }
                 bytes += 16 + key.text.utf8Count
                 child.countBytes(&bytes, atMost: limit)
             }
-        case .prioritized(let leaf): leaf.leaf.countBytes(&bytes, atMost: limit)
-        default: bytes += 8
         }
     }
 }

@@ -114,13 +114,13 @@ struct PreparedWrite: Sendable {
     private mutating func takeOver(_ path: Path, _ root: Node) -> Bool {
         var (mark, before, after) = (written, base, root)
         for (depth, key) in path.keys.enumerated() {
-            guard case .object = mark else { return overwrites() }
+            guard mark.hasChildren else { return overwrites() }
             // Above a written place: gained, lost or with another priority, it might come out differently.
             guard before.isSameParent(as: after) else { return false }
             (mark, before, after) = (mark.child(key), before.child(key), after.child(key))
             if mark.isNull { return replace(path.keys.prefix(depth + 1), by: after) }
         }
-        if case .object = mark { return false }
+        if mark.hasChildren { return false }
         return overwrites()
     }
 
@@ -147,17 +147,15 @@ extension Node {
     /// Whether something written below comes out the same in both: neither is a leaf, or both the same one, and what has to stay
     /// with the place is.
     fileprivate func isSameParent(as other: Node) -> Bool {
-        switch (self, other) {
-        case (.null, .null), (.null, .object), (.object, .null), (.object, .object): priority == other.priority
-        default: self == other
-        }
+        let areParents = (isNull || hasChildren) && (other.isNull || other.hasChildren)
+        return areParents ? priority == other.priority : self == other
     }
 
     /// Whether a place or one above it is marked.
     fileprivate func isMarked(at path: Path) -> Bool {
         var mark = self
         for key in path.keys {
-            guard case .object = mark else { return mark.exists }
+            guard mark.hasChildren else { return mark.exists }
             mark = mark.child(key)
         }
         if case .bool = mark { return true }

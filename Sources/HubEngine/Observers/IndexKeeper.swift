@@ -41,7 +41,7 @@ final class IndexKeeper: @unchecked Sendable {
     /// - Parameters:
     ///   - mustKeep: for an observer, after which the index is to be settled; the failure says why it cannot be kept.
     func order(_ node: Node, at path: Path, by ordering: TreeQuery.Index, mustKeep: Bool) -> Result<OrderedChildren, Failure>? {
-        if ordering == .key { return .success(.byKey(node.object?.children ?? ChildMap())) }
+        if ordering == .key { return .success(.byKey(node.children)) }
         if let known = places.existingPlace(at: path)?.existingIndex(ordering), let index = known.index {
             if !mustKeep { settle(known) }
             return .success(.indexed(index))
@@ -67,7 +67,7 @@ final class IndexKeeper: @unchecked Sendable {
     private func isSortedQuickly(_ node: Node, by ordering: TreeQuery.Index) -> Bool {
         guard node.childCount <= limits.inlineChildren else { return false }
         var left = limits.inlineTextBytes
-        for (key, child) in node.object?.children ?? ChildMap() {
+        for (key, child) in node.children {
             guard case .string(let text) = ordering.place(key, child).value.leaf else { continue }
             left -= text.utf8Count
             if left < 0 { return false }

@@ -109,7 +109,7 @@ final class WholePlace: LiveView {
 
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
         if commit.isOverwritten { return .value(commit.new, before: commit.old) }
-        return .children(commit.children, .byKey(commit.new.object?.children ?? ChildMap()))
+        return .children(commit.children, .byKey(commit.new.children))
     }
 
     func concerned(by writes: WrittenBelow) -> Range<Int> { writes.range }

@@ -100,7 +100,7 @@ final class ObservedPlace {
 
     /// The children in an order; nil when its index is not ready.
     func children(of node: Node, by ordering: TreeQuery.Index) -> OrderedChildren? {
-        if ordering == .key { return .byKey(node.object?.children ?? ChildMap()) }
+        if ordering == .key { return .byKey(node.children) }
         return existingIndex(ordering)?.index.map { .indexed($0) }
     }
 }

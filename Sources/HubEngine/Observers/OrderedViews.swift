@@ -76,8 +76,8 @@ enum OrderedValue: Hashable {
         case .int(let number): self = .number(Double(number))
         case .double(let number): self = .number(number)
         case .string(let text): self = .string(text)
-        case .object: self = .object
         case .prioritized(let leaf): self = OrderedValue(leaf.leaf)
+        default: self = .object
         }
     }
 

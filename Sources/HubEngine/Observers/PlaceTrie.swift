@@ -262,10 +262,7 @@ extension Node {
     /// Whether rules see the same in both when they look at this place alone: no rule sees an object but for its having
     /// children and its priority.
     func hasSameSurface(as other: Node) -> Bool {
-        switch (self, other) {
-        case (.object(let a), .object(let b)): a === b || a.priority == b.priority
-        case (.object, _), (_, .object): false
-        default: self == other
-        }
+        guard hasChildren == other.hasChildren else { return false }
+        return hasChildren ? isSameObject(as: other) || priority == other.priority : self == other
     }
 }

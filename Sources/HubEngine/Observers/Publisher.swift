@@ -171,7 +171,7 @@ final class Publisher {
                 let (before, after) = (old.node(at: path), content.root.node(at: path))
                 if before == after { continue }
                 written = (before, after)
-                if case .object = before, room >= 0, !before.hasNodes(within: &room) { batch.retire(old) }
+                if before.hasChildren, room >= 0, !before.hasNodes(within: &room) { batch.retire(old) }
             }
             places.visit(touchedBy: path, old: old, new: content.root) { place, isBelow in
                 if place.touchedBy.isEmpty, !place.isOverwritten { touched.append(place) }

@@ -39,7 +39,7 @@ public struct ViewChange: Sendable {
         case .written(let writes, let wantsEvents)?:
             let commit = PlaceChange(writes)
             patches = commit.patches
-            if wantsEvents { events = ChildEvent.events(of: commit.children, .byKey(new.object?.children ?? ChildMap())) }
+            if wantsEvents { events = ChildEvent.events(of: commit.children, .byKey(new.children)) }
         case .moved(var window, let writes, let children, let wantsEvents)?:
             var commit = PlaceChange(writes)
             commit.ordered = commit.children.placed(by: window.query.orderedBy)
@@ -166,7 +166,7 @@ extension ChildEvent {
 
     /// The events that lead from one object to another. O(n)
     static func events(from old: Node, to new: Node) -> [ChildEvent] {
-        let (before, after) = (old.object?.children ?? ChildMap(), new.object?.children ?? ChildMap())
+        let (before, after) = (old.children, new.children)
         var events = Sorted()
         for (key, was) in before where after[key] == nil { events.compare(key, was, .null) { nil } }
         var previous: Key?

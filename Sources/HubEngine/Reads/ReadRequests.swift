@@ -186,7 +186,7 @@ final class ReadRequests: @unchecked Sendable {
         let query = selecting.query
         let now = content.root.node(at: selecting.path)
         if now.isIdentical(to: node) { return selecting.done(.success(selection), true) }
-        let before = node.object?.children ?? ChildMap()
+        let before = node.children
         let children: OrderedChildren
         if var own = selecting.own {
             guard own.index.follow(query.orderedBy, from: own.node, to: now, atMost: limits.followedChanges) else {
@@ -199,7 +199,7 @@ final class ReadRequests: @unchecked Sendable {
             }
             children = known
         }
-        guard let changes = (now.object?.children ?? ChildMap()).changes(since: before, atMost: limits.followedChanges) else {
+        guard let changes = now.children.changes(since: before, atMost: limits.followedChanges) else {
             return again(selecting)
         }
         var window = selection.window
@@ -216,7 +216,7 @@ final class ReadRequests: @unchecked Sendable {
     }
 
     private func byKey(_ query: TreeQuery, _ node: Node) -> OrderedChildren? {
-        query.orderedBy == .key ? .byKey(node.object?.children ?? ChildMap()) : nil
+        query.orderedBy == .key ? .byKey(node.children) : nil
     }
 
     /// Too much was written meanwhile.

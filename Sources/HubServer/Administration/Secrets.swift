@@ -133,7 +133,7 @@ public final class Secrets: Sendable {
             var reader = JSONReader(buffer)
             return try? reader.claims()
         }
-        return node?.child("secrets").object?.children.compactMap { _, secret in
+        return node?.child("secrets").children.compactMap { _, secret in
             guard case .string(let id) = secret.child("id"), case .string(let name) = secret.child("name"),
                 case .int(let madeAt) = secret.child("madeAt"),
                 case .string(let hex) = secret.child("hash"), hex.string.utf8.count == 64

@@ -21,7 +21,7 @@ extension HubFormat {
         var frames: [UInt8] = []
         if kinds.contains(.added) {
             var previous: Key?
-            for (key, child) in value.object?.children ?? ChildMap() {
+            for (key, child) in value.children {
                 frames += ObservePush(.added(key: key, value: child, prev: previous), seq: Int64(sequence)).frame(sub: id)
                 previous = key
             }

@@ -92,8 +92,7 @@ final class PinnedVersions: Sendable {
 
     /// Adds a transfer to a version that is held already; nil if it is not.
     private func join(_ content: Node, _ place: Place, _ state: inout State) -> PinnedTransfer? {
-        guard let object = content.object,
-            let index = state.lines[place]?.versions.lastIndex(where: { $0.content.object === object }),
+        guard let index = state.lines[place]?.versions.lastIndex(where: { $0.content.isSameObject(as: content) }),
             let number = state.lines[place]?.versions[index].number
         else { return nil }
         state.lines[place]?.versions[index].transfers += 1

@@ -29,7 +29,7 @@ public struct NameEncoder: Sendable {
 
     /// O(log n)
     public init(_ node: Node, _ range: Range = Range(), isPretty: Bool = false) {
-        let map = node.object?.children ?? ChildMap()
+        let map = node.children
         leaf = node.object == nil ? node.leaf : .null
         self.isPretty = isPretty
         after = range.after

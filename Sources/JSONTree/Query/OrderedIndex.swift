@@ -12,7 +12,7 @@ public struct OrderedIndex: Sendable {
     /// Builds the index of an object's children. O(n log n)
     public init(_ ordering: TreeQuery.Index, of node: Node) {
         var entries = ContiguousArray<OrderedChild>()
-        for (key, child) in node.object?.children ?? ChildMap() { entries.append(ordering.place(key, child)) }
+        for (key, child) in node.children { entries.append(ordering.place(key, child)) }
         entries.sort { $0.order($1) < 0 }
         count = entries.count
         let fill = Self.chunkCapacity * 3 / 4
@@ -54,7 +54,7 @@ public struct OrderedIndex: Sendable {
     /// - Returns: false, with the index unchanged, when that is not enough.
     public mutating func follow(_ ordering: TreeQuery.Index, from old: Node, to new: Node, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
-        let (before, after) = (old.object?.children ?? ChildMap(), new.object?.children ?? ChildMap())
+        let (before, after) = (old.children, new.children)
         guard let changes = after.changes(since: before, atMost: most) else { return false }
         for change in changes { move(ordering, change) }
         return true

@@ -3,13 +3,14 @@ import Synchronization
 /// An object of the tree: its children in key order, its priority and its cached hash.
 ///
 /// Immutable once published. `Node` writes change an object in place only when it is uniquely referenced and has no cached
-/// hash; else they copy it, sharing all untouched children.
+/// hash; else they copy it, sharing all untouched children. Public only as the payload of `Node.object`: what it holds is read by
+/// way of `Node`.
 public final class ObjectNode: @unchecked Sendable {
     // Sendable: `children` and `priority` change only while a single owner holds the object (isKnownUniquelyReferenced).
     // Exclusivity is not checked at run time: only a single owner changes an object, so there is no concurrent reader.
-    @exclusivity(unchecked) public internal(set) var children: ChildMap
+    @exclusivity(unchecked) var children: ChildMap
     /// int, double, string or null.
-    public internal(set) var priority: Node
+    var priority: Node
     let cachedHash = AtomicLazyReference<HashText>()
 
     init(children: ChildMap, priority: Node = .null) {

@@ -48,7 +48,10 @@ extension Node {
     public var exists: Bool { !isNull }
 
     /// The object, if the node has children.
-    public var object: ObjectNode? { if case .object(let object) = self { object } else { nil } }
+    var object: ObjectNode? { if case .object(let object) = self { object } else { nil } }
+
+    /// The children in key order; none for a leaf or a missing node.
+    public var children: ChildMap { if case .object(let object) = self { object.children } else { ChildMap() } }
     public var hasChildren: Bool { if case .object = self { true } else { false } }
 
     /// The node without its priority when it is a leaf; `null` for an object.
@@ -121,6 +124,11 @@ extension Node {
         map.flat.reserveCapacity(min(children.underestimatedCount, ChildMap.pageCapacity))
         for (key, node) in children { map.set(key, node) }
         return map.isEmpty ? .null : .object(ObjectNode(children: map, priority: priority))
+    }
+
+    /// Whether both are the same object, stored once; false for leaves. O(1)
+    public func isSameObject(as other: Node) -> Bool {
+        if case .object(let a) = self, case .object(let b) = other { a === b } else { false }
     }
 
     /// Whether both are identical: the same object, or equal leaves. O(1), except for long strings.

@@ -43,8 +43,8 @@ struct ChunkEncoder {
     mutating func encode(from start: Path, to end: Path?) -> Path? {
         bytes.removeAll(keepingCapacity: true)
         next = nil
-        if let object = root.object {
-            _ = enter(object, at: .root, from: start.keys[...], to: end?.keys[...])
+        if root.hasChildren {
+            _ = enter(root, at: .root, from: start.keys[...], to: end?.keys[...])
         } else if root.exists, start.isRoot {
             writer.entry(.set, at: .root, root)
         }
@@ -58,7 +58,7 @@ struct ChunkEncoder {
     ///   - lower: keys from the object to the first place of the part; empty when it begins at the object or before.
     ///   - upper: keys from the object to the first place behind the part; nil when it ends behind the object.
     /// - Returns: false when the chunk is full.
-    private mutating func enter(_ object: ObjectNode, at path: Path, from lower: ArraySlice<Key>, to upper: ArraySlice<Key>?) -> Bool {
+    private mutating func enter(_ object: Node, at path: Path, from lower: ArraySlice<Key>, to upper: ArraySlice<Key>?) -> Bool {
         for (key, child) in object.children.ascending(from: lower.first) {
             let from = key == lower.first ? lower.dropFirst() : []
             var to: ArraySlice<Key>?
@@ -66,22 +66,23 @@ struct ChunkEncoder {
                 guard key == bound, let rest = upper?.dropFirst(), !rest.isEmpty else { return true }
                 to = rest
             }
-            if let inner = child.object, !from.isEmpty || to != nil || !child.isSmall(within: sizes.member) {
-                guard enter(inner, at: path.appending(key), from: from, to: to) else { return false }
+            if child.hasChildren, !from.isEmpty || to != nil || !child.isSmall(within: sizes.member) {
+                guard enter(child, at: path.appending(key), from: from, to: to) else { return false }
             } else if from.isEmpty {
                 guard add(key, child, to: path) else { return false }
             }
         }
-        if upper == nil, object.priority.exists {
+        let priority = object.priority
+        if upper == nil, priority.exists {
             endRun()
-            writer.entry(.priority, at: path, object.priority)
+            writer.entry(.priority, at: path, priority)
         }
         return true
     }
 
     private mutating func add(_ key: Key, _ node: Node, to path: Path) -> Bool {
         // Not an object and yet large: one long string, which stands alone.
-        let isLong = node.object == nil && !node.isSmall(within: sizes.member)
+        let isLong = !node.hasChildren && !node.isSmall(within: sizes.member)
         if bytes.count >= sizes.full || isLong && !bytes.isEmpty {
             next = path.appending(key)
             return false
@@ -118,13 +119,13 @@ extension Node {
         switch self {
         case .string(let text): room -= text.utf8Count + 2
         case .prioritized(let leaf): return leaf.leaf.takes(from: &room) && leaf.priority.takes(from: &room)
-        case .object(let object):
-            if !object.priority.takes(from: &room) { return false }
-            for (key, child) in object.children {
+        case .null, .bool, .int, .double: room -= 8
+        default:
+            if !priority.takes(from: &room) { return false }
+            for (key, child) in children {
                 room -= key.text.utf8Count + 4
                 guard room >= 0, child.takes(from: &room) else { return false }
             }
-        default: room -= 8
         }
         return room >= 0
     }

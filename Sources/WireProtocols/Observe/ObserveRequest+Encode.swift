@@ -84,7 +84,7 @@ extension JSONWriter {
         let own = deferred.filter { $0.path.depth == depth }
         let priority = own.first { $0.target == .priority }
         let leaf = own.first { $0.target == .value }
-        guard case .object(let object) = value else {
+        guard value.hasChildren else {
             guard priority != nil || value.priority.exists else { return self.leaf(value, leaf) }
             raw("{\".value\":")
             self.leaf(value.leaf, leaf)
@@ -94,7 +94,7 @@ extension JSONWriter {
         }
         raw("{")
         var isFirst = true
-        for (key, child) in object.children {
+        for (key, child) in value.children {
             if !isFirst { raw(",") }
             isFirst = false
             string(key.text)
@@ -102,9 +102,9 @@ extension JSONWriter {
             let below = deferred.filter { $0.path.depth > depth && $0.path.keys[depth] == key }
             write(child, below[...], depth: depth + 1)
         }
-        if priority != nil || object.priority.exists {
+        if priority != nil || value.priority.exists {
             raw(",\".priority\":")
-            self.leaf(object.priority, priority)
+            self.leaf(value.priority, priority)
         }
         raw("}")
     }

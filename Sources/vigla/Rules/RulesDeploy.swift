@@ -143,8 +143,5 @@ private struct DeployReport {
         if case .string(let text) = node { text.string } else { nil }
     }
 
-    private func children(_ node: Node) -> [Node] {
-        guard case .object(let object) = node else { return [] }
-        return object.children.map(\.1)
-    }
+    private func children(_ node: Node) -> [Node] { node.children.map(\.node) }
 }

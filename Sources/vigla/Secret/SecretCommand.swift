@@ -119,7 +119,7 @@ struct Secret: ParsableCommand {
                 place.offline { secrets in for secret in secrets.all { Self.show(secret.id, secret.madeAt, secret.name) } }
             }
             place.online("GET", "/.settings/secrets.json") { answer in
-                for (_, secret) in answer.child("secrets").object?.children ?? ChildMap() {
+                for (_, secret) in answer.child("secrets").children {
                     guard case .string(let id) = secret.child("id"), case .string(let name) = secret.child("name"),
                         case .int(let madeAt) = secret.child("madeAt")
                     else { continue }

@@ -110,10 +110,10 @@ struct TreeWriter {
 
     private mutating func node(_ node: Node) {
         nodes += 1
-        guard case .object(let object) = node else { return writer.node(node) }
+        guard node.hasChildren else { return writer.node(node) }
         writer.raw("{")
         var isFirst = true
-        for (key, child) in object.children {
+        for (key, child) in node.children {
             if !isFirst { writer.raw(",") }
             isFirst = false
             writer.string(key.text)
@@ -125,9 +125,10 @@ struct TreeWriter {
                 progress.show(nodes, unit: "nodes")
             }
         }
-        if object.priority.exists {
+        let priority = node.priority
+        if priority.exists {
             writer.raw(",\".priority\":")
-            writer.node(object.priority)
+            writer.node(priority)
         }
         writer.raw("}")
     }

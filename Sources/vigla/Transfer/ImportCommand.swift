@@ -66,7 +66,7 @@ struct Import: ParsableCommand {
     /// Says what an import into a folder that was used has changed; nothing of a new one.
     private func tell(_ data: DataFolder, replaced before: Node) {
         if before.exists {
-            let count = before.object?.children.count ?? 0
+            let count = before.childCount
             let what = count == 0 ? "a single value" : count == 1 ? "one child" : "\(count) children"
             StandardStream.error.line("vigla: replaced what namespace \(data.namespace) held: \(what) at its root")
         } else if !data.namespaces.isEmpty, !data.namespaces.contains(data.namespace) {

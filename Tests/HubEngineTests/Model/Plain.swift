@@ -16,7 +16,7 @@ struct Plain: Equatable {
     init(_ node: Node) {
         leaf = node.leaf
         priority = node.priority
-        for (key, child) in node.object?.children ?? ChildMap() { children.append(Child(key: key.string, value: Plain(child))) }
+        for (key, child) in node.children { children.append(Child(key: key.string, value: Plain(child))) }
     }
 
     var isEmpty: Bool { leaf.isNull && children.isEmpty }

@@ -21,7 +21,7 @@ import Testing
     }
 
     private static func sorted(_ node: Node, _ ordering: TreeQuery.Index) -> [Key] {
-        (node.object?.children ?? ChildMap()).map { ordering.place($0.key, $0.node) }.sorted { $0.order($1) < 0 }.map(\.key)
+        node.children.map { ordering.place($0.key, $0.node) }.sorted { $0.order($1) < 0 }.map(\.key)
     }
 
     /// The children of `q` in an order, if that is had at once.

@@ -7,8 +7,8 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct LiveViewTests {
     /// What a query shows, found by filtering and sorting all children.
     private static func shown(_ query: TreeQuery?, of node: Node) -> [Key] {
-        guard let query else { return (node.object?.children ?? ChildMap()).map(\.key) }
-        let all = (node.object?.children ?? ChildMap()).map { query.orderedBy.place($0.key, $0.node) }
+        guard let query else { return node.children.map(\.key) }
+        let all = node.children.map { query.orderedBy.place($0.key, $0.node) }
         let range = all.filter { query.admits($0) }.sorted { $0.order($1) < 0 }.map(\.key)
         guard let limit = query.limit else { return range }
         return query.keeps == .first ? Array(range.prefix(limit)) : Array(range.suffix(limit))
@@ -215,7 +215,7 @@ import Testing
         let paths = (0..<2_000).map { Path(["q", Key("k\(10_000 + $0)"), "x"]) }
         let writes = WrittenBelow(path: "q", old: node, new: node, paths: paths, range: paths.indices)
         func concerned(_ query: TreeQuery) -> Range<Int> {
-            LiveWindow(query, QueryWindow(query, over: .byKey(node.object?.children ?? ChildMap()))).concerned(by: writes)
+            LiveWindow(query, QueryWindow(query, over: .byKey(node.children))).concerned(by: writes)
         }
         #expect(concerned(TreeQuery(index: .key, limit: 3, viewFrom: .last)) == 1_997..<2_000)
         #expect(concerned(TreeQuery(index: .key, limit: 3, viewFrom: .first)) == 0..<3)

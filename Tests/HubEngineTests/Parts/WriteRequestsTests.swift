@@ -201,7 +201,7 @@ import Testing
             bench.writes.push("open/list", WriteValue(1), .init(.push("open/list", WriteValue(1)), of: client))
             bench.writes.push("open/list", WriteValue(2), .init(.push("open/list", WriteValue(2)), of: client, token: 1))
         }
-        let keys = (bench.content.root.node(at: "open/list").object?.children ?? ChildMap()).map(\.key.string)
+        let keys = bench.content.root.node(at: "open/list").children.map(\.key.string)
         #expect(bench.finish() == keys.enumerated().map { "pushed \($0) \($1)" } && keys.count == 2)
         Self.ask(bench, [TreeWrite("open/gone", 1)], .onDisconnect, by: client)
         Self.ask(bench, Self.three("open/gone"), .onDisconnect, by: .user("v"))

@@ -139,7 +139,7 @@ import TestSupport
             let (json, model) = object(0)
             let node = try Node(json: json)
             #expect(NaiveTree(node) == model)
-            let children = node.object?.children ?? ChildMap()
+            let children = node.children
             let keys = children.map(\.key)
             #expect(keys == keys.sorted() && keys.count == children.count)
         }
@@ -152,7 +152,7 @@ import TestSupport
             members.shuffle(using: &random)
             let node = try Node(json: "{" + members.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}")
             #expect(node == .object(members.map { (Key($0.0), Node.int(Int64($0.1))) }))
-            let keys = try #require(node.object).children.map(\.key)
+            let keys = node.children.map(\.key)
             #expect(keys == keys.sorted() && keys.count == Set(members.map(\.0)).count)
         }
     }

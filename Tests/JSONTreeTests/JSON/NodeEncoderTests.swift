@@ -33,10 +33,10 @@ import TestSupport
 
     private static func model(_ node: Node, _ priorities: Bool, _ arrays: Bool) -> String {
         let priority = priorities && node.priority.exists ? "\".priority\":\(node.priority.json)" : nil
-        guard let object = node.object else {
+        guard node.hasChildren else {
             return priority.map { "{\".value\":\(node.leaf.json),\($0)}" } ?? node.leaf.json
         }
-        let children = object.children.map { (key: $0.key.string, text: model($0.node, priorities, arrays)) }
+        let children = node.children.map { (key: $0.key.string, text: model($0.node, priorities, arrays)) }
         if arrays, priority == nil, children.allSatisfy({ $0.key.wholeMatch(of: /0|[1-9][0-9]*/) != nil }),
             let last = children.compactMap({ Int($0.key) }).max(), last < 2 * children.count, children.allSatisfy({ Int($0.key) != nil })
         {

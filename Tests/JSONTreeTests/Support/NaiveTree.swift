@@ -14,11 +14,11 @@ struct NaiveTree: Equatable {
     init?(_ node: Node) {
         if node.isNull { return nil }
         priority = node.priority
-        guard let object = node.object else {
+        guard node.hasChildren else {
             leaf = node.leaf
             return
         }
-        for (key, child) in object.children { children[key.string] = NaiveTree(child) }
+        for (key, child) in node.children { children[key.string] = NaiveTree(child) }
     }
 
     static func setting(_ tree: NaiveTree?, _ keys: ArraySlice<String>, _ value: NaiveTree?) -> NaiveTree? {

@@ -24,7 +24,7 @@ import Testing
                 seen.append(key.pointee)
                 return child.node.pointee == node.child(key.pointee)
             })
-            #expect(seen == node.object?.children.map(\.key))
+            #expect(seen == node.children.map(\.key))
             #expect(!cursor.allChildren { _, _ in false })
         }
     }

@@ -70,8 +70,7 @@ final class ModelRules {
 
     private func areDescendantsValid(_ context: ModelInterpreter) -> Bool {
         let stored = context.path.reduce(context.new) { $0.child(Key($1)) }
-        guard let object = stored.object else { return true }
-        for (key, _) in object.children {
+        for (key, _) in stored.children {
             guard let (node, below) = chain([key.string], context).dropFirst().first else { continue }
             guard node.isTrue(.validate, below) ?? true, node.areDescendantsValid(below) else { return false }
         }

@@ -125,7 +125,7 @@ import TestSupport
         let files = try names.map { try Data(contentsOf: data.appendingPathComponent($0)) }
         func count(_ hub: RunningHub) throws -> Int {
             let found = try RealtimeSocket(url: hub.url).ask("g", "/a").value
-            let count = found.object?.children.count ?? 0
+            let count = found.childCount
             #expect((0..<count).allSatisfy { found.child(Key("k\($0)")) == .int(Int64($0)) })
             return count
         }
