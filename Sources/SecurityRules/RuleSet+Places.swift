@@ -6,7 +6,7 @@ extension RuleSet {
     private func details(at path: Path) -> PlaceDetails? {
         var place: Int32 = 0
         for key in path.keys {
-            place = withUnsafePointer(to: key) { program.tables.child(of: place, $0) }
+            place = withUnsafePointer(to: key) { program.tables.child(of: place, TextCursor($0)) }
             if place < 0 { return nil }
         }
         return program.details[Int(place)]

@@ -178,4 +178,8 @@ extension Regex {
         var work = RulesLimits.textWork
         return try? matches(text, work: &work)
     }
+
+    func matches(_ text: Text, work: inout Int) throws(FaultReason) -> Bool {
+        try withUnsafePointer(to: text) { (text) throws(FaultReason) in try matches(TextCursor(text), work: &work) }
+    }
 }

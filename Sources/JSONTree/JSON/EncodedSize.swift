@@ -17,27 +17,26 @@ private struct Measure {
     /// Subtracts the node's bytes from `left`; false as soon as that is negative.
     mutating func subtract(_ cursor: NodeCursor) -> Bool {
         switch cursor.kind {
-        case .null, .int, .double: number(cursor.node.pointee)
+        case .null, .int, .double: number(cursor.node)
         case .bool(let value): left -= value ? 4 : 5
-        case .text(let text): string(text.pointee)
+        case .text(let text): string(text)
         case .prioritized:
-            guard case .prioritized(let leaf) = cursor.node.pointee else { return false }
             left -= #"{".value":,".priority":}"#.utf8.count
-            scalar(leaf.leaf)
-            scalar(leaf.priority)
+            scalar(cursor.leaf)
+            scalar(cursor.priority)
         case .object:
-            guard case .object(let object) = cursor.node.pointee else { return false }
             // Braces and commas: one comma less than children.
             left -= 1
             let isWhole = cursor.allChildren { key, child in
-                string(key.text.pointee)
+                string(key)
                 left -= 2
                 return subtract(child)
             }
             guard isWhole else { return false }
-            if object.priority.exists {
+            let priority = cursor.priority
+            if priority.exists {
                 left -= #","#.utf8.count + #"".priority":"#.utf8.count
-                scalar(object.priority)
+                scalar(priority)
             }
         }
         return left >= 0
@@ -46,7 +45,7 @@ private struct Measure {
     private mutating func scalar(_ leaf: Node) {
         switch leaf {
         case .bool(let value): left -= value ? 4 : 5
-        case .string(let text): string(text)
+        case .string(let text): withUnsafePointer(to: text) { string(TextCursor($0)) }
         default: number(leaf)
         }
     }
@@ -58,7 +57,7 @@ private struct Measure {
     }
 
     /// A quoted string with its escapes.
-    private mutating func string(_ text: Text) {
+    private mutating func string(_ text: TextCursor) {
         left -= text.utf8Count + 2
         guard left >= 0 else { return }
         let escapes = text.withBytes { bytes in

@@ -183,14 +183,14 @@ extension NodeCursor {
         case .null, .bool: left -= 4
         case .int(let value): left -= value.magnitude < 10 ? 1 : value.magnitude < 1000 ? 3 : 10
         case .double: left -= 8
-        case .text(let text): left -= text.pointee.string.utf8.count + 2
+        case .text(let text): left -= text.utf8Count + 2
         case .prioritized:
             left -= 8
-            if case .prioritized(let leaf) = node.pointee, case .string(let text) = leaf.leaf { left -= text.utf8Count }
+            if case .string(let text) = leaf { left -= text.utf8Count }
         case .object:
             left -= 2
             return allChildren { key, child in
-                left -= key.pointee.text.string.utf8.count + 4
+                left -= key.utf8Count + 4
                 return child.subtractSize(from: &left)
             }
         }

@@ -31,14 +31,14 @@ private struct MemorySum {
         guard left >= 0 else { return false }
         switch cursor.kind {
         case .null, .bool, .int, .double: return true
-        case .text(let text): bytes += NodeCost.text(text.pointee.utf8Count)
-        case .prioritized: add(leaf: cursor.node.pointee)
+        case .text(let text): bytes += NodeCost.text(text.utf8Count)
+        case .prioritized: add(leaf: cursor.node)
         case .object:
-            guard case .object(let object) = cursor.node.pointee else { return true }
+            guard case .object(let object) = cursor.place.pointee else { return true }
             add(object)
             bytes += object.children.storageBytes
             return cursor.allChildren { key, child in
-                bytes += NodeCost.text(key.text.pointee.utf8Count)
+                bytes += NodeCost.text(key.utf8Count)
                 return add(child)
             }
         }

@@ -2,10 +2,12 @@
 ///
 /// A cursor points at the storage of its node, which does not move while a reference to the tree's root is held: a tree is
 /// changed in place only by its single owner. The caller that makes a cursor holds that root for as long as any cursor lives.
+///
+/// How objects are stored only the cursor knows: it tells the kind of a node, finds its children, and hands out copies of nodes.
 public struct NodeCursor: Equatable {
-    public let node: UnsafePointer<Node>
+    @usableFromInline let place: UnsafePointer<Node>
 
-    @inlinable public init(_ node: UnsafePointer<Node>) { self.node = node }
+    @inlinable public init(_ node: UnsafePointer<Node>) { place = node }
 
     /// The type of a node.
     public enum Kind {
@@ -13,29 +15,38 @@ public struct NodeCursor: Equatable {
         case bool(Bool)
         case int(Int64)
         case double(Double)
-        case text(UnsafePointer<Text>)
+        case text(TextCursor)
         case object
-        /// A leaf with a priority, to be read from the node itself.
+        /// A leaf with a priority: see `leaf` and `priority`.
         case prioritized
     }
 
     public var kind: Kind {
         @inline(__always) get {
-            switch node.pointee {
+            switch place.pointee {
             case .null: .null
             case .bool(let value): .bool(value)
             case .int(let value): .int(value)
             case .double(let value): .double(value)
             // The payloads of an enum share their beginning with it.
-            case .string: .text(UnsafeRawPointer(node).assumingMemoryBound(to: Text.self))
+            case .string: .text(TextCursor(UnsafeRawPointer(place).assumingMemoryBound(to: Text.self)))
             case .object: .object
             case .prioritized: .prioritized
             }
         }
     }
 
+    /// A copy of the node.
+    public var node: Node { place.pointee }
+
+    /// A copy of the leaf without its priority; null for an object.
+    public var leaf: Node { place.pointee.leaf }
+
+    /// A copy of the priority: int, double, string or null.
+    public var priority: Node { place.pointee.priority }
+
     /// The child's node, or nil. O(log n)
-    public func child(_ key: UnsafePointer<Key>) -> NodeCursor? {
+    public func child(_ key: TextCursor) -> NodeCursor? {
         guard let object = unownedObject else { return nil }
         if let root = object._withUnsafeGuaranteedRef({ $0.children.root.map { Unmanaged.passUnretained($0) } }) {
             return key.withBytes { bytes in
@@ -44,13 +55,13 @@ public struct NodeCursor: Equatable {
             }
         }
         let entries = object._withUnsafeGuaranteedRef { Entries($0.children.flat) }
-        if let found = entries.nodeSharingText(with: key) { return found }
+        if let text = key.stored, let found = entries.nodeSharing(text) { return found }
         return key.withBytes { entries.node(Key.Probe($0)) }
     }
 
     @inline(__always)
     private var unownedObject: Unmanaged<ObjectNode>? {
-        if case .object(let object) = node.pointee { return Unmanaged.passUnretained(object) }
+        if case .object(let object) = place.pointee { return Unmanaged.passUnretained(object) }
         return nil
     }
 
@@ -66,8 +77,8 @@ public struct NodeCursor: Equatable {
     }
 
     /// Calls `body` for each child in ascending order until it returns false; returns whether it never did.
-    public func allChildren(_ body: (UnsafePointer<Key>, NodeCursor) -> Bool) -> Bool {
-        guard case .object(let object) = node.pointee else { return true }
+    public func allChildren(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
+        guard case .object(let object) = place.pointee else { return true }
         guard let root = object.children.root else { return Entries(object.children.flat).all(body) }
         return root.all(body)
     }
@@ -89,7 +100,7 @@ extension NodeCursor {
 }
 
 extension ChildPage {
-    fileprivate func all(_ body: (UnsafePointer<Key>, NodeCursor) -> Bool) -> Bool {
+    fileprivate func all(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
         if isLeaf { return Entries(entries).all(body) }
         for page in pages where !page.all(body) { return false }
         return true
@@ -108,9 +119,9 @@ private struct Entries {
 
     /// The node of a key with the same 16 bytes, as equal short names have. Compares only the first few entries.
     @inline(__always)
-    func nodeSharingText(with key: UnsafePointer<Key>) -> NodeCursor? {
+    func nodeSharing(_ text: UnsafePointer<Text>) -> NodeCursor? {
         guard let base, count <= 12 else { return nil }
-        let words = UnsafeRawPointer(key)
+        let words = UnsafeRawPointer(text)
         let (a, b) = (words.load(as: UInt64.self), words.load(fromByteOffset: 8, as: UInt64.self))
         for i in 0..<count {
             guard let name = (base + i).pointer(to: \.key) else { return nil }
@@ -134,63 +145,12 @@ private struct Entries {
         return nil
     }
 
-    func all(_ body: (UnsafePointer<Key>, NodeCursor) -> Bool) -> Bool {
+    func all(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
         guard let base else { return true }
         for i in 0..<count {
             guard let key = (base + i).pointer(to: \.key), let node = (base + i).pointer(to: \.node) else { return true }
-            if !body(key, NodeCursor(node)) { return false }
+            if !body(TextCursor(key), NodeCursor(node)) { return false }
         }
         return true
-    }
-}
-
-extension UnsafePointer<Key> {
-    @inline(__always)
-    fileprivate func withBytes<R>(_ body: (UnsafeBufferPointer<UInt8>) -> R) -> R { pointee.text.withBytes(body) }
-
-    /// The key's text, in place.
-    @inlinable public var text: UnsafePointer<Text> {
-        // A key's only field is its text.
-        UnsafeRawPointer(self).assumingMemoryBound(to: Text.self)
-    }
-
-    /// A quick hash of the key's length and its first and last eight bytes, which differ for the names of a rules file.
-    public var fingerprint: UInt64 {
-        withBytes { bytes in
-            guard let base = UnsafeRawPointer(bytes.baseAddress) else { return 0 }
-            let count = bytes.count
-            var (first, last): (UInt64, UInt64) = (0, 0)
-            if count >= 8 {
-                first = base.loadUnaligned(as: UInt64.self)
-                last = base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self)
-            } else {
-                for i in 0..<count { first = first &<< 8 | UInt64(bytes[i]) }
-            }
-            return (first &* 0x9E37_79B9_7F4A_7C15 ^ last) &* 0xBF58_476D_1CE4_E5B9 &+ UInt64(truncatingIfNeeded: count)
-        }
-    }
-}
-
-extension UnsafePointer<Text> {
-    /// Whether both texts are equal; immediate where they share their storage.
-    public func isEqual(to other: UnsafePointer<Text>) -> Bool {
-        if self == other { return true }
-        let (a, b) = (UnsafeRawPointer(self), UnsafeRawPointer(other))
-        if a.load(as: UInt64.self) == b.load(as: UInt64.self),
-            a.load(fromByteOffset: 8, as: UInt64.self) == b.load(fromByteOffset: 8, as: UInt64.self)
-        {
-            return true
-        }
-        return pointee == other.pointee
-    }
-
-    /// The text as a key, in place, if it can be one segment of a path: not empty and without a slash.
-    public var segment: UnsafePointer<Key>? {
-        let isOne = pointee.withBytes { bytes in
-            guard !bytes.isEmpty, bytes.count <= Key.maxBytes else { return false }
-            for byte in bytes where byte == UInt8(ascii: "/") { return false }
-            return true
-        }
-        return isOne ? UnsafeRawPointer(self).assumingMemoryBound(to: Key.self) : nil
     }
 }

@@ -26,7 +26,7 @@ extension Text: Hashable {
     }
 
     /// The string's UTF-8 bytes, without a copy where the string is stored on the heap.
-    @inline(__always)
+    @inlinable @inline(__always)
     func withBytes<R>(_ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
         if let result = string.utf8.withContiguousStorageIfAvailable(body) { return result }
         var native = string
@@ -40,8 +40,9 @@ extension Text: Comparable {
     }
 }
 
+/// Whether two texts of the same length, at least one byte, are equal.
 @inline(__always)
-private func memoryEqual(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Bool {
+func memoryEqual(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Bool {
     var i = 0
     let n = x.count
     let (p, q) = (UnsafeRawPointer(x.baseAddress!), UnsafeRawPointer(y.baseAddress!))

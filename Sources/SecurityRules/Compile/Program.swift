@@ -142,11 +142,11 @@ public struct RuleSource: Sendable, Hashable {
 
 extension ProgramTables {
     @inline(__always)
-    func key(_ number: Int32) -> UnsafePointer<Key> { UnsafePointer(keys.baseAddress.unsafelyUnwrapped + Int(number)) }
+    func key(_ number: Int32) -> TextCursor { TextCursor(UnsafePointer(keys.baseAddress.unsafelyUnwrapped + Int(number))) }
 
     /// The rule node for a child: a literal hides the wildcard completely (rules contract §1.2). -1 for none. O(log literals)
     @inline(__always)
-    func child(of place: Int32, _ key: UnsafePointer<Key>) -> Int32 {
+    func child(of place: Int32, _ key: TextCursor) -> Int32 {
         let node = places[Int(place)]
         if node.literalCount > 0 {
             let hash = key.fingerprint
@@ -158,7 +158,7 @@ extension ProgramTables {
                 if literals[middle].fingerprint < hash { low = middle + 1 } else { high = middle }
             }
             while low < end, literals[low].fingerprint == hash {
-                if self.key(literals[low].key).text.isEqual(to: key.text) { return literals[low].place }
+                if self.key(literals[low].key).isEqual(to: key) { return literals[low].place }
                 low += 1
             }
         }

@@ -21,7 +21,8 @@ extension ProgramBuilder {
         place.literalCount = Int32(children.count)
         var sorted: [Literal] = []
         for (key, place) in children {
-            sorted.append(Literal(fingerprint: withUnsafePointer(to: key) { $0.fingerprint }, key: self.number(key), place: place))
+            let fingerprint = withUnsafePointer(to: key) { TextCursor($0).fingerprint }
+            sorted.append(Literal(fingerprint: fingerprint, key: self.number(key), place: place))
         }
         sorted.sort { $0.fingerprint < $1.fingerprint }
         literals.append(contentsOf: sorted)

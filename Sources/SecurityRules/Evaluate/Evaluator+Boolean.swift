@@ -49,7 +49,7 @@ extension Evaluator {
     /// Bytes of a text; 0 for other values.
     @inline(__always)
     static func length(_ value: Value) -> Int {
-        if case .text(let text) = value { return text.pointee.utf8Count }
+        if case .text(let text) = value { return text.utf8Count }
         return 0
     }
 
@@ -62,7 +62,7 @@ extension Evaluator {
         case .compare:
             let (a, b) = (try value(instruction.a), try value(instruction.b))
             if case .text(let x) = a, case .text(let y) = b {
-                try work(min(x.pointee.utf8Count, y.pointee.utf8Count) / RulesLimits.comparedBytes, i)
+                try work(min(x.utf8Count, y.utf8Count) / RulesLimits.comparedBytes, i)
             }
             do { return try Operations.compare(Comparison.byNumber[Int(instruction.detail)], a, b) } catch { throw fault(error, i) }
         case .stringTest:
@@ -85,7 +85,7 @@ extension Evaluator {
         case (.int, LeafKind.number.rawValue), (.double, LeafKind.number.rawValue): return true
         case (.text, LeafKind.string.rawValue): return true
         case (.bool, LeafKind.boolean.rawValue): return true
-        case (.prioritized, _): return withUnsafePointer(to: cursor.node.pointee.leaf) { isKind(NodeCursor($0), kind) }
+        case (.prioritized, _): return withUnsafePointer(to: cursor.leaf) { isKind(NodeCursor($0), kind) }
         default: return false
         }
     }

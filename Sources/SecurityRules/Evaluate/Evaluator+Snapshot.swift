@@ -20,7 +20,7 @@ extension Evaluator {
 
     private func record(_ tree: Tree, _ keys: ContiguousArray<Key>, in recorder: DependencyRecorder) {
         let written = recorder.writtenDepth
-        guard keys.count >= written, written <= depth, (0..<written).allSatisfy({ keys[$0] == key($0 &+ 1).pointee }) else {
+        guard keys.count >= written, written <= depth, (0..<written).allSatisfy({ keys[$0] == key($0 &+ 1).key }) else {
             return recorder.record(keys)
         }
         recorder.recordWritten(tree)
@@ -42,7 +42,7 @@ extension Evaluator {
             // A parent of a computed place: walk the whole path again, one key shorter.
             let (tree, keys) = try location(i)
             var cursor = node(tree, at: 0)
-            for key in keys { cursor = withUnsafePointer(to: key) { cursor?.child($0) } }
+            for key in keys { cursor = withUnsafePointer(to: key) { cursor?.child(TextCursor($0)) } }
             return cursor
         }
     }
@@ -54,7 +54,7 @@ extension Evaluator {
         guard let base else { return nil }
         let key = path.step.kind == .key ? tables.key(path.step.index) : key(Int(path.step.index))
         let known = shared[number]
-        if known.parent == base, let last = known.key, last == key || last.text.isEqual(to: key.text) { return known.node }
+        if known.parent == base, let last = known.key, last.isEqual(to: key) { return known.node }
         let node = base.child(key)
         shared[number] = SharedNode(parent: base, key: key, node: node)
         return node
@@ -85,7 +85,7 @@ extension Evaluator {
 
     /// The text of a computed step.
     private func segments(_ value: Value, _ step: Step) throws(Fault) -> String {
-        if case .text(let text) = value { return text.pointee.string }
+        if case .text(let text) = value { return text.string }
         guard step.kind == .part else { throw fault(.argumentNotString, step.index) }
         guard let text = Operations.text(value) else { throw fault(.notAddable, step.index) }
         return text
@@ -110,7 +110,7 @@ extension Evaluator {
 
     static func child(_ name: String, of cursor: NodeCursor) -> NodeCursor? {
         guard name.utf8.count <= Key.maxBytes else { return nil }
-        return withUnsafePointer(to: Key(name)) { cursor.child($0) }
+        return withUnsafePointer(to: Key(name)) { cursor.child(TextCursor($0)) }
     }
 
     // MARK: Places that are known only at run time
@@ -139,7 +139,7 @@ extension Evaluator {
     private func sharedLocation(_ number: Int) -> (tree: Tree, keys: ContiguousArray<Key>) {
         let path = tables.sharedPaths[number]
         var keys = path.parent < 0 ? [] : sharedLocation(Int(path.parent)).keys
-        keys.append(path.step.kind == .key ? tables.keys[Int(path.step.index)] : key(Int(path.step.index)).pointee)
+        keys.append(path.step.kind == .key ? tables.keys[Int(path.step.index)] : key(Int(path.step.index)).key)
         return (path.tree, keys)
     }
 
@@ -156,7 +156,7 @@ extension Evaluator {
             let step = tables.steps[i]
             switch step.kind {
             case .key: keys.append(tables.keys[Int(step.index)])
-            case .capture: keys.append(key(Int(step.index)).pointee)
+            case .capture: keys.append(key(Int(step.index)).key)
             case .value, .part:
                 let mark = scratchCount
                 keys.append(contentsOf: Self.split(try segments(try value(step.index), step), step))
@@ -175,6 +175,6 @@ extension Evaluator {
 /// The cached node of a shared path: valid for the node above and the key it was looked up with.
 struct SharedNode {
     var parent: NodeCursor?
-    var key: UnsafePointer<Key>?
+    var key: TextCursor?
     var node: NodeCursor?
 }

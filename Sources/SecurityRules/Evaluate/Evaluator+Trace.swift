@@ -75,7 +75,7 @@ extension Evaluator {
             case .null: return .null
             case .bool(let value): return .bool(value)
             case .number(let value): return .number(value)
-            case .text(let text): return .string(text.pointee.string)
+            case .text(let text): return .string(text.string)
             case .object: return .object
             }
         } catch { return .failed(error.reason) }

@@ -6,7 +6,7 @@ extension Evaluator {
         let instruction = tables.code[Int(i)]
         switch instruction.operation {
         case .constant: return tables.values[Int(instruction.a)]
-        case .capture: return .text(key(Int(instruction.a)).text)
+        case .capture: return .text(key(Int(instruction.a)))
         case .now: return .number(now)
         case .uid: return authUID()
         case .val: return value(of: try node(instruction.a))
@@ -43,7 +43,7 @@ extension Evaluator {
         case .queryField: return keep(query.pointee.value(QueryField.allCases[Int(instruction.detail)]).leaf)
         case .priority:
             guard let node = try node(instruction.a) else { return .null }
-            return keep(node.node.pointee.priority)
+            return keep(node.priority)
         case .opaque:
             _ = try node(instruction.a)
             return .object(tables.token)

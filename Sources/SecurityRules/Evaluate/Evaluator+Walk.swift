@@ -19,7 +19,7 @@ extension Evaluator {
             for level in 0...keys.count {
                 let rule = tables.places[Int(place)].read
                 if rule >= 0, holds(.read, place, rule, at: level) { return true }
-                guard level < keys.count, let key = keys.baseAddress.map({ $0 + level }) else { break }
+                guard level < keys.count, let key = keys.baseAddress.map({ TextCursor($0 + level) }) else { break }
                 place = tables.child(of: place, key)
                 if place < 0 { break }
                 push(key)
@@ -33,7 +33,7 @@ extension Evaluator {
         path.keys.withUnsafeBufferPointer { keys in
             var place: Int32 = 0
             for i in keys.indices {
-                guard let key = keys.baseAddress.map({ $0 + i }) else { return nil }
+                guard let key = keys.baseAddress.map({ TextCursor($0 + i) }) else { return nil }
                 place = tables.child(of: place, key)
                 if place < 0 { return nil }
                 push(key)
@@ -116,7 +116,7 @@ extension Evaluator {
             pop(to: kept - 1)
             if replacesKeys, let base = keys.baseAddress { replaceKeys(by: base) }
         }
-        while chain.count <= keys.count, let key = keys.baseAddress.map({ $0 + (chain.count - 1) }) {
+        while chain.count <= keys.count, let key = keys.baseAddress.map({ TextCursor($0 + (chain.count - 1)) }) {
             let place = tables.child(of: places[chain.count - 1], key)
             if place < 0 { break }
             places[chain.count] = place
@@ -185,7 +185,7 @@ extension Evaluator {
         return true
     }
 
-    private mutating func isChildValid(_ place: Int32, _ key: UnsafePointer<Key>, _ node: NodeCursor) -> Bool {
+    private mutating func isChildValid(_ place: Int32, _ key: TextCursor, _ node: NodeCursor) -> Bool {
         guard place >= 0, tables.places[Int(place)].validates else { return true }
         let level = depth
         push(key, newNode: node)

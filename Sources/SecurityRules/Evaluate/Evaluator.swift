@@ -18,7 +18,7 @@ struct Evaluator: ~Copyable {
     let now: Double
     let query: UnsafePointer<QueryVariables>
 
-    private let keys: UnsafeMutablePointer<UnsafePointer<Key>>
+    private let keys: UnsafeMutablePointer<TextCursor>
     private let oldNodes: UnsafeMutablePointer<NodeCursor?>
     private let newNodes: UnsafeMutablePointer<NodeCursor?>
     /// Rule nodes by depth, for the walk of writes.
@@ -76,7 +76,7 @@ struct Evaluator: ~Copyable {
 
     private struct Buffers {
         let nodes: UnsafeMutablePointer<NodeCursor?>
-        let keys: UnsafeMutablePointer<UnsafePointer<Key>>
+        let keys: UnsafeMutablePointer<TextCursor>
         let places: UnsafeMutablePointer<Int32>
         let shared: UnsafeMutablePointer<SharedNode>
         let scratch: UnsafeMutablePointer<Node>
@@ -86,7 +86,7 @@ struct Evaluator: ~Copyable {
     private static func withBuffers<R>(_ program: Program, _ body: (Buffers) -> R) -> R {
         let tables = program.tables
         return withUnsafeTemporaryAllocation(of: NodeCursor?.self, capacity: capacity * 2) { nodes in
-            withUnsafeTemporaryAllocation(of: UnsafePointer<Key>.self, capacity: capacity) { keys in
+            withUnsafeTemporaryAllocation(of: TextCursor.self, capacity: capacity) { keys in
                 withUnsafeTemporaryAllocation(of: Int32.self, capacity: capacity) { places in
                     withUnsafeTemporaryAllocation(of: SharedNode.self, capacity: tables.sharedPaths.count + 1) { shared in
                         withUnsafeTemporaryAllocation(of: Node.self, capacity: tables.scratchCapacity) { scratch in
@@ -127,14 +127,14 @@ struct Evaluator: ~Copyable {
 
     /// Descends one level. The caller stays within the depth of the rules, which is at most `Path.maxDepth`.
     @inline(__always)
-    mutating func push(_ key: UnsafePointer<Key>) {
+    mutating func push(_ key: TextCursor) {
         keys[depth] = key
         depth &+= 1
     }
 
     /// Descends one level to a child of the new tree whose node is known.
     @inline(__always)
-    mutating func push(_ key: UnsafePointer<Key>, newNode: NodeCursor) {
+    mutating func push(_ key: TextCursor, newNode: NodeCursor) {
         fill(.new, to: depth)
         push(key)
         newDepth = depth
@@ -151,14 +151,14 @@ struct Evaluator: ~Copyable {
 
     /// Replaces the keys down to the current depth by equal ones of another path.
     mutating func replaceKeys(by base: UnsafePointer<Key>) {
-        for i in 0..<depth { keys[i] = base + i }
+        for i in 0..<depth { keys[i] = TextCursor(base + i) }
     }
 
     @inline(__always)
-    func key(_ depth: Int) -> UnsafePointer<Key> { keys[depth &- 1] }
+    func key(_ depth: Int) -> TextCursor { keys[depth &- 1] }
 
     /// The keys from the root down to a depth.
-    func path(_ depth: Int) -> [Key] { (0..<depth).map { keys[$0].pointee } }
+    func path(_ depth: Int) -> [Key] { (0..<depth).map { keys[$0].key } }
 
     @inline(__always)
     private mutating func fill(_ tree: Tree, to level: Int) {
@@ -188,7 +188,7 @@ struct Evaluator: ~Copyable {
     @inline(__always)
     mutating func authUID() -> Value {
         if let uid { return uid }
-        let value = withUnsafePointer(to: Self.uidKey) { auth.child($0) }.map { Value($0) } ?? .null
+        let value = withUnsafePointer(to: Self.uidKey) { auth.child(TextCursor($0)) }.map { Value($0) } ?? .null
         uid = value
         return value
     }
@@ -199,7 +199,7 @@ struct Evaluator: ~Copyable {
     @inline(__always)
     mutating func value(of cursor: NodeCursor?) -> Value {
         guard let cursor else { return .null }
-        if case .prioritized = cursor.kind { return keep(cursor.node.pointee.leaf) }
+        if case .prioritized = cursor.kind { return keep(cursor.leaf) }
         return Value(cursor)
     }
 

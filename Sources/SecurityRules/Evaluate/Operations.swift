@@ -33,10 +33,10 @@ enum Operations {
         }
         guard case .text(let x) = a, case .text(let y) = b else { throw .notComparable }
         switch comparison {
-        case .less: return x.pointee < y.pointee
-        case .lessOrEqual: return !(y.pointee < x.pointee)
-        case .greater: return y.pointee < x.pointee
-        default: return !(x.pointee < y.pointee)
+        case .less: return x.isBelow(y)
+        case .lessOrEqual: return !y.isBelow(x)
+        case .greater: return y.isBelow(x)
+        default: return !x.isBelow(y)
         }
     }
 
@@ -63,7 +63,7 @@ enum Operations {
     /// A string unchanged, a number formatted; nil for values that cannot be joined to a string.
     static func text(_ value: Value) -> String? {
         switch value {
-        case .text(let text): text.pointee.string
+        case .text(let text): text.string
         case .number(let number): NumberText.format(number)
         default: nil
         }
@@ -72,33 +72,33 @@ enum Operations {
     /// UTF-16 code units.
     static func length(_ a: Value) throws(FaultReason) -> Double {
         guard case .text(let text) = a else { throw .notString }
-        return Double(text.pointee.string.utf16.count)
+        return Double(text.utf16Count)
     }
 
     static func test(_ test: StringTest, _ a: Value, _ b: Value) throws(FaultReason) -> Bool {
         guard case .text(let text) = a else { throw .notString }
         guard case .text(let part) = b else { throw .argumentNotString }
-        return StringSearch.test(test, text.pointee.string, part.pointee.string)
+        return StringSearch.test(test, text, part)
     }
 
     static func replace(_ a: Value, _ b: Value, _ c: Value) throws(FaultReason) -> Text {
         guard case .text(let text) = a else { throw .notString }
         guard case .text(let old) = b, case .text(let new) = c else { throw .argumentNotString }
         guard let result = StringSearch.replace(
-            in: text.pointee.string, old.pointee.string, by: new.pointee.string, maxBytes: RulesLimits.computedBytes)
+            in: text, old, by: new, maxBytes: RulesLimits.computedBytes)
         else { throw .stringTooLong }
         return Text(result)
     }
 
     static func recase(_ a: Value, toUpper: Bool) throws(FaultReason) -> Text {
         guard case .text(let text) = a else { throw .notString }
-        let result = Text(toUpper ? text.pointee.string.uppercased() : text.pointee.string.lowercased())
+        let result = Text(toUpper ? text.string.uppercased() : text.string.lowercased())
         guard result.utf8Count <= RulesLimits.computedBytes else { throw .stringTooLong }
         return result
     }
 
     static func matches(_ a: Value, _ regex: Regex, work: inout Int) throws(FaultReason) -> Bool {
         guard case .text(let text) = a else { throw .notString }
-        return try regex.matches(text.pointee, work: &work)
+        return try regex.matches(text, work: &work)
     }
 }

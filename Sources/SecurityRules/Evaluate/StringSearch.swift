@@ -1,9 +1,10 @@
+import JSONTree
+
 /// Substring search over UTF-8, in time linear in both texts: clients write the values, and they may be 10 MB long.
 enum StringSearch {
-    static func test(_ test: StringTest, _ text: String, _ part: String) -> Bool {
-        var (text, part) = (text, part)
-        return text.withUTF8 { text in
-            part.withUTF8 { part in
+    static func test(_ test: StringTest, _ text: TextCursor, _ part: TextCursor) -> Bool {
+        text.withBytes { text in
+            part.withBytes { part in
                 guard part.count <= text.count else { return false }
                 switch test {
                 case .contains: return first(of: part, in: text, from: 0, table: prefixTable(part)) != nil
@@ -17,13 +18,12 @@ enum StringSearch {
     /// Every occurrence replaced, left to right; nil when the result is longer than `maxBytes`.
     ///
     /// An empty `old` matches between all characters, before the first and after the last.
-    static func replace(in text: String, _ old: String, by new: String, maxBytes: Int) -> String? {
-        var (text, old) = (text, old)
-        let new = Array(new.utf8)
+    static func replace(in text: TextCursor, _ old: TextCursor, by new: TextCursor, maxBytes: Int) -> String? {
+        let new = new.withBytes { Array($0) }
         var out: [UInt8] = []
-        out.reserveCapacity(min(text.utf8.count, maxBytes) + new.count)
-        let fits = text.withUTF8 { text in
-            old.withUTF8 { old in
+        out.reserveCapacity(min(text.utf8Count, maxBytes) + new.count)
+        let fits = text.withBytes { text in
+            old.withBytes { old in
                 if old.isEmpty {
                     for byte in text {
                         if byte & 0xC0 != 0x80 { out.append(contentsOf: new) }

@@ -7,7 +7,7 @@ enum Value {
     case bool(Bool)
     /// A number is an IEEE double, also where an integer is stored (rules contract §5.3).
     case number(Double)
-    case text(UnsafePointer<Text>)
+    case text(TextCursor)
     /// The opaque token of a node with children.
     case object(NodeCursor)
 
@@ -30,8 +30,8 @@ enum Value {
         case .null: .null
         case .bool(let value): .bool(value)
         case .number(let value): .double(value)
-        case .text(let text): .string(text.pointee)
-        case .object(let cursor): cursor.node.pointee
+        case .text(let text): .string(text.text)
+        case .object(let cursor): cursor.node
         }
     }
 }

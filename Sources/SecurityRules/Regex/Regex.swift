@@ -92,11 +92,10 @@ final class Regex: Sendable {
     /// Whether the text holds a match, or is one where the pattern is anchored. O(length), simulated O(length × states)
     /// - Parameter work: the rest of `RulesLimits.textWork`; the work done is subtracted.
     /// - Throws: `.tooMuchWork`; `.textTooLong` where it would be for all of it.
-    func matches(_ text: Text, work: inout Int) throws(FaultReason) -> Bool {
+    func matches(_ text: TextCursor, work: inout Int) throws(FaultReason) -> Bool {
         let cost = text.utf8Count * unitWork
         guard cost <= work else { throw cost > RulesLimits.textWork ? .textTooLong : .tooMuchWork }
-        var string = text.string
-        let (isMatch, read) = string.withUTF8 { bytes in
+        let (isMatch, read) = text.withBytes { bytes in
             switch matcher {
             case .table(let table): match(bytes, table)
             case .sets(let sets): match(bytes, sets)

@@ -1,12 +1,13 @@
-import JSONTree
 import Testing
+
+@testable import JSONTree
 
 /// A cursor sees what the node itself tells.
 @Suite(.timeLimit(.minutes(30))) struct NodeCursorTests {
     @Test func layout_isTheOneThatCursorsExpect() { #expect(NodeCursor.hasKnownLayout) }
 
     private func withCursor<R>(_ node: Node, _ body: (NodeCursor) -> R) -> R { withUnsafePointer(to: node) { body(NodeCursor($0)) } }
-    private func child(_ cursor: NodeCursor, _ key: Key) -> Node? { withUnsafePointer(to: key) { cursor.child($0)?.node.pointee } }
+    private func child(_ cursor: NodeCursor, _ key: Key) -> Node? { withUnsafePointer(to: key) { cursor.child(TextCursor($0))?.node } }
 
     /// Flat objects, paged ones, and those between.
     @Test(arguments: [1, 2, 8, 12, 13, 32, 33, 200, 5000]) func child_isFound_inObjectsOfEverySize(_ count: Int) {
@@ -21,8 +22,8 @@ import Testing
             }
             var seen: [Key] = []
             #expect(cursor.allChildren { key, child in
-                seen.append(key.pointee)
-                return child.node.pointee == node.child(key.pointee)
+                seen.append(key.key)
+                return child.node == node.child(key.key)
             })
             #expect(seen == node.children.map(\.key))
             #expect(!cursor.allChildren { _, _ in false })
@@ -37,7 +38,7 @@ import Testing
                 case .bool(let value): "\(value)"
                 case .int(let value): "\(value)"
                 case .double(let value): "\(value)"
-                case .text(let text): "'\(text.pointee)'"
+                case .text(let text): "'\(text.string)'"
                 case .object: "object"
                 case .prioritized: "prioritized"
                 }
@@ -49,19 +50,59 @@ import Testing
         #expect(withCursor("leaf") { child($0, "a") } == nil)
     }
 
-    @Test(arguments: ["", "a", "fifteen bytes..", "sixteen bytes...", "a name of more than fifteen bytes", "é"])
-    func text_equalsItself_whereverItIsStored(_ text: String) {
+    @Test func leafAndPriority_areTheNodes() {
+        let object: Node = ["a": 1]
+        let all: [Node] = [.null, true, 5, 1.5, "a", Node("a").with(priority: 1), object, object.with(priority: "p")]
+        for node in all {
+            withCursor(node) { #expect($0.leaf == node.leaf && $0.priority == node.priority && $0.node == node) }
+        }
+    }
+
+    /// Calls `body` with a text as it is stored in a node, as a key, and as bytes alone.
+    private func withForms(_ string: String, _ body: (TextCursor) -> Void) {
+        withUnsafePointer(to: Text(string)) { body(TextCursor($0)) }
+        withUnsafePointer(to: Key(string)) { body(TextCursor($0)) }
+        Array(string.utf8).withUnsafeBufferPointer { body(TextCursor($0)) }
+    }
+
+    private static let texts = [
+        "", "a", "fifteen bytes..", "sixteen bytes...", "a name of more than fifteen bytes", "é", "\u{FFFD}", "\u{1F600} and more than 15",
+    ]
+
+    @Test(arguments: texts) func text_equalsItself_whereverItIsStored(_ text: String) {
         var built = ""
         built.reserveCapacity(64)
         for scalar in text.unicodeScalars { built.unicodeScalars.append(scalar) }
-        withUnsafePointer(to: Text(text)) { a in
-            withUnsafePointer(to: Text(built)) { b in #expect(a.isEqual(to: b)) }
-            withUnsafePointer(to: Text(text + "x")) { b in #expect(!a.isEqual(to: b)) }
+        withForms(text) { a in
+            withForms(built) { b in
+                #expect(a.isEqual(to: b) && b.isEqual(to: a) && a.fingerprint == b.fingerprint)
+                #expect(!a.isBelow(b) && !b.isBelow(a))
+            }
+            withForms(text + "x") { b in #expect(!a.isEqual(to: b) && !b.isEqual(to: a) && a.isBelow(b) && !b.isBelow(a)) }
+            #expect(a.string == text && a.text == Text(text) && a.key == Key(text))
+            #expect(a.utf8Count == text.utf8.count && a.utf16Count == text.utf16.count)
+            #expect(a.withBytes { Array($0) } == Array(text.utf8))
+            #expect(a.segment == (text.isEmpty ? nil : a))
         }
-        withUnsafePointer(to: Key(text)) { a in
-            withUnsafePointer(to: Key(built)) { b in #expect(a.fingerprint == b.fingerprint && a.text.isEqual(to: b.text)) }
+        withForms(text + "/") { #expect($0.segment == nil) }
+        withForms(text + String(repeating: "x", count: Key.maxBytes + 1)) { #expect($0.segment == nil) }
+    }
+
+    /// U+1F600 is two surrogates and comes before U+FFFD in UTF-16, but not in UTF-8.
+    @Test func texts_areOrderedByUTF16_inEveryForm() {
+        for a in Self.texts {
+            for b in Self.texts { withForms(a) { x in withForms(b) { y in #expect(x.isBelow(y) == (Text(a) < Text(b)), "\(a) \(b)") } } }
         }
-        withUnsafePointer(to: Text(text)) { #expect(($0.segment != nil) == !text.isEmpty) }
-        withUnsafePointer(to: Text(text + "/")) { #expect($0.segment == nil) }
+    }
+
+    /// A key that lies in a tree as bytes, as a path's or as a part of a longer text.
+    @Test func child_isFound_byAKeyInBytes() {
+        for count in [1, 12, 13, 200] {
+            let node = Node.object((0..<count).map { (Key("key \($0)"), Node.int(Int64($0))) })
+            withCursor(node) { cursor in
+                for i in 0..<count { withForms("key \(i)") { #expect(cursor.child($0)?.node == .int(Int64(i))) } }
+                withForms("key") { #expect(cursor.child($0) == nil) }
+            }
+        }
     }
 }

@@ -1,0 +1,115 @@
+/// A text of a tree, of a path or of a program, in place: valid as long as its owner holds it. Holds no references.
+///
+///     base ──► Text              count < 0
+///     base ──► UTF-8 bytes       count of them
+///
+/// Equal are cursors of the same address and form; `isEqual(to:)` compares what they point at.
+public struct TextCursor: Equatable {
+    @usableFromInline let base: UnsafeRawPointer
+    /// Number of bytes at `base`; negative where a `Text` lies there.
+    @usableFromInline let count: Int
+
+    @inlinable public init(_ text: UnsafePointer<Text>) {
+        base = UnsafeRawPointer(text)
+        count = -1
+    }
+
+    /// A key's only field is its text.
+    @inlinable public init(_ key: UnsafePointer<Key>) {
+        base = UnsafeRawPointer(key)
+        count = -1
+    }
+
+    /// Points at well-formed UTF-8.
+    @inlinable init(_ bytes: UnsafeBufferPointer<UInt8>) {
+        // Any address serves a text without bytes.
+        base = UnsafeRawPointer(bytes.baseAddress) ?? UnsafeRawPointer(bitPattern: 1).unsafelyUnwrapped
+        count = bytes.count
+    }
+
+    /// The `Text` in place, where there is one.
+    @usableFromInline var stored: UnsafePointer<Text>? {
+        @inline(__always) get { count < 0 ? base.assumingMemoryBound(to: Text.self) : nil }
+    }
+
+    /// The UTF-8 bytes, in place.
+    @inlinable @inline(__always)
+    public func withBytes<R>(_ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
+        if count < 0 { return base.assumingMemoryBound(to: Text.self).pointee.withBytes(body) }
+        return body(UnsafeBufferPointer(start: base.assumingMemoryBound(to: UInt8.self), count: count))
+    }
+
+    /// Length in bytes of UTF-8.
+    @inlinable public var utf8Count: Int {
+        @inline(__always) get { count < 0 ? base.assumingMemoryBound(to: Text.self).pointee.string.utf8.count : count }
+    }
+
+    /// Length in UTF-16 code units. O(bytes), less for a `Text`
+    public var utf16Count: Int {
+        if let stored { return stored.pointee.string.utf16.count }
+        return withBytes { bytes in
+            var units = 0
+            // Each scalar is one unit, and two above U+FFFF, where it has four bytes.
+            for byte in bytes { units &+= (byte & 0xC0 != 0x80 ? 1 : 0) &+ (byte >= 0xF0 ? 1 : 0) }
+            return units
+        }
+    }
+
+    /// A copy.
+    public var string: String {
+        if let stored { return stored.pointee.string }
+        return withBytes { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// A copy.
+    public var text: Text { Text(string) }
+
+    /// A copy, not validated.
+    public var key: Key { Key(string) }
+}
+
+extension TextCursor {
+    /// Whether both texts are equal; immediate where they share their storage, as equal short ones of a `Text` do.
+    public func isEqual(to other: TextCursor) -> Bool {
+        if self == other { return true }
+        if let a = stored, let b = other.stored {
+            let (x, y) = (base, other.base)
+            if x.load(as: UInt64.self) == y.load(as: UInt64.self),
+                x.load(fromByteOffset: 8, as: UInt64.self) == y.load(fromByteOffset: 8, as: UInt64.self)
+            {
+                return true
+            }
+            return a.pointee == b.pointee
+        }
+        return withBytes { x in other.withBytes { y in x.count == y.count && (x.isEmpty || memoryEqual(x, y)) } }
+    }
+
+    /// Whether the text comes before the other by UTF-16 code unit, as `Text` orders.
+    public func isBelow(_ other: TextCursor) -> Bool { withBytes { x in other.withBytes { y in utf16Order(x, y) < 0 } } }
+
+    /// A quick hash of the length and the first and last eight bytes, which differ for the names of a rules file.
+    public var fingerprint: UInt64 {
+        withBytes { bytes in
+            guard let base = UnsafeRawPointer(bytes.baseAddress) else { return 0 }
+            let count = bytes.count
+            var (first, last): (UInt64, UInt64) = (0, 0)
+            if count >= 8 {
+                first = base.loadUnaligned(as: UInt64.self)
+                last = base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self)
+            } else {
+                for i in 0..<count { first = first &<< 8 | UInt64(bytes[i]) }
+            }
+            return (first &* 0x9E37_79B9_7F4A_7C15 ^ last) &* 0xBF58_476D_1CE4_E5B9 &+ UInt64(truncatingIfNeeded: count)
+        }
+    }
+
+    /// The text itself if it can be one segment of a path: not empty, at most `Key.maxBytes` long and without a slash.
+    public var segment: TextCursor? {
+        let isOne = withBytes { bytes in
+            guard !bytes.isEmpty, bytes.count <= Key.maxBytes else { return false }
+            for byte in bytes where byte == UInt8(ascii: "/") { return false }
+            return true
+        }
+        return isOne ? self : nil
+    }
+}
