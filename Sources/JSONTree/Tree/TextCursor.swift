@@ -70,17 +70,21 @@ public struct TextCursor: Equatable {
 
 extension TextCursor {
     /// Whether both texts are equal; immediate where they share their storage, as equal short ones of a `Text` do.
+    @inlinable @inline(__always)
     public func isEqual(to other: TextCursor) -> Bool {
         if self == other { return true }
-        if let a = stored, let b = other.stored {
-            let (x, y) = (base, other.base)
-            if x.load(as: UInt64.self) == y.load(as: UInt64.self),
-                x.load(fromByteOffset: 8, as: UInt64.self) == y.load(fromByteOffset: 8, as: UInt64.self)
-            {
-                return true
-            }
-            return a.pointee == b.pointee
+        // Both negative: two `Text`s, whose 16 bytes decide when they are the same.
+        if count & other.count < 0, base.load(as: UInt64.self) == other.base.load(as: UInt64.self),
+            base.load(fromByteOffset: 8, as: UInt64.self) == other.base.load(fromByteOffset: 8, as: UInt64.self)
+        {
+            return true
         }
+        return hasBytes(of: other)
+    }
+
+    @usableFromInline @inline(never)
+    func hasBytes(of other: TextCursor) -> Bool {
+        if let a = stored, let b = other.stored { return a.pointee == b.pointee }
         return withBytes { x in other.withBytes { y in x.count == y.count && (x.isEmpty || memoryEqual(x, y)) } }
     }
 
