@@ -19,17 +19,58 @@ final class Lag {
     /// Whether the client's value observers are sent nothing, besides its requests being held.
     var isSuspended = false
     /// The suspended observers that have missed something.
-    private(set) var stale: [Observation: Staleness] = [:]
+    private(set) var stale = Missed()
 
     func mark(_ observation: Observation, _ missed: Staleness, limit: Int) {
-        stale[observation] = (stale[observation] ?? .at([])).joined(with: missed, limit: limit)
+        stale.mark(observation, missed, limit: limit)
     }
 
-    func forget(_ observation: Observation) { stale[observation] = nil }
+    func forget(_ observation: Observation) { stale.forget(observation) }
 
-    func takeStale() -> [Observation: Staleness] {
-        defer { stale = [:] }
+    func takeStale() -> Missed {
+        defer { stale = Missed() }
         return stale
+    }
+}
+
+/// Observers and what each has missed, in the order in which they first did: where not all can be told at once, those that have waited
+/// longest come first.
+struct Missed: Sequence, Sendable, ExpressibleByDictionaryLiteral {
+    private var changes: [Observation: Staleness] = [:]
+    /// With those that were forgotten since, and again behind these if they missed something anew.
+    private var order: [Observation] = []
+
+    init() {}
+
+    init(dictionaryLiteral elements: (Observation, Staleness)...) {
+        for (observation, missed) in elements { mark(observation, missed, limit: .max) }
+    }
+
+    var count: Int { changes.count }
+    var isEmpty: Bool { changes.isEmpty }
+    subscript(observation: Observation) -> Staleness? { changes[observation] }
+
+    mutating func mark(_ observation: Observation, _ missed: Staleness, limit: Int) {
+        let known = changes[observation]
+        if known == nil { order.append(observation) }
+        changes[observation] = (known ?? .at([])).joined(with: missed, limit: limit)
+    }
+
+    mutating func forget(_ observation: Observation) {
+        guard changes.removeValue(forKey: observation) != nil else { return }
+        // O(1) for each: as many are marked before.
+        if order.count > 2 * changes.count + 16 { order = map(\.0) }
+    }
+
+    /// O(observers), in all.
+    func makeIterator() -> AnyIterator<(Observation, Staleness)> {
+        var (left, next) = (changes, order.makeIterator())
+        return AnyIterator {
+            while let observation = next.next() {
+                if let missed = left.removeValue(forKey: observation) { return (observation, missed) }
+            }
+            return nil
+        }
     }
 }
 

@@ -7,8 +7,9 @@ public struct EngineLimits: Sendable {
     /// Default 64 KiB.
     public var inlineBytes = 64 << 10
     /// Bytes that are encoded on the database queue for what one request or commit has to say; the rest of it is encoded beside
-    /// the queue, and waits for room there: a thousand observers with ids of their own get a thousand messages. Default 16 MiB.
-    public var outputBytes = 16 << 20
+    /// the queue, and waits for room there: a thousand observers with ids of their own get a thousand messages. Default 4 MiB: some
+    /// 15 ms, where no two of them are alike.
+    public var outputBytes = 4 << 20
     /// Writes that one client may have waiting for its disconnect. Default 1,000.
     public var pendingWrites = 1_000
     /// Bytes of those writes, as they are kept; more is answered with `too_big`. They are made on the database queue, as one.
@@ -92,9 +93,9 @@ public struct EngineLimits: Sendable {
     /// Observers whose permission rests on what a write changes and that are asked about on the database queue; with more of
     /// them the rules are asked beside it before the write is made, and only its client waits. Default 500.
     public var checksAtOnce = 500
-    /// Changed entries with which work beside the queue is brought up to date when it comes back; it is done anew when there
-    /// are more. Default 10,000.
-    public var followedChanges = 10_000
+    /// Changed entries with which work beside the queue is brought up to date on it when it comes back; where there are more, it is
+    /// brought up to date, or done anew, beside the queue once more. Default 1,000: some 2 ms.
+    public var followedChanges = 1_000
     /// Observers of an ended session that are removed before other requests get their turn; a client with more gives way to
     /// others after its identity has changed. Default 1,000.
     public var removalsAtOnce = 1_000

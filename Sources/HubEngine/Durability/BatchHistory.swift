@@ -14,7 +14,7 @@ struct BatchHistory {
         /// An observer's first content turned out to be too large.
         case tooLarge(Client, Observation)
         /// The observers of a slow client were sent the current state.
-        case catchUp(Client, [Observation: Staleness])
+        case catchUp(Client, Missed)
         /// Live queries showed what they select, after their index was built anew.
         case show(Path, TreeQuery.Index)
         /// The onDisconnect writes of an ended session were made, not by a request.

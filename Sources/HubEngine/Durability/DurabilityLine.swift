@@ -99,7 +99,7 @@ final class DurabilityLine: @unchecked Sendable {
 
     /// Above this a batch ends early, and its turn: a few bytes of requests can ask for gigabytes, and until the output leaves no
     /// limit of the connections sees it.
-    private static let outputBytesOfBatch = 4 << 20
+    private static let outputBytesOfBatch = 2 << 20
 
     /// Bytes that the batch that runs has to say so far.
     var outputBytes: Int { outbox.bytes }

@@ -204,25 +204,50 @@ final class Publisher {
         spend(limits)
     }
 
-    /// Tells a client what its observers have missed, in one message each; one that is held back again is told later.
-    func publish(_ missed: [Observation: Staleness], to client: Client) {
+    /// Tells a client what its observers have missed, in one message each; one that is held back again is told later. Those that have
+    /// missed all of one view are told the same, which is encoded once.
+    func publish(_ missed: Missed, to client: Client) {
         var limits = changeLimits
+        var wholes: [ObjectIdentifier: SharedChange] = [:]
         for (observation, missed) in missed {
             if let lag = client.lag, lag.isSuspended {
                 lag.mark(observation, missed, limit: context.limits.stalePlaces)
                 continue
             }
-            guard let place = places.existingPlace(at: observation.path), let view = place.existingView(observation.query),
-                let change = present(view, place, missed, &limits)
-            else { continue }
-            var size = ChangeSize(change, bound: context.limits.inlineBytes)
-            if size.isLarge(for: observation.style) || outbox.batchBytes > context.limits.outputBytes {
-                sendLater(LargeChange(change, context.format, limit: context.limits.readBytes), observation.style, to: client)
+            guard let place = places.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { continue }
+            var known: SharedChange?
+            if case .whole = missed { known = wholes[ObjectIdentifier(view)] }
+            if known == nil {
+                guard let change = present(view, place, missed, &limits) else { continue }
+                known = SharedChange(change, context.format, context.limits)
+                if case .whole = missed { wholes[ObjectIdentifier(view)] = known }
+            }
+            guard let shared = known else { continue }
+            let isFull = outbox.batchBytes > context.limits.outputBytes
+            if isFull || shared.isLarge(for: observation.style) {
+                sendLater(shared.large, observation.style, to: client, least: isFull ? 0 : context.limits.inlineBytes)
             } else {
-                outbox.send(context.format.change(change)(observation.style), to: client)
+                outbox.send(shared.frames(observation.style), to: client)
             }
         }
         spend(limits)
+    }
+
+    /// What several observers of a client have missed alike.
+    private final class SharedChange {
+        private var size: ChangeSize
+        lazy var frames = format.change(change)
+        lazy var large = LargeChange(change, format, limit: readBytes)
+        private let change: ViewChange
+        private let format: any WireFormat
+        private let readBytes: Int
+
+        init(_ change: ViewChange, _ format: any WireFormat, _ limits: EngineLimits) {
+            (self.change, self.format, readBytes) = (change, format, limits.readBytes)
+            size = ChangeSize(change, bound: limits.inlineBytes)
+        }
+
+        func isLarge(for style: ObserverStyle) -> Bool { size.isLarge(for: style) }
     }
 
     /// How a view is now, as a change from something that missed parts of it. Nil while its index is built: then it is told when that
@@ -253,10 +278,13 @@ final class Publisher {
         var large: LargeChange?
         for (style, audience) in view.audiences {
             let isShared = shared != nil && style == .patches(tag: nil)
-            if size.isLarge(for: style) || outbox.batchBytes > limits.outputBytes {
+            // Beyond the bound of all, nothing is measured either.
+            let isFull = outbox.batchBytes > limits.outputBytes
+            if isFull || size.isLarge(for: style) {
                 let encoding = large ?? LargeChange(change, context.format, limit: limits.readBytes)
                 large = encoding
-                let event = sendLater(encoding, view, style, audience, shared: isShared ? shared?.later : nil)
+                let least = isFull ? 0 : limits.inlineBytes
+                let event = sendLater(encoding, view, style, audience, shared: isShared ? shared?.later : nil, least: least)
                 if isShared { shared?.later = event }
             } else if isShared {
                 let frame = shared?.bytes ?? frames(style)
@@ -269,12 +297,14 @@ final class Publisher {
     }
 
     /// Tells the observers of a view in one style of a large change.
-    /// - Parameter shared: the same frames, if they are being made for others already.
+    /// - Parameters:
+    ///   - shared: the same frames, if they are being made for others already.
+    ///   - least: bytes that they have at least.
     /// - Returns: what they are told.
     private func sendLater(
-        _ change: LargeChange, _ view: View, _ style: ObserverStyle, _ audience: Audience, shared: DeferredBytes?
+        _ change: LargeChange, _ view: View, _ style: ObserverStyle, _ audience: Audience, shared: DeferredBytes?, least: Int
     ) -> DeferredBytes {
-        let event = shared ?? DeferredBytes(limits.inlineBytes)
+        let event = shared ?? DeferredBytes(least)
         let observation = view.observation(style)
         for lane in audience.lanes.indices {
             // Suspended meanwhile: by what it is told of the same commit in another style.
@@ -290,8 +320,8 @@ final class Publisher {
     }
 
     /// Tells one client of a large change that it had missed.
-    private func sendLater(_ change: LargeChange, _ style: ObserverStyle, to client: Client) {
-        let event = DeferredBytes(limits.inlineBytes)
+    private func sendLater(_ change: LargeChange, _ style: ObserverStyle, to client: Client, least: Int) {
+        let event = DeferredBytes(least)
         outbox.send(event, to: client)
         slowReaders.holdWhileTaking(client, suspends: true)
         encodings.add(event, isHeavy: { change.isLarger(than: $0, for: style) }) { _ in

@@ -3,7 +3,7 @@ import Synchronization
 
 /// A change with a large value, for all styles of its observers. The value is encoded once for all of them.
 final class LargeChange: @unchecked Sendable {
-    // Sendable: `change`, `frames` and `sizes` are used under the lock alone: two encoding lines may meet there, for styles of one change.
+    // Sendable: all that changes is used under the lock alone: two encoding lines may meet there, for styles of one change.
     private let lock = Mutex(())
     private var change: ViewChange
     private let format: any WireFormat
@@ -11,6 +11,8 @@ final class LargeChange: @unchecked Sendable {
     private let limit: Int
     private var frames: ((ObserverStyle) -> [UInt8])?
     private var sizes: [Part: Int?] = [:]
+    /// Whether it is larger than the bound that was asked for last.
+    private var measured: (bound: Int, size: ChangeSize)?
 
     private enum Part { case patches, value, children }
 
@@ -22,6 +24,7 @@ final class LargeChange: @unchecked Sendable {
 
     func prepare(_ style: ObserverStyle) -> EncodingLine.Preparation {
         let (isNothing, known) = lock.withLock { _ in
+            if change.remainder != nil { measured = nil }
             change.finish()
             return (change.isNothing, size(for: style))
         }
@@ -37,8 +40,12 @@ final class LargeChange: @unchecked Sendable {
     }
 
     func isLarger(than bound: Int, for style: ObserverStyle) -> Bool {
-        var size = ChangeSize(lock.withLock { _ in change }, bound: bound)
-        return size.isLarge(for: style)
+        lock.withLock { _ in
+            var size = measured?.bound == bound ? measured?.size : nil
+            defer { measured = size.map { (bound, $0) } }
+            if size == nil { size = ChangeSize(change, bound: bound) }
+            return size?.isLarge(for: style) ?? false
+        }
     }
 
     /// Nil for more than may be sent.

@@ -111,11 +111,11 @@ final class SlowReaders {
 
     /// The client has received everything: its observers are served again, and its held requests are carried out.
     /// - Returns: the changes that its observers have missed, and its held requests in order; nil for a client that was not held back.
-    func catchUp(_ client: Client) -> (missed: [Observation: Staleness], held: [Database.Item])? {
+    func catchUp(_ client: Client) -> (missed: Missed, held: [Database.Item])? {
         guard let lag = client.lag else { return nil }
         stop(client)
         client.unprobedBytes = 0
-        guard lag.isSuspended else { return ([:], lag.held) }
+        guard lag.isSuspended else { return (Missed(), lag.held) }
         for observation in client.observations where observation.mayConflate {
             places.existingView(observation.query, at: observation.path)?.resume(client, style: observation.style)
         }

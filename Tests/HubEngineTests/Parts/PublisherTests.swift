@@ -216,6 +216,7 @@ import Testing
         bench.work.close()
         for id in 1...8 { bench.observe(Observation("a", style: .events(id: Int64(id), kinds: .value)), by: .make()) }
         try Self.commit(bench, [TreeWrite("a", 1)])
+        #expect(bench.run { bench.outbox.batchBytes } == 45, "the rest counts nothing before it is encoded")
         let lines = bench.finish()
         #expect(lines.filter { $0.hasPrefix("value") }.count == 5, "9 bytes each")
         #expect(lines.filter { $0 == "later" }.count == 3)
