@@ -43,6 +43,9 @@ public struct NetSettings: Sendable {
     public var sharedReadBytes = 16 << 10
     /// How many backlog bytes of a connection are sent in a turn in which several connections are ready.
     public var sharedWriteBytes = 256 << 10
+    /// How many bytes are copied for the connections of a loop in a turn, each distinct frame counted once, before
+    /// ``EventLoop/isTurnFull`` asks those who send to leave the rest for later turns. Default 1 MiB: about a millisecond.
+    public var turnBytes = 1 << 20
     /// How many connections whose TLS handshake is not done are read in a turn: each may cost a signature with the server's key, nearly a
     /// millisecond, and a burst of new connections brings hundreds. The others are read in the next turns.
     public var handshakesPerTurn = 4

@@ -78,6 +78,9 @@ public final class Connection: @unchecked Sendable {
     /// The part of them that did not fit into the kernel's buffer at the last flush.
     public var backlogBytes: Int { (backlog?.bytes ?? 0) + (tls?.unsentBytes ?? 0) }
 
+    /// Whether it was sent as much in this turn as one turn should have (``NetSettings/turnBytes``).
+    public var isTurnFull: Bool { pendingBytes > loop.settings.turnBytes }
+
     /// Queues bytes. Everything queued for a connection in one turn of its loop leaves in one system call at the end
     /// of the turn. No effect once the connection has been closed from either side.
     /// - Complexity: one copy of the bytes.

@@ -82,6 +82,10 @@ extension EventLoop {
         return true
     }
 
+    /// Whether as much was sent in this turn as one turn should (``NetSettings/turnBytes``). Who has more to send should do that in work
+    /// of its own (``execute(_:)``): before it, what was sent is flushed, and other connections are read.
+    public var isTurnFull: Bool { frames.bytes > settings.turnBytes }
+
     func settleIfLarge() {
         if frames.bytes > Self.settleAboveBytes { settle() }
     }

@@ -231,6 +231,9 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
 
     func send(_ staged: StagedFrame, _ frames: [UInt8]) { send(frames) }
 
+    /// Nothing is copied before a poll is answered.
+    var isTurnFull: Bool { false }
+
     /// Queues a message. All messages of one turn leave in one response at its end.
     private func queue(_ message: LongPollMessage) {
         downstream.send(message)

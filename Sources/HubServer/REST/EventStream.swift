@@ -103,6 +103,8 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
         connection.send(isChunked ? staged : lane.unwrapped.events(staged, frames, lane.loop))
     }
 
+    var isTurnFull: Bool { connection.isTurnFull }
+
     /// Streams receive nothing, so there is no close code to send.
     func close(_ code: UInt16, _ reason: String) { finish(.finished) }
     func dismiss() { finish(.dismissed) }

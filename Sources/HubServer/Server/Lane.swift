@@ -1,3 +1,4 @@
+import DequeModule
 import DispatchNet
 import HubEngine
 import JSONTree
@@ -18,6 +19,9 @@ final class Lane: @unchecked Sendable {
     /// The sign-ins of the lane's sessions and streams.
     var signIns = SignIns()
     private var members: [ObjectIdentifier: any LaneMember] = [:]
+    /// Sessions whose output waits for later turns of the loop, each once, and whether the next turn is scheduled.
+    private var senders = Deque<Session>()
+    private var isSendingScheduled = false
     /// Seconds since the lane began, counted by its timer.
     private var seconds = 0
     /// The time stamp of an event that happens now, to be compared with the seconds of `LaneMember.tick`. It is the end of the current
@@ -62,7 +66,8 @@ final class Lane: @unchecked Sendable {
         loop.execute { [self] in
             for delivery in deliveries {
                 switch delivery {
-                case .one(let client, let bytes): session(client).send(bytes)
+                case .one(let client, let bytes):
+                    if loop.isTurnFull { session(client).sendInTurn(bytes) } else { session(client).send(bytes) }
                 case .many(let clients, let bytes):
                     let frame = loop.stage(bytes)
                     for client in clients { session(client).send(frame, bytes) }
@@ -86,6 +91,31 @@ final class Lane: @unchecked Sendable {
                 let frame = clients.count < 2 || outcome.bytes.isEmpty ? nil : loop.stage(outcome.bytes)
                 for client in clients { session(client).isReady(deferred, outcome, frame) }
             }
+        }
+    }
+}
+
+// MARK: Turns
+
+/// Much output, in turns of the loop: between two of them what was sent leaves, and other connections are read and answered.
+///
+///     a turn is full ─► senders ─► next turn: a frame of each, round robin, until it is full ─► senders ─► …
+extension Lane {
+    /// Gives a session a place behind the others whose output waits.
+    func enqueue(_ sender: Session) {
+        senders.append(sender)
+        scheduleSending()
+    }
+
+    private func scheduleSending() {
+        guard !isSendingScheduled, !senders.isEmpty else { return }
+        isSendingScheduled = true
+        loop.execute { [self] in
+            isSendingScheduled = false
+            while !loop.isTurnFull, let sender = senders.popFirst() {
+                if sender.sendNext() { senders.append(sender) }
+            }
+            scheduleSending()
         }
     }
 }

@@ -12,6 +12,8 @@ protocol Carrier: AnyObject {
     func send(_ frames: [UInt8])
     /// The same for frames that the loop has staged for many sessions; `frames` are their bytes.
     func send(_ staged: StagedFrame, _ frames: [UInt8])
+    /// Whether the session itself has sent as much in this turn of the loop as one turn may have.
+    var isTurnFull: Bool { get }
     /// Closes the session after a protocol error: sends the reason, and ends when the queued output has been sent.
     func close(_ code: UInt16, _ reason: String)
     /// Closes the session without a reason: a newer session has replaced it.

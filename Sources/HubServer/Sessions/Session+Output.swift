@@ -4,7 +4,7 @@ import HubEngine
 import Synchronization
 import WireProtocols
 
-/// A session's output queue behind a large frame that is still being encoded.
+/// A session's output queue behind a large frame that is still being encoded, or that waits for a turn of the loop.
 ///
 ///     deliveries ─► [ being encoded ][ bytes ][ bytes ][ probe ] ─► carrier        in order: nothing passes the first entry
 ///
@@ -23,6 +23,8 @@ final class OutputQueue {
     private(set) var bytes = 0
     /// Whether the database was told that the queue is over the soft limit.
     var isCongested = false
+    /// Whether the queue has a place among its lane's senders: it is served from there alone.
+    var awaitsTurn = false
 
     var first: Entry? { entries.first }
 
@@ -94,27 +96,70 @@ extension Session {
         congested()
     }
 
-    /// A frame is encoded. If it is first in the queue, it is sent, with the ready entries behind it.
+    /// Sends frames in a turn of the loop that is full: at once if they are few, else in a later turn.
+    final func sendInTurn(_ frames: [UInt8]) {
+        guard outputQueue == nil, frames.count > Self.smallBytes || carrier.isTurnFull else { return send(frames) }
+        let outputQueue = OutputQueue()
+        self.outputQueue = outputQueue
+        outputQueue.awaitsTurn = true
+        appendOutput(.bytes(frames))
+        home.enqueue(self)
+    }
+
+    /// Frames up to this size do not wait for the turn of what is large, so that answers pass the large messages of other clients.
+    private static let smallBytes = 16 << 10
+
+    /// A frame is encoded. If it is first in the queue, it is sent, with the ready entries behind it: in later turns where this one is full.
     /// - Parameter frame: its bytes as the loop has staged them; nil for none.
     final func isReady(_ deferred: DeferredBytes, _ outcome: DeferredBytes.Outcome, _ frame: StagedFrame?) {
-        guard case .later(let first)? = outputQueue?.first, first === deferred else { return }
-        outputQueue?.removeFirst()
+        guard let outputQueue, !outputQueue.awaitsTurn, case .later(let first)? = outputQueue.first, first === deferred else { return }
+        if frame == nil, home.loop.isTurnFull { return awaitTurn(outputQueue) }
+        outputQueue.removeFirst()
         deliver(outcome, frame)
-        // Sending may end the session, which drops the queue.
-        while let outputQueue, let entry = outputQueue.first {
-            switch entry {
-            case .later(let next):
-                guard let outcome = next.outcome else { return }
-                deliver(outcome, nil)
-            case .bytes(let bytes): carrier.send(bytes)
-            case .probe: owesDrain = true
-            case .marked(let bytes): complete(bytes)
-            case .close: end()
-            }
-            outputQueue.removeFirst()
+        guard !endIfEmpty(outputQueue) else { return }
+        while sendReady(outputQueue) {
+            if home.loop.isTurnFull { return awaitTurn(outputQueue) }
         }
+    }
+
+    private func awaitTurn(_ outputQueue: OutputQueue) {
+        outputQueue.awaitsTurn = true
+        home.enqueue(self)
+    }
+
+    /// It is the session's turn: sends an entry of its queue.
+    /// - Returns: whether another one is ready.
+    final func sendNext() -> Bool {
+        guard let outputQueue, outputQueue.awaitsTurn else { return false }
+        if sendReady(outputQueue) { return true }
+        outputQueue.awaitsTurn = false
+        return false
+    }
+
+    /// Sends the first entry if it is ready.
+    /// - Returns: whether there is another one.
+    private func sendReady(_ queue: OutputQueue) -> Bool {
+        switch queue.first {
+        case .later(let next)?:
+            guard let outcome = next.outcome else { return false }
+            deliver(outcome, nil)
+        case .bytes(let bytes)?: carrier.send(bytes)
+        case .probe?: owesDrain = true
+        case .marked(let bytes)?: complete(bytes)
+        case .close?: end()
+        case nil: break
+        }
+        queue.removeFirst()
+        return !endIfEmpty(queue)
+    }
+
+    /// Ends a queue behind its last entry; true also when it is the session's no more, because sending has ended the session.
+    private func endIfEmpty(_ queue: OutputQueue) -> Bool {
+        guard outputQueue === queue else { return true }
+        guard queue.first == nil else { return false }
         outputQueue = nil
         if owesDrain { carrier.reportDrain() }
+        return true
     }
 
     private func deliver(_ outcome: DeferredBytes.Outcome, _ frame: StagedFrame?) {

@@ -75,6 +75,8 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         connection.send(lane.compression.compressed(staged, frames, deflate, lane.loop))
     }
 
+    var isTurnFull: Bool { connection.isTurnFull }
+
     func received(_ bytes: UnsafeMutableRawBufferPointer) {
         lastReceivedAt = lane.mark
         hasPinged = false
