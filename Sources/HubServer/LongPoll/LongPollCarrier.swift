@@ -135,15 +135,14 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     }
 
     func parse(_ inbound: RealtimeInbound) -> ParsedInbound? {
-        var bytes = 0
-        if case .message(let text) = inbound { bytes = text.count }
-        if case .message(let text) = inbound, bytes > server.settings.limits.largeRequestBytes {
+        let bytes = inbound.bytes
+        if bytes > server.settings.limits.largeRequestBytes {
             let lease = server.memory.lease(of: network, for: .incoming)
             guard lease.become(bytes) else {
                 abandon { fail((lease.refusal ?? .process).text) }
                 return nil
             }
-            return .large(LargeText(message: .text(Array(text)), lease: lease))
+            if let source = inbound.source { return .large(LargeText(message: source, lease: lease)) }
         }
         do throws(RealtimeError) {
             return try inbound.message(limits: realtime, payer: self).map { .message($0, bytes: bytes) }
@@ -349,6 +348,11 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     private func release() {
         session = nil
         closedSocket = nil
+        // Many sessions may end at once: what each has of an incomplete message is freed in the background.
+        guard upstream.bufferedBytes + socketAssembler.bufferedBytes > IncomingBytes.freeBytes else { return }
+        Retired((upstream, socketAssembler)).retire()
+        upstream = LongPollUpstream(limits: limits, realtime: realtime)
+        socketAssembler = RealtimeAssembler(limits: realtime)
     }
 
     /// Whether a message that spans several requests, or several texts on the socket, comes too slowly.

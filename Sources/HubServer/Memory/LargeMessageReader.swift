@@ -12,6 +12,8 @@ struct LargeText: Sendable {
     enum Source: Sendable {
         case socket(WebSocketLargeMessage)
         case text([UInt8])
+        /// A message in chunks, joined on the other thread.
+        case blocks(MessageBlocks)
     }
 }
 
@@ -78,7 +80,12 @@ final class LargeMessageReader: @unchecked Sendable {
         let then = LoopBound(then)
         server.largeWork.run(of: address) { [self] in
             let outcome = Self.outcome(text, read, memory, address)
-            loop.execute { [self] in finish { then.value(outcome) } }
+            loop.execute { [self] in
+                // What becomes of the values is not known here: a tree that is taken by none is freed in the background.
+                let last = Retired(outcome)
+                finish { then.value(outcome) }
+                loop.execute { last.retire() }
+            }
         }
     }
 
@@ -89,6 +96,10 @@ final class LargeMessageReader: @unchecked Sendable {
         let bytes: [UInt8]
         switch text.message {
         case .text(let whole): bytes = whole
+        case .blocks(let blocks):
+            // Both exist until they are joined.
+            guard inflated.become(blocks.count) else { return Outcome(value: .failure(.memory(inflated.refusal ?? .process))) }
+            bytes = blocks.joined()
         case .socket(let message):
             do throws(WebSocketError) { bytes = try message.content { inflated.become($0) } } catch {
                 return Outcome(value: .failure(inflated.refusal.map { .memory($0) } ?? .message(error)))

@@ -21,7 +21,7 @@ final class ObserveSession: Session, @unchecked Sendable {
         if isReadingLarge { return enqueue(text) }
         let size = text.count
         if size > server.settings.limits.largeRequestBytes {
-            if let large = large(text) { received(large: large) }
+            if let large = large(.text(Array(text)), bytes: size) { received(large: large) }
             return
         }
         do throws(ObserveError) {

@@ -30,8 +30,8 @@ final class RealtimeSession: Session, @unchecked Sendable {
         if isReadingLarge { return enqueue(text) }
         assembler.receive(text) { inbound in
             do throws(RealtimeError) {
-                if case .message(let text) = inbound, text.count > server.settings.limits.largeRequestBytes {
-                    if let large = large(text) { read(large) }
+                if inbound.bytes > server.settings.limits.largeRequestBytes, let source = inbound.source {
+                    if let large = large(source, bytes: inbound.bytes) { read(large) }
                 } else {
                     process(try inbound.message(limits: limits, payer: self))
                 }
@@ -52,6 +52,12 @@ final class RealtimeSession: Session, @unchecked Sendable {
 
     override var openMessage: OpenMessage? {
         assembler.isInsideMessage ? OpenMessage(number: assembler.messages, bytes: assembler.openBytes) : nil
+    }
+
+    override func retireInput() {
+        guard assembler.bufferedBytes > IncomingBytes.freeBytes else { return }
+        Retired(assembler).retire()
+        assembler = RealtimeAssembler(limits: limits)
     }
 
     private func process(_ message: RealtimeMessage?) {
@@ -130,6 +136,24 @@ final class RealtimeSession: Session, @unchecked Sendable {
 }
 
 extension RealtimeInbound {
+    /// Bytes of its text; 0 for what is no complete message.
+    var bytes: Int {
+        switch self {
+        case .message(let text): text.count
+        case .blocks(let blocks): blocks.count
+        case .keepAlive, .oversized, .failure: 0
+        }
+    }
+
+    /// Its text, to be parsed on another thread; nil for what is no complete message. O(n) unless it came in many chunks.
+    var source: LargeText.Source? {
+        switch self {
+        case .message(let text): .text(Array(text))
+        case .blocks(let blocks): .blocks(blocks)
+        case .keepAlive, .oversized, .failure: nil
+        }
+    }
+
     /// Parses as `message(limits:)` does and charges its values' memory.
     /// - Parameters:
     ///   - limits: with the loop's node allowance.

@@ -62,6 +62,9 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     /// The incomplete protocol message; nil while there is none.
     var openMessage: OpenMessage? { nil }
 
+    /// Releases an incomplete message in the background: the session has ended, and all before it is processed.
+    func retireInput() {}
+
     /// The connection has ended. Requests from before are still carried out, then the session's end.
     final func ended() { ended(behind: largeReader) }
 
@@ -76,6 +79,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     }
 
     private func submitEnd() {
+        retireInput()
         // The sign-in ends here: requests from before may still need it.
         attach(nil)
         if isWaiting { waitingRequests?.append { [self] in database.submit(.end, from: self) } } else { database.submit(.end, from: self) }
@@ -225,13 +229,13 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         }
     }
 
-    /// Copies a complete text, with a lease for it; nil after the session was closed because the budget refused.
-    final func large(_ text: UnsafeRawBufferPointer) -> LargeText? {
-        if let refusal = incoming.become(text.count, server.memory, carrier.peer) {
+    /// A complete text with a lease for it; nil after the session was closed because the budget refused.
+    final func large(_ text: @autoclosure () -> LargeText.Source, bytes: Int) -> LargeText? {
+        if let refusal = incoming.become(bytes, server.memory, carrier.peer) {
             carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text)
             return nil
         }
-        return LargeText(message: .text(Array(text)), lease: incoming.detachLease())
+        return LargeText(message: text(), lease: incoming.detachLease())
     }
 
     /// Charges the budget for an incomplete message.

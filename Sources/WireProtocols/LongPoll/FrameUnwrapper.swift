@@ -18,7 +18,11 @@ public struct FrameUnwrapper: Sendable {
             decoder.receive(bytes) { event in
                 guard case .text(let text) = event else { return }
                 assembler.receive(text) { inbound in
-                    if case .message(let message) = inbound { messages.append(Array(message)) }
+                    switch inbound {
+                    case .message(let message): messages.append(Array(message))
+                    case .blocks(let message): messages.append(message.joined())
+                    case .keepAlive, .oversized, .failure: break
+                    }
                 }
             }
         }

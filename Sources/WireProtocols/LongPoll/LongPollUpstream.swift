@@ -24,6 +24,9 @@ public struct LongPollUpstream: Sendable {
     private var ahead: [Int: LongPollSegment] = [:]
     private var bytesAhead = 0
     private var base64 = LongPollBase64()
+    /// Validates the message's text as it comes, so that its end costs no more than its other segments.
+    private var utf8 = UTF8Validator()
+    private var isText = true
     /// Assembles the segments of a message.
     public private(set) var assembler: RealtimeAssembler
 
@@ -68,6 +71,8 @@ public struct LongPollUpstream: Sendable {
             guard segment.pieces <= 999_999 else { throw .pieceCount }
             left = segment.pieces
             base64 = LongPollBase64()
+            utf8 = UTF8Validator()
+            isText = true
             // The same limits as for a message in chunks: a count, then its pieces.
             Array(String(left).utf8).withUnsafeBytes { assembler.receive($0) { _ in } }
         case .inside(let pieces, let due):
@@ -77,11 +82,12 @@ public struct LongPollUpstream: Sendable {
         let decoded = try base64.decode(segment.data)
         state = left == 1 ? .idle : .inside(pieces: segment.pieces, left: left - 1)
         decoded.withUnsafeBytes { bytes in
+            if isText { isText = utf8.consume(bytes) }
+            let isText = isText && utf8.isAtBoundary
             assembler.receive(bytes) { inbound in
-                if case .message(let message) = inbound, !UTF8Validator.isValid(message) {
-                    handle(.failure(.malformed(offset: 0)))
-                } else {
-                    handle(inbound)
+                switch inbound {
+                case .message, .blocks: handle(isText ? inbound : .failure(.malformed(offset: 0)))
+                case .keepAlive, .oversized, .failure: handle(inbound)
                 }
             }
         }

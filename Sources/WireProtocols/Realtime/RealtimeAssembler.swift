@@ -6,6 +6,8 @@ public enum RealtimeInbound {
     case keepAlive
     /// A complete message, chunks joined, for `RealtimeMessage.parse`.
     case message(UnsafeRawBufferPointer)
+    /// A complete message of many chunks, of more than a block. It is joined where it is parsed.
+    case blocks(MessageBlocks)
     /// A request over the limit was dropped: answer this number with `RealtimeRefusal.writeTooBig`.
     case oversized(number: Int64)
     /// Close the connection.
@@ -33,7 +35,7 @@ public struct RealtimeAssembler: Sendable {
 
     public let maxMessageBytes: Int
     private var state = State.idle
-    private var collected: [UInt8] = []
+    private var collected = MessageBlocks()
 
     public init(limits: RealtimeLimits = RealtimeLimits()) {
         maxMessageBytes = limits.messageBytes
@@ -54,7 +56,7 @@ public struct RealtimeAssembler: Sendable {
     /// Number of messages in chunks that have begun, modulo 2³².
     public private(set) var messages: UInt32 = 0
 
-    /// Processes the payload of one text frame. O(n); a message of one frame is delivered without a copy.
+    /// Processes the payload of one text frame. O(n), whatever was collected before; a message of one frame is delivered without a copy.
     public mutating func receive(_ text: UnsafeRawBufferPointer, _ handle: (RealtimeInbound) -> Void) {
         switch state {
         case .failed:
@@ -67,7 +69,7 @@ public struct RealtimeAssembler: Sendable {
                 openBytes = 0
                 messages &+= 1
             } else if text.count > maxMessageBytes {
-                collected.append(contentsOf: text.prefix(Self.prefixBytes))
+                collected.append(UnsafeRawBufferPointer(rebasing: text.prefix(Self.prefixBytes)))
                 refuse(handle)
             } else {
                 handle(.message(text))
@@ -75,19 +77,22 @@ public struct RealtimeAssembler: Sendable {
         case .collecting(let left):
             openBytes += text.count
             if text.count > maxMessageBytes - collected.count {
-                collected.append(contentsOf: text.prefix(max(0, Self.prefixBytes - collected.count)))
-                collected = Array(collected.prefix(Self.prefixBytes))
+                let kept = collected.prefix(Self.prefixBytes)
+                collected = MessageBlocks()
+                kept.withUnsafeBytes { collected.append($0) }
+                collected.append(UnsafeRawBufferPointer(rebasing: text.prefix(Self.prefixBytes - kept.count)))
                 state = .dropping(left: left - 1)
                 if left == 1 { refuse(handle) }
                 return
             }
-            collected.append(contentsOf: text)
+            collected.append(text)
             state = .collecting(left: left - 1)
             if left > 1 { return }
             state = .idle
             let message = collected
-            collected = []
-            message.withUnsafeBytes { handle(.message($0)) }
+            collected = MessageBlocks()
+            guard let single = message.single else { return handle(.blocks(message)) }
+            single.withUnsafeBytes { handle(.message($0)) }
         case .dropping(let left):
             openBytes += text.count
             state = .dropping(left: left - 1)
@@ -107,8 +112,8 @@ public struct RealtimeAssembler: Sendable {
     private static let prefixBytes = 1024
 
     private mutating func refuse(_ handle: (RealtimeInbound) -> Void) {
-        let prefix = collected
-        collected = []
+        let prefix = collected.prefix(Self.prefixBytes)
+        collected = MessageBlocks()
         guard let number = prefix.withUnsafeBytes(Self.requestNumber) else { return fail(.messageTooBig, handle) }
         state = .idle
         handle(.oversized(number: number))
@@ -116,7 +121,7 @@ public struct RealtimeAssembler: Sendable {
 
     private mutating func fail(_ error: RealtimeError, _ handle: (RealtimeInbound) -> Void) {
         state = .failed
-        collected = []
+        collected = MessageBlocks()
         handle(.failure(error))
     }
 

@@ -12,14 +12,24 @@ extension RealtimeInbound {
     public func message(limits: RealtimeLimits) throws(RealtimeError) -> RealtimeMessage? {
         switch self {
         case .keepAlive: return nil
-        case .message(let bytes):
-            let message = try RealtimeMessage.parse(bytes, limits: limits)
-            guard case .request(var request) = message else { return message }
-            request.bytes = bytes.count
-            return .request(request)
+        case .message(let bytes): return try Self.parsed(bytes, limits)
+        case .blocks(let blocks):
+            let bytes = blocks.joined()
+            var result = Result<RealtimeMessage, RealtimeError>.failure(.malformed(offset: 0))
+            bytes.withUnsafeBytes { bytes in
+                do throws(RealtimeError) { result = .success(try Self.parsed(bytes, limits)) } catch { result = .failure(error) }
+            }
+            return try result.get()
         case .oversized(let number): return .request(RealtimeRequest(number: number, action: .invalid(action: "", .writeTooBig)))
         case .failure(let error): throw error
         }
+    }
+
+    private static func parsed(_ bytes: UnsafeRawBufferPointer, _ limits: RealtimeLimits) throws(RealtimeError) -> RealtimeMessage {
+        let message = try RealtimeMessage.parse(bytes, limits: limits)
+        guard case .request(var request) = message else { return message }
+        request.bytes = bytes.count
+        return .request(request)
     }
 }
 

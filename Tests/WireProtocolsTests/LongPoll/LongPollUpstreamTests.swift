@@ -32,6 +32,7 @@ import TestSupport
         try upstream.receive(segments) { inbound in
             switch inbound {
             case .message(let bytes): heard.append(text(bytes))
+            case .blocks(let blocks): heard.append(text(blocks.joined()))
             case .keepAlive: heard.append("keepAlive")
             case .oversized(let number): heard.append("oversized \(number)")
             case .failure(let error): heard.append("failure \(error)")
@@ -124,6 +125,37 @@ import TestSupport
             }
             #expect(heard == texts)
             #expect(upstream.bufferedBytes == 0)
+        }
+    }
+
+    @Test func message_ofManySegments_comesInBlocks_andIsText() throws {
+        var upstream = LongPollUpstream()
+        // Scalars of four bytes, cut by segments and blocks.
+        let message = "x" + String(repeating: "\u{1F600}", count: 50_000)
+        let all = Self.segments(message, pieceLength: 1839)
+        for segment in all.dropLast() { #expect(try Self.run(&upstream, [segment]) == []) }
+        #expect(try Self.run(&upstream, all.suffix(1)) == [message])
+        #expect(upstream.bufferedBytes == 0)
+    }
+
+    @Test(arguments: [[0xFF], [0xC3]]) func message_ofManySegments_thatIsNoText_isRefusedAtItsEnd(_ last: [UInt8]) throws {
+        var upstream = LongPollUpstream()
+        let bytes = [UInt8](repeating: 0x20, count: 150_000)
+        for (place, isAtEnd) in [(75_000, false), (150_000, true)] {
+            if !isAtEnd, last == [0xC3] { continue }
+            var bad = bytes
+            bad.insert(contentsOf: last, at: place)
+            let base64 = Self.websafe(bad)
+            let pieces = stride(from: 0, to: base64.count, by: 1840).map { Array(base64[$0..<min(base64.count, $0 + 1840)]) }
+            upstream = LongPollUpstream()
+            var heard: [String] = []
+            for (number, piece) in pieces.enumerated() {
+                heard += try Self.run(&upstream, [LongPollSegment(number: number, pieces: pieces.count, data: piece)])
+            }
+            #expect(heard == ["failure \(RealtimeError.malformed(offset: 0))"])
+            // The next message is read as ever.
+            let next = Self.segments("{}", from: pieces.count)
+            #expect(try Self.run(&upstream, next) == ["{}"])
         }
     }
 

@@ -61,4 +61,67 @@ import Testing
             #expect(assembler.bufferedBytes == held)
         }
     }
+
+    // MARK: Blocks
+
+    /// Collects a message in chunks of one size.
+    private static func collected(_ bytes: [UInt8], chunk: Int) -> (blocks: MessageBlocks?, message: [UInt8]?) {
+        var assembler = RealtimeAssembler()
+        var heard: (blocks: MessageBlocks?, message: [UInt8]?)
+        let starts = Array(stride(from: 0, to: bytes.count, by: chunk))
+        utf8("\(starts.count)").withUnsafeBytes { assembler.receive($0) { _ in } }
+        bytes.withUnsafeBytes { all in
+            for start in starts {
+                assembler.receive(UnsafeRawBufferPointer(rebasing: all[start..<min(all.count, start + chunk)])) { inbound in
+                    switch inbound {
+                    case .message(let text): heard.message = Array(text)
+                    case .blocks(let blocks): heard.blocks = blocks
+                    default: Issue.record("not a message")
+                    }
+                }
+            }
+        }
+        return heard
+    }
+
+    @Test func message_upToABlock_isWhole_andALongerOneComesInBlocks() {
+        let bytes = (0..<(3 * MessageBlocks.blockBytes + 5)).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        for chunk in [1000, 16_384, 100_000] {
+            let fitting = Array(bytes.prefix(MessageBlocks.blockBytes))
+            #expect(Self.collected(fitting, chunk: chunk).message == fitting)
+            for count in [MessageBlocks.blockBytes + 1, 2 * MessageBlocks.blockBytes, bytes.count] {
+                let (blocks, message) = Self.collected(Array(bytes.prefix(count)), chunk: chunk)
+                #expect(message == nil && blocks?.count == count)
+                #expect(blocks?.joined() == Array(bytes.prefix(count)))
+            }
+        }
+    }
+
+    @Test func piece_isCopiedOnce_howeverMuchCameBefore() {
+        var blocks = MessageBlocks()
+        let piece = [UInt8](repeating: 1, count: 11_700)
+        var places: [UnsafeRawPointer?] = []
+        for _ in 0..<1000 {
+            piece.withUnsafeBytes { blocks.append($0) }
+            let now = blocks.places
+            // A block that is full stays where it is.
+            #expect(now.dropLast().starts(with: places.dropLast()))
+            places = now
+        }
+        #expect(blocks.count == 11_700_000 && places.count == 11_700_000 / MessageBlocks.blockBytes + 1)
+    }
+
+    @Test func messageInBlocks_isParsedAndRefused_asOneInASinglePiece() throws {
+        let text = "{\"t\":\"d\",\"d\":{\"r\":3,\"a\":\"p\",\"b\":{\"p\":\"/a\",\"d\":\"\(String(repeating: "x", count: 200_000))\"}}}"
+        let blocks = try #require(Self.collected(utf8(text), chunk: 16_384).blocks)
+        guard case .request(let request)? = try RealtimeInbound.blocks(blocks).message(limits: RealtimeLimits()) else {
+            Issue.record("not a request")
+            return
+        }
+        #expect(request.number == 3 && request.bytes == text.utf8.count)
+        let head = "{\"t\":\"d\",\"d\":{\"r\":7,\"a\":\"p\",\"b\":{\"p\":\"/a\",\"d\":\""
+        let long = head + String(repeating: "x", count: 300_000)
+        let chunks = stride(from: 0, to: long.count, by: 10_000).map { String(long.dropFirst($0).prefix(10_000)) }
+        #expect(RealtimeAssembler.hear(["\(chunks.count)"] + chunks + ["0"], limit: 200_000) == [.oversized(7), .keepAlive])
+    }
 }

@@ -9,6 +9,7 @@ enum HeardRealtime: Equatable {
         switch inbound {
         case .keepAlive: self = .keepAlive
         case .message(let bytes): self = .message(text(bytes))
+        case .blocks(let blocks): self = .message(text(blocks.joined()))
         case .oversized(let number): self = .oversized(number)
         case .failure(let error): self = .failure(error)
         }
