@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test func muchOutput_endsTheBatch() {
-        for (bytes, batches) in [((4 << 20) - 2, 1), ((4 << 20) + 1, 3)] {
+        for (bytes, batches) in [((2 << 20) - 2, 1), ((2 << 20) + 1, 3)] {
             let bench = Self.bench(turnWork: 1_000_000)
             let (one, other) = (Client.make(), Client.make())
             let lines = Self.handle(bench, Self.asks("a", 1, of: one, bytes: bytes) + Self.asks("b", 1, of: other))
