@@ -102,27 +102,55 @@ struct LongPollBase64: Sendable {
 
     mutating func decode(_ text: [UInt8]) throws(LongPollError) -> [UInt8] {
         var isBase64 = true
-        let values = Base64.urlValues
         let bytes = [UInt8](unsafeUninitializedCapacity: text.count * 3 / 4 + 1) { bytes, count in
-            for letter in text {
-                let value = values[Int(letter)]
-                if value < 64, !isPadded {
-                    bits = bits << 6 | UInt32(value)
-                    held += 6
-                    if held >= 8 {
-                        held -= 8
-                        bytes[count] = UInt8(truncatingIfNeeded: bits >> UInt32(held))
-                        count += 1
+            text.withUnsafeBufferPointer { text in
+                Base64.urlValues.withUnsafeBufferPointer { values in
+                    var at = 0
+                    while at < text.count {
+                        if held == 0, !isPadded { at += Self.decodeGroups(text[at...], values, to: bytes, &count) }
+                        guard at < text.count else { return }
+                        let letter = text[at]
+                        let value = values[Int(letter)]
+                        if value < 64, !isPadded {
+                            bits = bits << 6 | UInt32(value)
+                            held += 6
+                            if held >= 8 {
+                                held -= 8
+                                bytes[count] = UInt8(truncatingIfNeeded: bits >> UInt32(held))
+                                count += 1
+                            }
+                        } else if letter == UInt8(ascii: ".") {
+                            isPadded = true
+                        } else {
+                            isBase64 = false
+                            return
+                        }
+                        at += 1
                     }
-                } else if letter == UInt8(ascii: ".") {
-                    isPadded = true
-                } else {
-                    isBase64 = false
-                    break
                 }
             }
         }
         if !isBase64 { throw .notBase64 }
         return bytes
+    }
+    /// Decodes whole groups, four letters at once, up to the first one with another letter.
+    /// - Returns: the number of letters.
+    private static func decodeGroups(
+        _ text: Slice<UnsafeBufferPointer<UInt8>>, _ values: UnsafeBufferPointer<UInt8>, to bytes: UnsafeMutableBufferPointer<UInt8>,
+        _ count: inout Int
+    ) -> Int {
+        let letters = UnsafeBufferPointer(rebasing: text)
+        var at = 0
+        while at + 4 <= letters.count {
+            let (first, second) = (UInt32(values[Int(letters[at])]), UInt32(values[Int(letters[at + 1])]))
+            let (third, fourth) = (UInt32(values[Int(letters[at + 2])]), UInt32(values[Int(letters[at + 3])]))
+            guard (first | second | third | fourth) < 64 else { break }
+            let group = first << 18 | second << 12 | third << 6 | fourth
+            bytes[count] = UInt8(truncatingIfNeeded: group >> 16)
+            bytes[count + 1] = UInt8(truncatingIfNeeded: group >> 8)
+            bytes[count + 2] = UInt8(truncatingIfNeeded: group)
+            (count, at) = (count + 3, at + 4)
+        }
+        return at
     }
 }

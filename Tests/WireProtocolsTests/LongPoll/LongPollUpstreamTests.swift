@@ -102,6 +102,21 @@ import TestSupport
         #expect(try decoder.decode(utf8("-_8.")) == [0xFB, 0xFF])
     }
 
+    @Test func base64_ofManyGroups_decodes_whereverItIsCut() throws {
+        let bytes = (0..<100).map { UInt8(truncatingIfNeeded: $0 &* 89 &+ 3) }
+        let encoded = Self.websafe(bytes)
+        for cut in 0...encoded.count {
+            var decoder = LongPollBase64()
+            #expect(try decoder.decode(Array(encoded[..<cut])) + decoder.decode(Array(encoded[cut...])) == bytes)
+        }
+        for place in 0..<40 {
+            var bad = encoded
+            bad[place] = UInt8(ascii: "+")
+            var decoder = LongPollBase64()
+            #expect(throws: LongPollError.notBase64) { try decoder.decode(bad) }
+        }
+    }
+
     @Test(arguments: ["ab+c", "ab/c", "ab=c", "a b", "ab.c", "é"])
     func base64_otherLetters_areRefused(_ encoded: String) {
         var decoder = LongPollBase64()
