@@ -86,7 +86,7 @@ import TestSupport
         _ = try folder.file("rules.json", #"{"rules":{}}"#)
         let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--rules", "rules.json"], folder: folder)
         let denied = try Command.run("get", hub.url + "/a", in: folder.url)
-        #expect(denied.code == 1 && denied.error.contains("--auth-file FILE, VIGLA_AUTH_FILE or VIGLA_AUTH"))
+        #expect(denied.code == 1 && denied.error.contains("none of --auth-file, --auth, VIGLA_AUTH_FILE and VIGLA_AUTH is set"))
         #expect(try Command.run("set", hub.url + "/a", "1", "--auth-file", "secret.txt", in: folder.url).code == 0)
         let ways = [["VIGLA_AUTH": "owner"], ["VIGLA_AUTH_FILE": "secret.txt"]]
         for environment in ways {

@@ -81,7 +81,7 @@ import TestSupport
         let (file, secret) = (try folder.file("next.json", Self.readable), try folder.file("secret.txt", "owner\n"))
         let without = try Command.run("rules", "deploy", hub.url, file)
         #expect(
-            without.code == 1 && without.error.contains("only from an administrator") && without.error.contains("VIGLA_AUTH"),
+            without.code == 1 && without.error.contains("This takes an administrator") && without.error.contains("VIGLA_AUTH"),
             "\(without.error)")
         #expect(try Command.run("rules", "deploy", hub.url, file, environment: ["VIGLA_AUTH": "wrong"]).code == 1)
         #expect(try Command.run("get", hub.url + "/b").code == 0)

@@ -95,6 +95,12 @@ import TestSupport
         #expect(try modes() == onlyTheOwner)
     }
 
+    /// Of a line of the log in JSON.
+    private func message(of line: String) throws -> String {
+        let members = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+        return try #require(members?["message"] as? String)
+    }
+
     @Test func everyOption_hasAnEnvironmentForm() throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{}}"#)
@@ -108,8 +114,9 @@ import TestSupport
                 "VIGLA_LOG_REFUSALS": "5", "VIGLA_ACCEPT_LOSS": "true",
                 "VIGLA_MEMORY_BUDGET": "300", "VIGLA_CONFIG": "",
             ], folder: folder)
-        #expect(hub.readyLine.hasPrefix("vigla ready on http://localhost:"))
-        #expect(hub.readyLine.hasSuffix("(namespace city, data memory, rules \(rules))"))
+        let ready = try message(of: hub.readyLine)
+        #expect(ready.hasPrefix("vigla ready on http://localhost:"))
+        #expect(ready.hasSuffix("(namespace city, data memory, rules \(rules))"))
         #expect(hub.error.contains("WARNING"))
     }
 
@@ -121,7 +128,7 @@ import TestSupport
                 + #""log-format":"json","dev":true,"metrics":"off","allow-origin":"https://app.example","log-refusals":5,"#
                 + #""accept-loss":false,"memory-budget":300}"#)
         let fromFile = try RunningHub(["--config", config, "--port", "0"], folder: folder)
-        #expect(fromFile.readyLine.hasSuffix("(namespace file, data memory, rules none (dev: everything open))"))
+        #expect(try message(of: fromFile.readyLine).hasSuffix("(namespace file, data memory, rules none (dev: everything open))"))
         let fromEnvironment = try RunningHub(
             ["--port", "0"], environment: ["VIGLA_CONFIG": config, "VIGLA_NAMESPACE": "environment"], folder: folder)
         #expect(fromEnvironment.readyLine.contains("namespace environment"))

@@ -33,13 +33,17 @@ public final class Secrets: Sendable {
     private static let setting = "secrets"
     private let store: any SettingStore
     private let entries: Mutex<[Entry]>
+    /// Whether the store had never had a secret, not even one that was revoked, when this was made.
+    public let isNew: Bool
     /// Serializes changes with their storage.
     private let changes = DispatchQueue(label: "vigla.secrets")
 
     /// Reads the stored secrets; blocks.
     public init(_ store: any SettingStore) throws(JournalError) {
         self.store = store
-        entries = Mutex(try store.settings(of: nil)[Self.setting].flatMap(Self.parse) ?? [])
+        let stored = try store.settings(of: nil)[Self.setting]
+        isNew = stored == nil
+        entries = Mutex(stored.flatMap(Self.parse) ?? [])
     }
 
     /// All secrets, oldest first. From any thread.
@@ -54,13 +58,18 @@ public final class Secrets: Sendable {
         return isKnown
     }
 
+    /// A text that may become a secret.
+    public static func random() -> String { SecureRandom.text(length) }
+
     /// Makes a secret.
-    /// - Parameter done: called once, on an arbitrary queue, when the entry is as durable as a write: with the secret, which cannot be
+    /// - Parameters:
+    ///   - secret: of `random()`; for callers that keep it before it counts.
+    ///   - done: called once, on an arbitrary queue, when the entry is as durable as a write: with the secret, which cannot be
     ///   shown again, or with the fault.
     public func add(
-        _ name: String, madeAt: Int64, _ done: @escaping @Sendable (Result<(entry: Entry, secret: String), SecretFault>) -> Void
+        _ name: String, madeAt: Int64, secret: String = Secrets.random(),
+        _ done: @escaping @Sendable (Result<(entry: Entry, secret: String), SecretFault>) -> Void
     ) {
-        let secret = SecureRandom.text(Self.length)
         let entry = Entry(id: SecureRandom.text(8), name: name, madeAt: madeAt, hash: Self.hash(secret))
         guard name.utf8.count <= Self.nameBytes else { return done(.failure(.nameTooLong)) }
         changes.async { [self] in

@@ -20,7 +20,7 @@ struct Backup: ParsableCommand {
             is complete.
             """)
 
-    @Option(help: "The hub's data folder.") var data = "./data"
+    @Option(help: ArgumentHelp("The hub's data folder. Default: VIGLA_DATA, else ./data.", valueName: "folder")) var data: String?
     @Option(help: "Where the backup goes.") var to: String?
     @Flag(help: "Copy a backup to the data folder.") var restore = false
     @Option(help: "The backup to restore.") var from: String?
@@ -43,7 +43,8 @@ struct Backup: ParsableCommand {
     }
 
     func run() {
-        let (source, target) = restore ? (from ?? "", data) : (data, to ?? "")
+        let folder = data ?? Environment["VIGLA_DATA"] ?? "./data"
+        let (source, target) = restore ? (from ?? "", folder) : (folder, to ?? "")
         let bar = ProgressBar()
         do throws(JournalError) {
             let summary = try FolderCopy.make(

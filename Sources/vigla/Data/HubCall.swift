@@ -39,7 +39,7 @@ enum HubCall {
                 if progress.hasConnected { StandardStream.error.line("vigla: connected again") }
                 (progress.hasConnected, progress.isWaiting) = (true, false)
             case .waiting(let error, _):
-                guard progress.hasConnected else { stop(error, address) }
+                guard progress.hasConnected else { stop(error, target) }
                 if !progress.isWaiting { StandardStream.error.line("vigla: \(error) Trying again.") }
                 progress.isWaiting = true
             case .credentialRefused(let failure): fail("the token is no longer accepted: \(failure.message)")
@@ -47,7 +47,7 @@ enum HubCall {
             }
         }
         if let (credential, source) = target.credential.find() {
-            client.authenticate(credential) { if case .failure(let error) = $0 { stop(error, address, doing: source) } }
+            client.authenticate(credential) { if case .failure(let error) = $0 { stop(error, target, doing: source) } }
         }
         body(client)
         client.connect()
@@ -62,15 +62,14 @@ enum HubCall {
     }
 
     /// Prints why the call failed, with advice, and ends the program.
-    static func stop(_ error: ClientError, _ address: HubAddress, doing: String? = nil) -> Never {
+    static func stop(_ error: ClientError, _ target: Target, doing: String? = nil) -> Never {
+        let (address, credential) = (target.url.address, target.credential)
         var text = (doing.map { "\($0): " } ?? "") + error.description
         switch error {
         case .unreachable where text.contains("nobody listens"):
             text += "\nIs the hub running? Start one with: vigla serve --port \(address.port)   (add --dev to try things out)"
         case .unreachable: text += Trust.advice(text)
-        case .refused(let failure) where failure.known == .permissionDenied:
-            text += "\nThe hub's rules do not allow this; a hub without a rules file denies everything. Act as somebody whom they "
-                + "allow: --auth-file FILE, VIGLA_AUTH_FILE or VIGLA_AUTH, with an administrator's secret or a token."
+        case .refused(let failure) where failure.known == .permissionDenied: text += "\n" + credential.refusedByRules
         case .refused(let failure) where failure.known == .invalidToken:
             text += "\nA hub takes its administrators' secrets and its accounts' ID tokens ('vigla token mint URL --user NAME'), and "
                 + "with --dev also \"owner\" and unsigned tokens ('vigla token mint --uid NAME')."

@@ -19,7 +19,7 @@ struct Get: ParsableCommand {
                 case .success(let value):
                     StandardStream.output.line(value.json)
                     HubCall.disconnect(client)
-                case .failure(let error): HubCall.stop(error, url.address)
+                case .failure(let error): HubCall.stop(error, target)
                 }
             }
         }
@@ -71,7 +71,7 @@ struct Watch: ParsableCommand {
                     if left.countDown() { HubCall.disconnect(client) }
                 case .restarted: StandardStream.output.line("{\"event\":\"restarted\"}")
                 case .ended(.closed): break
-                case .ended(let error): HubCall.stop(error, url.address)
+                case .ended(let error): HubCall.stop(error, target)
                 }
             }
         }

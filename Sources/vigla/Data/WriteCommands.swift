@@ -62,7 +62,7 @@ struct Remove: ParsableCommand {
         let url = target.url
         HubCall.run(target) { client in
             client.remove(url.path) { result in
-                if case .failure(let error) = result { HubCall.stop(error, url.address) }
+                if case .failure(let error) = result { HubCall.stop(error, target) }
                 HubCall.disconnect(client)
             }
         }
@@ -72,14 +72,13 @@ struct Remove: ParsableCommand {
 /// Carries out one write. Silent when it worked, but for a new key.
 private enum Write {
     static func run(_ operation: ObserveOperation, _ target: Target) -> Never {
-        let address = target.url.address
         HubCall.run(target) { client in
             client.perform(operation) { result in
                 switch result {
                 case .success(let success):
                     if let key = success.key { StandardStream.output.line(key.string) }
                     HubCall.disconnect(client)
-                case .failure(let error): HubCall.stop(error, address)
+                case .failure(let error): HubCall.stop(error, target)
                 }
             }
         }

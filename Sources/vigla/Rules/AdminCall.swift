@@ -1,4 +1,3 @@
-import ArgumentParser
 import Dispatch
 import DispatchNet
 import Glibc
@@ -6,44 +5,6 @@ import HTTPTypes
 import Synchronization
 import ViglaClient
 import WireProtocols
-
-/// The credential of a command: an administrator's, where it administers; as well a user's token, where it reads and writes data. All
-/// users of the machine can read command lines, so there are other ways.
-struct AdminCredential: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Secret of an administrator, for data also a user's token. Others on this machine can see it: better VIGLA_AUTH, --auth-file "
-                + "or VIGLA_AUTH_FILE. A hub with --dev also takes \"owner\".",
-            valueName: "secret"))
-    var auth: String?
-    @Option(help: ArgumentHelp("File whose first line is that; - for standard input.", valueName: "file")) var authFile: String?
-
-    /// Nil when nothing was given. Ends the program when the file cannot be read.
-    func read() -> String? { find()?.text }
-
-    /// The same with how it was given, for messages.
-    func find() -> (text: String, source: String)? {
-        if let auth { return (auth, "--auth") }
-        if let authFile { return (Self.firstLine(authFile, "--auth-file"), "--auth-file") }
-        if let auth = Environment["VIGLA_AUTH"] { return (auth, "VIGLA_AUTH") }
-        return Environment["VIGLA_AUTH_FILE"].map { (Self.firstLine($0, "VIGLA_AUTH_FILE"), "VIGLA_AUTH_FILE") }
-    }
-
-    private static func firstLine(_ path: String, _ source: String) -> String {
-        switch path == "-" ? WholeFile.read(0) : WholeFile.read(path) {
-        case .failure(let fault): fail("\(source): \(path): \(fault)")
-        case .success(let bytes):
-            let line = String(decoding: bytes.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
-            guard !line.isEmpty else { fail("\(source): the first line of \(path) is empty") }
-            return line
-        }
-    }
-
-    func validate() throws {
-        // Sent as a header field: nothing else may follow it there.
-        if let auth, !auth.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) { throw ValidationError("--auth: a secret or a token is one word.") }
-    }
-}
 
 /// HTTP requests to a hub's administrative endpoints.
 enum AdminCall {
@@ -135,10 +96,9 @@ enum AdminCall {
 
 extension AdminCall {
     /// Prints why a request failed, and ends the program.
-    static func refused(_ status: Int, _ body: [UInt8], by address: HubAddress, advice: String) -> Never {
+    static func refused(_ status: Int, _ body: [UInt8], by address: HubAddress, _ credential: AdminCredential, advice: String) -> Never {
         let text = String(decoding: body.prefix(2_000), as: UTF8.self).split(separator: "\n").joined(separator: " ")
-        fail("\(address) answers \(status): \(text)\n" + (
-            status == 401 || status == 403 ? "This takes an administrator: --auth-file FILE, or VIGLA_AUTH." : advice))
+        fail("\(address) answers \(status): \(text)\n" + (status == 401 || status == 403 ? credential.refused : advice))
     }
 }
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import HubServer
 import JSONTree
+import SecurityRules
 import ViglaClient
 
 /// `vigla rules deploy URL FILE`
@@ -15,6 +16,9 @@ struct RulesDeploy: ParsableCommand {
 
               VIGLA_AUTH_FILE=secret.txt vigla rules deploy http://127.0.0.1:9000 rules.json --dry-run
 
+            A file that grants nothing to anybody is deployed over rules that do only when it is confirmed: at the terminal, or by \
+            --deny-all.
+
             Exits with 1 if the rules are not in force.
             """)
 
@@ -24,6 +28,7 @@ struct RulesDeploy: ParsableCommand {
         help: ArgumentHelp("Namespace to deploy to. Default: that of the URL (?ns=NAME), else the hub's default.", valueName: "name")
     ) var namespace: String?
     @Flag(help: "Only check, and say what would change.") var dryRun = false
+    @Flag(help: "Deploy rules that grant nothing without a question.") var denyAll = false
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
 
@@ -39,16 +44,41 @@ struct RulesDeploy: ParsableCommand {
         case .failure(let fault): fail("\(file): \(fault)")
         }
         var target = "/.settings/rules.json?details=true"
-        if dryRun { target += "&dryRun=true" }
         if let namespace = namespace ?? url.address.namespace { target += "&ns=\(namespace)" }
         let report = DeployReport(
             file: file, lines: String(decoding: source, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false),
             isDryRun: dryRun,
-            place: "\(url.address)" + ((namespace ?? url.address.namespace).map { ", namespace \($0)" } ?? ""))
-        AdminCall.run(
-            "PUT", target, at: url.address, tls: trust.client(for: url.address), credential: credential.read(),
-            body: source) { status, body in
-            report.show(status, body)
+            place: "\(url.address)" + ((namespace ?? url.address.namespace).map { ", namespace \($0)" } ?? ""), credential: credential)
+        let secret = credential.read()
+        let put = { (target: String) in
+            AdminCall.ask("PUT", target, at: url.address, tls: trust.client(for: url.address), credential: secret, body: source)
+        }
+        if !dryRun, !denyAll, let rules = try? RuleSet(parsing: source), rules.grantsNothing {
+            let (status, body) = put(target + "&dryRun=true")
+            if status == 200, let changes = DeployReport.answer(body)?.child("changes"), changes.child("same") != true {
+                confirm(report.summary(changes))
+            }
+        }
+        let (status, body) = put(dryRun ? target + "&dryRun=true" : target)
+        report.show(status, body)
+    }
+
+    /// Asks whether rules that deny everything are meant; ends the program when they are not.
+    private func confirm(_ changes: String) {
+        StandardStream.error.line("vigla: \(file) grants nothing: nobody but administrators could read or write any more (\(changes)).")
+        guard let answer = Prompt.line("Deploy it? Type yes: ") else {
+            fail("not deployed: the rules in force stay. If this is meant, say so with --deny-all.")
+        }
+        guard answer == "yes" else { fail("not deployed: the rules in force stay.") }
+    }
+}
+
+extension RuleSet {
+    /// Whether it is plain that every request of others than administrators is refused.
+    fileprivate var grantsNothing: Bool {
+        rules.allSatisfy { rule in
+            let isGrant = rule.name.hasSuffix(".read") || rule.name.hasSuffix(".write")
+            return !isGrant || rule.source.text.split(separator: " ").joined() == "false"
         }
     }
 }
@@ -59,19 +89,22 @@ private struct DeployReport {
     let lines: [Substring]
     let isDryRun: Bool
     let place: String
+    let credential: AdminCredential
 
-    func show(_ status: Int, _ body: [UInt8]) -> Never {
-        let answer = body.withUnsafeBytes { bytes -> Node? in
+    static func answer(_ body: [UInt8]) -> Node? {
+        body.withUnsafeBytes { bytes in
             var reader = JSONReader(bytes)
             return try? reader.claims()
-        } ?? .null
+        }
+    }
+
+    func show(_ status: Int, _ body: [UInt8]) -> Never {
+        let answer = Self.answer(body) ?? .null
         switch status {
         case 200: accepted(answer)
         case 400 where answer.child("error").exists: refused(answer)
         case 401, 403:
-            fail(
-                "the hub takes rules only from an administrator, and this is no credential of one (\(status)).\nGive the secret with "
-                    + "VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE; a hub with --dev takes \"owner\".")
+            fail("the hub did not take the rules (\(status)). \(credential.refused)")
         case 404: fail(text(answer.child("error")) ?? "there are no rules to deploy at \(place) (404): is this a hub?")
         default: fail("the hub did not take the rules (\(status))" + (text(answer.child("error")).map { ": \($0)" } ?? ""))
         }
@@ -110,7 +143,7 @@ private struct DeployReport {
         end()
     }
 
-    private func summary(_ changes: Node) -> String {
+    func summary(_ changes: Node) -> String {
         if changes.child("same") == true { return "the same text as in force" }
         let parts = ["added", "changed", "removed"].compactMap { list in
             let count = count(changes, list)

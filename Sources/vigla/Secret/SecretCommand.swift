@@ -16,11 +16,12 @@ struct Secret: ParsableCommand {
             Whoever has a secret is bound by no rule: it is for servers, backups and deploys, never for an app. The hub keeps only its \
             hash, so it is shown once, when it is made.
 
-            The first one is made while the hub does not run, in its data folder; further ones at the running hub, by whoever has one:
+            A hub's first start makes the first one, and leaves it in its data folder; further ones are made at the running hub by an \
+            administrator, or in the folder while the hub does not run:
 
-              vigla secret add --data ./data --name first > secret.txt
               vigla serve --data ./data --rules rules.json &
-              VIGLA_AUTH_FILE=secret.txt vigla secret add http://127.0.0.1:9000 --name backup
+              vigla secret add http://127.0.0.1:9000 --name backup --auth-file ./data/admin-secret.txt
+              vigla secret add --data ./data --name deploys > secret.txt
 
             A secret is taken as ?auth=, ?access_token= and Authorization: Bearer over REST, and by the SDKs' sockets.
             """,
@@ -29,22 +30,27 @@ struct Secret: ParsableCommand {
     /// Where the secrets are: in a folder that no hub uses now, or at a hub.
     struct Place: ParsableArguments {
         @Argument(
-            help: "A running hub, such as http://127.0.0.1:9000; leave it out with --data.",
+            help: "A running hub, such as http://127.0.0.1:9000; leave it out for a folder.",
             transform: HubURL.init(argument:)) var url: HubURL?
-        @Option(help: ArgumentHelp("Data folder of a hub that does not run.", valueName: "folder")) var data: String?
+        @Option(help: ArgumentHelp("Data folder of a hub that does not run. Default without a hub: VIGLA_DATA.", valueName: "folder"))
+        var data: String?
         @OptionGroup var credential: AdminCredential
         @OptionGroup var trust: Trust
 
         func validate() throws {
-            if (url == nil) == (data == nil) {
-                throw ValidationError("Name either a running hub, or the data folder of one that does not run with --data.")
+            if (url == nil) == (folder == nil) || url != nil && data != nil {
+                throw ValidationError(
+                    "Name either a running hub, or the data folder of one that does not run with --data (or VIGLA_DATA).")
             }
         }
+
+        /// Of a hub that does not run; nil when a running one is named.
+        var folder: String? { url == nil ? data ?? Environment["VIGLA_DATA"] : data }
 
         /// Works on the data folder; ends the program.
         /// - Parameter makesFolder: whether a folder without data becomes one; otherwise it is refused.
         func offline(makesFolder: Bool = false, _ work: (Secrets) -> Void) -> Never {
-            let folder = data ?? ""
+            let folder = folder ?? ""
             if !DataFolder.holdsData(folder) {
                 guard makesFolder else { fail("\(folder) holds no data: there is no \(folder)/vigla.sqlite") }
                 StandardStream.error.line("vigla: \(folder) held no data; a new hub's data begins there")
@@ -72,7 +78,7 @@ struct Secret: ParsableCommand {
                 }
                 guard status == 200 else {
                     let text = if case .string(let text) = answer.child("error") { text.string } else { "status \(status)" }
-                    fail(status == 401 ? "\(text)\nGive an administrator's secret with VIGLA_AUTH, --auth-file or VIGLA_AUTH_FILE." : text)
+                    fail(status == 401 ? "\(text)\n\(credential.refused)" : text)
                 }
                 answered(answer)
                 end()
@@ -86,7 +92,7 @@ struct Secret: ParsableCommand {
         @Option(help: "What it is for; shown in lists.") var name = ""
 
         func run() {
-            if place.data != nil {
+            if place.folder != nil {
                 place.offline(makesFolder: true) { secrets in
                     let made = DispatchSemaphore(value: 0)
                     secrets.add(name, madeAt: SystemTime.wallMs) { result in
@@ -115,7 +121,7 @@ struct Secret: ParsableCommand {
         @OptionGroup var place: Place
 
         func run() {
-            if place.data != nil {
+            if place.folder != nil {
                 place.offline { secrets in for secret in secrets.all { Self.show(secret.id, secret.madeAt, secret.name) } }
             }
             place.online("GET", "/.settings/secrets.json") { answer in
@@ -151,7 +157,7 @@ struct Secret: ParsableCommand {
         }
 
         func run() {
-            if place.data != nil {
+            if place.folder != nil {
                 place.offline { secrets in
                     let removed = DispatchSemaphore(value: 0)
                     secrets.remove(id) { fault in

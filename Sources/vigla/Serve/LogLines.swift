@@ -33,7 +33,7 @@ struct LogLines: LogHandler {
         if let own = event.metadata { all.merge(own) { $1 } }
         var fields = all.map { (key: $0.key, value: "\($0.value)") }.sorted { $0.key < $1.key }
         if let error = event.error { fields.append((key: "error", value: "\(error)")) }
-        let line = format == .json ? Self.json(event, fields) : Self.text(event, fields)
+        let line = format == .json ? Self.json(level: event.level, message: "\(event.message)", fields) : Self.text(event, fields)
         StandardStream.error.write(line)
     }
 
@@ -47,14 +47,15 @@ struct LogLines: LogHandler {
         return Array((line + "\n").utf8)
     }
 
-    private static func json(_ event: LogEvent, _ fields: [(key: String, value: String)]) -> [UInt8] {
+    /// One line with its end.
+    static func json(level: Logger.Level, message: String, _ fields: [(key: String, value: String)]) -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"time\":\"")
         writer.raw(timestamp().utf8)
         writer.raw("\",\"level\":\"")
-        writer.raw(event.level.rawValue.utf8)
+        writer.raw(level.rawValue.utf8)
         writer.raw("\",\"message\":")
-        writer.string("\(event.message)")
+        writer.string(message)
         for field in fields {
             writer.raw(",")
             writer.string(field.key)

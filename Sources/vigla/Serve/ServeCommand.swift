@@ -82,6 +82,10 @@ struct Serve: ParsableCommand {
         case .success(let configuration): start(configuration)
         case .failure(let found): faults = found.faults
         }
+        if (given[.logFormat] ?? Environment["VIGLA_LOG_FORMAT"]) == LogLines.Format.json.rawValue {
+            for fault in faults { Notices(.json).fault("the configuration has a fault: \(fault)") }
+            throw ExitCode(78)
+        }
         let count = faults.count == 1 ? "a fault" : "\(faults.count) faults"
         StandardStream.error.line("vigla: the configuration has \(count):\n" + faults.map { "  " + $0 }.joined(separator: "\n"))
         throw ExitCode(78)
@@ -133,18 +137,28 @@ struct Serve: ParsableCommand {
                 return storage
             }
         } catch {
-            fail("\(error)")
+            if format == .json { Notices(format).fault("\(error)") } else { fail("\(error)") }
+            end(1)
         }
         FreedMemory.watch(server, scheduler)
-        for warning in configuration.warnings(server, held: held) { StandardStream.error.line(warning) }
-        StandardStream.output.line(configuration.readyLine(server))
+        let notices = Notices(format)
+        for warning in configuration.warnings(server, held: held) { notices.warn(warning) }
+        if let folder = configuration.settings.dataFolder, !configuration.settings.isDev {
+            switch FirstSecret.make(server.secrets, in: folder) {
+            case .success(nil): break
+            case .success(let path?):
+                notices.tell("vigla: made the first administrator's secret: \(path) (for --auth-file and VIGLA_AUTH_FILE; told this once)")
+            case .failure(let fault): notices.warn("vigla: there is no administrator's secret yet, and none could be made: \(fault.text)")
+            }
+        }
+        notices.ready(configuration.readyLine(server))
         let rulesFile = configuration.settings.rulesFile
         signals.begin(stop: { server.stop { end() } }, reload: {
             server.reloadCertificate()
             guard let rulesFile else { return }
             switch RulesSource.read(rulesFile) {
             case .success(let rules):
-                for line in RulesSource.warnings(of: rules, in: rulesFile) { StandardStream.error.line(line) }
+                for line in RulesSource.warnings(of: rules, in: rulesFile) { notices.warn(line) }
                 server.reload(rules)
             case .failure(let fault): server.logFaultyRules(fault.lines)
             }

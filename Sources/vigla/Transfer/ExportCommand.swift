@@ -19,8 +19,8 @@ struct Export: ParsableCommand {
 
     @OptionGroup var options: TransferOptions
 
-    func run() {
-        switch options.place {
+    func run() throws {
+        switch try options.place {
         case .folder(let folder):
             guard DataFolder.holdsData(folder) else { fail("\(folder) holds no data: there is no \(folder)/vigla.sqlite") }
             let data = DataFolder(folder, namespace: options.namespace, acceptsLoss: options.acceptLoss)
@@ -42,7 +42,7 @@ struct Export: ParsableCommand {
             ) { status, body in
                 guard status == 200 else {
                     AdminCall.refused(
-                        status, body, by: address,
+                        status, body, by: address, options.credential,
                         advice: "What is too large for one answer is exported from the data folder of the stopped hub.")
                 }
                 let file = ExportFile(file)

@@ -28,9 +28,9 @@ struct Import: ParsableCommand {
 
     @OptionGroup var options: TransferOptions
 
-    func run() {
+    func run() throws {
         let source = ImportSource(options.file)
-        switch options.place {
+        switch try options.place {
         case .folder(let folder): store(source.read(depth: 0), folder)
         case .hub(let url):
             guard source.bytes.count <= Self.hubBytes else {
@@ -43,7 +43,7 @@ struct Import: ParsableCommand {
                 "PUT", "\(url.resource)?print=silent\(address.namespaceItem)", at: address, tls: options.trust.client(for: address),
                 credential: options.credential.read(), body: Array(source.bytes)
             ) { status, body in
-                guard status == 204 || status == 200 else { AdminCall.refused(status, body, by: address, advice: "Nothing was changed.") }
+                guard status == 204 || status == 200 else { AdminCall.refused(status, body, by: address, options.credential, advice: "Nothing was changed.") }
                 end()
             }
         }

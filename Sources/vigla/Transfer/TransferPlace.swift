@@ -25,11 +25,11 @@ enum TransferPlace {
 struct TransferOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "Address of a place in a running hub (http://127.0.0.1:9000/users), or the data folder of a hub that is not running.",
-            valueName: "url|folder"),
-        transform: TransferPlace.init(argument:))
-    var place: TransferPlace
-    @Argument(help: ArgumentHelp("File of JSON; - for standard input or output.", valueName: "file")) var file: String
+            "Address of a place in a running hub (http://127.0.0.1:9000/users), or the data folder of a hub that is not running. Default: the "
+                + "folder of VIGLA_DATA.",
+            valueName: "url|folder"))
+    var first: String
+    @Argument(help: ArgumentHelp("File of JSON; - for standard input or output.", valueName: "file")) var second: String?
     @Option(help: ArgumentHelp(
         "Namespace. Default: the address's ns, or the only one that the folder holds, else default.", valueName: "name"))
     var namespace: String?
@@ -39,7 +39,18 @@ struct TransferOptions: ParsableArguments {
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
 
+    /// Where the tree comes from or goes to.
+    var place: TransferPlace {
+        get throws { try TransferPlace(argument: second == nil ? Environment["VIGLA_DATA"] ?? "" : first) }
+    }
+    var file: String { second ?? first }
+
     func validate() throws {
+        if second == nil, Environment["VIGLA_DATA"] == nil {
+            throw ValidationError(
+                "Two things are needed: a hub or a folder, and a file. (With one, the folder is that of VIGLA_DATA, which is not set.)")
+        }
+        _ = try place
         if let namespace, !Namespace.isValid(namespace) {
             throw ValidationError("--namespace: a namespace has 1 to 64 letters, digits, - and _.")
         }

@@ -16,12 +16,14 @@ struct AccountHub: ParsableArguments {
 /// What this program asks of a hub's accounts. Every call waits for its answer, and ends the program when it is a refusal.
 struct AccountCalls {
     private let address: HubAddress
+    private let credential: AdminCredential
     private let secret: String?
     private let tls: TLSClient?
 
     init(url: HubURL?, credential: AdminCredential, trust: Trust) {
         guard let url else { fail("no hub was named") }
         address = url.address
+        self.credential = credential
         secret = credential.read()
         tls = trust.client(for: url.address)
     }
@@ -41,8 +43,7 @@ struct AccountCalls {
             method, target, at: address, tls: tls, credential: secret, body: members.map { JSONValue.object($0).bytes } ?? [])
         let answer = (try? JSONValue(body)) ?? .null
         if status == 200 { return answer }
-        if status == 401 || status == 403 { fail("this takes an administrator (\(status)).\nGive the secret with VIGLA_AUTH, --auth-file "
-            + "or VIGLA_AUTH_FILE; a hub with --dev takes \"owner\".") }
+        if status == 401 || status == 403 { fail("\(address) refuses this (\(status)). \(credential.refused)") }
         guard let message = answer["error"]?["message"]?.string else {
             fail("\(address) has no accounts to administer (\(status)): is it a hub, and not started with --accounts off?")
         }

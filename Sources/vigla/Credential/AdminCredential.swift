@@ -1,0 +1,84 @@
+import ArgumentParser
+
+/// The credential of a command, given in the same four ways to every command: an administrator's, where it administers; as well a user's
+/// token, where it reads and writes data. All users of the machine can read command lines, so there are other ways.
+struct AdminCredential: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Secret of an administrator, for data also a user's token. Others on this machine can see it: better --auth-file, VIGLA_AUTH "
+                + "or VIGLA_AUTH_FILE. A hub with --dev also takes \"owner\".",
+            valueName: "secret"))
+    var auth: String?
+    @Option(help: ArgumentHelp("File whose first line is that; - for standard input.", valueName: "file")) var authFile: String?
+
+    /// Nil when nothing was given. Ends the program when the file cannot be read.
+    func read() -> String? { find()?.text }
+
+    /// The same with how it was given, for messages. The command line wins over the environment.
+    func find() -> (text: String, source: String)? {
+        switch given {
+        case .text(let text, let source)?: (text, source)
+        case .file(let path, let source)?: (Self.firstLine(path, source), "\(source) \(path)")
+        case nil: nil
+        }
+    }
+
+    private enum Given {
+        case text(String, source: String)
+        case file(String, source: String)
+    }
+
+    private var given: Given? {
+        if let auth { return .text(auth, source: "--auth") }
+        if let authFile { return .file(authFile, source: "--auth-file") }
+        if let auth = Environment["VIGLA_AUTH"] { return .text(auth, source: "VIGLA_AUTH") }
+        return Environment["VIGLA_AUTH_FILE"].map { .file($0, source: "VIGLA_AUTH_FILE") }
+    }
+
+    private static func firstLine(_ path: String, _ source: String) -> String {
+        switch path == "-" ? WholeFile.read(0) : WholeFile.read(path) {
+        case .failure(let fault): fail("\(source): \(path): \(fault)")
+        case .success(let bytes):
+            let line = String(decoding: bytes.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
+            guard !line.isEmpty else { fail("\(source): the first line of \(path) is empty") }
+            return line
+        }
+    }
+
+    func validate() throws {
+        if auth != nil, authFile != nil { throw ValidationError("--auth and --auth-file exclude each other.") }
+        // Sent as a header field: nothing else may follow it there.
+        if let auth, !auth.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) { throw ValidationError("--auth: a secret or a token is one word.") }
+    }
+}
+
+extension AdminCredential {
+    /// What a command that needs an administrator says when it was refused: what was tried, and what to type.
+    var refused: String {
+        let tried = switch given {
+        case .text(_, let source)?: "This takes an administrator, and what \(source) gives is no administrator's secret of this hub."
+        case .file(let path, let source)?: "This takes an administrator, and \(source) \(path) holds no administrator's secret of this hub."
+        case nil:
+            "This takes an administrator, and no credential was given: none of --auth-file, --auth, VIGLA_AUTH_FILE and VIGLA_AUTH is set."
+        }
+        return tried + "\n" + Self.whereSecretsAre
+    }
+
+    /// What a data command says when the rules refused it.
+    var refusedByRules: String {
+        switch given {
+        case nil:
+            "The hub's rules do not allow this to a stranger, and no credential was given: none of --auth-file, --auth, VIGLA_AUTH_FILE and "
+                + "VIGLA_AUTH is set. Give a token of a user whom they allow, or an administrator's secret. A hub without rules denies "
+                + "everything.\n" + Self.whereSecretsAre
+        case .text(_, let source)?, .file(_, let source)?:
+            "The hub's rules do not allow this to the user of \(source). An administrator may ask why: vigla rules explain --help"
+        }
+    }
+
+    /// Where a secret is found.
+    static let whereSecretsAre = """
+        Type --auth-file FILE. A hub's first start leaves an administrator's secret in its data folder, in \(FirstSecret.fileName); \
+        'vigla secret add --data FOLDER' makes one while it is stopped. A hub with --dev takes: --auth owner
+        """
+}

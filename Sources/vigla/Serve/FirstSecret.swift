@@ -1,0 +1,54 @@
+import Dispatch
+import Glibc
+import HubServer
+import Scheduling
+
+/// The first administrator's secret. A hub that starts on a folder which never had one makes it and leaves it in a file that its own user
+/// alone can read, so that rules can be deployed and accounts made without stopping the hub again.
+enum FirstSecret {
+    /// In the data folder; its first line is the secret. The hub does not read it: it may be moved or removed.
+    static let fileName = "admin-secret.txt"
+
+    /// Makes it if the folder never had a secret, not even one that was revoked. Blocks.
+    /// - Returns: the file's path, nil when none was needed; or why there is none.
+    static func make(_ secrets: Secrets, in folder: String) -> Result<String?, Fault> {
+        guard secrets.isNew, secrets.all.isEmpty else { return .success(nil) }
+        let secret = Secrets.random()
+        let path = folder + "/" + fileName
+        // The file comes first: one whose secret does not count yet is written again at the next start.
+        if let fault = write(secret, path) { return .failure(Fault(text: "\(path): \(fault)")) }
+        let isMade = DispatchSemaphore(value: 0)
+        let outcome = Outcome()
+        secrets.add("first", madeAt: SystemTime.wallMs, secret: secret) { result in
+            if case .failure(let fault) = result { outcome.text = "\(fault)" }
+            isMade.signal()
+        }
+        isMade.wait()
+        guard let text = outcome.text else { return .success(path) }
+        unlink(path)
+        return .failure(Fault(text: text))
+    }
+
+    struct Fault: Error { let text: String }
+
+    private final class Outcome: @unchecked Sendable {
+        // because it is written before the semaphore's signal and read behind it.
+        var text: String?
+    }
+
+    /// - Returns: nil when the file is on disk under its name, else the system's words.
+    private static func write(_ secret: String, _ path: String) -> FileFault? {
+        let partial = path + ".part"
+        unlink(partial)
+        let file = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard file >= 0 else { return FileFault(errno) }
+        let bytes = Array((secret + "\n").utf8)
+        let isWritten = Glibc.write(file, bytes, bytes.count) == bytes.count && fsync(file) == 0
+        let code = errno
+        close(file)
+        if isWritten, rename(partial, path) == 0 { return nil }
+        let fault = FileFault(isWritten ? errno : code)
+        unlink(partial)
+        return fault
+    }
+}
