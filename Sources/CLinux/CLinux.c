@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <sys/timex.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -152,4 +154,15 @@ int vigla_resolve(const char *host, uint16_t port, bool numeric_only, bool passi
     char service[8];
     snprintf(service, sizeof service, "%u", (unsigned)port);
     return getaddrinfo(host, service, &hints, result);
+}
+
+int vigla_clock_is_synchronized(void) {
+    struct timex state = { .modes = 0 };
+    int result = adjtimex(&state);
+    return result < 0 ? -errno : result != TIME_ERROR && !(state.status & STA_UNSYNC);
+}
+
+int64_t vigla_file_system(const char *path) {
+    struct statfs info;
+    return statfs(path, &info) == 0 ? (int64_t)(uint32_t)info.f_type : -errno;
 }

@@ -16,14 +16,24 @@ struct Vigla: ParsableCommand {
               vigla watch http://127.0.0.1:9000/greeting
               vigla set   http://127.0.0.1:9000/greeting '"hello"'
 
+            Credentials, for every command that asks a hub: --auth-file FILE, --auth SECRET, VIGLA_AUTH, VIGLA_AUTH_FILE. A hub's first \
+            start leaves an administrator's secret in its data folder, in admin-secret.txt.
+
+            Completions for a shell: vigla --generate-completion-script bash|zsh|fish
+
             Exit codes: 0 done, 1 failed, 64 wrong usage, 78 faults in the configuration.
             """,
         version: "vigla \(version)",
         subcommands: [
             Serve.self, Get.self, Watch.self, Set.self, Update.self, Push.self, Remove.self, Export.self, Import.self, Rules.self,
             Secret.self, User.self, Token.self, Backup.self,
-            Health.self,
+            Health.self, Doctor.self,
         ])
 
     static let version = "0.1.0"
+
+    static func main() {
+        if let text = Suggestion.unknownCommand(CommandLine.arguments.dropFirst()) { fail(text, code: 64) }
+        main(nil)
+    }
 }

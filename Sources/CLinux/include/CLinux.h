@@ -49,6 +49,12 @@ int vigla_timerfd_arm(int fd, uint64_t deadline_ns);
 int vigla_timerfd_clear(int fd);
 uint64_t vigla_monotonic_ns(void);
 
+/// Whether the kernel's clock is kept right by the network (adjtimex): 1 yes, 0 no, negative when it cannot be told.
+int vigla_clock_is_synchronized(void);
+
+/// The kind of the file system that a path is on, a magic number of statfs(2); negative when it cannot be told.
+int64_t vigla_file_system(const char *path);
+
 // sockets: all non-blocking and close-on-exec
 
 int vigla_socket(int family);

@@ -34,13 +34,26 @@ public struct HubAddress: Sendable, Hashable, CustomStringConvertible {
 public struct HubURL: Sendable, Hashable, CustomStringConvertible {
     public var address: HubAddress
     public var path: Path
+    /// The other parameters of its query, as in REST: `orderBy`, `auth`, …; decoded, in their order.
+    public var parameters: [Parameter] = []
+
+    public struct Parameter: Sendable, Hashable {
+        public var name: String
+        public var value: String
+
+        public init(_ name: String, _ value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
 
     public init(_ address: HubAddress, path: Path = .root) {
         self.address = address
         self.path = path
     }
 
-    /// Takes `http` and `ws`, or no scheme at all, and `https` and `wss`; the port is 80, or 443, if not given, as in every URL.
+    /// Takes `http` and `ws`, or no scheme at all, and `https` and `wss`; the port is 80, or 443, if not given, as in every URL. An address
+    /// of REST (`….json`) is the place that it names.
     /// - Throws: `HubURLError`.
     public init(_ text: String) throws(HubURLError) {
         var rest = text[...]
@@ -59,7 +72,12 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
             throw .host(text)
         }
         var keys = ContiguousArray<Key>()
-        for segment in target.segments {
+        var segments = target.segments
+        if let last = segments.last, last.hasSuffix(".json") {
+            segments[segments.count - 1] = String(last.dropLast(".json".count))
+            if segments.last?.isEmpty == true { segments.removeLast() }
+        }
+        for segment in segments {
             // A segment with an escaped slash would name another place than the one written.
             guard let path = try? Path(parsing: segment), path.depth == 1 else { throw .path(segment) }
             keys += path.keys
@@ -67,10 +85,18 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
         guard keys.count <= Path.maxDepth else { throw .path(target.path) }
         address = HubAddress(host: host, port: port, namespace: target.value("ns").flatMap { $0.isEmpty ? nil : $0 }, isSecure: isSecure)
         path = Path(keys)
+        parameters = target.query.filter { $0.name != "ns" }.map { Parameter($0.name, $0.value) }
     }
 
     /// The place's address in REST, without a query: `/users/ana.json`.
     public var resource: String { (path.isRoot ? "/" : path.keys.map { "/" + PercentText.encode($0.string) }.joined()) + ".json" }
+
+    /// Its parameters and others as a query of REST, with the namespace: `?orderBy=%22name%22&ns=demo`; empty without any.
+    public func query(adding others: [Parameter] = []) -> String {
+        let all = parameters + others + (address.namespace.map { [Parameter("ns", $0)] } ?? [])
+        let items = all.map { "\(PercentText.encode($0.name))=\(PercentText.encode($0.value))" }
+        return items.isEmpty ? "" : "?" + items.joined(separator: "&")
+    }
 
     public var description: String {
         let scheme = address.isSecure ? "https" : "http"

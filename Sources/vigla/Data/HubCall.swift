@@ -14,6 +14,14 @@ struct Target: ParsableArguments {
     var url: HubURL
     @OptionGroup var trust: Trust
     @OptionGroup var credential: AdminCredential
+
+    /// Ends the program when the address has a query that the command would leave out.
+    func refuseParameters() {
+        guard let parameter = url.parameters.first else { return }
+        let advice = ["auth", "access_token"].contains(parameter.name)
+            ? "Give the credential with --auth-file, or VIGLA_AUTH." : "Only 'vigla get' takes queries."
+        fail("the address has '\(parameter.name)' in its query, which this command does not know. \(advice)")
+    }
 }
 
 extension HubURL {

@@ -59,6 +59,7 @@ struct Remove: ParsableCommand {
     @OptionGroup var target: Target
 
     func run() {
+        target.refuseParameters()
         let url = target.url
         HubCall.run(target) { client in
             client.remove(url.path) { result in
@@ -72,6 +73,7 @@ struct Remove: ParsableCommand {
 /// Carries out one write. Silent when it worked, but for a new key.
 private enum Write {
     static func run(_ operation: ObserveOperation, _ target: Target) -> Never {
+        target.refuseParameters()
         HubCall.run(target) { client in
             client.perform(operation) { result in
                 switch result {

@@ -72,6 +72,8 @@ enum AdminCall {
         private let address: HubAddress
         private let answer: Answer
         private var parser = HTTPResponseParser(limits: Exchange.limits)
+        private var receivedBytes = 0
+        private var progress = ProgressLine("received")
         private static var limits: HTTPLimits {
             var limits = HTTPLimits()
             limits.bodyBytes = 1 << 40
@@ -81,9 +83,13 @@ enum AdminCall {
         init(_ address: HubAddress, _ answer: Answer) { (self.address, self.answer) = (address, answer) }
 
         func received(_ bytes: UnsafeMutableRawBufferPointer) {
+            receivedBytes += bytes.count
+            if receivedBytes > 1 << 20 { progress.show(receivedBytes >> 20, unit: "MiB") }
             switch parser.receive(UnsafeRawBufferPointer(bytes)).event {
             case .incomplete: break
-            case .response(let response): answer.give(response.status.code, response.body)
+            case .response(let response):
+                if receivedBytes > 1 << 20 { progress.end() }
+                answer.give(response.status.code, response.body)
             case .failure: fail("\(address) does not answer in HTTP/1.1")
             }
         }

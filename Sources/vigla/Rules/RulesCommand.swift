@@ -5,7 +5,7 @@ import SecurityRules
 /// `vigla rules …`: work on rules files, and put them in force.
 struct Rules: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Work on security rules.", subcommands: [Check.self, RulesTest.self, RulesDeploy.self])
+        abstract: "Work on security rules.", subcommands: [Check.self, RulesTest.self, RulesDeploy.self, RulesGet.self, RulesExplain.self])
 
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(

@@ -20,6 +20,7 @@ struct Export: ParsableCommand {
     @OptionGroup var options: TransferOptions
 
     func run() throws {
+        let summary = TransferSummary()
         switch try options.place {
         case .folder(let folder):
             guard DataFolder.holdsData(folder) else { fail("\(folder) holds no data: there is no \(folder)/vigla.sqlite") }
@@ -33,6 +34,7 @@ struct Export: ParsableCommand {
             writer.write(root)
             file.finish()
             data.close()
+            summary.tell("exported", places: writer.nodes, bytes: file.writtenBytes, "to \(options.file)")
         case .hub(let url):
             let address = options.address(url)
             let file = options.file
@@ -48,6 +50,7 @@ struct Export: ParsableCommand {
                 let file = ExportFile(file)
                 file.write(body.last == 0x0A ? body : body + [0x0A])
                 file.finish()
+                summary.tell("exported", places: nil, bytes: file.writtenBytes, "to \(options.file)")
                 end()
             }
         }
@@ -58,6 +61,7 @@ struct Export: ParsableCommand {
 final class ExportFile {
     private let name: String
     private let descriptor: Int32
+    private(set) var writtenBytes = 0
     private var isStandard: Bool { name == "-" }
     private var partial: String { name + ".part" }
 
@@ -69,6 +73,7 @@ final class ExportFile {
     }
 
     func write(_ bytes: [UInt8]) {
+        writtenBytes += bytes.count
         if isStandard { return StandardStream.output.write(bytes) }
         var sent = 0
         while sent < bytes.count {
@@ -95,7 +100,7 @@ struct TreeWriter {
 
     private let file: ExportFile
     private var writer = JSONWriter(reservingCapacity: pieceBytes + 64 << 10)
-    private var nodes = 0
+    private(set) var nodes = 0
     private var progress = ProgressLine("export")
 
     init(to file: ExportFile) { self.file = file }

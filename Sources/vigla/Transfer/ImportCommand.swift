@@ -29,9 +29,12 @@ struct Import: ParsableCommand {
     @OptionGroup var options: TransferOptions
 
     func run() throws {
+        let summary = TransferSummary()
         let source = ImportSource(options.file)
         switch try options.place {
-        case .folder(let folder): store(source.read(depth: 0), folder)
+        case .folder(let folder):
+            store(source.read(depth: 0), folder)
+            summary.tell("imported", places: nil, bytes: source.bytes.count, "into \(folder)")
         case .hub(let url):
             guard source.bytes.count <= Self.hubBytes else {
                 fail("\(source.name) has \(source.bytes.count) bytes; a running hub takes \(Self.hubBytes). Stop the hub and import into "
@@ -44,6 +47,7 @@ struct Import: ParsableCommand {
                 credential: options.credential.read(), body: Array(source.bytes)
             ) { status, body in
                 guard status == 204 || status == 200 else { AdminCall.refused(status, body, by: address, options.credential, advice: "Nothing was changed.") }
+                summary.tell("imported", places: nil, bytes: source.bytes.count, "into \(url)")
                 end()
             }
         }

@@ -25,3 +25,18 @@ struct ProgressLine {
         if isShown { StandardStream.error.write(Array("\r\u{1B}[K".utf8)) }
     }
 }
+
+/// The last line of a transfer on a terminal: `exported 1204 places, 3.4 MB to users.json in 0.8 s`.
+struct TransferSummary {
+    private let began = SystemTime.steadyNs
+
+    /// - Parameters:
+    ///   - what: `exported`, `imported`.
+    ///   - places: nil where they were not counted.
+    func tell(_ what: String, places: Int?, bytes: Int, _ place: String) {
+        guard isatty(2) == 1 else { return }
+        let tenths = (SystemTime.steadyNs - began) / 100_000_000
+        let count = places.map { "\($0) \($0 == 1 ? "place" : "places"), " } ?? ""
+        StandardStream.error.line("vigla: \(what) \(count)\(ProgressBar.megabytes(bytes)) MB \(place) in \(tenths / 10).\(tenths % 10) s")
+    }
+}

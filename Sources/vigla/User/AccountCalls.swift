@@ -38,6 +38,18 @@ struct AccountCalls {
 
     func get(_ target: String) -> JSONValue { ask("GET", target, nil) }
 
+    /// All accounts, a page at a time.
+    func eachAccount(_ body: (JSONValue) -> Void) {
+        let first = "/identitytoolkit.googleapis.com/v1/projects/-/accounts:batchGet?maxResults=1000"
+        var target = first
+        while true {
+            let page = get(target)
+            for entry in page["users"]?.elements ?? [] { body(entry) }
+            guard let next = page["nextPageToken"]?.string else { return }
+            target = first + "&nextPageToken=\(UserText.escaped(next))"
+        }
+    }
+
     private func ask(_ method: StaticString, _ target: String, _ members: [JSONValue.Member]?) -> JSONValue {
         let (status, body) = AdminCall.ask(
             method, target, at: address, tls: tls, credential: secret, body: members.map { JSONValue.object($0).bytes } ?? [])

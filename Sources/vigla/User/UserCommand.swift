@@ -1,5 +1,6 @@
 import Accounts
 import ArgumentParser
+import Glibc
 import JSONTree
 
 /// `vigla user …`
@@ -58,24 +59,29 @@ struct User: ParsableCommand {
     }
 
     struct List: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "List all accounts: id, address, name, state.")
+        static let configuration = CommandConfiguration(
+            abstract: "List all accounts: id, address, name, state.",
+            discussion: "On a terminal, or with --format table, as a table with a head; else a line for each, with two spaces between.")
         @OptionGroup var hub: AccountHub
+        @Option(help: ArgumentHelp("table, lines, or json: an object for each.", valueName: "table|lines|json")) var format: Form?
+
+        enum Form: String, ExpressibleByArgument, CaseIterable { case table, lines, json }
 
         func run() {
-            var target = "/identitytoolkit.googleapis.com/v1/projects/-/accounts:batchGet?maxResults=1000"
-            let calls = hub.calls
-            while true {
-                let page = calls.get(target)
-                for entry in page["users"]?.elements ?? [] {
-                    let state = entry["disabled"]?.bool == true ? "disabled" : ""
-                    StandardStream.output.line(
-                        UserText.line([entry["localId"]?.string, entry["email"]?.string ?? "-", entry["displayName"]?.string ?? "-", state])
-                    )
+            let form = format ?? (isatty(STDOUT_FILENO) == 1 ? .table : .lines)
+            var rows = [["ID", "ADDRESS", "NAME", "LAST SIGN-IN", "STATE"]]
+            hub.calls.eachAccount { entry in
+                let state = entry["disabled"]?.bool == true ? "disabled" : ""
+                let known = [entry["localId"]?.string ?? "", entry["email"]?.string ?? "-", entry["displayName"]?.string ?? "-"]
+                switch form {
+                case .json: StandardStream.output.line(entry.json)
+                case .lines: StandardStream.output.line(UserText.line(known + [state]))
+                case .table:
+                    let last = entry["lastLoginAt"]?.string.flatMap { Int64($0) }.map(UserText.time) ?? "-"
+                    rows.append(known + [last, state])
                 }
-                guard let next = page["nextPageToken"]?.string else { return }
-                target = "/identitytoolkit.googleapis.com/v1/projects/-/accounts:batchGet?maxResults=1000"
-                    + "&nextPageToken=\(UserText.escaped(next))"
             }
+            if form == .table { for line in TextTable.lines(rows) { StandardStream.output.line(line) } }
         }
     }
 

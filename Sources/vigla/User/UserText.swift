@@ -4,13 +4,15 @@ import Glibc
 enum UserText {
     /// Columns with two spaces between; control characters that a user wrote do not reach the terminal.
     static func line(_ columns: [String?]) -> String {
-        let plain = columns.compactMap { $0 }.map { text in
-            String(String.UnicodeScalarView(
-                text.unicodeScalars.map { $0.value < 0x20 || 0x7F...0x9F ~= $0.value || $0.properties.isBidiControl ? "?" : $0 }))
-        }
-        var line = plain.joined(separator: "  ")
+        var line = columns.compactMap { $0 }.map(plain).joined(separator: "  ")
         while line.last == " " { line.removeLast() }
         return line
+    }
+
+    /// Without control characters and marks of writing direction.
+    static func plain(_ text: String) -> String {
+        String(String.UnicodeScalarView(
+            text.unicodeScalars.map { $0.value < 0x20 || 0x7F...0x9F ~= $0.value || $0.properties.isBidiControl ? "?" : $0 }))
     }
 
     /// `2026-01-31T12:00:00Z`

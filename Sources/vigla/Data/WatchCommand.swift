@@ -4,28 +4,6 @@ import JSONTree
 import ViglaClient
 import WireProtocols
 
-/// `vigla get URL`
-struct Get: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        abstract: "Print what is at a place, as one line of JSON.", discussion: "A place without data prints null.")
-
-    @OptionGroup var target: Target
-
-    func run() {
-        let url = target.url
-        HubCall.run(target) { client in
-            client.get(url.path) { result in
-                switch result {
-                case .success(let value):
-                    StandardStream.output.line(value.json)
-                    HubCall.disconnect(client)
-                case .failure(let error): HubCall.stop(error, target)
-                }
-            }
-        }
-    }
-}
-
 /// `vigla watch URL`
 struct Watch: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -61,6 +39,7 @@ struct Watch: ParsableCommand {
 
     func run() {
         guard let wanted else { return }
+        target.refuseParameters()
         let url = target.url
         let left = EventCountdown(count)
         HubCall.run(target, reconnects: true) { client in

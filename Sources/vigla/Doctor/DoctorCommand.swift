@@ -1,0 +1,68 @@
+import ArgumentParser
+import HubServer
+
+/// `vigla doctor`
+struct Doctor: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Look at this machine and the options of a hub: what is wrong, and what to type.",
+        discussion: """
+            Takes the options of 'vigla serve', and reads the same environment and --config file: put them behind 'doctor' as they would \
+            stand behind 'serve'. Starts no hub and changes nothing; it may run beside the hub.
+
+              vigla doctor --data /var/lib/vigla/data --rules /etc/vigla/rules.json
+
+            Exits with 1 when something is wrong, with 0 when there are warnings only.
+            """)
+
+    @OptionGroup var options: ServeOptions
+
+    func run() throws {
+        var findings: [Finding] = []
+        switch ServeConfiguration.resolve(options.given, environment: ServeOptions.environment) {
+        case .failure(let found):
+            findings = found.faults.map { .wrong("options", $0) }
+        case .success(let configuration):
+            let settings = configuration.settings
+            let ports = PortCheck(settings)
+            findings += ports.findings
+            findings += TLSCheck.findings(settings)
+            findings += RulesCheck.findings(settings)
+            if let folder = settings.dataFolder { findings += FolderCheck.findings(folder, isRunning: ports.isHubRunning) }
+        }
+        findings += MachineCheck.findings()
+        for finding in findings { for line in finding.lines { StandardStream.output.line(line) } }
+        let wrong = findings.count { $0.mark == .wrong }
+        let warnings = findings.count { $0.mark == .warning }
+        let verdict = wrong == 0 && warnings == 0 ? "all is well" : "\(wrong) wrong, \(warnings) to look at"
+        StandardStream.output.line("doctor: \(verdict)")
+        if wrong > 0 { throw ExitCode(1) }
+    }
+}
+
+/// One line of the doctor: what was looked at, how it is, and what to type.
+struct Finding {
+    enum Mark: String { case good = "ok", warning = "warn", wrong = "WRONG" }
+
+    let mark: Mark
+    let about: String
+    let text: String
+    var advice: String?
+
+    static func good(_ about: String, _ text: String) -> Finding { Finding(mark: .good, about: about, text: text) }
+    static func warning(_ about: String, _ text: String, _ advice: String? = nil) -> Finding {
+        Finding(mark: .warning, about: about, text: text, advice: advice)
+    }
+    static func wrong(_ about: String, _ text: String, _ advice: String? = nil) -> Finding {
+        Finding(mark: .wrong, about: about, text: text, advice: advice)
+    }
+
+    /// `WRONG  port     127.0.0.1:9000: …`, and below it what to type.
+    var lines: [String] {
+        let head = mark.rawValue.padded(7) + about.padded(9)
+        return ["\(head)\(text)"] + (advice.map { [String(repeating: " ", count: 16) + "→ \($0)"] } ?? [])
+    }
+}
+
+extension String {
+    fileprivate func padded(_ width: Int) -> String { self + String(repeating: " ", count: max(1, width - count)) }
+}

@@ -1,0 +1,83 @@
+import ArgumentParser
+import Glibc
+
+/// The options of `vigla serve` as the command line has them. `vigla doctor` takes the same.
+struct ServeOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Address to listen on. Default: 127.0.0.1, this machine only.", valueName: "address")) var host: String?
+    @Option(help: ArgumentHelp("Port to listen on; 0 lets the system choose. Default: 9000.", valueName: "number")) var port: String?
+    @Option(help: ArgumentHelp(
+        "Certificate (PEM, with those that lead to its authority): the port then speaks TLS (https, wss).", valueName: "file"))
+    var tlsCert: String?
+    @Option(help: ArgumentHelp("Private key of the certificate (PEM, without passphrase).", valueName: "file")) var tlsKey: String?
+    @Option(
+        help: ArgumentHelp("Port for TLS, beside a --port that stays plain; 0 lets the system choose.", valueName: "number")
+    ) var tlsPort: String?
+    @Option(
+        help: ArgumentHelp("Folder that keeps the data; it is made if missing. Default: ./data.", valueName: "folder")) var data: String?
+    @Flag(help: "Keep nothing on disk: all data is gone when the hub stops.") var memory = false
+    @Option(help: ArgumentHelp("Security rules (see 'vigla rules check').", valueName: "file")) var rules: String?
+    @Option(help: ArgumentHelp("Namespace of clients that name none. Default: default.", valueName: "name")) var namespace: String?
+    @Option(
+        help: ArgumentHelp("Folder of the console page. Default: ./web, else ../share/vigla/web beside the program.", valueName: "folder"))
+    var web: String?
+    @Option(help: ArgumentHelp("JSON file of options.", valueName: "file")) var config: String?
+    @Option(help: ArgumentHelp(
+        "When a write is acknowledged: full (on disk), normal (with the system) or memory (nothing is kept). Default: full.",
+        valueName: "full|normal|memory"))
+    var durability: String?
+    @Flag(
+        help: "Go on with what is sound when acknowledged writes cannot be read from the log. A copy of the damaged log is kept beside it.")
+    var acceptLoss = false
+    @Option(help: ArgumentHelp("Network loops. Default: one per core.", valueName: "number")) var loops: String?
+    @Option(
+        help: ArgumentHelp("trace, debug, info, notice, warning, error or critical. Default: info.", valueName: "level")
+    ) var logLevel: String?
+    @Option(
+        help: ArgumentHelp("Form of the log on standard error: text, or json for one object a line. Default: text.", valueName: "text|json")
+    )
+    var logFormat: String?
+    @Option(help: ArgumentHelp(
+        "Web pages that may connect, as origins separated by commas; * for all. Default: all, with --dev those of this machine.",
+        valueName: "origins"))
+    var allowOrigin: String?
+    @Option(help: ArgumentHelp(
+        "Who may read /.metrics: loopback (programs on this machine), all or off. Default: loopback.", valueName: "loopback|all|off"))
+    var metrics: String?
+    @Option(
+        help: ArgumentHelp("Log why the rules refused something: at most so many lines a second. Default: 0, none.", valueName: "number"))
+    var logRefusals: String?
+    @Option(help: ArgumentHelp("MiB of memory for requests and answers under way of all clients together, beside the data; more is refused,"
+        + " one address may have half. Half as much may wait for slow readers. Default: a quarter of what the process may use, 256 to "
+        + "1024.", valueName: "MiB"))
+    var memoryBudget: String?
+    @OptionGroup(title: "Accounts") var accountOptions: AccountOptions
+    @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
+
+    /// What the command line says.
+    var given: [ServeOption: String] {
+        var given: [ServeOption: String] = [
+            .host: host, .port: port, .tlsCert: tlsCert, .tlsKey: tlsKey, .tlsPort: tlsPort, .data: data, .rules: rules,
+            .namespace: namespace, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
+            .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics, .logRefusals: logRefusals,
+            .memoryBudget: memoryBudget,
+        ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
+        if memory { given[.memory] = "true" }
+        if dev { given[.dev] = "true" }
+        if acceptLoss { given[.acceptLoss] = "true" }
+        return given
+    }
+
+    /// The variables of the environment that begin with `VIGLA_`.
+    static var environment: [String: String] {
+        var found: [String: String] = [:]
+        var next = environ
+        while let entry = next.pointee {
+            let text = String(cString: entry)
+            if text.hasPrefix("VIGLA_"), let equals = text.firstIndex(of: "=") {
+                found[String(text[..<equals])] = String(text[text.index(after: equals)...])
+            }
+            next += 1
+        }
+        return found
+    }
+}

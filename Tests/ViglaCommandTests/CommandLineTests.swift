@@ -1,0 +1,130 @@
+import Foundation
+import Testing
+import TestSupport
+
+/// What the command line understands beside its plain forms, and how it shows what it got.
+@Suite(.timeLimit(.minutes(30))) struct CommandLineTests {
+    @Test func mistypedCommand_isSuggested() throws {
+        let slips = [
+            (["sevre"], "serve"), (["serv"], "serve"), (["rules", "chek"], "rules check"), (["user", "lst"], "user list"),
+            (["delete"], "remove"), (["start"], "serve"), (["scret", "add"], "secret"), (["token", "rotate"], "token rotate-key"),
+        ]
+        for (words, meant) in slips {
+            let result = try Command.run(words)
+            #expect(result.code == 64 && result.error.contains("Did you mean 'vigla \(meant)'?"), "\(words) \(result.error)")
+        }
+        let other = try Command.run("xyzzy")
+        #expect(other.code == 64 && !other.error.contains("Did you mean") && other.error.contains("There are: serve, get"))
+        #expect(try Command.run("help", "rules").code == 0 && Command.run("--version").code == 0 && Command.run("rules", "--help").code == 0)
+    }
+
+    @Test func restAddress_isThePlaceThatItNames() throws {
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        #expect(try Command.run("set", hub.url + "/a/b.json", "1").code == 0)
+        #expect(try Command.run("get", hub.url + "/.json").output == "{\"a\":{\"b\":1}}\n")
+        #expect(try Command.run("get", hub.url + "/a/b.json?print=pretty").output == "1\n")
+        let dropped = try Command.run("set", hub.url + "/a.json?auth=owner", "1")
+        #expect(dropped.code == 1 && dropped.error.contains("--auth-file"), "a credential in the address is not left out in silence")
+        #expect(try Command.run("watch", hub.url + "/a.json?orderBy=\"x\"").error.contains("Only 'vigla get' takes queries"))
+    }
+
+    private static let players = #"{"ana":{"score":3,"city":"Athens"},"bo":{"score":9},"eve":{"score":5,"city":"Ios"},"joe":7}"#
+
+    @Test func get_takesQueries_andShowsJSONOrATable() throws {
+        let folder = try TemporaryFolder()
+        let rules = try folder.file(
+            "rules.json", #"{"rules":{"players":{".read":true,".write":true,".indexOn":["score"]},"shut":{}}}"#)
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--rules", rules], folder: folder)
+        let url = hub.url + "/players"
+        #expect(try Command.run("set", url, Self.players).code == 0)
+        func get(_ options: String...) throws -> String { try Command.run(["get", url] + options).output }
+        #expect(try get("--order-by", "score", "--last", "1") == "{\"bo\":{\"score\":9}}\n")
+        #expect(try get("--order-by", "score", "--start", "4", "--end", "5") == "{\"eve\":{\"city\":\"Ios\",\"score\":5}}\n")
+        #expect(try get("--equal", "joe") == "{\"joe\":7}\n", "ordered by key, a text as it stands")
+        #expect(try get("--limit", "1", "--shallow") == "{\"ana\":true}\n")
+        #expect(try Command.run("get", url + ".json?orderBy=\"score\"&limitToLast=1").output == "{\"bo\":{\"score\":9}}\n")
+        #expect(try get("--equal", "joe", "--pretty") == "{\n  \"joe\" : 7\n}\n")
+        #expect(
+            try get("--format", "table")
+                == "key  city    score  value\nana  Athens  3\nbo           9\neve  Ios     5\njoe                 7\n")
+        let sorted = try get("--order-by", "score", "--start", "1", "--format", "table")
+        #expect(sorted == "key  city    score\nana  Athens  3\neve  Ios     5\nbo           9\n", "in the order that was asked for")
+        let refused = try Command.run("get", hub.url + "/shut", "--limit", "1")
+        #expect(refused.code == 1 && refused.error.contains("401") && refused.error.contains("no credential was given"), "\(refused.error)")
+        #expect(try Command.run("get", hub.url + "/shut", "--limit", "1", "--auth", "owner").output == "null\n")
+        #expect(try Command.run("get", url, "--order-by", "city").error.isEmpty == false, "no index")
+        #expect(try Command.run("get", url, "--limit", "1", "--last", "1").code == 64)
+    }
+
+    @Test func rules_areShownAndExplained() throws {
+        let folder = try TemporaryFolder()
+        let text = #"{"rules":{"users":{"$uid":{".read":true, /* hers */ ".write":"auth.uid == $uid"}}}}"#
+        let rules = try folder.file("rules.json", text)
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--rules", rules], folder: folder)
+        #expect(try Command.run("rules", "get", hub.url, "--auth", "owner").output == text + "\n")
+        #expect(try !Command.run("rules", "get", hub.url, "--strict", "--auth", "owner").output.contains("hers"))
+        func explain(_ options: String...) throws -> String {
+            try Command.run(["rules", "explain", hub.url + "/users/ada", "--auth", "owner"] + options).output
+        }
+        #expect(try explain().hasPrefix("allowed: read /users/ada as nobody"))
+        let denied = try explain("--as", "eve", "--write", "\"Eve\"")
+        #expect(denied.hasPrefix("denied: write /users/ada as eve: No .write rule"), "\(denied)")
+        #expect(denied.contains("/users/$uid.write at /users/ada => false") && denied.contains("auth.uid = \"eve\""), "\(denied)")
+        #expect(try explain("--as", "ada", "--update", #"{"name":"Ada"}"#).hasPrefix("allowed: write /users/ada"))
+        #expect(try explain("--json").hasPrefix("{\"allowed\":true"))
+        #expect(try Command.run("rules", "explain", hub.url).code == 1, "takes an administrator")
+        #expect(try Command.run("rules", "explain", hub.url, "--write", "Eve").code == 64)
+    }
+
+    @Test func userList_isATable_withAHead() throws {
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        for (uid, email) in [("ana", "ana@example.org"), ("b", "bo@example.org")] {
+            let added = try Command.run("user", "add", hub.url, "--uid", uid, "--email", email, "--no-password", "--auth", "owner")
+            #expect(added.code == 0, "\(added.error)")
+        }
+        let table = try Command.run("user", "list", hub.url, "--format", "table", "--auth", "owner").output
+        #expect(table.hasPrefix("ID   ADDRESS          NAME  LAST SIGN-IN  STATE\nana  ana@example.org  -     -"), "\(table)")
+        let lines = try Command.run("user", "list", hub.url, "--format", "json", "--auth", "owner").output.split(separator: "\n")
+        #expect(lines.count == 2 && lines[1].contains("\"localId\":\"b\""))
+    }
+
+    @Test func printConfig_namesEachOptionAndWhoSaysSo() throws {
+        let folder = try TemporaryFolder()
+        let config = try folder.file("hub.json", #"{"namespace":"file","log-level":"debug"}"#)
+        let shown = try Command.run(
+            "serve", "--print-config", "--port", "9100", "--memory", environment: ["VIGLA_CONFIG": config, "VIGLA_LOG_LEVEL": "error"])
+        let rows = Dictionary(uniqueKeysWithValues: shown.output.split(separator: "\n").map { line in
+            let words = line.split(separator: " ")
+            return (String(words[0]), words.dropFirst().joined(separator: " "))
+        })
+        #expect(shown.code == 0 && rows["port"] == "9100 --port" && rows["log-level"] == "error VIGLA_LOG_LEVEL", "\(shown.output)")
+        #expect(rows["namespace"] == "file \(config): \"namespace\"" && rows["host"] == "127.0.0.1 default")
+        let faulty = try Command.run("serve", "--print-config", "--port", "x", "--memory")
+        #expect(faulty.code == 78 && faulty.output.contains("port") && faulty.error.contains("\"x\" is not a port"))
+    }
+
+    @Test func doctor_saysWhatIsWrong_andWhatToType() throws {
+        let folder = try TemporaryFolder()
+        let rules = try folder.file("rules.json", #"{"rules":{"a":{".read":"auth != null"}}}"#)
+        let hub = try RunningHub(["--port", "0", "--data", "data", "--rules", rules], folder: folder)
+        let port = hub.url.split(separator: ":").last.map(String.init) ?? ""
+        let well = try Command.run("doctor", "--port", port, "--data", "data", "--rules", rules, in: folder.url)
+        #expect(well.code == 0 && well.output.contains("a hub answers at 127.0.0.1:\(port)"), "\(well.output) \(well.error)")
+        for about in ["ok     rules", "disk", "clock", "limits", "doctor: "] { #expect(well.output.contains(about), "\(well.output)") }
+        let closed = try Command.run("doctor", "--port", "0", "--memory", "--host", "0.0.0.0")
+        #expect(closed.code == 0 && closed.output.contains("without TLS") && closed.output.contains("→ --rules FILE"), "\(closed.output)")
+        let wrong = try Command.run("doctor", "--port", "x", "--rules", "missing.json", in: folder.url)
+        #expect(wrong.code == 1 && wrong.output.contains("WRONG  options") && wrong.output.contains("missing.json"), "\(wrong.output)")
+        chmod(folder.url.appendingPathComponent("data").path, 0o755)
+        let open = try Command.run("doctor", "--port", "0", "--data", "data", "--rules", rules, in: folder.url)
+        #expect(open.output.contains("→ chmod 700 data"))
+        #expect(hub.stop() == 0)
+    }
+
+    @Test func completions_areMadeForEveryShell() throws {
+        for shell in ["bash", "zsh", "fish"] {
+            let script = try Command.run("--generate-completion-script", shell)
+            #expect(script.code == 0 && script.output.contains("doctor") && script.output.contains("auth-file"))
+        }
+    }
+}
