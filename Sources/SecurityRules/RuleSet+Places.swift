@@ -2,6 +2,17 @@ public import JSONTree
 
 /// The rules of a place besides access: indexes, coordinates, expiry.
 extension RuleSet {
+    /// The deepest place of the file on the way to a path, with its wildcards: `/users/$uid`. O(depth)
+    public func nearestPlace(to path: Path) -> Path {
+        var place: Int32 = 0
+        for key in path.keys {
+            let next = withUnsafePointer(to: key) { program.tables.child(of: place, TextCursor($0)) }
+            if next < 0 { break }
+            place = next
+        }
+        return program.details[Int(place)].pattern
+    }
+
     /// The settings of a rule node beside access rules.
     private func details(at path: Path) -> PlaceDetails? {
         var place: Int32 = 0

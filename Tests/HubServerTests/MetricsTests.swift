@@ -1,6 +1,7 @@
 import HubEngine
 @testable import HubServer
 import JSONTree
+import SecurityRules
 import TestHub
 import Testing
 
@@ -46,5 +47,63 @@ import Testing
         #expect(try server.metric(#"vigla_followed_places_total{namespace="test"}"#) == 0)
         #expect(try server.metric(#"vigla_observers_asked_total{namespace="test"}"#) == 1)
         #expect(try server.metric(#"vigla_foreseen_commits_total{namespace="test"}"#) == 0)
+    }
+
+    @Test func latencies_areCounted_byKindOfRequest() throws {
+        let server = try TestServer()
+        let socket = try server.realtime().socket
+        func count(_ kind: String) -> String { #"vigla_request_seconds_count{namespace="test",kind="\#(kind)"}"# }
+        try socket.sendText(#"{"t":"d","d":{"r":1,"a":"p","b":{"p":"/a","d":1}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":2,"a":"p","b":{"p":"/a","d":2}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":3,"a":"g","b":{"p":"/a"}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":4,"a":"q","b":{"p":"/a","h":""}}}"#)
+        #expect(try server.metric(count("observe"), becomes: { $0 == 1 }))
+        #expect(try server.metric(count("write"), becomes: { $0 == 2 }))
+        #expect(try server.metric(count("read")) == 1)
+        let page = server.server.metricsText()
+        #expect(page.contains(#"vigla_request_seconds_bucket{namespace="test",kind="write",le="+Inf"} 2"#))
+        #expect(page.contains(#"kind="write",le="0.0001"}"#) && page.contains(#"kind="write",le="10"}"#))
+    }
+
+    @Test func refusals_areCounted_byTheNearestPlaceOfTheRules() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{"users":{"$uid":{".write":"auth.uid == $uid"}}}}"#)
+        let server = try TestServer { $0.rules = rules }
+        let socket = try server.realtime().socket
+        func count(_ request: String, _ place: String) -> String {
+            #"vigla_rule_refusals_total{namespace="test",request="\#(request)",place="\#(place)"}"#
+        }
+        try socket.sendText(#"{"t":"d","d":{"r":1,"a":"p","b":{"p":"/users/ana/name","d":1}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":2,"a":"p","b":{"p":"/users/bo","d":1}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":3,"a":"g","b":{"p":"/users"}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":4,"a":"q","b":{"p":"/else","h":""}}}"#)
+        #expect(try server.metric(count("listen", "/"), becomes: { $0 == 1 }))
+        #expect(try server.metric(count("write", "/users/$uid")) == 2)
+        #expect(try server.metric(count("get", "/users")) == 1)
+    }
+
+    @Test func events_areCounted_byTheFirstKeyOfTheirPlace_timesTheirObservers() throws {
+        let server = try TestServer()
+        let (one, other) = (try server.realtime().socket, try server.realtime().socket)
+        for socket in [one, other] { try socket.sendText(#"{"t":"d","d":{"r":1,"a":"q","b":{"p":"/chat/room","h":""}}}"#) }
+        #expect(try server.metric(#"vigla_observers{namespace="test"}"#, becomes: { $0 == 2 }))
+        try one.sendText(#"{"t":"d","d":{"r":2,"a":"p","b":{"p":"/chat/room/x","d":"hello"}}}"#)
+        let bytes = #"{"t":"d","d":{"b":{"p":"chat/room/x","d":"hello"},"a":"d"}}"#.utf8.count
+        #expect(
+            try server.metric(#"vigla_event_bytes_total{namespace="test",path="/chat"}"#, becomes: { $0 >= 2 * bytes && $0 <= 2 * (bytes + 10) }))
+    }
+
+    @Test func process_isDescribed() throws {
+        let server = try TestServer()
+        let page = server.server.metricsText()
+        #expect(page.contains("vigla_build_info{version=") && page.contains("# TYPE vigla_request_seconds histogram"))
+        #expect(try server.metric("vigla_resident_memory_bytes") > 1 << 20)
+        #expect(try server.metric("vigla_open_descriptors") > 3)
+    }
+
+    /// Keys of the data, and places of rules, may have quotes.
+    @Test func labels_areEscaped() {
+        #expect(MetricsPage.escaped(#"/a"b\c"#) == #"/a\"b\\c"#)
+        #expect(MetricsPage.escaped("/a\nb") == "/a\\nb" && MetricsPage.escaped("/ä") == "/ä")
+        #expect(MetricsPage.escaped(String(repeating: "x", count: 1000)).count == 100)
     }
 }

@@ -111,7 +111,7 @@ import TestSupport
                 "VIGLA_HOST": "localhost", "VIGLA_PORT": "0", "VIGLA_MEMORY": "yes", "VIGLA_RULES": rules, "VIGLA_NAMESPACE": "city",
                 "VIGLA_WEB": "page",
                 "VIGLA_DURABILITY": "normal", "VIGLA_LOOPS": "1", "VIGLA_LOG_LEVEL": "debug", "VIGLA_LOG_FORMAT": "json", "VIGLA_DEV": "1",
-                "VIGLA_LOG_REFUSALS": "5", "VIGLA_ACCEPT_LOSS": "true",
+                "VIGLA_LOG_REFUSALS": "5", "VIGLA_LOG_REQUESTS": "true", "VIGLA_ACCEPT_LOSS": "true",
                 "VIGLA_MEMORY_BUDGET": "300", "VIGLA_CONFIG": "",
             ], folder: folder)
         let ready = try message(of: hub.readyLine)

@@ -18,8 +18,12 @@ extension AccountService {
         let method = request.method == .head ? .get : request.method
         guard let route = routes.first(where: { $0.method == method }) else { return methodNotAllowed(routes, otherThan: first) }
         do {
-            return try await route.operation(self, try call(request, route, project: project, peer: peer))
+            let answer = try await route.operation(self, try call(request, route, project: project, peer: peer))
+            // OAuth's refusals are answers of its own shape.
+            signIns.add(path, answer.status.kind == .successful ? nil : "other")
+            return answer
         } catch let error as AccountError {
+            signIns.add(path, error.code)
             return AccountAnswer(error)
         } catch AccountStoreFault.closed {
             return .unavailable

@@ -22,6 +22,8 @@ public actor AccountService {
     /// Throttles the log of faults that every request has while the store fails.
     nonisolated let faults: LogThrottle
     let store: AccountStore
+    /// How many signed in, or failed to.
+    public nonisolated let signIns = SignInCounts()
     nonisolated let tokens: IdentityTokens
     /// Verifies ID tokens of other services.
     nonisolated let federated: FederatedIdentities

@@ -94,7 +94,7 @@ final class CommitLine {
     ) throws(Failure) {
         let permission = WritePermission(rules: content.rules, origin: origin)
         if permission.allows(candidate, textWork: &work) { return }
-        refusals.report(request) { _ in permission.question(candidate) }
+        refusals.report(request, of: candidate.paths.first ?? .root) { _ in permission.question(candidate) }
         throw .permissionDenied
     }
 

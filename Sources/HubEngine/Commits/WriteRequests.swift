@@ -151,7 +151,7 @@ final class WriteRequests: @unchecked Sendable {
             guard mayReveal(asked, item) else { return }
             switch prepared.0 {
             case .refused(let failure, let question):
-                if let question { refusals.report(asked.ruled) { _ in question } }
+                if let question { refusals.report(asked.ruled, of: asked.writes.first?.path ?? .root) { _ in question } }
                 answers.answer(notMade(asked, failure), item)
             case .ready(let write):
                 if case .onDisconnect = asked.purpose {

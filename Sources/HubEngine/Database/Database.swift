@@ -31,11 +31,15 @@ public final class Database: Sendable {
         let size: Int
         /// Their reservation in the budget, if they are many, until the request is no longer needed.
         let hold: (any NodeHold)?
+        /// When the first of those that it came with was submitted, steady ns; 0 when that is not known.
+        var since: Int64 = 0
     }
 
     private struct Inbox {
         var items: [Item] = []
         var isScheduled = false
+        /// When the first of the items was submitted, steady ns.
+        var since: Int64 = 0
     }
 
     /// - Parameters:
@@ -81,7 +85,8 @@ public final class Database: Sendable {
     public func submit(_ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any NodeHold)? = nil) -> Bool {
         let before = size > 0 ? engine.context.meter.waitingBytes.add(size, ordering: .relaxed).oldValue : 0
         let mustSchedule = inbox.withLock { inbox in
-            inbox.items.append(Item(client: client, request: request, token: token, size: size, hold: hold))
+            if !inbox.isScheduled { inbox.since = engine.context.scheduler.steadyNs }
+            inbox.items.append(Item(client: client, request: request, token: token, size: size, hold: hold, since: inbox.since))
             defer { inbox.isScheduled = true }
             return !inbox.isScheduled
         }
@@ -106,6 +111,12 @@ public final class Database: Sendable {
 
     /// The counters of the database, as of its last batch. From any thread.
     public var counters: EngineCounters { engine.context.meter.reading }
+
+    /// How long requests and the journal took. From any thread.
+    public var latencies: Latencies { engine.context.meter.latencies }
+    /// Bytes of events by place, and refusals by the rules. From any thread.
+    public var eventBytes: EventBytes { engine.context.meter.eventBytes }
+    public var refusals: RefusalCounts { engine.context.meter.refusals }
 
     /// Requests that wait for the database queue, or for their turn on it.
     public var inboxDepth: Int { inbox.withLock { $0.items.count } + engine.context.meter.reading.waitingRequests }

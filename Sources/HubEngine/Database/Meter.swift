@@ -10,10 +10,27 @@ final class Meter: @unchecked Sendable {
     private(set) var work = 0
     /// Bytes of requests that are not carried out and durable yet.
     let waitingBytes = Atomic<Int>(0)
+    /// What the batch that runs has of each kind of request.
+    private var tally = RequestTally()
+    let latencies = Latencies()
+    let eventBytes = EventBytes()
+    let refusals = RefusalCounts()
     private let published = Mutex(EngineCounters())
 
     func spend(_ units: Int) { work += units }
     func beginTurn() { work = 0 }
+
+    /// A request is carried out in the batch that runs.
+    func count(_ item: Database.Item) {
+        counters.requests += 1
+        tally.count(item.request, since: item.since)
+    }
+
+    /// Ends the tally of a batch.
+    func endTally() -> RequestTally {
+        defer { tally = RequestTally() }
+        return tally
+    }
 
     /// Lets readers see the counters as they are now.
     func publish() { published.withLock { [counters] in $0 = counters } }

@@ -58,8 +58,11 @@ final class RefusalReports {
         self.listener = listener
     }
 
-    /// - Parameter question: asked for when the listener wants it, with the time of now.
-    func report(_ request: RuledRequest, _ question: (Int64) -> RuleQuestion) {
+    /// - Parameters:
+    ///   - path: the place, for writes of several the first.
+    ///   - question: asked for when the listener wants it, with the time of now.
+    func report(_ request: RuledRequest, of path: Path, _ question: (Int64) -> RuleQuestion) {
+        context.meter.refusals.add(request, path, content.rules)
         guard let listener else { return }
         let now = context.clock()
         if listener.wantsRefusal(now: now) { listener.refused(request, question(now)) }
@@ -67,7 +70,7 @@ final class RefusalReports {
 
     /// A read of the content of now.
     func report(_ request: RuledRequest, readOf path: Path, _ query: TreeQuery?, _ identity: Identity) {
-        report(request) { now in
+        report(request, of: path) { now in
             RuleQuestion(
                 operation: .read(path, query.map(QueryVariables.init) ?? .none), rules: content.rules, old: content.root, new: content.root,
                 auth: identity.auth, now: now)

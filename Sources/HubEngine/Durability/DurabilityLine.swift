@@ -2,6 +2,7 @@ import DequeModule
 import Dispatch
 import Journal
 import JSONTree
+import Scheduling
 
 /// Sends output in the order of commits: the output of a batch leaves when the batch and all before it are durable.
 ///
@@ -21,6 +22,9 @@ final class DurabilityLine: @unchecked Sendable {
         let root: Node
         let sequence: UInt64
         var isDurable: Bool
+        let tally: RequestTally
+        /// When it was handed to the journal, steady ns; 0 for a batch without commits.
+        let handedOver: Int64
         /// Why the journal has refused it.
         var refusal: JournalError?
     }
@@ -71,21 +75,29 @@ final class DurabilityLine: @unchecked Sendable {
         outbox.releaseEarly(to: outlet)
         let output = outbox.end(next: firstWaiting + waiting.count + 1)
         let result = batch.end()
+        let tally = context.meter.endTally()
+        let now = tally.since < .max || !result.journalled.isEmpty ? context.scheduler.steadyNs : 0
+        tally.addCarriedOut(to: context.meter.latencies, now: now)
         if result.journalled.isEmpty || journal.isImmediate {
             if !result.journalled.isEmpty { journal.append(stamped(result.journalled), completion: storedAtOnce) }
             if waiting.isEmpty {
                 firstWaiting += 1
                 leave(output, result)
+                tally.addWrites(to: context.meter.latencies, now: now)
             } else {
                 waiting.append(
-                    WaitingBatch(output: output, result: result, root: content.root, sequence: content.sequence, isDurable: true))
+                    WaitingBatch(
+                        output: output, result: result, root: content.root, sequence: content.sequence, isDurable: true, tally: tally,
+                        handedOver: 0))
             }
             return
         }
         let number = firstWaiting + waiting.count
         let stamped = stamped(result.journalled)
         waiting.append(
-            WaitingBatch(output: output, result: result.with(stamped), root: content.root, sequence: content.sequence, isDurable: false))
+            WaitingBatch(
+                output: output, result: result.with(stamped), root: content.root, sequence: content.sequence, isDurable: false,
+                tally: tally, handedOver: now))
         waitingCommits += stamped.commitCount
         journal.append(stamped) { [self] result in
             context.queue.async { [self] in completed(number, result) }
@@ -130,7 +142,10 @@ final class DurabilityLine: @unchecked Sendable {
         // Below the first: the batch was given up together with an earlier one.
         guard number >= firstWaiting else { return }
         switch result {
-        case .success: waiting[number - firstWaiting].isDurable = true
+        case .success:
+            waiting[number - firstWaiting].isDurable = true
+            let handedOver = waiting[number - firstWaiting].handedOver
+            if handedOver > 0 { context.meter.latencies.add(1, .journal, ns: context.scheduler.steadyNs - handedOver) }
         case .failure(let error): waiting[number - firstWaiting].refusal = error
         }
         while let first = waiting.first, first.isDurable {
@@ -139,6 +154,7 @@ final class DurabilityLine: @unchecked Sendable {
             durable = (first.root, first.sequence)
             waitingCommits -= first.result.journalled.commitCount
             leave(first.output, first.result)
+            first.tally.addWrites(to: context.meter.latencies, now: context.scheduler.steadyNs)
         }
         // While an earlier one may still become durable, it is not known what a refusal takes back.
         if let refusal = waiting.first?.refusal { onRefused(refusal) } else { onReleased() }

@@ -6,6 +6,7 @@ struct Audience {
     init(lanes: Int) { self.lanes = Array(repeating: [], count: lanes) }
 
     var isEmpty: Bool { positions.isEmpty }
+    var count: Int { positions.count }
 
     mutating func add(_ client: Client) {
         guard positions[ObjectIdentifier(client)] == nil else { return }

@@ -290,10 +290,19 @@ final class Publisher {
                 let frame = shared?.bytes ?? frames(style)
                 shared?.bytes = frame
                 outbox.send(frame, to: audience)
+                count(frame.count &* audience.count, view)
             } else {
-                outbox.send(frames(style), to: audience)
+                let frame = frames(style)
+                outbox.send(frame, to: audience)
+                count(frame.count &* audience.count, view)
             }
         }
+    }
+
+    private func count(_ bytes: Int, _ view: View) {
+        let counter = view.eventBytes ?? context.meter.eventBytes.counter(of: view.path)
+        view.eventBytes = counter
+        counter.add(bytes)
     }
 
     /// Tells the observers of a view in one style of a large change.

@@ -14,6 +14,8 @@ final class View {
     let shown: any LiveView
     /// Number of the last batch in which its observers were told something.
     var lastChange = -1
+    /// Counts what they are told, once something was.
+    var eventBytes: EventBytes.Counter?
     private let laneCount: Int
     private(set) var audiences: [ObserverStyle: Audience] = [:]
     /// Observers of clients that read too slowly: they are told nothing until they are caught up with.

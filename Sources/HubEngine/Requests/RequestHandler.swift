@@ -46,7 +46,7 @@ final class RequestHandler: @unchecked Sendable {
         case .resume(let items): return parking.resume(items, of: client)
         case .carryOut: break
         }
-        context.meter.counters.requests += 1
+        context.meter.count(item)
         switch item.request {
         case .congested: slowReaders.suspend(client)
         case .drained: catchUp(client)

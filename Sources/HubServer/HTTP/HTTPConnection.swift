@@ -63,6 +63,8 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     private var writtenBytes = 0
     /// Bytes of the request body when it last met that rate.
     private var bodyBytesOnTime = 0
+    /// The request that is to be logged with its answer; nil while requests are not logged.
+    private var logged: RequestLog.Entry?
 
     init(_ connection: Connection, server: Server) {
         self.connection = connection
@@ -167,10 +169,12 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
 
     private func respond(to request: HTTPInboundRequest, mayOpen: Bool = true) {
         since = lane.mark
+        if server.requestLog.isOn { logged = logged ?? server.requestLog.begin(request, server.client(of: request, connection)) }
         switch server.route(request, connection, mayOpen: mayOpen) {
         case .response(let bytes):
             bodyLease = IncomingBytes()
             guard request.keepsAlive else { return finish(bytes, .finished) }
+            log(bytes)
             connection.send(bytes)
             // Small pipelined requests can have large responses.
             if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { waitForPeer() }
@@ -189,6 +193,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
             server.hub.open(namespace) { _ in answer.opened() }
         case .upgrade(let accepted, let makeSocket):
             bodyLease = IncomingBytes()
+            log(accepted)
             connection.send(accepted)
             lane.leave(self)
             parser = HTTPRequestParser()
@@ -196,6 +201,13 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
             connection.isReading = true
             state = .upgraded(makeSocket())
         }
+    }
+
+    /// Logs the request that these bytes begin to answer, if it is to be.
+    private func log(_ answer: [UInt8]) {
+        guard let entry = logged else { return }
+        logged = nil
+        server.requestLog.end(entry, answer)
     }
 
     /// The lease for the body of a complete request, held until the response.
@@ -210,6 +222,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     func answer(_ bytes: [UInt8], keepsAlive mayStay: Bool = true) {
         guard case .responding(let keepsAlive) = state else { return }
         guard keepsAlive, mayStay else { return finish(bytes, .finished) }
+        log(bytes)
         connection.send(bytes)
         if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { waitForPeer() } else { resume() }
     }
@@ -227,6 +240,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     /// Sends the first bytes of the pending response, then the rest of its body as the peer reads.
     func answer(_ bytes: [UInt8], then body: ResponseBody, keepsAlive mayStay: Bool) {
         guard case .responding(let keepsAlive) = state else { return }
+        log(bytes)
         connection.send(bytes)
         (sentBytesOnTime, writtenBytes, since) = (0, bytes.count, lane.mark)
         state = .sending(body, keepsAlive: keepsAlive && mayStay)
@@ -254,6 +268,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     /// Turns the pending response into an event stream; false when the connection has ended.
     func stream(_ events: EventStreamCarrier, listener: any SocketListener) -> Bool {
         guard case .responding = state, connection.isOpen else { return false }
+        log(Array("HTTP/1.1 200".utf8))
         lane.leave(self)
         state = .streaming(events)
         unread = UnreadBytes()
@@ -309,6 +324,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
 
     private func finish(_ bytes: [UInt8], _ reason: CloseReason) {
         state = .closing
+        log(bytes)
         connection.send(bytes)
         connection.close(reason)
     }

@@ -1,3 +1,5 @@
+import Dispatch
+import DispatchNet
 import HTTPTypes
 import HubEngine
 import WireProtocols
@@ -26,5 +28,16 @@ extension CommitRefusal {
         case .following, .cutOff: "This hub follows another one and has lost it: what it shows may be old."
         case .stopping: "The hub is stopping."
         }
+    }
+}
+
+extension Server {
+    /// Calls back when each net loop and the default namespace's database had a turn: never, while one of them hangs.
+    public func whenResponsive(_ done: @escaping @Sendable () -> Void) {
+        let countdown = Countdown(lanes.count) { [hub, settings] in
+            guard let database = hub.database(settings.namespace) else { return }
+            database.queue.async { done() }
+        }
+        for lane in lanes { lane.loop.execute { countdown.arrive() } }
     }
 }

@@ -25,12 +25,13 @@ final class SessionCounts: Sendable {
 
 /// `/.metrics`: how the server is, as Prometheus text (exposition format 0.0.4; docs/operations.md).
 extension Server {
-    /// - Returns: nil when the peer may not read metrics.
+    /// - Returns: nil when the peer may not read metrics. Administrators may from anywhere, unless they are off.
     func metrics(_ request: HTTPInboundRequest, _ connection: Connection) -> [UInt8]? {
         switch settings.metrics {
         case .off: return nil
         case .all: break
         case .loopback:
+            if let secret = Self.bearer(request.fields), secrets.admit(secret) { break }
             guard connection.remoteAddress.isLoopback, Self.isOfThisMachine(request) else { return nil }
         }
         return Array(metricsText().utf8)
@@ -48,6 +49,7 @@ extension Server {
 
     func metricsText() -> String {
         var page = MetricsPage()
+        addProcess(to: &page)
         let loops = lanes.map(\.loop)
         let counters = loops.map(\.counters)
         func sum(_ value: (LoopCounters) -> Int) -> Int { counters.reduce(0) { $0 + value($1) } }
@@ -140,6 +142,7 @@ extension Server {
         page.counter(
             "vigla_children_sorted_beside_total", "Children sorted into indexes beside a database's queue.", label: label,
             each(\.childrenSorted))
+        addDetails(to: &page)
         return page.text
     }
 
@@ -157,41 +160,5 @@ extension MemoryBudget.Purpose {
         case .answers: "answers"
         case .pinned: "pinned"
         }
-    }
-}
-
-/// A page in Prometheus' text format.
-private struct MetricsPage {
-    private(set) var text = ""
-
-    mutating func gauge(_ name: String, _ help: String, _ value: Int) { add(name, help, "gauge", nil, [("", value)]) }
-    mutating func gauge(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) {
-        add(name, help, "gauge", label, values)
-    }
-    mutating func gauge(_ name: String, _ help: String, labels: (String, String), _ values: [(String, String, Int)]) {
-        text += "# HELP \(name) \(help)\n# TYPE \(name) gauge\n"
-        for value in values { text += "\(name){\(labels.0)=\"\(value.0)\",\(labels.1)=\"\(value.1)\"} \(value.2)\n" }
-    }
-    mutating func counter(_ name: String, _ help: String, _ value: Int) { add(name, help, "counter", nil, [("", value)]) }
-    mutating func counter(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) {
-        add(name, help, "counter", label, values)
-    }
-
-    /// The same with two labels.
-    mutating func counter(_ name: String, _ help: String, labels one: String, _ other: String, _ values: [(String, String, Int)]) {
-        head(name, help, "counter")
-        for (first, second, number) in values { text += "\(name){\(one)=\"\(first)\",\(other)=\"\(second)\"} \(number)\n" }
-    }
-
-    /// Label values need no escaping: none has a quote, a backslash or a line end.
-    private mutating func add(_ name: String, _ help: String, _ type: String, _ label: String?, _ values: [(String, Int)]) {
-        head(name, help, type)
-        for (value, number) in values {
-            text += label.map { "\(name){\($0)=\"\(value)\"} \(number)\n" } ?? "\(name) \(number)\n"
-        }
-    }
-
-    private mutating func head(_ name: String, _ help: String, _ type: String) {
-        text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
     }
 }

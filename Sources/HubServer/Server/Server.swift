@@ -30,6 +30,9 @@ public final class Server: Sendable {
     let origins: OriginPolicy
     let admission: Admission
     let sessions = SessionCounts()
+    let requestLog: RequestLog
+    /// When this was made, by both clocks.
+    let startedAt: (wallMs: Int64, steadyNs: Int64)
     /// The memory budget for clients.
     let memory: ServerMemory
     /// Worker threads for large messages, bodies and responses.
@@ -71,6 +74,8 @@ public final class Server: Sendable {
         accountRequests = AccountRequests(
             most: settings.limits.accountRequests, ofNetwork: settings.isDev ? .max : settings.limits.accountRequestsOfNetwork)
         self.logger = logger
+        startedAt = (scheduler.wallMs, scheduler.steadyNs)
+        requestLog = RequestLog(isOn: settings.logsRequests, scheduler, logger: logger)
         unknownNamespaces = LogThrottle(logger, .notice, scheduler)
         memory = ServerMemory(settings.limits)
         largeWork = LargeWork(settings.limits)

@@ -37,6 +37,10 @@ public struct ServerSettings: Sendable {
     /// Web pages that may open a socket or a long poll, as origins (`https://app.example`), `*` for all. Nil: in development
     /// pages of this machine only (see `OriginPolicy`), else all: there a token decides.
     public var allowedOrigins: [String]?
+    /// Whether each HTTP request is logged from the start; `Server.toggleRequestLog` changes it.
+    public var logsRequests = false
+    /// The program's version, for metrics.
+    public var version = ""
     /// Who may read `/.metrics`.
     public var metrics = MetricsAccess.loopback
 
@@ -45,7 +49,7 @@ public struct ServerSettings: Sendable {
 
 /// Who may read `/.metrics`.
 public enum MetricsAccess: String, Sendable, CaseIterable {
-    /// Programs on this machine that connect directly; requests through a proxy are refused.
+    /// Programs on this machine that connect directly, not through a proxy; and administrators, with their secret.
     case loopback
     /// All programs that can reach the port.
     case all

@@ -83,8 +83,14 @@ struct Serve: ParsableCommand {
             }
         }
         notices.ready(configuration.readyLine(server))
+        let manager = ServiceManager()
+        manager?.ready()
+        manager?.watch(server, scheduler)
         let rulesFile = configuration.settings.rulesFile
-        signals.begin(stop: { server.stop { end() } }, reload: {
+        signals.begin(stop: {
+            manager?.stopping()
+            server.stop { end() }
+        }, reload: {
             server.reloadCertificate()
             guard let rulesFile else { return }
             switch RulesSource.read(rulesFile) {
@@ -93,7 +99,7 @@ struct Serve: ParsableCommand {
                 server.reload(rules)
             case .failure(let fault): server.logFaultyRules(fault.lines)
             }
-        })
+        }, toggle: { server.toggleRequestLog() })
         dispatchMain()
     }
 }

@@ -112,6 +112,8 @@ struct ServeConfiguration {
             ) {
                 made.settings.limits.memoryBytes = mebibytes << 20
             }
+            made.settings.version = Vigla.version
+            made.settings.logsRequests = value(.logRequests, "true or false", Checks.flag) ?? false
             made.settings.allowedOrigins = value(
                 .allowOrigin, "origins such as https://app.example, separated by commas, or *", Checks.origins)
             made.acceptsLoss = value(.acceptLoss, "true or false", Checks.flag) ?? false

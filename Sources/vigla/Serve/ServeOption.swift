@@ -12,6 +12,7 @@ enum ServeOption: String, CaseIterable {
     case allowOrigin = "allow-origin"
     case metrics
     case logRefusals = "log-refusals"
+    case logRequests = "log-requests"
     case memoryBudget = "memory-budget"
     case accounts, project
     case publicURL = "public-url"
@@ -26,7 +27,7 @@ enum ServeOption: String, CaseIterable {
     var kind: Kind {
         switch self {
         case .port, .tlsPort, .loops, .logRefusals, .memoryBudget: .number
-        case .memory, .dev, .acceptLoss: .flag
+        case .memory, .dev, .acceptLoss, .logRequests: .flag
         default: .text
         }
     }

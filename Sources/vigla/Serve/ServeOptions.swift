@@ -41,11 +41,13 @@ struct ServeOptions: ParsableArguments {
         valueName: "origins"))
     var allowOrigin: String?
     @Option(help: ArgumentHelp(
-        "Who may read /.metrics: loopback (programs on this machine), all or off. Default: loopback.", valueName: "loopback|all|off"))
+        "Who may read /.metrics: loopback (programs on this machine, and administrators with their secret), all or off. Default: loopback.", valueName: "loopback|all|off"))
     var metrics: String?
     @Option(
         help: ArgumentHelp("Log why the rules refused something: at most so many lines a second. Default: 0, none.", valueName: "number"))
     var logRefusals: String?
+    @Flag(help: "Log each HTTP request with its answer, without queries and header fields. SIGUSR2 turns that on and off.")
+    var logRequests = false
     @Option(help: ArgumentHelp("MiB of memory for requests and answers under way of all clients together, beside the data; more is refused,"
         + " one address may have half. Half as much may wait for slow readers. Default: a quarter of what the process may use, 256 to "
         + "1024.", valueName: "MiB"))
@@ -62,6 +64,7 @@ struct ServeOptions: ParsableArguments {
             .memoryBudget: memoryBudget,
         ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
         if memory { given[.memory] = "true" }
+        if logRequests { given[.logRequests] = "true" }
         if dev { given[.dev] = "true" }
         if acceptLoss { given[.acceptLoss] = "true" }
         return given

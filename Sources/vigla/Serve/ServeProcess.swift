@@ -2,7 +2,7 @@ import Dispatch
 import Glibc
 
 /// SIGTERM and SIGINT: the first asks for an orderly stop, the second ends the process at once. SIGHUP: what was read from
-/// files is read again.
+/// files is read again. SIGUSR2: the log of requests is turned on or off.
 final class ProcessSignals: @unchecked Sendable {
     // because all that changes is used on `queue` only.
     private let queue = DispatchQueue(label: "vigla.signals")
@@ -10,12 +10,13 @@ final class ProcessSignals: @unchecked Sendable {
     private var received = 0
     private var stop: (@Sendable () -> Void)?
     private var reload: (@Sendable () -> Void)?
+    private var toggle: (@Sendable () -> Void)?
 
     /// From here on the signals are kept for `begin`: one that comes while the hub starts is not lost.
     init() {
         let ready = DispatchGroup()
         let queue = queue
-        sources = [SIGTERM, SIGINT, SIGHUP].map { number in
+        sources = [SIGTERM, SIGINT, SIGHUP, SIGUSR2].map { number in
             // Ignored for the process; the source sees it nevertheless, once it is registered.
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
@@ -23,11 +24,15 @@ final class ProcessSignals: @unchecked Sendable {
             source.setRegistrationHandler { ready.leave() }
             return source
         }
-        for (number, source) in zip([SIGTERM, SIGINT, SIGHUP], sources) {
+        for (number, source) in zip([SIGTERM, SIGINT, SIGHUP, SIGUSR2], sources) {
             // Held by its own sources: as long as the process.
             source.setEventHandler {
                 // Before the start is done nothing is older than the files.
-                if number == SIGHUP { self.reload?() } else { self.receive(Int(source.data)) }
+                switch number {
+                case SIGHUP: self.reload?()
+                case SIGUSR2: self.toggle?()
+                default: self.receive(Int(source.data))
+                }
             }
             source.resume()
         }
@@ -35,11 +40,14 @@ final class ProcessSignals: @unchecked Sendable {
         ready.wait()
     }
 
-    /// What an orderly stop is, called once, and what is done for each SIGHUP; both on a queue of their own.
-    func begin(stop: @escaping @Sendable () -> Void, reload: @escaping @Sendable () -> Void) {
+    /// What an orderly stop is, called once, and what is done for each SIGHUP and SIGUSR2; all on a queue of their own.
+    func begin(
+        stop: @escaping @Sendable () -> Void, reload: @escaping @Sendable () -> Void, toggle: @escaping @Sendable () -> Void
+    ) {
         queue.async { [self] in
             self.stop = stop
             self.reload = reload
+            self.toggle = toggle
             if received > 0 { stop() }
         }
     }
