@@ -88,6 +88,35 @@ import TestSupport
         #expect(lines.count == 2 && lines[1].contains("\"localId\":\"b\""))
     }
 
+    /// The form of the vendor's own export, with the password of its published example.
+    @Test func vendorsAccounts_moveIn_withTheirPasswords() throws {
+        let folder = try TemporaryFolder()
+        let export = try folder.file(
+            "accounts.json", #"{"users":[{"localId":"old1","email":"user1@example.com","emailVerified":true,"#
+                + #""passwordHash":"lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==","#
+                + #""salt":"42xEC+ixf3L2lw==","displayName":"One","lastSignedInAt":"1486324412000","createdAt":"1486324412000","#
+                + #""disabled":false,"providerUserInfo":[]},"#
+                + #"{"localId":"old2","phoneNumber":"+15555550100","createdAt":"1486324412000","providerUserInfo":[]}]}"#)
+        let key = try folder.file("key.txt", "jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==\n")
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"], folder: folder)
+        let command = ["user", "import", hub.url, export, "--auth", "owner"]
+        #expect(try Command.run(command).error.contains("--signer-key-file"))
+        let done = try Command.run(command + ["--signer-key-file", key])
+        #expect(done.code == 0 && done.output == "2 accounts taken over\n", "\(done.output) \(done.error)")
+        func signIn(_ password: String) throws -> String {
+            let body = #"{"email":"user1@example.com","password":"\#(password)","returnSecureToken":true}"#
+            let connection = try hub.connection()
+            let head = "POST /identitytoolkit.googleapis.com/v1/accounts:signInWithPassword?key=any HTTP/1.1\r\nHost: localhost\r\n"
+            let lengths = "Connection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+            try connection.write(contentsOf: Data((head + lengths + body).utf8))
+            return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
+        }
+        #expect(try signIn("user1passwore").hasPrefix("HTTP/1.1 400"))
+        for _ in 0..<2 { #expect(try signIn("user1password").contains("\"localId\":\"old1\""), "by the vendor's hash, then by the hub's own") }
+        let again = try Command.run(command + ["--signer-key-file", key])
+        #expect(again.code == 1 && again.error.contains("user1@example.com: ") && again.output.contains("2 refused"), "\(again.error)")
+    }
+
     @Test func printConfig_namesEachOptionAndWhoSaysSo() throws {
         let folder = try TemporaryFolder()
         let config = try folder.file("hub.json", #"{"namespace":"file","log-level":"debug"}"#)

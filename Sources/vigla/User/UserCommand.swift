@@ -20,7 +20,7 @@ struct User: ParsableCommand {
             """,
         subcommands: [
             Add.self, List.self, Show.self, Remove.self, Password.self, Claims.self, Disable.self, Enable.self, Sessions.self,
-            EndSession.self, Alias.self,
+            EndSession.self, Alias.self, UserImport.self,
         ])
 
     struct Add: ParsableCommand {

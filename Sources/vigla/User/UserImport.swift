@@ -1,0 +1,85 @@
+import Accounts
+import ArgumentParser
+import JSONTree
+
+/// `vigla user import URL FILE`
+struct UserImport: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Take over the accounts of the vendor's export, with their passwords.",
+        discussion: """
+            The file is that of 'firebase auth:export FILE --format=json'. The parameters of the hashes are in the vendor's console: \
+            Authentication, Users, the menu beside 'Add user', password hash parameters. Each password is made one of the hub's own at its \
+            first sign-in. Accounts that are there already are left as they are.
+
+              vigla user import http://127.0.0.1:9000 accounts.json --signer-key-file key.txt --salt-separator Bw== --rounds 8 --mem-cost 14
+
+            Prints each account that was refused, and why; then exits with 1.
+            """)
+
+    /// Accounts of one request.
+    private static let most = 500
+    /// What the vendor writes and the hub takes, by the same names.
+    private static let members = [
+        "localId", "email", "emailVerified", "displayName", "photoUrl", "disabled", "createdAt", "customAttributes", "providerUserInfo",
+        "passwordHash", "salt",
+    ]
+
+    @OptionGroup var hub: AccountHub
+    @Argument(help: "The vendor's export.") var file: String
+    @Option(help: ArgumentHelp("File whose first line is base64_signer_key; needed for accounts with passwords.", valueName: "file"))
+    var signerKeyFile: String?
+    @Option(help: "base64_salt_separator.") var saltSeparator = "Bw=="
+    @Option(help: "rounds.") var rounds = 8
+    @Option(help: "mem_cost.") var memCost = 14
+    @Flag(help: "Write over accounts that are there already.") var overwrite = false
+
+    func run() throws {
+        let users = read()
+        var shared: [JSONValue.Member] = []
+        if users.contains(where: { $0["passwordHash"] != nil }) {
+            guard let signerKeyFile else { fail("\(file) has passwords: the key of their hashes is needed (--signer-key-file)") }
+            shared = [
+                .init("hashAlgorithm", "SCRYPT"), .init("signerKey", .string(key(signerKeyFile))),
+                .init("saltSeparator", .string(saltSeparator)), .init("rounds", .int(Int64(rounds))), .init("memoryCost", .int(Int64(memCost))),
+            ]
+        }
+        if overwrite { shared.append(.init("allowOverwrite", true)) }
+        let calls = hub.calls
+        var (taken, refused) = (0, 0)
+        for start in stride(from: 0, to: users.count, by: Self.most) {
+            let part = Array(users[start..<min(users.count, start + Self.most)])
+            let answer = calls.administer(":batchCreate", shared + [.init("users", .array(part))])
+            let faults = answer["error"]?.elements ?? []
+            for fault in faults {
+                let user = fault["index"]?.int.flatMap { part.indices.contains(Int($0)) ? part[Int($0)] : nil }
+                let name = user?["email"]?.string ?? user?["localId"]?.string ?? "?"
+                StandardStream.error.line(UserText.plain("\(name): \(fault["message"]?.string ?? "refused")"))
+            }
+            taken += part.count - faults.count
+            refused += faults.count
+        }
+        StandardStream.output.line("\(taken) \(taken == 1 ? "account" : "accounts") taken over" + (refused > 0 ? ", \(refused) refused" : ""))
+        if refused > 0 { throw ExitCode(1) }
+    }
+
+    private func key(_ path: String) -> String {
+        switch WholeFile.read(path) {
+        case .failure(let fault): fail("--signer-key-file: \(path): \(fault)")
+        case .success(let bytes): return String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
+        }
+    }
+
+    private func read() -> [JSONValue] {
+        switch WholeFile.read(file) {
+        case .failure(let fault): fail("\(file): \(fault)")
+        case .success(let bytes):
+            guard let users = (try? JSONValue(bytes))?["users"]?.elements, !users.isEmpty else {
+                fail("\(file) is not the vendor's export of accounts: {\"users\":[…]}")
+            }
+            return users.map { user in
+                .object(Self.members.compactMap { name in user[name].map { JSONValue.Member(name, $0) } })
+            }
+        }
+    }
+}
