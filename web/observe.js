@@ -7,6 +7,7 @@ export class Observe {
   /** offline | connecting | connected | waiting */
   phase = 'offline';
   authFault = null;
+  credentials = { token: '' };
   #target = null;
   #observers = new Map();
   #waiting = new Map();
@@ -34,7 +35,7 @@ export class Observe {
     });
   }
 
-  /** target: { host, ns, token, secure }. Running observers move to the new target. */
+  /** target: { host, ns, secure }. Running observers move to the new target. */
   connect(target) {
     this.#target = target;
     this.authFault = null;
@@ -63,8 +64,9 @@ export class Observe {
   #opened() {
     this.#waiting.clear();
     this.authFault = null;
-    if (this.#target.token) {
-      this.#request({ op: 'auth', token: this.#target.token }, () => this.#changed(), (error) => {
+    const { token } = this.credentials;
+    if (token) {
+      this.#request({ op: 'auth', token }, () => this.#changed(), (error) => {
         this.authFault = error;
         this.#changed();
       });

@@ -28,6 +28,9 @@ export class Realtime {
   authFault = null;    // Refusal of the last token
   shutdown = null;     // the hub told clients not to come back
   pushes = 0;          // pushes received since the page was opened
+  credentials = { token: '', isSecret: false, actAs: undefined };
+  /** The hub ended the token: gets another one, or says that there is none. */
+  revoked = async () => false;
 
   #target = null;
   #dialHost = null;
@@ -72,7 +75,7 @@ export class Realtime {
   get serverNow() { return Date.now() + this.clockOffsetMs; }
   get connected() { return this.phase === 'connected'; }
 
-  /** target: { host: "name:port", ns, token, secure } */
+  /** target: { host: "name:port", ns, secure }. The identity is that of `credentials`. */
   connect(target) {
     this.#target = target;
     this.#dialHost = null;
@@ -169,15 +172,8 @@ export class Realtime {
     this.identity = null;
     this.authFault = null;
     const greetedAt = Date.now();
-    const { token } = this.#target;
     this.#send('s', { c: { 'vigla.console': 1 } }).catch(() => {});
-    if (token) {
-      const jwt = token.split('.').length === 3;
-      this.#send(jwt ? 'auth' : 'gauth', { cred: token }).then(
-        (answer) => { this.identity = answer?.auth ?? { admin: true }; this.#changed(); },
-        (refusal) => { if (refusal.code !== 'disconnected') { this.authFault = refusal; this.#changed(); } },
-      );
-    }
+    this.#authenticate();
     // Answers come in request order (contract §2.5, 1): listens may follow the token without waiting.
     for (const listen of this.#listens.values()) this.#ask(listen);
     this.#pingAt = 0;
@@ -196,6 +192,16 @@ export class Realtime {
       }
     }, 1000);
     this.#changed();
+  }
+
+  #authenticate() {
+    const { token, isSecret, actAs } = this.credentials;
+    if (!token) return;
+    const body = isSecret && actAs !== undefined ? { cred: token, authvar: actAs } : { cred: token };
+    this.#send(isSecret ? 'gauth' : 'auth', body).then(
+      (answer) => { this.identity = isSecret ? { admin: true } : answer?.auth ?? {}; this.#changed(); },
+      (refusal) => { if (refusal.code !== 'disconnected') { this.authFault = refusal; this.#changed(); } },
+    );
   }
 
   #ping() {
@@ -238,9 +244,13 @@ export class Realtime {
       const listen = this.#listens.get(joinPath(splitPath(b.p)));
       listen?.handlers.refused(new Refusal('permission_denied', 'The hub ended this listen: it is no longer permitted.'));
     } else if (a === 'ac') {
-      this.authFault = new Refusal(b.s ?? 'expired_token', String(b.d ?? ''));
-      this.#target.token = '';
-      this.#changed();
+      const refusal = new Refusal(b.s ?? 'expired_token', String(b.d ?? ''));
+      this.revoked(refusal).then((renewed) => {
+        if (renewed) return; // the hub closes the connection; the next one brings the new token
+        this.identity = null;
+        this.authFault = refusal;
+        this.#changed();
+      });
     }
   }
 

@@ -1,0 +1,129 @@
+// What every tab stands on: where the page is connected, as whom, and where it is.
+//
+//   hub.link          where the page is: { tab, host, ns, path, points, events, observe, news }; changed by hub.go(…)
+//   hub.go(wanted)    changes some of it, as a link would; the address follows
+//   hub.identity      null: a visitor; { uid } a user; { admin: true } an administrator; { uid, acting: true } one who acts as a user
+//   hub.credentials   who signs the requests (credentials.js); in memory only
+//   hub.fetch(path)   a request to the hub with the credentials: hub.fetch('/.settings/rules.json', { method: 'PUT', body })
+//   hub.realtime, hub.observe, hub.trees   the protocol clients (one connection each) and the shared live places
+//   hub.selected      the place that is chosen in any tab; hub.select(path) chooses
+//   hub.say(text, { bad, action: { title, run } })   a short message below, for instance with “Undo”
+//   hub.on(name, fn)  "connection" (state, identity), "link" (changed, before), "selected" (path), "moved" (another hub or
+//                     namespace, or another identity: forget what you know). Returns the function that ends it.
+
+import { Credentials } from './credentials.js';
+import { writeLink } from './link-state.js';
+import { LiveTrees } from './live-trees.js';
+import { Observe } from './observe.js';
+import { normalPath, splitPath } from './paths.js';
+import { Realtime } from './realtime.js';
+
+export class Hub {
+  selected = '/';
+  #ears = new Map();
+
+  /** link: the state that the page was opened with; say(text, options) shows a message. */
+  constructor(link, say) {
+    this.link = link;
+    this.say = say;
+    this.selected = link.path;
+    this.credentials = new Credentials(() => this.base);
+    this.realtime = new Realtime(() => this.#emit('connection'));
+    this.observe = new Observe(() => this.#emit('connection'));
+    this.trees = new LiveTrees(this.realtime);
+    this.credentials.changed = () => this.#signIn();
+    this.realtime.credentials = this.observe.credentials = this.credentials;
+    this.realtime.revoked = () => this.credentials.renew();
+  }
+
+  get host() { return this.link.host || location.host; }
+  get ns() { return this.link.ns; }
+  /** Where requests go: "http://127.0.0.1:9000". */
+  get base() { return `${location.protocol}//${this.host}`; }
+
+  get identity() {
+    const { identity } = this.realtime;
+    if (!identity) return null;
+    const acting = this.credentials.actAs;
+    return acting === undefined ? identity : { ...(acting ?? { uid: null }), acting: true };
+  }
+
+  /** Whether requests are made as an administrator who acts as himself. */
+  get isAdmin() { return Boolean(this.realtime.identity?.admin) && this.credentials.actAs === undefined; }
+
+  on(name, listener) {
+    if (!this.#ears.has(name)) this.#ears.set(name, new Set());
+    this.#ears.get(name).add(listener);
+    return () => this.#ears.get(name).delete(listener);
+  }
+
+  #emit(name, ...facts) { for (const listener of this.#ears.get(name) ?? []) listener(...facts); }
+
+  select(path) {
+    this.selected = normalPath(path);
+    this.#emit('selected', this.selected);
+  }
+
+  /** Opens both connections anew, with the present credentials. */
+  connect() {
+    const target = { host: this.host, ns: this.ns, secure: location.protocol === 'https:' };
+    this.realtime.connect(target);
+    this.observe.connect(target);
+  }
+
+  disconnect() {
+    this.realtime.disconnect();
+    this.observe.disconnect();
+  }
+
+  /** Moves the page; listeners of "link" hear what it was before. */
+  go(wanted, record = true) {
+    const before = { ...this.link };
+    const link = Object.assign(this.link, wanted);
+    link.path = normalPath(link.path);
+    for (const name of ['points', 'events', 'news']) link[name] = link[name] ? normalPath(link[name]) : '';
+    if (record) this.keepLink(before.path !== link.path || before.tab !== link.tab);
+    const moved = before.ns !== link.ns || before.host !== link.host;
+    // A credential is meant for the host that it was typed for; a link must not carry it elsewhere.
+    if (before.host !== link.host) this.credentials.clear(false);
+    if (moved) {
+      this.#emit('moved');
+      this.connect();
+    }
+    this.#emit('link', link, before);
+    if (before.path !== link.path) this.select(link.path);
+  }
+
+  keepLink(step = false) {
+    const address = writeLink(this.link);
+    if (address !== location.hash) history[step ? 'pushState' : 'replaceState'](null, '', address);
+  }
+
+  /**
+   * A request to the hub in the name of whoever is signed in. `ns` is added to the address; for a place of the tree, the user whom an
+   * administrator acts as, too. Rejects only when there is no answer.
+   */
+  async fetch(path, init = {}) {
+    const address = new URL(path, this.base);
+    if (!address.searchParams.has('ns')) address.searchParams.set('ns', this.ns);
+    const isPlace = address.pathname.endsWith('.json') && !address.pathname.startsWith('/.');
+    const { actAs } = this.credentials;
+    if (isPlace && actAs !== undefined) address.searchParams.set('auth_variable_override', JSON.stringify(actAs));
+    const headers = new Headers(init.headers);
+    const token = await this.credentials.fresh();
+    if (token) headers.set('Authorization', `Bearer ${token}`);
+    return fetch(address, { cache: 'no-store', credentials: 'omit', ...init, headers });
+  }
+
+  /** The address of a place for `fetch`: placeAddress('/a b', { shallow: true }) → "/a%20b.json?shallow=true". */
+  placeAddress(path, parameters = {}) {
+    const query = new URLSearchParams(parameters).toString();
+    return `/${splitPath(path).map(encodeURIComponent).join('/')}.json${query ? `?${query}` : ''}`;
+  }
+
+  #signIn() {
+    this.#emit('moved');
+    this.connect();
+    this.#emit('connection');
+  }
+}
