@@ -11,10 +11,13 @@ export class Credentials {
   /** undefined: as oneself; null: as a visitor; { uid, token } as that user (administrators). */
   actAs = undefined;
   changed = () => {};
+  /** The same user has a new token. */
+  renewed = () => {};
   #token = '';
   #refresh = '';
   #endsAt = Infinity;
   #renewing = null;
+  #renewedAt = -Infinity;
   #base;
 
   /** base(): where the accounts are. */
@@ -66,7 +69,8 @@ export class Credentials {
 
   /** Gets the next token of a user; false when there is none to be had. */
   renew() {
-    if (!this.#refresh) return Promise.resolve(false);
+    // A token that is refused although it is new would be renewed for ever.
+    if (!this.#refresh || performance.now() - this.#renewedAt < 10000) return Promise.resolve(false);
     this.#renewing ??= this.#renew().finally(() => { this.#renewing = null; });
     return this.#renewing;
   }
@@ -88,6 +92,8 @@ export class Credentials {
       this.#token = answer.id_token;
       this.#refresh = answer.refresh_token ?? refresh;
       this.#endsAt = Date.now() + Number(answer.expires_in) * 1000;
+      this.#renewedAt = performance.now();
+      this.renewed();
       return true;
     } catch {
       return false; // no answer: the connection's own retries tell about it

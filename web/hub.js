@@ -34,6 +34,9 @@ export class Hub {
     this.credentials.changed = () => this.#signIn();
     this.realtime.credentials = this.observe.credentials = this.credentials;
     this.realtime.revoked = () => this.credentials.renew();
+    // A user's token ends after an hour: the connections get the next one before.
+    this.credentials.renewed = () => { this.realtime.authenticate(); this.observe.authenticate(); };
+    setInterval(() => this.credentials.fresh(), 30000);
   }
 
   get host() { return this.link.host || location.host; }

@@ -64,14 +64,18 @@ export class Observe {
   #opened() {
     this.#waiting.clear();
     this.authFault = null;
-    const { token } = this.credentials;
-    if (token) {
-      this.#request({ op: 'auth', token }, () => this.#changed(), (error) => {
-        this.authFault = error;
-        this.#changed();
-      });
-    }
+    this.authenticate();
     for (const id of this.#observers.keys()) this.#ask(id);
+  }
+
+  /** Tells the hub who this is; once more when the token was renewed. */
+  authenticate() {
+    const { token } = this.credentials;
+    if (!token || this.phase !== 'connected') return;
+    this.#request({ op: 'auth', token }, () => this.#changed(), (error) => {
+      this.authFault = error;
+      this.#changed();
+    });
   }
 
   /** The id of the request is the number of the subscription from then on. */

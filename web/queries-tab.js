@@ -20,5 +20,5 @@ export function makeTab(hub) {
     element('div', { class: 'log-scroll', tabindex: '0', role: 'region', 'aria-label': 'Event log' }, p.list = element('ol', { class: 'log' }), p.blank = element('div', { class: 'blank' })));
   const view = new EventsView(p, hub.observe, () => { hub.link.observe = view.paths; hub.keepLink(); });
   view.attachOnly(hub.link.observe);
-  return { element: root, show() {}, hide() {}, get state() { return view.entries; } };
+  return { element: root, show() {}, hide() {}, get state() { return { events: view.entries, observe: (path, kinds) => { view.attach(path, kinds); } }; } };
 }

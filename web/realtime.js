@@ -2,21 +2,16 @@
 // keep-alive, requests with answers, default listens that are restored after every reconnect.
 
 import { FrameJoiner, cut } from './frames.js';
+import { Listens, Refusal } from './listens.js';
 import { ReconnectingSocket } from './socket.js';
 import { joinPath, splitPath } from './paths.js';
 import { pushIds } from './push-id.js';
 
+export { Refusal };
+
 const idleMs = 45000;      // contract §1.5: the frame "0" after this long without traffic
 const answerMs = 12000;    // a ping unanswered for this long means the connection is dead
 const pingEveryMs = 15000;
-
-/** A refused request; `code` is the status of the response (contract §2.4). */
-export class Refusal extends Error {
-  constructor(code, text) {
-    super(text || code);
-    this.code = code;
-  }
-}
 
 export class Realtime {
   /** offline | connecting | greeting | connected | waiting */
@@ -34,7 +29,7 @@ export class Realtime {
 
   #target = null;
   #dialHost = null;
-  #listens = new Map();
+  #listens = new Listens();
   #waiting = new Map();
   #request = 1;
   #joiner = new FrameJoiner();
@@ -93,25 +88,28 @@ export class Realtime {
    * `ready(true)` says that the hub confirmed an empty place without a push (contract §2.5, 2).
    * One listen per path; returns the function that ends it.
    */
-  listen(path, handlers) {
-    const listen = { path, parts: splitPath(path), handlers, snapshot: false };
-    this.#listens.set(path, listen);
-    if (this.connected) this.#ask(listen);
-    return () => {
-      if (this.#listens.get(path) !== listen) return;
-      this.#listens.delete(path);
-      if (this.connected) this.#send('n', { p: path }).catch(() => {});
-    };
-  }
+  listen(path, handlers) { return this.#begin(this.#listens.add(path, handlers)); }
+
+  /**
+   * A listen of a query, such as { i: '.key', sp: 'a', ep: 'b', l: 50, vf: 'l' } (contract §3.1); any number for each path. The same
+   * handlers; pushes hold only what is in its window. Returns the function that ends it.
+   */
+  listenQuery(path, query, handlers) { return this.#begin(this.#listens.add(path, handlers, query)); }
+
+  /** How many places and queries are listened to now. */
+  get listens() { return this.#listens.count; }
 
   set(path, value) { return this.#send('p', { p: path, d: value }); }
   update(path, entries) { return this.#send('m', { p: path, d: entries }); }
   remove(path) { return this.#send('p', { p: path, d: null }); }
   get(path) { return this.#send('g', { p: path, q: {} }); }
 
+  /** A key that sorts by the hub's time. */
+  newKey() { return this.#nextPushId(this.serverNow); }
+
   /** Writes below a fresh push id; resolves with the id. */
   async push(path, value) {
-    const key = this.#nextPushId(this.serverNow);
+    const key = this.newKey();
     await this.set(joinPath([...splitPath(path), key]), value);
     return key;
   }
@@ -134,7 +132,7 @@ export class Realtime {
     const lost = new Refusal('disconnected', 'The connection ended before the hub answered. The write may or may not have landed: look at the tree before repeating it.');
     for (const { reject } of this.#waiting.values()) reject(lost);
     this.#waiting.clear();
-    for (const listen of this.#listens.values()) {
+    for (const listen of this.#listens.all) {
       listen.snapshot = false;
       listen.handlers.lost();
     }
@@ -173,9 +171,9 @@ export class Realtime {
     this.authFault = null;
     const greetedAt = Date.now();
     this.#send('s', { c: { 'vigla.console': 1 } }).catch(() => {});
-    this.#authenticate();
+    this.authenticate();
     // Answers come in request order (contract §2.5, 1): listens may follow the token without waiting.
-    for (const listen of this.#listens.values()) this.#ask(listen);
+    for (const listen of this.#listens.all) this.#ask(listen);
     this.#pingAt = 0;
     this.#ping();
     clearInterval(this.#timer);
@@ -194,13 +192,23 @@ export class Realtime {
     this.#changed();
   }
 
-  #authenticate() {
+  /** Tells the hub who this is; once more when the token was renewed. */
+  authenticate() {
+    if (!this.connected) return;
     const { token, isSecret, actAs } = this.credentials;
     if (!token) return;
     const body = isSecret && actAs !== undefined ? { cred: token, authvar: actAs } : { cred: token };
     this.#send(isSecret ? 'gauth' : 'auth', body).then(
       (answer) => { this.identity = isSecret ? { admin: true } : answer?.auth ?? {}; this.#changed(); },
-      (refusal) => { if (refusal.code !== 'disconnected') { this.authFault = refusal; this.#changed(); } },
+      (refusal) => {
+        if (refusal.code === 'disconnected') return;
+        this.revoked(refusal).then((renewed) => {
+          if (renewed) return; // the new token is on its way
+          this.identity = null;
+          this.authFault = refusal;
+          this.#changed();
+        });
+      },
     );
   }
 
@@ -211,13 +219,19 @@ export class Realtime {
     this.#transmit({ t: 'c', d: { t: 'p', d: {} } });
   }
 
+  #begin(listen) {
+    if (this.connected) this.#ask(listen);
+    return () => {
+      if (!this.#listens.remove(listen) || !this.connected) return;
+      this.#send('n', listen.query ? { p: listen.path, q: listen.query, t: listen.tag } : { p: listen.path }).catch(() => {});
+    };
+  }
+
   #ask(listen) {
-    this.#send('q', { p: listen.path, h: '' }).then(
-      () => { if (this.#listens.get(listen.path) === listen) listen.handlers.ready(!listen.snapshot); },
-      (refusal) => {
-        if (refusal.code === 'disconnected' || this.#listens.get(listen.path) !== listen) return;
-        listen.handlers.refused(refusal);
-      },
+    const { path, query, tag } = listen;
+    this.#send('q', query ? { p: path, q: query, t: tag, h: '' } : { p: path, h: '' }).then(
+      () => { if (this.#listens.has(listen)) listen.handlers.ready(!listen.snapshot); },
+      (refusal) => { if (refusal.code !== 'disconnected' && this.#listens.has(listen)) listen.handlers.refused(refusal); },
     );
   }
 
@@ -232,17 +246,12 @@ export class Realtime {
     }
     const { a, b } = message;
     if (!b) return;
-    if ((a === 'd' || a === 'm') && b.t === undefined) {
+    if (a === 'd' || a === 'm') {
       this.pushes += 1;
-      const parts = splitPath(b.p);
-      for (const listen of this.#listens.values()) {
-        if (!related(parts, listen.parts)) continue;
-        if (a === 'd' && parts.length <= listen.parts.length) listen.snapshot = true;
-        listen.handlers.push(parts, a, b.d);
-      }
+      this.#listens.push(splitPath(b.p), a, b.d, b.t);
     } else if (a === 'c') {
-      const listen = this.#listens.get(joinPath(splitPath(b.p)));
-      listen?.handlers.refused(new Refusal('permission_denied', 'The hub ended this listen: it is no longer permitted.'));
+      const refusal = new Refusal('permission_denied', 'The hub ended this listen: it is no longer permitted.');
+      for (const listen of this.#listens.cancelled(b.p, b.q)) listen.handlers.refused(refusal);
     } else if (a === 'ac') {
       const refusal = new Refusal(b.s ?? 'expired_token', String(b.d ?? ''));
       this.revoked(refusal).then((renewed) => {
@@ -268,11 +277,4 @@ export class Realtime {
     this.#lastSent = Date.now();
     for (const frame of cut(JSON.stringify(message))) this.#socket.send(frame);
   }
-}
-
-/** Whether one path is at, above or below the other. */
-function related(a, b) {
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return false;
-  return true;
 }

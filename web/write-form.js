@@ -1,58 +1,54 @@
-// Writing a value: set, update (several paths at once), push, remove. Checked before it is sent.
+// Writing JSON at the selected place: set, update (several paths at once), push, remove. It follows the selection, always. Checked before
+// it is sent; what takes something away names it and asks once more.
 
-import { setText } from './dom.js';
+import { element, setText } from './dom.js';
+import { current, named, words, write } from './edits.js';
 import { TextFault, readValue } from './json-text.js';
 import { joinPath, normalPath, pathFault, splitPath } from './paths.js';
+import { isNothing } from './tree-model.js';
 
 const verbs = { set: 'Set', update: 'Update', push: 'Push', remove: 'Remove' };
+const loadedLength = 20000; // a longer value is loaded only when it is asked for
+const example = '{\n  "hello": "world"\n}';
 
 export class WriteForm {
-  #parts;
-  #realtime;
-  #sure = false; // the second press of a dangerous write
-  #checkTimer = 0;
+  #hub;
+  #p = {};
+  #sure = false;    // the second press of a write that takes something away
+  #typed = false;   // the text is a person's, not one that was loaded
+  #timer = 0;
+  #following = 0;
 
-  constructor(parts, realtime) {
-    this.#parts = parts;
-    this.#realtime = realtime;
-    parts.form.addEventListener('submit', (event) => { event.preventDefault(); this.send(); });
-    parts.json.addEventListener('input', () => {
-      clearTimeout(this.#checkTimer);
-      this.#checkTimer = setTimeout(() => this.check(), 120);
+  constructor(hub) {
+    this.#hub = hub;
+    this.element = this.#build();
+    const p = this.#p;
+    p.form.addEventListener('submit', (event) => { event.preventDefault(); this.send(); });
+    p.json.addEventListener('input', () => {
+      this.#typed = p.json.value.trim() !== '';
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.check(), 120);
       this.#doubt();
     });
-    parts.json.addEventListener('keydown', (event) => {
+    p.json.addEventListener('keydown', (event) => {
       if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) { event.preventDefault(); this.send(); }
     });
-    parts.path.addEventListener('input', () => { this.check(); this.#doubt(); });
-    parts.kinds.addEventListener('change', () => this.#follow());
-    parts.load.addEventListener('click', () => this.load());
-    parts.time.addEventListener('click', () => {
-      const { json } = this.#parts;
-      json.setRangeText('{".sv": "timestamp"}', json.selectionStart, json.selectionEnd, 'end');
-      json.focus();
-      this.check();
-    });
+    p.path.addEventListener('input', () => { this.check(); this.#doubt(); });
+    p.path.addEventListener('change', () => { if (!pathFault(p.path.value)) hub.select(p.path.value); });
+    p.kinds.addEventListener('change', () => this.#follow());
+    hub.on('selected', (path) => this.#show(path));
+    hub.on('moved', () => this.#doubt());
+    this.#show(hub.selected);
     this.#follow();
   }
 
-  get kind() { return this.#parts.kinds.querySelector('input:checked').value; }
-
-  set path(path) { this.#parts.path.value = path; this.check(); this.#doubt(); }
-
-  /** Fills the form; for links from other parts of the page and for tests. */
-  fill({ kind, path, text }) {
-    if (kind) this.#parts.kinds.querySelector(`[value=${kind}]`).checked = true;
-    if (path !== undefined) this.#parts.path.value = path;
-    if (text !== undefined) this.#parts.json.value = text;
-    this.#follow();
-  }
+  get kind() { return this.#p.kinds.querySelector('input:checked').value; }
 
   /** Shows faults; returns the checked write or null. */
   check() {
-    const { path, json, check } = this.#parts;
+    const { path, json, check } = this.#p;
     const kind = this.kind;
-    const fault = path.value.trim() === '' ? 'Name the path to write to.' : pathFault(path.value, { priority: kind === 'set' || kind === 'remove' });
+    const fault = path.value.trim() === '' ? 'Name the place to write to.' : pathFault(path.value, { priority: kind === 'set' || kind === 'remove' });
     path.setAttribute('aria-invalid', String(Boolean(fault) && path.value !== ''));
     json.removeAttribute('aria-invalid');
     check.className = 'check';
@@ -66,7 +62,7 @@ export class WriteForm {
       return fault ? null : { kind, path: normalPath(path.value), value };
     } catch (error) {
       if (!(error instanceof TextFault)) throw error;
-      json.setAttribute('aria-invalid', 'true');
+      json.setAttribute('aria-invalid', String(json.value.trim() !== ''));
       check.className = 'check bad';
       setText(check, `Line ${error.line}, column ${error.column}: ${error.message}`);
       this.fault = error;
@@ -75,62 +71,98 @@ export class WriteForm {
   }
 
   async send() {
-    const write = this.check();
-    const { json, path, button, check } = this.#parts;
-    if (!write) {
+    const wanted = this.check();
+    const { json, path, button, check } = this.#p;
+    if (!wanted) {
       check.className = 'check bad';
-      if (json.getAttribute('aria-invalid') === 'true') {
-        json.focus();
-        json.setSelectionRange(this.fault.offset, Math.min(this.fault.offset + 1, json.value.length));
-      } else {
-        path.focus();
-      }
+      if (json.getAttribute('aria-invalid') === null) { path.focus(); return; }
+      json.focus();
+      if (this.fault) json.setSelectionRange(this.fault.offset, Math.min(this.fault.offset + 1, json.value.length));
       return;
     }
-    const wide = splitPath(write.path).length === 0 && write.kind === 'set';
-    if ((write.kind === 'remove' || wide) && !this.#sure) {
-      this.#sure = true;
-      setText(button, write.kind === 'remove' ? 'Yes, remove' : 'Yes, replace all');
-      button.classList.add('danger');
-      this.#say('', write.kind === 'remove' ? `This removes ${write.path} and everything below it. Press again to do it.` : 'This replaces the whole database. Press again to do it.');
-      return;
-    }
-    this.#doubt();
     button.disabled = true;
-    const started = performance.now();
     try {
-      let place = write.path;
-      if (write.kind === 'set') await this.#realtime.set(place, write.value);
-      else if (write.kind === 'update') await this.#realtime.update(place, write.value);
-      else if (write.kind === 'remove') await this.#realtime.remove(place);
-      else place = joinPath([...splitPath(place), await this.#realtime.push(place, write.value)]);
+      if (!await this.#agreed(wanted)) return;
+      this.#doubt();
+      const started = performance.now();
+      let place = wanted.path;
+      if (wanted.kind === 'set') await write(this.#hub, place, wanted.value);
+      else if (wanted.kind === 'update') await this.#hub.realtime.update(place, wanted.value);
+      else if (wanted.kind === 'remove') await this.#hub.realtime.remove(place);
+      else place = joinPath([...splitPath(place), await this.#hub.realtime.push(place, wanted.value)]);
       const ms = Math.max(1, Math.round(performance.now() - started));
-      this.#say('good', `${{ set: 'Written to', update: 'Updated', push: 'Pushed', remove: 'Removed' }[write.kind]} ${place} in ${ms} ms.`);
-    } catch (refusal) {
-      this.#say('bad', explain(refusal, write));
+      this.#typed = false;
+      this.#say('good', `${{ set: 'Written to', update: 'Updated', push: 'Pushed', remove: 'Removed' }[wanted.kind]} ${place} in ${ms} ms.`);
+    } catch (error) {
+      this.#say('bad', words(error));
     } finally {
       button.disabled = false;
     }
   }
 
+  /** Puts what is at the place into the text. */
   async load() {
-    const { path, json } = this.#parts;
+    const { path, json } = this.#p;
     const fault = pathFault(path.value);
     if (fault) { this.#say('bad', fault); return; }
     try {
-      const value = await this.#realtime.get(normalPath(path.value));
+      const { value, large } = await current(this.#hub, normalPath(path.value));
+      if (large) { this.#say('', 'It is too large for a text here: export it.'); return; }
       json.value = JSON.stringify(value, null, 2);
-      if (this.kind === 'remove') this.fill({ kind: 'set' });
+      this.#typed = false;
+      if (this.kind === 'remove') this.#choose('set');
       this.check();
-      this.#say('', value === null ? `Nothing is stored at ${normalPath(path.value)}.` : `Loaded ${normalPath(path.value)}.`);
-    } catch (refusal) {
-      this.#say('bad', explain(refusal, { kind: 'read', path: normalPath(path.value) }));
+      this.#say('', isNothing(value) ? `Nothing is stored at ${normalPath(path.value)}.` : `Loaded ${normalPath(path.value)}.`);
+    } catch (error) {
+      this.#say('bad', words(error));
     }
   }
 
+  /** Whether a write may be sent: what takes data away needs a second press, after it has named them. */
+  async #agreed({ kind, path }) {
+    if (kind !== 'set' && kind !== 'remove') return true;
+    if (this.#sure) return true;
+    const before = await current(this.#hub, path).catch(() => ({ value: null }));
+    const isObject = before.large || (before.value !== null && typeof before.value === 'object' && !('.value' in before.value));
+    if (!isObject && !(kind === 'remove' && !isNothing(before.value))) return true;
+    this.#sure = true;
+    const { button } = this.#p;
+    setText(button, kind === 'remove' ? 'Yes, remove' : 'Yes, replace');
+    button.classList.add('danger');
+    this.#say('', `This ${kind === 'remove' ? 'removes' : 'replaces'} ${named(before)} at ${path}. Press again to do it.`);
+    return false;
+  }
+
+  #show(path) {
+    const { path: field } = this.#p;
+    if (field.value !== path) field.value = path;
+    this.#doubt();
+    this.check();
+    if (this.#typed) return;
+    clearTimeout(this.#following);
+    this.#following = setTimeout(() => this.#preload(path), 200);
+  }
+
+  /** The text of a small value at the place that was selected, unless a person has typed one. */
+  async #preload(path) {
+    const response = await this.#hub.fetch(this.#hub.placeAddress(path, { format: 'export' })).catch(() => null);
+    const length = Number(response?.headers.get('content-length') ?? Infinity);
+    if (!response?.ok || length > loadedLength) response?.body?.cancel().catch(() => {});
+    const value = response?.ok && length <= loadedLength ? await response.json() : null;
+    if (this.#typed || this.#hub.selected !== path) return;
+    this.#p.json.value = isNothing(value) ? '' : JSON.stringify(value, null, 2);
+    this.check();
+    if (this.#p.json.value === '') setText(this.#p.check, '');
+    this.#p.json.removeAttribute('aria-invalid');
+  }
+
+  #choose(kind) {
+    this.#p.kinds.querySelector(`[value=${kind}]`).checked = true;
+    this.#follow();
+  }
+
   #follow() {
-    const { json, button, form } = this.#parts;
-    const kind = this.kind;
+    const { json, button, form } = this.#p, kind = this.kind;
     form.dataset.kind = kind;
     json.disabled = kind === 'remove';
     setText(button, verbs[kind]);
@@ -141,26 +173,39 @@ export class WriteForm {
   #doubt() {
     if (!this.#sure) return;
     this.#sure = false;
-    const { button } = this.#parts;
+    const { button } = this.#p;
     button.classList.remove('danger');
     setText(button, verbs[this.kind]);
     this.#say('', '');
   }
 
   #say(kind, text) {
-    const { result } = this.#parts;
+    const { result } = this.#p;
     result.className = `result ${kind}`;
     setText(result, text);
   }
-}
 
-function explain(refusal, { kind, path }) {
-  switch (refusal.code) {
-    case 'permission_denied':
-      return `The rules do not let you ${kind === 'read' ? 'read' : 'write'} ${path}. Connect with a token that may, or change the rules.`;
-    case 'disconnected': return refusal.message;
-    case 'too_big': return `The hub found this too large: ${refusal.message}`;
-    default: return `The hub refused (${refusal.code}): ${refusal.message}`;
+  #build() {
+    const p = this.#p;
+    const kind = (value, title, checked) => element('label', {}, element('input', { type: 'radio', name: 'kind', value, checked }), element('span', {}, title));
+    const server = () => {
+      p.json.setRangeText('{".sv": "timestamp"}', p.json.selectionStart, p.json.selectionEnd, 'end');
+      p.json.focus();
+      this.#typed = true;
+      this.check();
+    };
+    return element('section', { class: 'write-pane', 'aria-labelledby': 'write-title' },
+      element('header', { class: 'pane-head' }, element('h2', { id: 'write-title' }, 'Write'),
+        element('div', { class: 'pane-tools' },
+          element('button', { class: 'button plain', id: 'write-load', type: 'button', onclick: () => this.load() }, 'Load current'),
+          element('button', { class: 'button plain', type: 'button', title: 'Put {".sv": "timestamp"}, which the hub turns into its own time', onclick: server }, 'Server time'))),
+      p.form = element('form', { id: 'write', autocomplete: 'off', novalidate: true },
+        element('label', { class: 'path' }, element('span', { class: 'sr' }, 'Place to write to'), p.path = element('input', { id: 'write-path', spellcheck: 'false', autocapitalize: 'off', placeholder: '/path' })),
+        p.kinds = element('fieldset', { class: 'switch wide', id: 'write-kind' }, element('legend', { class: 'sr' }, 'Operation'),
+          kind('set', 'Set', true), kind('update', 'Update'), kind('push', 'Push'), kind('remove', 'Remove')),
+        p.json = element('textarea', { id: 'write-json', rows: '8', spellcheck: 'false', autocapitalize: 'off', 'aria-label': 'Value as JSON', 'aria-describedby': 'write-check', placeholder: example }),
+        element('div', { class: 'write-foot' },
+          element('div', { class: 'write-words' }, p.check = element('p', { class: 'check', id: 'write-check', 'aria-live': 'polite' }), p.result = element('p', { class: 'result', id: 'write-result', role: 'status' })),
+          p.button = element('button', { class: 'button primary', id: 'write-button', title: 'Ctrl + Enter' }, 'Set'))));
   }
 }
-

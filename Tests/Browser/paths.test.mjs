@@ -45,10 +45,13 @@ test('pushIds_sortByTime_alsoWithinOneMillisecond', () => {
 });
 
 test('link_roundTrips_andNeverHoldsAToken', () => {
-  const state = { host: '', ns: 'default', path: '/users-follow/a b&c', view: 'map', events: '/timeline/ana', observe: ['/x', '/y#'] };
+  const tabs = ['data', 'queries', 'follow'];
+  const state = { host: '', ns: 'default', path: '/users-follow/a b&c', tab: 'follow', points: '/p', events: '/timeline/ana', news: '', observe: ['/x', '/y#'] };
   const link = writeLink({ ...state, token: 'secret' });
-  assert.deepEqual(readLink(link), state);
+  assert.deepEqual(readLink(link, tabs), state);
   assert.ok(!link.includes('secret'));
-  assert.equal(writeLink(readLink('#ns=default&path=/users-follow&view=map&events=/timeline/ana')), '#ns=default&path=/users-follow&view=map&events=/timeline/ana');
-  assert.deepEqual(readLink(''), { host: '', ns: 'default', path: '/', view: 'tree', events: '', observe: [] });
+  assert.deepEqual(readLink('', tabs), { host: '', ns: 'default', path: '/', tab: 'data', points: '', events: '', news: '', observe: [] });
+  const former = readLink('#ns=default&path=/users-follow&view=map&events=/timeline/ana', tabs);
+  assert.deepEqual([former.tab, former.points, former.events], ['follow', '/users-follow', '/timeline/ana']);
+  assert.equal(readLink('#tab=nonsense', tabs).tab, 'data');
 });

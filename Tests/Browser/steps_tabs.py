@@ -1,0 +1,87 @@
+"""Steps: queries, the map and the announcements."""
+
+import time
+
+from page import Keys
+
+
+def events_comeInOrder_whenAnObserverIsAttached(page, hub, client):
+    page.open(hub, "#ns=default&tab=queries&path=/")
+    client.set("/timeline/ana", {"p1": {"text": "first"}, "p2": {"text": "second"}})
+    page.until("return vigla.queries !== undefined", "the tab")
+    page.type("#attach-path", "/timeline/ana")
+    page.find("#attach button").click()
+    page.until("return vigla.queries.events.length === 2", "the children that are there")
+    client.set("/timeline/ana/p3", {"text": "third"})
+    client.set("/timeline/ana/p1/handled", True)
+    client.set("/timeline/ana/p2", None)
+    page.until("return vigla.queries.events.length === 5", "three more events")
+    events = page.run("return vigla.queries.events.map((e) => [e.event, e.key, e.prev === undefined ? null : e.prev])")
+    assert events[:4] == [["added", "p1", None], ["added", "p2", "p1"], ["added", "p3", "p2"], ["changed", "p1", None]], events
+    assert events[4][:2] == ["removed", "p2"], events
+    assert page.run("return vigla.queries.events[3].value") == {"text": "first", "handled": True}
+    shown = page.until("const e = [...document.querySelectorAll('.log .event')].map((x) => x.textContent); return e.length === 5 && e", "the log rows")
+    assert shown == ["removed", "changed", "added", "added", "added"], shown
+    page.type("#log-filter", "handled")
+    page.until("return document.querySelectorAll('.log .entry').length === 1", "the filter")
+    page.type("#log-filter", Keys.BACKSPACE)
+    page.find("#log-pause").click()
+    client.set("/timeline/ana/p4", 4)
+    page.until("return vigla.queries.events.length === 6", "an event during the pause")
+    assert page.run("return document.querySelectorAll('.log .entry').length") == 5
+    page.find("#log-pause").click()
+    page.until("return document.querySelectorAll('.log .entry').length === 6", "the log after the pause")
+    assert "observe=/timeline/ana" in page.run("return location.hash")
+
+
+def values_arrive_whenAValueObserverIsAttached(page, hub, client):
+    client.set("/counter", 1)
+    page.run("vigla.queries.observe('/counter', ['value'])")
+    page.until("return vigla.queries.events.some((e) => e.path === '/counter' && e.value === 1)", "the first value")
+    client.set("/counter", 2)
+    page.until("return vigla.queries.events.some((e) => e.path === '/counter' && e.value === 2)", "the second value")
+    assert page.run("return vigla.queries.events.filter((e) => e.path === '/counter').map((e) => [e.event, e.value])") == [["value", 1], ["value", 2]]
+
+
+def map_showsMovingPoints_andTheTimelineGrows(page, hub, client):
+    walkers = [f"w{i}" for i in range(30)]
+    place = lambda i, step: {"latitude": 37.965 + (i % 6) * 0.003 + step * 0.0002, "longitude": 23.72 + (i // 6) * 0.005 + step * 0.0003}
+    client.set("/timeline/eva", {f"p{i}": {"timestamp": int(time.time()) - 600, "description": f"Report {i}", **place(i, 4)} for i in range(3)})
+    client.set("/users-follow", {"eva": {name: {"current": place(i, 0), "status": "active"} for i, name in enumerate(walkers)}})
+    client.set("/users-follow/eva/w0/destination", {"latitude": 37.975, "longitude": 23.735})
+    page.run("vigla.go({ tab: 'follow', points: '/users-follow', events: '/timeline/eva' })")
+    page.until("return vigla.follow?.points.length === 31", "all points")
+    for step in range(1, 6):
+        for i, name in enumerate(walkers):
+            client.set(f"/users-follow/eva/{name}/current", place(i, step))
+    page.until("return vigla.follow.points.filter((p) => p.moves === 5).length === 30", "five moves of every walker")
+    points = {point["label"]: point for point in page.run("return vigla.follow.points") if point["kind"] == "fix"}
+    assert set(points) == set(walkers)
+    for i, name in enumerate(walkers):
+        assert abs(points[name]["latitude"] - place(i, 5)["latitude"]) < 1e-9, points[name]
+        assert points[name]["path"] == f"/users-follow/eva/{name}/current"
+    frames = page.run("return vigla.follow.frames")
+    client.set("/users-follow/eva/w1/current", place(1, 9))
+    page.until("return vigla.follow.frames > arguments[0]", "the map to be drawn", frames)
+    colours = page.run("""const c = document.getElementById('map'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+                          const seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return seen.size""")
+    assert colours > 20, f"the map is blank: {colours} colours"
+    client.set("/timeline/eva/p3", {"timestamp": int(time.time()), "description": "Phone grabbed from a scooter", **place(9, 2)})
+    page.until("return JSON.stringify(vigla.follow.timeline) === '[\"p3\",\"p2\",\"p1\",\"p0\"]'", "the timeline to grow, newest first")
+    titles = page.run("return [...document.querySelectorAll('.post-title')].map((title) => title.textContent)")
+    assert titles == ["Phone grabbed from a scooter", "Report 2", "Report 1", "Report 0"], titles
+    assert page.run("return vigla.follow.entries.length") == 4
+    page.picture("map-light")
+    page.scheme("dark")
+    page.picture("map-dark")
+    page.scheme("light")
+    client.set("/users-follow/eva/w2", None)
+    page.until("return vigla.follow.points.length === 30", "the removed walker to leave")
+    assert page.run("return location.hash") .startswith("#ns=default&tab=follow&path=/&points=/users-follow&events=/timeline/eva")
+
+
+STEPS = [
+    events_comeInOrder_whenAnObserverIsAttached,
+    values_arrive_whenAValueObserverIsAttached,
+    map_showsMovingPoints_andTheTimelineGrows,
+]

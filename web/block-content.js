@@ -1,0 +1,178 @@
+// What is loaded of one block of children while it is on the screen. A block of small values is listened to as a whole; one with large
+// values is cut into smaller blocks; single children that are large are only named, not listened to, and looked at again from time to time.
+
+import { Change, TreeModel, wireAt } from './tree-model.js';
+import { splitPath, startsWith } from './paths.js';
+
+const singlesFrom = 8;    // a block of so few children is not cut further
+const namedChildren = 9;  // names of a large child's children that are shown
+const lookAgainMs = 5000;
+
+/** A query listened to, with its own model of the children in its window. */
+class Window {
+  model = new TreeModel();
+  isLive = false;
+  #end;
+
+  constructor(source, path, query, { changed, failed, lost }) {
+    const parts = splitPath(path);
+    let quiet = true; // the first content is not a change
+    const tell = (change) => {
+      const initial = quiet;
+      quiet = false;
+      if (initial || !change.isEmpty) changed(change, initial);
+    };
+    this.#end = source.hub.realtime.listenQuery(path, query, {
+      push: (pushed, kind, wire) => {
+        const change = new Change();
+        const puts = kind === 'd' ? [[pushed, wire]] : Object.entries(wire ?? {}).map(([key, value]) => [[...pushed, ...splitPath(key)], value]);
+        for (const [at, value] of puts) {
+          if (startsWith(at, parts)) this.model.put(at.slice(parts.length), value, change);
+          else if (startsWith(parts, at)) this.model.put([], wireAt(value, parts.slice(at.length)), change);
+        }
+        this.isLive = true;
+        tell(change);
+      },
+      ready: (empty) => {
+        this.isLive = true;
+        if (empty) tell(this.model.put([], null));
+      },
+      refused: failed,
+      lost: () => { this.isLive = false; quiet = true; lost(); },
+    });
+  }
+
+  end() { this.#end(); }
+}
+
+/** A child that is looked at by itself: live when it is small, else only named. */
+class Single {
+  node = null;
+  names = null;    // of a large child: its first children's names; [] for a long text
+  more = false;    // it has more children than are named
+  kind = 'asking'; // asking | live | named | gone | failed
+  window = null;
+  #timer = 0;
+  #abort = new AbortController();
+
+  constructor(source, path, key, hooks) {
+    this.key = key;
+    this.#begin(source, path, hooks).catch((fault) => { if (fault.name !== 'AbortError') { this.kind = 'failed'; hooks.changed(); } });
+  }
+
+  async #begin(source, path, hooks) {
+    const place = source.childPath(path, this.key), { signal } = this.#abort;
+    if (await source.isSmall(place, {}, signal)) {
+      if (signal.aborted) return;
+      this.window = new Window(source, path, { i: '.key', sp: this.key, sin: true, ep: this.key, ein: true }, {
+        changed: (change, initial) => {
+          this.node = this.window.model.root.child(this.key) ?? null;
+          this.kind = this.node ? 'live' : 'gone';
+          hooks.changed(change, initial);
+        },
+        failed: hooks.failed, lost: hooks.lost,
+      });
+      return;
+    }
+    const look = async () => {
+      const value = await source.small(place, { shallow: 'true', limitToFirst: String(namedChildren) }, signal).catch((fault) => {
+        if (fault.name === 'AbortError' || this.names) return null;
+        throw fault;
+      });
+      if (signal.aborted) return;
+      const names = value && typeof value === 'object' ? Object.keys(value) : [];
+      const differs = this.names && names.join('/') !== this.names.join('/');
+      this.names = names.slice(0, namedChildren - 1);
+      this.more = names.length >= namedChildren;
+      this.kind = 'named';
+      hooks.changed(null, !differs);
+      this.#timer = setTimeout(() => look().catch(() => {}), lookAgainMs);
+    };
+    await look();
+  }
+
+  end() {
+    this.#abort.abort();
+    clearTimeout(this.#timer);
+    this.window?.end();
+  }
+}
+
+/**
+ * hooks: changed(change, initial, content): rows differ; change is null for named children. split(keys, size): the block is too large.
+ * failed(refusal), lost().
+ */
+export class BlockContent {
+  /** asking | live | singles */
+  kind = 'asking';
+  keys = null;    // of singles, in order
+  #window = null;
+  #singles = new Map();
+  #source;
+  #path;
+  #hooks;
+  #abort = new AbortController();
+
+  /** block: { query, parameters, after, count, upper } as BlockList tells them. */
+  constructor(source, path, block, hooks) {
+    this.#source = source;
+    this.#path = path;
+    this.#hooks = hooks;
+    this.#begin(block).catch((fault) => { if (fault.name !== 'AbortError') hooks.failed(fault); });
+  }
+
+  get isLive() { return Boolean(this.#window?.isLive); }
+  get order() { return this.#window?.model.known ? this.#window.model.root.order ?? [] : null; }
+
+  /** The child at an offset: { key, node, single }; null when it is not known yet. */
+  at(offset) {
+    if (this.kind === 'live') {
+      const node = this.order?.[offset];
+      return node ? { key: node.key, node, single: null } : null;
+    }
+    const key = this.keys?.[offset];
+    if (key === undefined) return null;
+    const single = this.#singles.get(key) ?? null;
+    return { key, node: single?.node ?? null, single };
+  }
+
+  /** Looks at the singles between two offsets and at no others. */
+  show(from, to) {
+    if (this.kind !== 'singles') return;
+    const wanted = new Set(this.keys.slice(from, to + 1));
+    for (const [key, single] of this.#singles) if (!wanted.has(key)) { single.end(); this.#singles.delete(key); }
+    for (const key of wanted) {
+      if (this.#singles.has(key)) continue;
+      const { changed, failed, lost } = this.#hooks;
+      this.#singles.set(key, new Single(this.#source, this.#path, key, { changed: (change = null, initial = true) => changed(change, initial, key), failed, lost }));
+    }
+  }
+
+  end() {
+    this.#abort.abort();
+    this.#window?.end();
+    for (const single of this.#singles.values()) single.end();
+  }
+
+  async #begin(block) {
+    const { signal } = this.#abort;
+    if (await this.#source.isSmall(this.#path, block.parameters, signal)) {
+      if (signal.aborted) return;
+      this.kind = 'live';
+      const { changed, failed, lost } = this.#hooks;
+      this.#window = new Window(this.#source, this.#path, block.query, { changed: (change, initial) => changed(change, initial, null), failed, lost });
+      return;
+    }
+    const keys = await this.#names(block, signal);
+    if (signal.aborted) return;
+    if (keys.length > singlesFrom) { this.#hooks.split(keys, Math.max(singlesFrom, Math.ceil(keys.length / 4))); return; }
+    this.keys = keys;
+    this.kind = 'singles';
+    this.#hooks.changed(null, true, null);
+  }
+
+  async #names({ after, count, isInside }, signal) {
+    const { keys } = await this.#source.page(this.#path, { after, limit: count + 100, signal });
+    return keys.filter(isInside);
+  }
+}

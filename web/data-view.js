@@ -1,0 +1,325 @@
+// The tree on the page: a window of rows over as many as there are. Rows light up when their value changed, and glow when something
+// below them did. Keys: arrows, Home, End, page keys, Enter opens or edits, F2 edits, Insert adds, Delete removes.
+
+import { element, perFrame } from './dom.js';
+import { OpenPlace } from './open-place.js';
+import { PlaceSource } from './place-source.js';
+import { RowList } from './row-list.js';
+import { ScrollMap } from './scroll-map.js';
+import { joinPath, splitPath, startsWith } from './paths.js';
+import { describe, makeRow, writeRow } from './tree-rows.js';
+
+const settleMs = 160;
+
+export class DataView {
+  /** The last paths that lit up since this place was opened, oldest first. */
+  flashed = [];
+  source;
+  #scroller = element('div', { class: 'tree-scroll', role: 'presentation' });
+  #box = element('div', { class: 'tree', role: 'tree', 'aria-label': 'Data', 'aria-multiselectable': 'false' });
+  #hooks;
+  #list = new RowList();
+  #map = new ScrollMap();
+  #lines = new Map();     // path → element on the page
+  #free = [];
+  #rows = [];             // the rows on the page
+  #lit = new Map();       // path → "lit" | "glow", of the next frame
+  #selected = null;       // path
+  #focus = null;          // path of the row that Tab comes to
+  #wish = null;           // keys of a row to go to when it is known
+  #settle = 0;
+  #visible = false;
+  #draw = perFrame(() => this.#paint());
+
+  /** hooks: select(path), enter(path), edit(row, line), add(path), remove(path), changed(). */
+  constructor(hub, hooks) {
+    this.#hooks = hooks;
+    this.source = new PlaceSource(hub);
+    this.#scroller.append(this.#box);
+    this.#scroller.addEventListener('scroll', () => this.#scrolled(), { passive: true });
+    this.#box.addEventListener('click', (event) => this.#click(event));
+    this.#box.addEventListener('dblclick', (event) => {
+      const row = this.#rowOf(event.target);
+      if (row?.kind === 'child' && row.key !== null && describe(row).open !== null) this.#hooks.enter(row.path);
+    });
+    this.#box.addEventListener('keydown', (event) => this.#key(event));
+    new ResizeObserver(() => this.#measure()).observe(this.#scroller);
+  }
+
+  get element() { return this.#scroller; }
+  get root() { return this.#list.root; }
+  get selected() { return this.#selected; }
+
+  /** Shows a place; null shows nothing and listens to nothing. */
+  open(path, prefix = '') {
+    this.#list.root?.close();
+    this.flashed = [];
+    this.#lit.clear();
+    this.#wish = null;
+    this.#selected = path;
+    this.#focus = path;
+    this.#list.root = path === null ? null : new OpenPlace(this.source, path, this.#placeHooks, prefix);
+    this.#goTo(0);
+    this.#draw();
+  }
+
+  get visible() { return this.#visible; }
+  set visible(visible) {
+    this.#visible = visible;
+    if (visible) this.#measure();
+  }
+
+  resume() { this.#list.root?.resume(); this.#draw(); }
+  refresh() { this.#list.root?.start(); }
+
+  /** The rows on the page: [{ path, key, value, count, type, lit }]. */
+  get shown() {
+    return this.#rows.map((row) => ({ path: row.path, depth: row.depth, ...describe(row), lit: this.#lines.get(row.path)?.dataset.flash ?? null }));
+  }
+
+  get figures() {
+    let loaded = 0;
+    const count = (place) => { loaded += place.loaded; for (const kid of place.kids.values()) count(kid.place); };
+    if (this.root) count(this.root);
+    return { rows: this.#list.total, lines: this.#lines.size, blocks: loaded, requests: this.source.requests, top: this.#map.top, box: this.#map.box };
+  }
+
+  /** The row of a path on the page, if it is there. */
+  rowFor(path) { return this.#rows.find((row) => row.path === path && row.kind !== 'note') ?? null; }
+  lineFor(path) { return this.#lines.get(path) ?? null; }
+
+  /** Selects a place of this tree and scrolls to it; places above it are opened. */
+  reveal(path, { focus = false } = {}) {
+    const base = splitPath(this.root.path), parts = splitPath(path);
+    if (!startsWith(parts, base)) return;
+    this.#wish = { parts: parts.slice(base.length), focus, tries: 40 };
+    this.select(path);
+    this.#follow();
+  }
+
+  select(path) {
+    this.#selected = path;
+    this.#focus = path;
+    this.#hooks.select(path);
+    this.#draw();
+  }
+
+  toggle(path, open) {
+    const row = this.rowFor(path);
+    if (!row || row.kind !== 'child' || row.key === null) return;
+    const isOpen = row.parent.kids.has(row.key);
+    if (isOpen === (open ?? !isOpen)) return;
+    if (isOpen) row.parent.shut(row.key); else row.parent.open(row.key, this.#placeHooks);
+    this.#draw();
+  }
+
+  #placeHooks = {
+    changed: () => { this.#draw(); },
+    lit: (place, key, deep) => {
+      const path = key === null ? place.path : joinPath([...splitPath(place.path), key]);
+      if (!deep || !this.#lit.has(path)) this.#lit.set(path, deep ? 'glow' : 'lit');
+    },
+  };
+
+  // ---- drawing
+
+  #measure() {
+    if (!this.#scroller.clientHeight) return;
+    this.#map.view = this.#scroller.clientHeight;
+    this.#map.rowHeight = parseFloat(getComputedStyle(this.#scroller).getPropertyValue('--row')) || 24;
+    this.#draw();
+  }
+
+  #scrolled() {
+    this.#map.scrolled(this.#scroller.scrollTop);
+    this.#paint(true);
+    clearTimeout(this.#settle);
+    this.#settle = setTimeout(() => {
+      const bar = this.#map.settled;
+      if (Math.abs(bar - this.#scroller.scrollTop) > 1) this.#scroller.scrollTop = bar;
+      this.#paint();
+    }, settleMs);
+  }
+
+  #goTo(top) {
+    const bar = this.#map.moveTo(top);
+    if (this.#scroller.scrollTop !== bar) this.#scroller.scrollTop = bar;
+  }
+
+  /** While it scrolls fast, nothing is asked for: what comes to rest is. */
+  #paint(isScrolling = false) {
+    if (!this.#visible || !this.root) { this.#clear(); return; }
+    const map = this.#map, list = this.#list;
+    const anchor = this.#rows.find((row) => row.index * map.rowHeight >= map.top && row.key !== null);
+    if (anchor && map.top > 0 && !isScrolling) this.#hold(anchor);
+    map.rows = list.total;
+    if (this.#box.boxHeight !== map.box) { this.#box.boxHeight = map.box; this.#box.style.height = `${map.box}px`; }
+    if (map.top > Math.max(0, map.height - map.view)) this.#goTo(map.height);
+    const [first, last] = map.range();
+    let { rows, shown } = list.window(first, last);
+    this.#show(shown, isScrolling);
+    this.#rows = rows;
+    const kept = new Set(rows.map((row) => row.path + (row.kind === 'note' ? '#note' : '')));
+    for (const [path, line] of this.#lines) {
+      if (kept.has(path)) continue;
+      this.#lines.delete(path);
+      this.#release(line);
+    }
+    for (const row of rows) {
+      const name = row.path + (row.kind === 'note' ? '#note' : '');
+      let line = this.#lines.get(name);
+      if (!line) {
+        line = this.#free.pop() ?? makeRow();
+        delete line.dataset.flash;
+        this.#lines.set(name, line);
+        if (line.parentNode !== this.#box) this.#box.append(line);
+        line.hidden = false;
+      }
+      line.row = row;
+      const top = map.rowTop(row.index);
+      if (line.top !== top) { line.top = top; line.style.transform = `translateY(${top}px)`; }
+      writeRow(line, row, { selected: row.path === this.#selected && row.kind !== 'note', focused: row.path === this.#focus && row.kind !== 'note' });
+    }
+    if (!rows.some((row) => row.path === this.#focus)) this.#rows.find((row) => row.kind !== 'note') && this.#lines.get(this.#rows[0].path)?.setAttribute('tabindex', '0');
+    this.#flash();
+    this.#hooks.changed();
+    if (this.#wish) this.#follow();
+  }
+
+  /** Rows that came or went above what is seen do not move it. */
+  #hold(anchor) {
+    if (anchor.kind !== 'child') return;
+    const base = splitPath(this.root.path).length;
+    const index = this.#list.indexOf(splitPath(anchor.path).slice(base));
+    if (index < 0 || index === anchor.index) return;
+    this.#map.rows = this.#list.total;
+    this.#goTo(this.#map.top + (index - anchor.index) * this.#map.rowHeight);
+  }
+
+  #show(shown, isScrolling) {
+    const letGo = (place) => {
+      if (!shown.has(place)) place.show([]);
+      for (const kid of place.kids.values()) letGo(kid.place);
+    };
+    if (isScrolling && this.#isFast()) return;
+    letGo(this.root);
+    for (const [place, ranges] of shown) place.show(ranges);
+  }
+
+  #lastTop = 0;
+  #lastAt = 0;
+  #isFast() {
+    const now = performance.now(), speed = Math.abs(this.#map.top - this.#lastTop) / Math.max(1, now - this.#lastAt);
+    this.#lastTop = this.#map.top;
+    this.#lastAt = now;
+    return speed > 4; // pixels in a millisecond
+  }
+
+  #clear() {
+    for (const line of this.#lines.values()) this.#release(line);
+    this.#lines.clear();
+    this.#rows = [];
+    const letGo = (place) => { place.show([]); for (const kid of place.kids.values()) letGo(kid.place); };
+    if (this.root) letGo(this.root);
+  }
+
+  #release(line) {
+    line.row = null;
+    if (line.contains(document.activeElement)) { line.remove(); this.#scroller.querySelector('.line')?.focus({ preventScroll: true }); return; }
+    line.hidden = true;
+    this.#free.push(line);
+  }
+
+  #flash() {
+    for (const [path, kind] of this.#lit) {
+      // A change deep below shows in the lowest row that stands for it.
+      const line = this.#lines.get(path);
+      if (!line) continue;
+      if (kind === 'glow' && line.row.place?.state === 'children') continue;
+      line.dataset.flash = line.dataset.flash === `${kind}-a` ? `${kind}-b` : `${kind}-a`;
+      clearTimeout(line.flashEnd);
+      line.flashEnd = setTimeout(() => { delete line.dataset.flash; }, 1700);
+      this.flashed.push(path);
+    }
+    if (this.flashed.length > 200) this.flashed.splice(0, this.flashed.length - 200);
+    this.#lit.clear();
+  }
+
+  // ---- going somewhere
+
+  #follow() {
+    const wish = this.#wish, { parts } = wish;
+    let place = this.root;
+    for (let level = 0; level < parts.length - 1; level++) {
+      if (place.state === 'loading') return;
+      if (place.state !== 'children') { this.#wish = null; return; }
+      place = place.open(parts[level], this.#placeHooks);
+    }
+    if (place.state === 'loading' || (wish.tries -= 1) < 0) { if (wish.tries < 0) this.#wish = null; return; }
+    const index = this.#list.indexOf(parts);
+    if (index < 0) { this.#wish = null; return; }
+    this.#map.rows = this.#list.total;
+    const top = this.#map.reveal(index, this.#map.rowHeight * 2);
+    if (top !== this.#map.top) { this.#goTo(top); this.#draw(); }
+    const path = joinPath([...splitPath(this.root.path), ...parts]), line = this.#lines.get(path);
+    if (!line || line.row?.key === null) return;
+    this.#wish = null;
+    if (wish.focus) line.focus({ preventScroll: true });
+  }
+
+  // ---- hands
+
+  #rowOf(target) { return target.closest?.('.line')?.row ?? null; }
+
+  #click(event) {
+    const row = this.#rowOf(event.target);
+    if (!row || event.target.closest('.editor') || (row.key === null && row.kind === 'child')) return;
+    const line = event.target.closest('.line');
+    this.select(row.path);
+    line.focus({ preventScroll: true });
+    if (row.kind === 'note') return;
+    const said = describe(row);
+    if (event.target.closest('.value') && said.editable) this.#hooks.edit(row, line);
+    else if (event.target.closest('.twist') && said.open !== null) this.toggle(row.path);
+  }
+
+  #move(index, { focus = true } = {}) {
+    index = Math.max(0, Math.min(this.#list.total - 1, index));
+    const top = this.#map.reveal(index);
+    if (top !== this.#map.top) { this.#goTo(top); this.#paint(); }
+    const row = this.#rows.find((other) => other.index === index);
+    if (!row) return;
+    if (row.kind !== 'note') this.select(row.path);
+    this.#paint();
+    if (focus) this.#lines.get(row.kind === 'note' ? `${row.path}#note` : row.path)?.focus({ preventScroll: true });
+  }
+
+  #key(event) {
+    if (event.target.closest('.editor')) return;
+    const row = this.#rowOf(event.target);
+    if (!row || event.altKey || event.metaKey || (event.ctrlKey && event.key !== 'Home' && event.key !== 'End')) return;
+    const said = describe(row), page = Math.max(1, Math.floor(this.#map.view / this.#map.rowHeight) - 1);
+    const actions = {
+      ArrowDown: () => this.#move(row.index + 1),
+      ArrowUp: () => this.#move(row.index - 1),
+      PageDown: () => this.#move(row.index + page),
+      PageUp: () => this.#move(row.index - page),
+      Home: () => this.#move(0),
+      End: () => this.#move(this.#list.total - 1),
+      ArrowRight: () => { if (said.open === false) this.toggle(row.path, true); else if (said.open) this.#move(row.index + 1); },
+      ArrowLeft: () => {
+        if (said.open && row.kind === 'child') this.toggle(row.path, false);
+        else if (row.parent) this.#move(this.#list.indexOf(splitPath(row.parent.path).slice(splitPath(this.root.path).length)));
+      },
+      Enter: () => { if (said.editable) this.#hooks.edit(row, this.#lines.get(row.path)); else if (said.open !== null) this.toggle(row.path); },
+      F2: () => { if (said.editable) this.#hooks.edit(row, this.#lines.get(row.path)); },
+      ' ': () => this.select(row.path),
+      Insert: () => this.#hooks.add(row.path),
+      Delete: () => this.#hooks.remove(row.path),
+    };
+    const action = actions[event.key];
+    if (!action || (row.key === null && row.kind === 'child' && !event.key.startsWith('Arrow') && !event.key.startsWith('Page'))) return;
+    event.preventDefault();
+    action();
+  }
+}

@@ -1,0 +1,335 @@
+// A place whose children are shown: what is known of them, which of them are loaded, and which are open themselves. It listens to what
+// is on the screen and to nothing else.
+
+import { BlockContent } from './block-content.js';
+import { BlockList, blockSize } from './block-list.js';
+import { nameOf, prefixRanges } from './key-names.js';
+import { compareKeys } from './paths.js';
+import { indexFor } from './tree-model.js';
+
+const firstNames = 400;      // asked for at once, so that something is there
+const moreNames = 250000;    // asked for in one request behind it
+const countedAtMost = 4000000;
+
+export class OpenPlace {
+  /** loading | children | leaf | empty | refused */
+  state = 'loading';
+  leaf = null;
+  refusal = null;
+  list = new BlockList();
+  isCounted = false;     // all names have been seen once
+  kids = new Map();      // key → { place, offset }: children that are open
+  isStale = false;       // the connection is lost: the last known state
+  #source;
+  #hooks;
+  #abort = new AbortController();
+  #shown = new Set();    // blocks that are loaded
+  #leafWatch = null;
+  #soon = 0;
+
+  /**
+   * hooks: changed(place): rows differ; lit(place, key, deep): the row of a child, or with deep something below it, has changed.
+   * prefix: only children whose keys begin so.
+   */
+  constructor(source, path, hooks, prefix = '') {
+    this.path = path;
+    this.prefix = prefix;
+    this.#source = source;
+    this.#hooks = hooks;
+    this.start();
+  }
+
+  /** Number of rows below the row of this place. */
+  get rows() {
+    let rows = this.state === 'children' ? this.list.count : 1;
+    if (this.state === 'leaf') rows = 0;
+    for (const { place } of this.kids.values()) rows += place.rows;
+    return rows;
+  }
+
+  get count() { return this.state === 'children' ? this.list.count : 0; }
+
+  /** Reads the names anew; what is open stays open. */
+  async start() {
+    this.#abort.abort();
+    this.#abort = new AbortController();
+    const { signal } = this.#abort;
+    this.#leafWatch?.();
+    this.#leafWatch = null;
+    const list = new BlockList();
+    try {
+      const leaf = this.prefix ? await this.#filtered(list, signal) : await this.#first(list, signal);
+      if (signal.aborted) return;
+      if (leaf !== undefined) this.#noChildren(leaf);
+    } catch (fault) {
+      if (signal.aborted || fault.name === 'AbortError') return;
+      if (fault.code === 'disconnected') { this.isStale = true; } else { this.state = 'refused'; this.refusal = fault; }
+      this.#hooks.changed(this);
+    }
+  }
+
+  close() {
+    this.#abort.abort();
+    clearTimeout(this.#soon);
+    this.#leafWatch?.();
+    for (const block of this.#shown) block.content?.end();
+    this.#shown.clear();
+    for (const { place } of this.kids.values()) place.close();
+    this.kids.clear();
+  }
+
+  /** The connection is back: goes on with what could not be asked for. */
+  resume() {
+    if (this.state === 'loading' || (this.isStale && !this.#shown.size) || !this.isCounted) this.start();
+    for (const { place } of this.kids.values()) place.resume();
+  }
+
+  // ---- names
+
+  #begin(list) {
+    for (const block of this.#shown) { block.content?.end(); block.content = null; }
+    this.#shown.clear();
+    this.list = list;
+    this.state = 'children';
+    this.isStale = false;
+  }
+
+  async #first(list, signal) {
+    list.begin();
+    const { keys, leaf } = await this.#source.page(this.path, { limit: firstNames, signal });
+    if (signal.aborted) return undefined;
+    if (leaf !== undefined) return leaf;
+    for (const key of keys) list.add(key);
+    this.isCounted = keys.length < firstNames;
+    if (this.isCounted) list.end(); else list.cut();
+    this.#begin(list);
+    this.#hooks.changed(this);
+    let after = keys.at(-1);
+    while (!this.isCounted && list.count < countedAtMost) {
+      let got = 0, last = after, sinceTold = 0;
+      await this.#source.names(this.path, { after, limit: moreNames, signal }, (raw) => {
+        last = nameOf(raw);
+        list.add(last);
+        got += 1;
+        if (++sinceTold === 25000) { sinceTold = 0; this.#hooks.changed(this); }
+      });
+      if (signal.aborted) return undefined;
+      after = last;
+      if (got < moreNames) { this.isCounted = true; list.end(); }
+      this.#hooks.changed(this);
+    }
+    return undefined;
+  }
+
+  async #filtered(list, signal) {
+    for (const { lower, upper } of prefixRanges(this.prefix)) {
+      list.begin(lower, upper);
+      const start = lower.key;
+      const own = await this.#source.small(this.#source.childPath(this.path, start), { shallow: 'true', limitToFirst: '1' }, signal).catch(() => null);
+      if (own !== null) list.add(start);
+      let after = start, isInside = true;
+      while (isInside && list.count < countedAtMost) {
+        const { keys, leaf } = await this.#source.page(this.path, { after, limit: 2000, signal });
+        if (signal.aborted) return undefined;
+        if (leaf !== undefined && leaf !== null) return leaf;
+        for (const key of keys) {
+          if (compareKeys(key, upper.key) > 0) { isInside = false; break; }
+          if (key.startsWith(this.prefix)) list.add(key);
+        }
+        if (keys.length < 2000) break;
+        after = keys.at(-1);
+      }
+      list.end();
+    }
+    this.isCounted = true;
+    this.#begin(list);
+    this.#hooks.changed(this);
+    return undefined;
+  }
+
+  #noChildren(leaf) {
+    this.close();
+    this.state = leaf === null ? 'empty' : 'leaf';
+    this.leaf = leaf;
+    this.isCounted = true;
+    this.isStale = false;
+    this.#hooks.changed(this);
+    // Nothing large can be here: the place itself is listened to until it has children.
+    let first = true;
+    const watch = this.#source.hub.trees.open(this.path, {
+      change: (change, tree) => this.#leafChanged(tree, first || change.initial),
+      state: (tree) => {
+        if (tree.state === 'stale') this.isStale = true;
+        else if (tree.state === 'refused') { this.state = 'refused'; this.refusal = tree.refusal; }
+        else this.isStale = false;
+        this.#hooks.changed(this);
+      },
+    });
+    this.#leafWatch = () => watch.close();
+    if (watch.tree.model.known) this.#leafChanged(watch.tree, true);
+    first = false;
+  }
+
+  #leafChanged(tree, quiet) {
+    const { root } = tree.model;
+    if (root.count) { this.state = 'loading'; this.start(); return; }
+    const leaf = root.isLeaf ? root.value : null;
+    this.priority = root.priority;
+    if (leaf === this.leaf) return;
+    this.leaf = leaf;
+    this.state = leaf === null ? 'empty' : 'leaf';
+    if (!quiet) this.#hooks.lit(this, null, false);
+    this.#hooks.changed(this);
+  }
+
+  // ---- rows
+
+  /** The child at `position`: { key, node, single, block }; key is null while it is not known. */
+  at(position) {
+    const index = this.list.blockAt(position), block = this.list.blocks[index];
+    return block?.content?.at(position - this.list.startOf(index)) ?? { key: null, node: null, single: null };
+  }
+
+  /** The position of a key, exact when its block is loaded. */
+  positionOf(key, offset = 0) {
+    const index = this.list.blockOf(key), block = this.list.blocks[index];
+    if (!block) return 0;
+    const { content } = block;
+    let inside = offset;
+    if (content?.order) inside = indexFor(content.order, key);
+    else if (content?.keys) inside = content.keys.findIndex((other) => compareKeys(other, key) >= 0);
+    return this.list.startOf(index) + Math.max(0, Math.min(inside < 0 ? block.count : inside, Math.max(0, block.count - 1)));
+  }
+
+  /** Opens a child, so that its children are rows, too. */
+  open(key, hooks) {
+    if (this.kids.has(key)) return this.kids.get(key).place;
+    const position = this.positionOf(key);
+    const place = new OpenPlace(this.#source, this.#source.childPath(this.path, key), hooks);
+    this.kids.set(key, { place, offset: position - this.list.startOf(this.list.blockOf(key)) });
+    return place;
+  }
+
+  shut(key) {
+    this.kids.get(key)?.place.close();
+    this.kids.delete(key);
+  }
+
+  /** Children that are open, in order: [{ key, place, position }]. */
+  openKids() {
+    return [...this.kids].map(([key, { place, offset }]) => ({ key, place, position: this.positionOf(key, offset) })).sort((a, b) => a.position - b.position || compareKeys(a.key, b.key));
+  }
+
+  /** Loads the children between these positions ([[from, to], …]) and lets go of all others. */
+  show(ranges) {
+    if (this.state !== 'children') return;
+    const wanted = new Map();
+    for (const [from, to] of ranges) {
+      for (let index = this.list.blockAt(from); index < this.list.blocks.length; index++) {
+        const start = this.list.startOf(index), block = this.list.blocks[index];
+        if (start > to) break;
+        const inside = [Math.max(0, from - start), Math.min(block.count - 1, to - start)];
+        const known = wanted.get(block);
+        wanted.set(block, known ? [Math.min(known[0], inside[0]), Math.max(known[1], inside[1])] : inside);
+      }
+    }
+    for (const block of this.#shown) {
+      if (wanted.has(block)) continue;
+      block.content?.end();
+      block.content = null;
+      this.#shown.delete(block);
+    }
+    for (const [block, inside] of wanted) {
+      if (!block.content) this.#load(block);
+      this.#shown.add(block);
+      block.content.show(...inside);
+    }
+  }
+
+  get loaded() { return this.#shown.size; }
+
+  #load(block) {
+    const { list } = this, index = list.blocks.indexOf(block), upper = list.upperOf(index);
+    const isInside = (key) => (!block.lower || compareKeys(key, block.lower.key) >= 0) && (!upper || (upper.inclusive ? compareKeys(key, upper.key) <= 0 : compareKeys(key, upper.key) < 0));
+    // A filtered range begins behind a key that may be there: names cannot be asked for from a key on, so the one before is made up.
+    const after = block.after ?? (block.lower ? before(block.lower.key) : null);
+    const content = new BlockContent(this.#source, this.path, { query: list.query(index), parameters: list.parameters(index), after, count: block.count, isInside }, {
+      changed: (change, initial, key) => {
+        if (block.content !== content || this.list !== list) return;
+        if (key === null && !this.#resize(block, content)) return;
+        this.isStale = false;
+        if (!initial) this.#light(change, key);
+        this.#hooks.changed(this);
+      },
+      split: (keys, size) => { if (block.content === content && this.list === list) this.#split(block, keys, size); },
+      failed: (refusal) => {
+        if (block.content !== content) return;
+        if (refusal.code === 'disconnected') { // it is loaded again when the connection is back
+          content.end();
+          block.content = null;
+          this.#shown.delete(block);
+          this.isStale = true;
+          return;
+        }
+        this.state = 'refused';
+        this.refusal = refusal;
+        this.#hooks.changed(this);
+      },
+      lost: () => { this.isStale = true; this.#hooks.changed(this); },
+    });
+    block.content = content;
+  }
+
+  #split(block, keys, size) {
+    block.content.end();
+    block.content = null;
+    this.#shown.delete(block);
+    this.list.split(this.list.blocks.indexOf(block), keys, size);
+    this.#hooks.changed(this);
+  }
+
+  /** A block holds what its content says. False when it was too much for one block. */
+  #resize(block, content) {
+    const count = content.order?.length ?? content.keys.length, before = block.count;
+    if (count > blockSize * 4) {
+      this.#split(block, content.order.map((node) => node.key), blockSize);
+      return false;
+    }
+    this.list.resize(this.list.blocks.indexOf(block), count);
+    // A whole block does not empty by itself: the place was written as a whole, or nothing is left of it.
+    if (this.isCounted && (this.list.count === 0 || (count === 0 && before >= blockSize / 2))) this.#startSoon();
+    return true;
+  }
+
+  #startSoon() {
+    this.#soon ||= setTimeout(() => { this.#soon = 0; this.start(); }, 50);
+  }
+
+  /** Lights the rows that a change shows in. */
+  #light(change, single) {
+    if (!change) { this.#hooks.lit(this, single, true); return; }
+    const rowOf = (node) => {
+      let deep = false;
+      while (node.parent?.parent) { node = node.parent; deep = true; }
+      return [node.key, deep];
+    };
+    for (const node of [...change.changed, ...change.added]) {
+      if (!node.parent) continue;
+      const [key, deep] = rowOf(node);
+      this.#hooks.lit(this, key, deep);
+    }
+    for (const node of change.removed) {
+      const [key, deep] = rowOf(node);
+      if (deep) { this.#hooks.lit(this, key, true); continue; }
+      this.shut(key);
+      this.#hooks.lit(this, null, true);
+    }
+  }
+}
+
+/** A key that sorts before `key`, close to it. */
+function before(key) {
+  if (/^-?\d+$/.test(key)) return String(Math.max(-2147483648, Number(key) - 1));
+  const unit = key.charCodeAt(key.length - 1);
+  return unit > 33 ? key.slice(0, -1) + String.fromCharCode(unit - 1) + '\ufffd' : key.slice(0, -1);
+}

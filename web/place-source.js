@@ -1,0 +1,82 @@
+// What the hub tells about a place without sending all of it: names of children by pages, sizes, and small values.
+
+import { NameReader, nameOf } from './key-names.js';
+import { joinPath, splitPath } from './paths.js';
+import { Refusal } from './realtime.js';
+
+const atOnce = 4; // requests under way; browsers open six connections to a host
+
+export class PlaceSource {
+  #hub;
+  #running = 0;
+  #queue = [];
+  requests = 0; // since the page was opened
+
+  constructor(hub) { this.#hub = hub; }
+
+  get hub() { return this.#hub; }
+
+  childPath(path, key) { return joinPath([...splitPath(path), key]); }
+
+  /**
+   * Names behind the key `after` (null: from the beginning), at most `limit`. `found` gets each as JSON without quotes (nameOf), while
+   * the answer comes. Resolves with { leaf } when there are none: what the place is then, null for nothing. Rejects with a Refusal.
+   */
+  async names(path, { after = null, limit, last = false, signal } = {}, found) {
+    const parameters = { shallow: 'true', [last ? 'limitToLast' : 'limitToFirst']: String(limit) };
+    if (after !== null) parameters.startAfter = JSON.stringify(after);
+    const response = await this.#ask(path, parameters, { signal });
+    const reader = new NameReader(), decoder = new TextDecoder();
+    const body = response.body.getReader();
+    for (;;) {
+      const { done, value } = await body.read();
+      if (done) break;
+      reader.feed(decoder.decode(value, { stream: true }), found);
+    }
+    reader.end(found);
+    return { leaf: reader.leaf };
+  }
+
+  /** All names of a page as strings: { keys, leaf }. */
+  async page(path, options) {
+    const keys = [];
+    const { leaf } = await this.names(path, options, (raw) => keys.push(nameOf(raw)));
+    return { keys, leaf };
+  }
+
+  /** Whether what a request would bring is small: the hub knows the size of small answers beforehand. */
+  async isSmall(path, parameters, signal) {
+    const response = await this.#ask(path, { ...parameters, format: 'export' }, { method: 'HEAD', signal });
+    return response.headers.has('content-length');
+  }
+
+  /** A value in export form if it is small, else undefined. */
+  async small(path, parameters = {}, signal) {
+    const response = await this.#ask(path, { ...parameters, ...(parameters.shallow ? {} : { format: 'export' }) }, { signal });
+    if (response.headers.has('content-length')) return response.json();
+    response.body.cancel().catch(() => {});
+    return undefined;
+  }
+
+  async #ask(path, parameters, init) {
+    await this.#turn();
+    this.requests += 1;
+    try {
+      const response = await this.#hub.fetch(this.#hub.placeAddress(path, parameters), init);
+      if (response.ok) return response;
+      const { error } = init.method === 'HEAD' ? {} : await response.json().catch(() => ({}));
+      throw new Refusal(response.status === 401 ? 'permission_denied' : `HTTP ${response.status}`, error ?? '');
+    } catch (fault) {
+      if (fault instanceof Refusal || fault.name === 'AbortError') throw fault;
+      throw new Refusal('disconnected', 'The hub did not answer.');
+    } finally {
+      this.#running -= 1;
+      this.#queue.shift()?.();
+    }
+  }
+
+  #turn() {
+    if (this.#running < atOnce) { this.#running += 1; return Promise.resolve(); }
+    return new Promise((go) => this.#queue.push(() => { this.#running += 1; go(); }));
+  }
+}

@@ -1,0 +1,120 @@
+// Import and export of a place as a file of JSON, with progress and a way to stop.
+
+import { ask } from './ask.js';
+import { element, setText } from './dom.js';
+import { current, fault, named } from './edits.js';
+import { elide, splitPath } from './paths.js';
+import { isNothing } from './tree-model.js';
+
+const size = (bytes) => (bytes < 1e6 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`);
+
+export class Transfer {
+  #hub;
+  #parts;
+  #abort = null;
+
+  constructor(hub) {
+    this.#hub = hub;
+    const bar = element('progress', { 'aria-label': 'Progress' }), text = element('span', {});
+    const stop = element('button', { class: 'button plain', type: 'button', onclick: () => this.#abort?.abort() }, 'Stop');
+    const file = element('input', { type: 'file', accept: '.json,application/json', hidden: true, id: 'import-file', 'aria-label': 'File to import' });
+    file.addEventListener('change', () => { if (file.files[0]) this.take(file.path, file.files[0]); file.value = ''; });
+    this.element = element('div', { class: 'transfer', role: 'status', hidden: true }, bar, text, stop);
+    this.#parts = { bar, text, file };
+    this.element.after(file);
+    document.body.append(file);
+  }
+
+  /** Writes a place to a file, as it was at one instant, with priorities. */
+  give(path) {
+    return this.#run(`Exporting ${path}`, async (signal) => {
+      const response = await this.#hub.fetch(this.#hub.placeAddress(path, { format: 'export' }), { signal });
+      if (!response.ok) throw await fault(response);
+      const body = response.body.getReader(), pieces = [];
+      let bytes = 0, whole = Number(response.headers.get('content-length')) || 0;
+      for (;;) {
+        const { done, value } = await body.read();
+        if (done) break;
+        bytes += value.length;
+        pieces.push(value);
+        // The browser can keep large pieces on its disk.
+        if (pieces.length >= 512) pieces.splice(0, pieces.length, new Blob(pieces));
+        this.#show(bytes, whole, size(bytes));
+      }
+      const address = URL.createObjectURL(new Blob(pieces, { type: 'application/json' }));
+      const name = `${this.#hub.ns}${splitPath(path).map((part) => `-${part}`).join('')}`.replace(/[^\p{L}\p{N}._-]+/gu, '_');
+      element('a', { href: address, download: `${elide(name, 80)}.json` }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 60000);
+      this.#hub.say(`Exported ${path}: ${size(bytes)}.`);
+    });
+  }
+
+  /** Asks for a file and imports it. */
+  choose(path) {
+    this.#parts.file.path = path;
+    this.#parts.file.click();
+  }
+
+  /** Replaces a place by what a file holds. */
+  async take(path, file) {
+    let before;
+    try {
+      before = await current(this.#hub, path);
+    } catch (error) {
+      this.#hub.say(error.message, { bad: true });
+      return;
+    }
+    const holds = before.large || !isNothing(before.value);
+    const undo = before.large ? ' It cannot be taken back.' : '';
+    if (holds && !await ask(`Replace ${path}?`, `It holds ${named(before)}. All of it is replaced by ${file.name} (${size(file.size)}).${undo}`, 'Replace', { bad: true })) return;
+    await this.#run(`Importing ${file.name}`, async (signal) => {
+      await this.#put(path, file, signal);
+      const action = before.large ? null : { title: 'Undo', run: () => this.#run(`Putting back ${path}`, (again) => this.#put(path, new Blob([JSON.stringify(before.value)]), again)) };
+      this.#hub.say(`Imported ${size(file.size)} at ${path}.`, { action });
+    });
+  }
+
+  /** By XMLHttpRequest, as fetch does not tell how much was sent. */
+  async #put(path, body, signal) {
+    const { credentials, base, ns } = this.#hub;
+    const token = await credentials.fresh();
+    const parameters = { print: 'silent', writeSizeLimit: 'unlimited', ns };
+    if (credentials.actAs !== undefined) parameters.auth_variable_override = JSON.stringify(credentials.actAs);
+    await new Promise((done, fail) => {
+      const request = new XMLHttpRequest();
+      request.open('PUT', base + this.#hub.placeAddress(path, parameters));
+      if (token) request.setRequestHeader('Authorization', `Bearer ${token}`);
+      request.upload.onprogress = ({ loaded, total }) => this.#show(loaded, total, loaded < total ? `${size(loaded)} of ${size(total)}` : 'The hub stores it');
+      request.onload = () => {
+        if (request.status < 300) { done(); return; }
+        fault(new Response(request.responseText, { status: request.status })).then(fail);
+      };
+      request.onerror = () => fail(new Error('The connection ended: the hub may or may not have taken it.'));
+      request.onabort = () => fail(new DOMException('', 'AbortError'));
+      signal.addEventListener('abort', () => request.abort());
+      request.send(body);
+    });
+  }
+
+  async #run(title, work) {
+    if (this.#abort) { this.#hub.say('Wait for the transfer that is under way.'); return; }
+    this.#abort = new AbortController();
+    this.title = title;
+    this.#show(0, 0, '');
+    this.element.hidden = false;
+    try {
+      await work(this.#abort.signal);
+    } catch (error) {
+      this.#hub.say(error.name === 'AbortError' ? `${title}: stopped.` : `${title} failed. ${error.message}`, { bad: error.name !== 'AbortError' });
+    } finally {
+      this.#abort = null;
+      this.element.hidden = true;
+    }
+  }
+
+  #show(part, whole, words) {
+    const { bar, text } = this.#parts;
+    if (whole) { bar.max = whole; bar.value = part; } else bar.removeAttribute('value');
+    setText(text, `${this.title} ${words}`);
+  }
+}
