@@ -122,6 +122,7 @@ export class BlockContent {
   }
 
   get isLive() { return Boolean(this.#window?.isLive); }
+  get exported() { return this.#window.model.root.exported(); }
   get order() { return this.#window?.model.known ? this.#window.model.root.order ?? [] : null; }
 
   /** The child at an offset: { key, node, single }; null when it is not known yet. */

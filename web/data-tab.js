@@ -17,6 +17,8 @@ class DataTab {
   #view;
   #edits;
   #transfer;
+  #writing;
+  #offering = 0;
   #phase = '';
   #figures = perFrame(() => this.#paintFigures());
 
@@ -98,6 +100,7 @@ class DataTab {
     }
     this.#p.blank.hidden = !blank;
     setText(this.#p.blank, blank);
+    this.#offering ||= setTimeout(() => { this.#offering = 0; this.#writing.offer(); }, 150);
     this.#view.element.classList.toggle('is-blank', Boolean(blank));
   }
 
@@ -225,6 +228,6 @@ class DataTab {
           tool('Write', 'show-write', () => this.element.toggleAttribute('data-writing')))),
       p.form, this.#transfer.element,
       element('div', { class: 'tree-pane' }, this.#view.element, p.blank = element('div', { class: 'blank', id: 'tree-blank', hidden: true })));
-    return element('section', { class: 'data', 'aria-label': 'Data' }, main, element('aside', { class: 'data-side', 'aria-label': 'Write' }, new WriteForm(hub).element));
+    return element('section', { class: 'data', 'aria-label': 'Data' }, main, element('aside', { class: 'data-side', 'aria-label': 'Write' }, (this.#writing = new WriteForm(hub, (path) => this.#view.valueAt(path))).element));
   }
 }

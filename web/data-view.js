@@ -86,6 +86,14 @@ export class DataView {
 
   /** The row of a path on the page, if it is there. */
   rowFor(path) { return this.#rows.find((row) => row.path === path && row.kind !== 'note') ?? null; }
+
+  /** The value of a place in export form, undefined when all of it is not at hand. */
+  valueAt(path) {
+    const row = this.rowFor(path);
+    if (!row) return undefined;
+    return row.node ? row.node.exported() : row.kind === 'root' ? row.place.value : undefined;
+  }
+
   lineFor(path) { return this.#lines.get(path) ?? null; }
 
   /** Selects a place of this tree and scrolls to it; places above it are opened. */

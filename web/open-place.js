@@ -15,6 +15,7 @@ export class OpenPlace {
   /** loading | children | leaf | empty | refused */
   state = 'loading';
   leaf = null;
+  priority = null;       // of a leaf
   refusal = null;
   list = new BlockList();
   isCounted = false;     // all names have been seen once
@@ -45,6 +46,13 @@ export class OpenPlace {
     if (this.state === 'leaf') rows = 0;
     for (const { place } of this.kids.values()) rows += place.rows;
     return rows;
+  }
+
+  /** All of it in export form, undefined when that is not at hand. Its own priority is not known. */
+  get value() {
+    if (this.state === 'leaf') return this.priority == null ? this.leaf : { '.value': this.leaf, '.priority': this.priority };
+    const only = this.list.blocks.length === 1 && !this.prefix ? this.list.blocks[0].content : null;
+    return this.state === 'empty' ? null : only?.isLive ? only.exported : undefined;
   }
 
   get count() { return this.state === 'children' ? this.list.count : 0; }

@@ -46,8 +46,13 @@ export class PlaceSource {
 
   /** Whether what a request would bring is small: the hub knows the size of small answers beforehand. */
   async isSmall(path, parameters, signal) {
-    const response = await this.#ask(path, { ...parameters, format: 'export' }, { method: 'HEAD', signal });
-    return response.headers.has('content-length');
+    try {
+      const response = await this.#ask(path, { ...parameters, format: 'export' }, { method: 'HEAD', signal });
+      return response.headers.has('content-length');
+    } catch (fault) {
+      if (fault.code === 'HTTP 400') return false; // more than the hub gives out in one answer
+      throw fault;
+    }
   }
 
   /** A value in export form if it is small, else undefined. */

@@ -29,6 +29,7 @@ export class Transfer {
   give(path) {
     return this.#run(`Exporting ${path}`, async (signal) => {
       const response = await this.#hub.fetch(this.#hub.placeAddress(path, { format: 'export' }), { signal });
+      if (response.status === 400) throw new Error('It is more than the hub gives out in one answer: use “vigla export”.');
       if (!response.ok) throw await fault(response);
       const body = response.body.getReader(), pieces = [];
       let bytes = 0, whole = Number(response.headers.get('content-length')) || 0;

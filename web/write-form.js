@@ -17,10 +17,12 @@ export class WriteForm {
   #sure = false;    // the second press of a write that takes something away
   #typed = false;   // the text is a person's, not one that was loaded
   #timer = 0;
-  #following = 0;
+  #known;
 
-  constructor(hub) {
+  /** known(path): the value there in export form, undefined when it is not at hand. */
+  constructor(hub, known) {
     this.#hub = hub;
+    this.#known = known;
     this.element = this.#build();
     const p = this.#p;
     p.form.addEventListener('submit', (event) => { event.preventDefault(); this.send(); });
@@ -137,23 +139,21 @@ export class WriteForm {
     const { path: field } = this.#p;
     if (field.value !== path) field.value = path;
     this.#doubt();
+    this.offer();
     this.check();
-    if (this.#typed) return;
-    clearTimeout(this.#following);
-    this.#following = setTimeout(() => this.#preload(path), 200);
   }
 
-  /** The text of a small value at the place that was selected, unless a person has typed one. */
-  async #preload(path) {
-    const response = await this.#hub.fetch(this.#hub.placeAddress(path, { format: 'export' })).catch(() => null);
-    const length = Number(response?.headers.get('content-length') ?? Infinity);
-    if (!response?.ok || length > loadedLength) response?.body?.cancel().catch(() => {});
-    const value = response?.ok && length <= loadedLength ? await response.json() : null;
-    if (this.#typed || this.#hub.selected !== path) return;
-    this.#p.json.value = isNothing(value) ? '' : JSON.stringify(value, null, 2);
+  /** Shows the value of the selected place as it is now, if it is small and on the screen, and as long as a person has not typed one. */
+  offer() {
+    const { json, check } = this.#p;
+    if (this.#typed || this.kind !== 'set' || document.activeElement === json) return;
+    const value = this.#known(this.#hub.selected), text = value === undefined || isNothing(value) ? '' : JSON.stringify(value, null, 2);
+    if (text.length > loadedLength || json.value === text) return;
+    json.value = text;
     this.check();
-    if (this.#p.json.value === '') setText(this.#p.check, '');
-    this.#p.json.removeAttribute('aria-invalid');
+    if (text !== '') return;
+    setText(check, '');
+    check.className = 'check';
   }
 
   #choose(kind) {

@@ -33,7 +33,7 @@ def value_appearsAndLightsUp_whenAnotherClientWritesIt(page, hub, client):
 
 def value_isEditedInPlace_andTakenBack(page, hub, client):
     client.set("/edit", {"n": 1, "text": "12", "yes": True})
-    page.run("vigla.go({ path: '/edit' })")
+    page.open(hub, "#ns=default&path=/edit")
     edit(page, "/edit/n", "2.5", Keys.ENTER)
     page.until("return vigla.data.shown.some((row) => row.key === 'n' && row.value === '2.5')", "the new number")
     assert client.get("/edit/n") == 2.5
@@ -62,7 +62,7 @@ def edit(page, path, text, end):
 def places_areAddedRenamedClonedRemoved_andTakenBack(page, hub, client):
     before = {"a": {"x": 1, ".priority": 3}, "b": 2}
     client.set("/hand", before)
-    page.run("vigla.go({ path: '/hand' })")
+    page.open(hub, "#ns=default&path=/hand")
     fill(page, "/hand", "add", "c", '{"deep": true}')
     page.shows(["hand=", "a=x: 1", "b=2", "c=deep: true"], "the new child")
     fill(page, "/hand/a", "rename", "z")
@@ -100,7 +100,7 @@ def fill(page, path, tool, key, value=None):
 
 def writeForm_followsTheSelection_andNamesWhatItReplaces(page, hub, client):
     client.set("/written", {"name": "Ana", "tags": {"a": True, "b": True}})
-    page.run("vigla.go({ path: '/written' })")
+    page.open(hub, "#ns=default&path=/written")
     page.line("/written/tags").click()
     page.until("return document.getElementById('write-path').value === '/written/tags' && document.getElementById('write-json').value.includes('true')", "the form to follow")
     page.line("/written/name").click()
@@ -171,6 +171,8 @@ def hostileValues_areText(page, hub, client):
 
 
 def messages_ofManyFrames_travelBothWays(page, hub, client):
+    page.open(hub)
+    page.connected()
     long = "é😀x" * 20000
     answer = page.driver.execute_async_script(
         "const done = arguments[1]; vigla.realtime.set('/long', arguments[0]).then(() => done('ok'), (e) => done(String(e)))", long)
