@@ -1,14 +1,16 @@
 // Observers on places, and the log of what they reported: newest first, filtered, paused, cleared.
 
-import { clockTime, element, perFrame, plural, preview, setText } from './dom.js';
-import { elide, normalPath, pathFault } from './paths.js';
+import { element, perFrame, plural, preview, setText } from './dom.js';
+import { latencyOf, makeEntry } from './event-entry.js';
+import { Query } from './query.js';
+import { observeQuery } from './query-events.js';
 
 const kept = 2000;       // entries kept in memory
 const shownAtMost = 400; // entries on the page
 
 export class EventsView {
   #parts;
-  #observe;
+  #hub;
   #changed;
   #observers = [];
   #entries = [];          // oldest first
@@ -18,39 +20,57 @@ export class EventsView {
   #counts = perFrame(() => this.#paintCounts());
   #flush = perFrame(() => this.#paint());
 
-  /** parts: the elements; observe: the protocol client; changed(): the set of observed paths differs. */
-  constructor(parts, observe, changed) {
+  /** parts: the elements; changed(): the set of observers differs. */
+  constructor(parts, hub, changed) {
     this.#parts = parts;
-    this.#observe = observe;
+    this.#hub = hub;
     this.#changed = changed;
-    parts.form.addEventListener('submit', (event) => {
-      event.preventDefault();
-      const kinds = [...parts.kinds.querySelectorAll('input:checked')].map((box) => box.name);
-      const path = parts.path.value.trim() || '/';
-      const fault = pathFault(path) ?? (kinds.length ? null : 'Choose at least one kind of event.');
-      parts.path.setCustomValidity(fault ?? '');
-      if (fault) { parts.path.reportValidity(); return; }
-      this.attach(path, kinds);
-    });
-    parts.path.addEventListener('input', () => parts.path.setCustomValidity(''));
     parts.filter.addEventListener('input', () => { this.#filter = parts.filter.value.trim().toLowerCase(); this.#rebuild(); });
     parts.clear.addEventListener('click', () => this.clear());
     parts.pause.addEventListener('click', () => this.pause(!this.#paused));
     this.#rebuild();
   }
 
-  /** Everything logged, oldest first: { at, path, event, key, prev, value, seq, initial }. */
+  /** Everything logged, oldest first: { at, path, event, key, prev, value, seq, initial, latency }. */
   get entries() { return this.#entries.filter((entry) => entry.event); }
-  get paths() { return [...new Set(this.#observers.map((observer) => observer.path))]; }
+  /** The observers' queries as texts. */
+  get texts() { return [...new Set(this.#observers.map((observer) => observer.query.text))]; }
 
-  attach(path, events = ['added', 'changed', 'removed']) {
-    path = normalPath(path);
-    const same = this.#observers.find((other) => other.path === path);
+  attach(query, events = ['added', 'changed', 'removed']) {
+    const same = this.#observers.find((other) => other.query.text === query.text);
     if (same) this.#detach(same, false);
-    const observer = { path, events, state: 'asking', fault: '', seq: null, count: 0, end: null, item: null };
+    const observer = { query, events, state: 'asking', fault: '', seq: null, count: 0, end: null, item: null };
     this.#observers.push(observer);
     this.#makeChip(observer);
-    observer.end = this.#observe.observe(path, events, {
+    this.#begin(observer);
+    this.#counts();
+    this.#changed();
+  }
+
+  /** Observes exactly these: what a link asks for. */
+  attachOnly(texts) {
+    const wanted = texts.map((text) => Query.from(text));
+    for (const observer of [...this.#observers]) if (!wanted.some((query) => query.text === observer.query.text)) this.#detach(observer);
+    for (const query of wanted) if (!query.fault && !this.#observers.some((observer) => observer.query.text === query.text)) this.attach(query);
+  }
+
+  /** Another hub or another identity: every observer begins anew. */
+  again() {
+    for (const observer of this.#observers) {
+      observer.end();
+      Object.assign(observer, { state: 'asking', fault: '', seq: null });
+      this.#begin(observer);
+    }
+    this.#counts();
+  }
+
+  /** Logs something that no observer told. */
+  note(entry) { this.#log({ at: Date.now(), ...entry }); }
+
+  /** A whole place by the observe protocol, whose events the hub makes; a query, or one as another user, by the realtime protocol. */
+  #begin(observer) {
+    const { query, events } = observer, path = query.text;
+    const handlers = {
       ready: (seq) => {
         if (observer.state === 'lost') this.#mark(`Connected again: ${path} starts from its present state.`);
         observer.seq = seq;
@@ -59,33 +79,27 @@ export class EventsView {
       },
       event: (message) => {
         observer.count += 1;
+        const initial = message.initial ?? (observer.seq !== null && message.seq <= observer.seq);
         this.#log({
           at: Date.now(), path, event: message.event, key: message.key ?? null, prev: message.prev, value: message.value,
-          seq: message.seq, initial: observer.seq !== null && message.seq <= observer.seq, why: message.why,
+          seq: message.seq, initial, why: message.why, latency: initial ? null : latencyOf(message.value, this.#hub.realtime.serverNow),
         });
         this.#counts();
       },
       refused: (error) => {
         observer.state = 'refused';
         observer.fault = error.code === 'permission_denied' ? 'the rules do not let you read here' : error.message || error.code;
-        this.#mark(`${path} refused: ${observer.fault}.${error.code === 'permission_denied' ? ' Connect with a token that may read it.' : ''}`);
+        this.#mark(`${path} refused: ${observer.fault}.${error.code === 'permission_denied' ? ' Sign in as someone who may read it.' : ''}`);
         this.#counts();
       },
       lost: () => {
         if (observer.state === 'live') observer.state = 'lost';
         this.#counts();
       },
-    });
-    this.#counts();
-    this.#changed();
-    return observer;
-  }
-
-  /** Observes exactly these paths: what a link asks for. */
-  attachOnly(paths) {
-    const wanted = paths.map(normalPath);
-    for (const observer of [...this.#observers]) if (!wanted.includes(observer.path)) this.#detach(observer);
-    for (const path of wanted) if (!this.#observers.some((observer) => observer.path === path)) this.attach(path);
+    };
+    const { realtime, observe, credentials } = this.#hub;
+    if (query.isPlain && credentials.actAs === undefined && !events.includes('moved')) observer.end = observe.observe(query.path, events, handlers);
+    else observer.end = observeQuery(realtime, query, events, handlers);
   }
 
   pause(paused) {
@@ -113,9 +127,9 @@ export class EventsView {
     observer.dot = element('span', { class: 'chip-dot', 'aria-hidden': 'true' });
     observer.text = element('span', { class: 'chip-note quiet' });
     observer.item = element('li', { class: 'chip' }, observer.dot,
-      element('span', { class: 'chip-path', title: `${observer.path}: ${observer.events.join(', ')}` }, observer.path), observer.text,
+      element('span', { class: 'chip-path', title: `${observer.query.text}: ${observer.events.join(', ')}` }, observer.query.text), observer.text,
       element('button', {
-        type: 'button', class: 'chip-end', title: 'Stop observing', 'aria-label': `Stop observing ${observer.path}`,
+        type: 'button', class: 'chip-end', title: 'Stop observing', 'aria-label': `Stop observing ${observer.query.text}`,
         onclick: () => this.#detach(observer),
       }, '×'));
     this.#parts.chips.append(observer.item);
@@ -182,28 +196,6 @@ export class EventsView {
     if (blank.hidden) return;
     setText(blank, this.#filter && this.#entries.length ? `None of ${plural(this.#entries.length, 'entry', 'entries')} matches the filter.`
       : this.#observers.length ? 'Listening. Events appear here as they happen.'
-        : 'Attach an observer to a path to see children come, change and go.');
+        : 'Observe a place to see its children come, change and go.');
   }
-}
-
-function makeEntry(entry, fresh) {
-  if (entry.mark) return element('li', { class: 'log-mark' }, element('time', {}, clockTime(entry.at)), entry.mark);
-  const whole = () => JSON.stringify(entry.value ?? null, null, 2);
-  const details = element('details', { class: entry.initial ? 'entry initial' : 'entry' },
-    element('summary', {},
-      element('time', {}, clockTime(entry.at)),
-      element('span', { class: `event event-${entry.event}` }, entry.event),
-      element('span', { class: 'entry-text' },
-        entry.key === null ? element('span', { class: 'entry-path' }, entry.path) : element('span', { class: 'entry-key' }, elide(entry.key, 60)),
-        ' ', element('span', { class: 'entry-value' }, preview(entry.value ?? null, 160)))));
-  details.addEventListener('toggle', () => {
-    if (!details.open || details.childElementCount > 1) return;
-    const facts = [`at ${entry.path}`];
-    if (entry.prev !== undefined) facts.push(entry.prev === null ? 'first child' : `after ${entry.prev}`);
-    if (entry.seq !== undefined) facts.push(`seq ${entry.seq}`);
-    if (entry.initial) facts.push('was there when the observer was attached');
-    if (entry.why) facts.push(String(entry.why));
-    details.append(element('div', { class: 'entry-more' }, element('p', { class: 'quiet' }, facts.join(' · ')), element('pre', {}, elide(whole(), 20000))));
-  });
-  return element('li', fresh ? { class: 'fresh' } : {}, details);
 }

@@ -102,7 +102,8 @@ export class Realtime {
   set(path, value) { return this.#send('p', { p: path, d: value }); }
   update(path, entries) { return this.#send('m', { p: path, d: entries }); }
   remove(path) { return this.#send('p', { p: path, d: null }); }
-  get(path) { return this.#send('g', { p: path, q: {} }); }
+  /** Reads once; with a query only what is in its window. */
+  get(path, query = {}) { return this.#send('g', { p: path, q: query }); }
 
   /** A key that sorts by the hub's time. */
   newKey() { return this.#nextPushId(this.serverNow); }

@@ -2,6 +2,8 @@
 
 import time
 
+from selenium.webdriver.support.ui import Select
+
 from page import Keys
 
 
@@ -10,7 +12,7 @@ def events_comeInOrder_whenAnObserverIsAttached(page, hub, client):
     client.set("/timeline/ana", {"p1": {"text": "first"}, "p2": {"text": "second"}})
     page.until("return vigla.queries !== undefined", "the tab")
     page.type("#attach-path", "/timeline/ana")
-    page.find("#attach button").click()
+    page.find("#observe").click()
     page.until("return vigla.queries.events.length === 2", "the children that are there")
     client.set("/timeline/ana/p3", {"text": "third"})
     client.set("/timeline/ana/p1/handled", True)
@@ -41,6 +43,41 @@ def values_arrive_whenAValueObserverIsAttached(page, hub, client):
     client.set("/counter", 2)
     page.until("return vigla.queries.events.some((e) => e.path === '/counter' && e.value === 2)", "the second value")
     assert page.run("return vigla.queries.events.filter((e) => e.path === '/counter').map((e) => [e.event, e.value])") == [["value", 1], ["value", 2]]
+
+
+def query_isBuilt_watchedReadAndCopied(page, hub, client):
+    client.set("/scores", {"ana": {"points": 3}, "bo": {"points": 9}, "cy": {"points": 5}})
+    page.open(hub, "#ns=default&tab=queries&path=/scores")
+    choose(page, "#query-order", "key")
+    choose(page, "#query-range", "range")
+    page.type("#query-start", "b")
+    choose(page, "#query-side", "first")
+    page.type("#query-count", "1")
+    assert "orderByKey(), startAt(\"b\"), limitToFirst(1)" in page.find("#same").text
+    page.find("[data-form=curl]").click()
+    assert "orderBy=%22%24key%22&startAt=%22b%22&limitToFirst=1" in page.find("#same").text
+    page.find("#read-once").click()
+    page.until("return vigla.queries.events.some((e) => e.event === 'read' && JSON.stringify(e.value) === '{\"bo\":{\"points\":9}}')", "what was read")
+    choose(page, "#query-order", "child")
+    page.type("#query-child", "points")
+    page.type("#query-start", Keys.BACKSPACE)
+    choose(page, "#query-side", "last")
+    page.type("#query-count", "2")
+    page.find("#attach [name=moved]").click()
+    page.find("#observe").click()
+    page.until("return vigla.queries.events.filter((e) => e.event === 'added').length === 2", "the last two")
+    client.set("/scores/ana/points", 7)
+    client.set("/scores/ana/points", 10)
+    page.until("return vigla.queries.events.at(-1).event === 'changed' && vigla.queries.events.at(-1).value.points === 10", "the change")
+    heard = page.run("return vigla.queries.events.slice(1).map((e) => [e.event, e.key, e.prev === undefined ? null : e.prev])")
+    assert heard == [["added", "cy", None], ["added", "bo", "cy"], ["removed", "cy", None], ["added", "ana", None], ["moved", "ana", "bo"], ["changed", "ana", "bo"]], heard
+    page.open(hub, page.run("return location.hash"))
+    page.until("return vigla.queries.observers[0] === '/scores?orderBy=\"points\"&limitToLast=2' && vigla.queries.events.length === 2", "the query of the link")
+    page.picture("queries-light")
+
+
+def choose(page, selector, value):
+    Select(page.find(selector)).select_by_value(value)
 
 
 def map_showsMovingPoints_andTheTimelineGrows(page, hub, client):
@@ -81,6 +118,7 @@ def map_showsMovingPoints_andTheTimelineGrows(page, hub, client):
 
 
 STEPS = [
+    query_isBuilt_watchedReadAndCopied,
     events_comeInOrder_whenAnObserverIsAttached,
     values_arrive_whenAValueObserverIsAttached,
     map_showsMovingPoints_andTheTimelineGrows,
