@@ -22,6 +22,7 @@ const tabs = [
   { id: 'data', title: 'Data', load: () => import('./data-tab.js'), style: 'data.css' },
   { id: 'queries', title: 'Queries', load: () => import('./queries-tab.js'), style: 'queries.css' },
   { id: 'follow', title: 'Follow', load: () => import('./follow-tab.js'), style: 'follow.css' },
+  { id: 'news', title: 'Announcements', load: () => import('./news-tab.js'), style: 'news.css' },
 ];
 
 const ids = tabs.map((tab) => tab.id);

@@ -1,49 +1,11 @@
 // What is loaded of one block of children while it is on the screen. A block of small values is listened to as a whole; one with large
 // values is cut into smaller blocks; single children that are large are only named, not listened to, and looked at again from time to time.
 
-import { Change, TreeModel, wireAt } from './tree-model.js';
-import { splitPath, startsWith } from './paths.js';
+import { LiveWindow } from './live-window.js';
 
 const singlesFrom = 8;    // a block of so few children is not cut further
 const namedChildren = 9;  // names of a large child's children that are shown
 const lookAgainMs = 5000;
-
-/** A query listened to, with its own model of the children in its window. */
-class Window {
-  model = new TreeModel();
-  isLive = false;
-  #end;
-
-  constructor(source, path, query, { changed, failed, lost }) {
-    const parts = splitPath(path);
-    let quiet = true; // the first content is not a change
-    const tell = (change) => {
-      const initial = quiet;
-      quiet = false;
-      if (initial || !change.isEmpty) changed(change, initial);
-    };
-    this.#end = source.hub.realtime.listenQuery(path, query, {
-      push: (pushed, kind, wire) => {
-        const change = new Change();
-        const puts = kind === 'd' ? [[pushed, wire]] : Object.entries(wire ?? {}).map(([key, value]) => [[...pushed, ...splitPath(key)], value]);
-        for (const [at, value] of puts) {
-          if (startsWith(at, parts)) this.model.put(at.slice(parts.length), value, change);
-          else if (startsWith(parts, at)) this.model.put([], wireAt(value, parts.slice(at.length)), change);
-        }
-        this.isLive = true;
-        tell(change);
-      },
-      ready: (empty) => {
-        this.isLive = true;
-        if (empty) tell(this.model.put([], null));
-      },
-      refused: failed,
-      lost: () => { this.isLive = false; quiet = true; lost(); },
-    });
-  }
-
-  end() { this.#end(); }
-}
 
 /** A child that is looked at by itself: live when it is small, else only named. */
 class Single {
@@ -64,7 +26,7 @@ class Single {
     const place = source.childPath(path, this.key), { signal } = this.#abort;
     if (await source.isSmall(place, {}, signal)) {
       if (signal.aborted) return;
-      this.window = new Window(source, path, { i: '.key', sp: this.key, sin: true, ep: this.key, ein: true }, {
+      this.window = new LiveWindow(source.hub.realtime, path, { i: '.key', sp: this.key, sin: true, ep: this.key, ein: true }, {
         changed: (change, initial) => {
           this.node = this.window.model.root.child(this.key) ?? null;
           this.kind = this.node ? 'live' : 'gone';
@@ -161,7 +123,7 @@ export class BlockContent {
       if (signal.aborted) return;
       this.kind = 'live';
       const { changed, failed, lost } = this.#hooks;
-      this.#window = new Window(this.#source, this.#path, block.query, { changed: (change, initial) => changed(change, initial, null), failed, lost });
+      this.#window = new LiveWindow(this.#source.hub.realtime, this.#path, block.query, { changed: (change, initial) => changed(change, initial, null), failed, lost });
       return;
     }
     const keys = await this.#names(block, signal);

@@ -1,7 +1,8 @@
 // Local trees kept live: one listen and one model per path, shared by all views of that path.
 
-import { Change, TreeModel, wireAt } from './tree-model.js';
-import { joinPath, splitPath, startsWith } from './paths.js';
+import { applyPush } from './live-window.js';
+import { TreeModel } from './tree-model.js';
+import { joinPath, splitPath } from './paths.js';
 
 /** One watched place: its model, and whether it is up to date. */
 class LiveTree {
@@ -24,23 +25,13 @@ class LiveTree {
   }
 
   apply(pushed, kind, wire) {
-    const change = new Change();
-    for (const [parts, value] of entries(pushed, kind, wire)) {
-      if (startsWith(parts, this.parts)) this.model.put(parts.slice(this.parts.length), value, change);
-      else if (startsWith(this.parts, parts)) this.model.put([], wireAt(value, this.parts.slice(parts.length)), change);
-    }
-    this.report(change);
+    this.report(applyPush(this.model, this.parts, pushed, kind, wire));
   }
 
   report(change) {
     if (change.isEmpty) return;
     for (const watcher of this.watchers) watcher.change?.(change, this);
   }
-}
-
-function entries(pushed, kind, wire) {
-  if (kind === 'd') return [[pushed, wire]];
-  return Object.entries(wire ?? {}).map(([key, value]) => [[...pushed, ...splitPath(key)], value]);
 }
 
 export class LiveTrees {

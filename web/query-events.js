@@ -1,8 +1,9 @@
 // Events of the children in the window of a query, made from the pushes of the realtime protocol as the SDKs do.
 
-import { compareKeys, splitPath, startsWith } from './paths.js';
+import { applyPush } from './live-window.js';
+import { compareKeys, splitPath } from './paths.js';
 import { compareValues } from './query.js';
-import { Change, TreeModel, wireAt } from './tree-model.js';
+import { TreeModel } from './tree-model.js';
 
 /** The children of a model in the order of a query. Pure. */
 export class WindowOrder {
@@ -91,13 +92,7 @@ export function observeQuery(realtime, query, events, handlers) {
   return realtime.listenQuery(query.path, query.wire, {
     push: (pushed, kind, wire) => {
       if (isFresh) { model = new TreeModel(); order = new WindowOrder(query); isFresh = false; }
-      const change = new Change();
-      const puts = kind === 'd' ? [[pushed, wire]] : Object.entries(wire ?? {}).map(([key, value]) => [[...pushed, ...splitPath(key)], value]);
-      for (const [at, value] of puts) {
-        if (startsWith(at, parts)) model.put(at.slice(parts.length), value, change);
-        else if (startsWith(parts, at)) model.put([], wireAt(value, parts.slice(at.length)), change);
-      }
-      tell(change);
+      tell(applyPush(model, parts, pushed, kind, wire));
     },
     ready: (empty) => {
       if (empty) { isFresh = false; tell(model.put([], null)); }

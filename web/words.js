@@ -2,10 +2,10 @@
 
 import { byId, element } from './dom.js';
 
-const shownMs = 9000;
+const shownMs = 7000;
 const atMost = 3;
 
-/** Shows a message. options: bad (stays until it is closed), action { title, run }, gone() when it leaves without being acted upon. */
+/** Shows a message. options: bad (stays until it is closed), action { title, run }. Returns the function that closes it. */
 export function say(text, { bad = false, action = null } = {}) {
   const list = byId('words');
   let timer = 0;

@@ -4,7 +4,7 @@ import time
 
 from selenium.webdriver.support.ui import Select
 
-from page import Keys
+from page import By, Keys
 
 
 def events_comeInOrder_whenAnObserverIsAttached(page, hub, client):
@@ -117,9 +117,31 @@ def map_showsMovingPoints_andTheTimelineGrows(page, hub, client):
     assert page.run("return location.hash") .startswith("#ns=default&tab=follow&path=/&points=/users-follow&events=/timeline/eva")
 
 
+def announcements_appear_andCount(page, hub, client):
+    page.open(hub, "#ns=default&tab=news&path=/&news=/news/school")
+    page.until("return document.querySelector('.news-scroll .blank').textContent.startsWith('Nothing at /news/school')", "the empty feed")
+    page.type("#news-title", "Closed <b>today</b>")
+    page.type("#news-text", "Snow.")
+    page.find("#announce").click()
+    key = page.until("return vigla.news.keys[0]", "the announcement")
+    value = client.get(f"/news/school/{key}")
+    assert value["title"] == "Closed <b>today</b>" and isinstance(value["at"], int) and value["severity"] == "info", value
+    client.update(f"/news/school/{key}", {"seen": 3, "acks/ana": True, "acks/bo": True})
+    page.until("return vigla.news.items[0].includes('acks 2 · seen 3')", "the counters")
+    client.set("/news/school/-Zlater", {"text": "Open again", "severity": "urgent"})
+    page.until("return vigla.news.keys.length === 2 && vigla.news.keys[0] === '-Zlater'", "the newest first")
+    page.picture("news-light")
+    page.find("[aria-label='Remove -Zlater']").click()
+    page.accept()
+    page.until("return vigla.news.keys.length === 1", "the removal")
+    page.said("Removed").find_element(By.CSS_SELECTOR, ".button").click()
+    page.until("return vigla.news.keys.length === 2", "the removal taken back")
+
+
 STEPS = [
     query_isBuilt_watchedReadAndCopied,
     events_comeInOrder_whenAnObserverIsAttached,
     values_arrive_whenAValueObserverIsAttached,
     map_showsMovingPoints_andTheTimelineGrows,
+    announcements_appear_andCount,
 ]
