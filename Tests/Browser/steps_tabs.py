@@ -81,6 +81,7 @@ def choose(page, selector, value):
 
 
 def map_showsMovingPoints_andTheTimelineGrows(page, hub, client):
+    page.open(hub)
     walkers = [f"w{i}" for i in range(30)]
     place = lambda i, step: {"latitude": 37.965 + (i % 6) * 0.003 + step * 0.0002, "longitude": 23.72 + (i // 6) * 0.005 + step * 0.0003}
     client.set("/timeline/eva", {f"p{i}": {"timestamp": int(time.time()) - 600, "description": f"Report {i}", **place(i, 4)} for i in range(3)})
