@@ -139,21 +139,28 @@ export class WriteForm {
     const { path: field } = this.#p;
     if (field.value !== path) field.value = path;
     this.#doubt();
+    if (!this.#typed) this.#p.json.value = ''; // never the value of another place
     this.offer();
     this.check();
+    if (this.#p.json.value === '') this.#blank();
   }
 
   /** Shows the value of the selected place as it is now, if it is small and on the screen, and as long as a person has not typed one. */
   offer() {
-    const { json, check } = this.#p;
+    const { json } = this.#p;
     if (this.#typed || this.kind !== 'set' || document.activeElement === json) return;
     const value = this.#known(this.#hub.selected), text = value === undefined || isNothing(value) ? '' : JSON.stringify(value, null, 2);
-    if (text.length > loadedLength || json.value === text) return;
-    json.value = text;
+    const shown = text.length > loadedLength ? '' : text;
+    if (json.value === shown) return;
+    json.value = shown;
     this.check();
-    if (text !== '') return;
-    setText(check, '');
-    check.className = 'check';
+    if (shown === '') this.#blank();
+  }
+
+  /** An empty text is no fault before somebody sends it. */
+  #blank() {
+    setText(this.#p.check, '');
+    this.#p.check.className = 'check';
   }
 
   #choose(kind) {

@@ -105,6 +105,11 @@ def writeForm_followsTheSelection_andNamesWhatItReplaces(page, hub, client):
     page.until("return document.getElementById('write-path').value === '/written/tags' && document.getElementById('write-json').value.includes('true')", "the form to follow")
     page.line("/written/name").click()
     page.until("return document.getElementById('write-path').value === '/written/name' && document.getElementById('write-json').value === '\"Ana\"'", "the form to follow again")
+    client.set("/written/zlong", "x" * 30000)
+    page.line("/written/zlong").click()
+    assert page.find("#write-json").get_property("value") == "", "not the value of the place before"
+    client.set("/written/zlong", None)
+    page.line("/written/name").click()
     page.type("#write-json", '{"name": "Ana", "tags": tru}')
     page.find("#write-button").click()
     check = page.until("const t = document.getElementById('write-check').textContent; return t.startsWith('Line') && t", "the fault's position")
