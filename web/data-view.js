@@ -1,19 +1,19 @@
 // The tree on the page: a window of rows over as many as there are. Rows light up when their value changed, and glow when something
-// below them did. Keys: arrows, Home, End, page keys, Enter opens or edits, F2 edits, Insert adds, Delete removes.
+// below them did.
 
 import { element, perFrame } from './dom.js';
+import { Lights } from './lights.js';
 import { OpenPlace } from './open-place.js';
 import { PlaceSource } from './place-source.js';
 import { RowList } from './row-list.js';
 import { ScrollMap } from './scroll-map.js';
 import { joinPath, splitPath, startsWith } from './paths.js';
+import { keyAction } from './tree-keys.js';
 import { describe, makeRow, writeRow } from './tree-rows.js';
 
 const settleMs = 160;
 
 export class DataView {
-  /** The last paths that lit up since this place was opened, oldest first. */
-  flashed = [];
   source;
   #scroller = element('div', { class: 'tree-scroll', role: 'presentation' });
   #box = element('div', { class: 'tree', role: 'tree', 'aria-label': 'Data', 'aria-multiselectable': 'false' });
@@ -23,7 +23,7 @@ export class DataView {
   #lines = new Map();     // path → element on the page
   #free = [];
   #rows = [];             // the rows on the page
-  #lit = new Map();       // path → "lit" | "glow", of the next frame
+  #lights = new Lights();
   #selected = null;       // path
   #focus = null;          // path of the row that Tab comes to
   #wish = null;           // keys of a row to go to when it is known
@@ -47,14 +47,15 @@ export class DataView {
   }
 
   get element() { return this.#scroller; }
+  /** The last paths that lit up since this place was opened, oldest first. */
+  get flashed() { return this.#lights.last; }
   get root() { return this.#list.root; }
   get selected() { return this.#selected; }
 
   /** Shows a place; null shows nothing and listens to nothing. */
   open(path, prefix = '') {
     this.#list.root?.close();
-    this.flashed = [];
-    this.#lit.clear();
+    this.#lights.clear();
     this.#wish = null;
     this.#selected = path;
     this.#focus = path;
@@ -124,8 +125,7 @@ export class DataView {
   #placeHooks = {
     changed: () => { this.#draw(); },
     lit: (place, key, deep) => {
-      const path = key === null ? place.path : joinPath([...splitPath(place.path), key]);
-      if (!deep || !this.#lit.has(path)) this.#lit.set(path, deep ? 'glow' : 'lit');
+      this.#lights.light(key === null ? place.path : joinPath([...splitPath(place.path), key]), deep);
     },
   };
 
@@ -189,7 +189,7 @@ export class DataView {
       writeRow(line, row, { selected: row.path === this.#selected && row.kind !== 'note', focused: row.path === this.#focus && row.kind !== 'note' });
     }
     if (!rows.some((row) => row.path === this.#focus)) this.#rows.find((row) => row.kind !== 'note') && this.#lines.get(this.#rows[0].path)?.setAttribute('tabindex', '0');
-    this.#flash();
+    this.#lights.shine((path) => this.#lines.get(path));
     this.#hooks.changed();
     if (this.#wish) this.#follow();
   }
@@ -236,21 +236,6 @@ export class DataView {
     if (line.contains(document.activeElement)) { line.remove(); this.#scroller.querySelector('.line')?.focus({ preventScroll: true }); return; }
     line.hidden = true;
     this.#free.push(line);
-  }
-
-  #flash() {
-    for (const [path, kind] of this.#lit) {
-      // A change deep below shows in the lowest row that stands for it.
-      const line = this.#lines.get(path);
-      if (!line) continue;
-      if (kind === 'glow' && line.row.place?.state === 'children') continue;
-      line.dataset.flash = line.dataset.flash === `${kind}-a` ? `${kind}-b` : `${kind}-a`;
-      clearTimeout(line.flashEnd);
-      line.flashEnd = setTimeout(() => { delete line.dataset.flash; }, 1700);
-      this.flashed.push(path);
-    }
-    if (this.flashed.length > 200) this.flashed.splice(0, this.flashed.length - 200);
-    this.#lit.clear();
   }
 
   // ---- going somewhere
@@ -305,28 +290,19 @@ export class DataView {
   #key(event) {
     if (event.target.closest('.editor')) return;
     const row = this.#rowOf(event.target);
-    if (!row || event.altKey || event.metaKey || (event.ctrlKey && event.key !== 'Home' && event.key !== 'End')) return;
-    const said = describe(row), page = Math.max(1, Math.floor(this.#map.view / this.#map.rowHeight) - 1);
-    const actions = {
-      ArrowDown: () => this.#move(row.index + 1),
-      ArrowUp: () => this.#move(row.index - 1),
-      PageDown: () => this.#move(row.index + page),
-      PageUp: () => this.#move(row.index - page),
-      Home: () => this.#move(0),
-      End: () => this.#move(this.#list.total - 1),
-      ArrowRight: () => { if (said.open === false) this.toggle(row.path, true); else if (said.open) this.#move(row.index + 1); },
-      ArrowLeft: () => {
-        if (said.open && row.kind === 'child') this.toggle(row.path, false);
-        else if (row.parent) this.#move(this.#list.indexOf(splitPath(row.parent.path).slice(splitPath(this.root.path).length)));
-      },
-      Enter: () => { if (said.editable) this.#hooks.edit(row, this.#lines.get(row.path)); else if (said.open !== null) this.toggle(row.path); },
-      F2: () => { if (said.editable) this.#hooks.edit(row, this.#lines.get(row.path)); },
-      ' ': () => this.select(row.path),
-      Insert: () => this.#hooks.add(row.path),
-      Delete: () => this.#hooks.remove(row.path),
-    };
-    const action = actions[event.key];
-    if (!action || (row.key === null && row.kind === 'child' && !event.key.startsWith('Arrow') && !event.key.startsWith('Page'))) return;
+    if (!row) return;
+    const action = keyAction(event, row, {
+      rows: this.#list.total,
+      page: Math.max(1, Math.floor(this.#map.view / this.#map.rowHeight) - 1),
+      move: (index) => this.#move(index),
+      above: () => this.#list.indexOf(splitPath(row.parent.path).slice(splitPath(this.root.path).length)),
+      toggle: (open) => this.toggle(row.path, open),
+      edit: () => this.#hooks.edit(row, this.#lines.get(row.path)),
+      select: () => this.select(row.path),
+      add: () => this.#hooks.add(row.path),
+      remove: () => this.#hooks.remove(row.path),
+    });
+    if (!action) return;
     event.preventDefault();
     action();
   }

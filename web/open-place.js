@@ -3,13 +3,9 @@
 
 import { BlockContent } from './block-content.js';
 import { BlockList, blockSize } from './block-list.js';
-import { nameOf, prefixRanges } from './key-names.js';
 import { compareKeys } from './paths.js';
+import { keyBefore, readNames, readPrefix } from './place-names.js';
 import { indexFor } from './tree-model.js';
-
-const firstNames = 400;      // asked for at once, so that something is there
-const moreNames = 250000;    // asked for in one request behind it
-const countedAtMost = 4000000;
 
 export class OpenPlace {
   /** loading | children | leaf | empty | refused */
@@ -66,7 +62,12 @@ export class OpenPlace {
     this.#leafWatch = null;
     const list = new BlockList();
     try {
-      const leaf = this.prefix ? await this.#filtered(list, signal) : await this.#first(list, signal);
+      const told = (isFirst, isCounted) => {
+        this.isCounted = isCounted;
+        if (isFirst) this.#begin(list);
+        this.#hooks.changed(this);
+      };
+      const leaf = this.prefix ? await readPrefix(this.#source, this.path, this.prefix, list, told, signal) : await readNames(this.#source, this.path, list, told, signal);
       if (signal.aborted) return;
       if (leaf !== undefined) this.#noChildren(leaf);
     } catch (fault) {
@@ -100,59 +101,6 @@ export class OpenPlace {
     this.list = list;
     this.state = 'children';
     this.isStale = false;
-  }
-
-  async #first(list, signal) {
-    list.begin();
-    const { keys, leaf } = await this.#source.page(this.path, { limit: firstNames, signal });
-    if (signal.aborted) return undefined;
-    if (leaf !== undefined) return leaf;
-    for (const key of keys) list.add(key);
-    this.isCounted = keys.length < firstNames;
-    if (this.isCounted) list.end(); else list.cut();
-    this.#begin(list);
-    this.#hooks.changed(this);
-    let after = keys.at(-1);
-    while (!this.isCounted && list.count < countedAtMost) {
-      let got = 0, last = after, sinceTold = 0;
-      await this.#source.names(this.path, { after, limit: moreNames, signal }, (raw) => {
-        last = nameOf(raw);
-        list.add(last);
-        got += 1;
-        if (++sinceTold === 25000) { sinceTold = 0; this.#hooks.changed(this); }
-      });
-      if (signal.aborted) return undefined;
-      after = last;
-      if (got < moreNames) { this.isCounted = true; list.end(); }
-      this.#hooks.changed(this);
-    }
-    return undefined;
-  }
-
-  async #filtered(list, signal) {
-    for (const { lower, upper } of prefixRanges(this.prefix)) {
-      list.begin(lower, upper);
-      const start = lower.key;
-      const own = await this.#source.small(this.#source.childPath(this.path, start), { shallow: 'true', limitToFirst: '1' }, signal).catch(() => null);
-      if (own !== null) list.add(start);
-      let after = start, isInside = true;
-      while (isInside && list.count < countedAtMost) {
-        const { keys, leaf } = await this.#source.page(this.path, { after, limit: 2000, signal });
-        if (signal.aborted) return undefined;
-        if (leaf !== undefined && leaf !== null) return leaf;
-        for (const key of keys) {
-          if (compareKeys(key, upper.key) > 0) { isInside = false; break; }
-          if (key.startsWith(this.prefix)) list.add(key);
-        }
-        if (keys.length < 2000) break;
-        after = keys.at(-1);
-      }
-      list.end();
-    }
-    this.isCounted = true;
-    this.#begin(list);
-    this.#hooks.changed(this);
-    return undefined;
   }
 
   #noChildren(leaf) {
@@ -260,7 +208,7 @@ export class OpenPlace {
     const { list } = this, index = list.blocks.indexOf(block), upper = list.upperOf(index);
     const isInside = (key) => (!block.lower || compareKeys(key, block.lower.key) >= 0) && (!upper || (upper.inclusive ? compareKeys(key, upper.key) <= 0 : compareKeys(key, upper.key) < 0));
     // A filtered range begins behind a key that may be there: names cannot be asked for from a key on, so the one before is made up.
-    const after = block.after ?? (block.lower ? before(block.lower.key) : null);
+    const after = block.after ?? (block.lower ? keyBefore(block.lower.key) : null);
     const content = new BlockContent(this.#source, this.path, { query: list.query(index), parameters: list.parameters(index), after, count: block.count, isInside }, {
       changed: (change, initial, key) => {
         if (block.content !== content || this.list !== list) return;
@@ -333,11 +281,4 @@ export class OpenPlace {
       this.#hooks.lit(this, null, true);
     }
   }
-}
-
-/** A key that sorts before `key`, close to it. */
-function before(key) {
-  if (/^-?\d+$/.test(key)) return String(Math.max(-2147483648, Number(key) - 1));
-  const unit = key.charCodeAt(key.length - 1);
-  return unit > 33 ? key.slice(0, -1) + String.fromCharCode(unit - 1) + '\ufffd' : key.slice(0, -1);
 }

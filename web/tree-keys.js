@@ -1,0 +1,29 @@
+// What a key does in the tree: arrows, Home, End and page keys move, right and left open and close, Enter opens or edits, F2 edits, Insert
+// adds, Delete removes.
+
+import { describe } from './tree-rows.js';
+
+/** The action of a key in a row, or null. tree: { rows, page, move(index), above(), toggle(open), edit(), select(), add(), remove() }. */
+export function keyAction({ key, altKey, metaKey, ctrlKey }, row, tree) {
+  if (altKey || metaKey || (ctrlKey && key !== 'Home' && key !== 'End')) return null;
+  const said = describe(row);
+  const moves = {
+    ArrowDown: () => tree.move(row.index + 1),
+    ArrowUp: () => tree.move(row.index - 1),
+    PageDown: () => tree.move(row.index + tree.page),
+    PageUp: () => tree.move(row.index - tree.page),
+    Home: () => tree.move(0),
+    End: () => tree.move(tree.rows - 1),
+  };
+  const isKnown = row.kind === 'root' || row.key !== null;
+  const actions = !isKnown ? {} : {
+    ArrowRight: () => { if (said.open === false) tree.toggle(true); else if (said.open) tree.move(row.index + 1); },
+    Enter: () => { if (said.editable) tree.edit(); else if (said.open !== null) tree.toggle(); },
+    F2: () => { if (said.editable) tree.edit(); },
+    ' ': () => tree.select(),
+    Insert: () => tree.add(),
+    Delete: () => tree.remove(),
+  };
+  actions.ArrowLeft = () => { if (said.open && row.kind === 'child') tree.toggle(false); else if (row.parent) tree.move(tree.above()); };
+  return moves[key] ?? actions[key] ?? null;
+}
