@@ -1,7 +1,7 @@
 // Data: the tree of a place in windows, what can be done with the selected place, and the write form.
 
 import { DataView } from './data-view.js';
-import { element, perFrame, setText } from './dom.js';
+import { element, perFrame, preview, setText } from './dom.js';
 import { Edits, current, words } from './edits.js';
 import { describe } from './tree-rows.js';
 import { joinPath, keyFault, pathFault, splitPath, startsWith } from './paths.js';
@@ -120,7 +120,7 @@ class DataTab {
       done: (next) => {
         if (line.isConnected) line.focus({ preventScroll: true });
         if (next === undefined || next === value) return;
-        this.#edits.set(row.path, priority === null || next === null || typeof next === 'object' ? next : { '.value': next, '.priority': priority }, `Changed ${row.path}.`);
+        this.#edits.set(row.path, priority === null || next === null || typeof next === 'object' ? next : { '.value': next, '.priority': priority }, `Changed ${row.path} from ${preview(value, 30)} to ${preview(next, 30)}.`);
       },
     });
   }

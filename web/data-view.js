@@ -273,7 +273,7 @@ export class DataView {
     if (row.kind === 'note') return;
     const said = describe(row);
     if (event.target.closest('.value') && said.editable) this.#hooks.edit(row, line);
-    else if (event.target.closest('.twist') && said.open !== null) this.toggle(row.path);
+    else if (event.target.closest('.twist, .key') && said.open !== null) this.toggle(row.path);
   }
 
   #move(index, { focus = true } = {}) {

@@ -28,6 +28,7 @@ export class MapView {
   #dragged = 0;
   #hover = null;
   #marked = null;
+  #followed = null; // the point that the map stays on
   #still = matchMedia('(prefers-reduced-motion: reduce)');
 
   /** parts: canvas, card, blank, zoomIn, zoomOut, fit. hooks: select(path). */
@@ -57,13 +58,14 @@ export class MapView {
   /** Resets the view for another place. */
   reset() {
     this.fixes.clear();
+    this.#followed = null;
     this.#camera.forget();
     this.#setAutoFit(true);
   }
 
   get state() {
     const list = (points) => [...points.points.values()].map(({ path, label, kind, latitude, longitude, moves }) => ({ path: joinPath(path), label, kind, latitude, longitude, moves }));
-    return { points: list(this.fixes), entries: list(this.entries), autoFit: this.#camera.autoFit, frames: this.#painter.frame, centre: this.#camera.centre };
+    return { points: list(this.fixes), entries: list(this.entries), autoFit: this.#camera.autoFit, frames: this.#painter.frame, centre: this.#camera.centre, followed: this.#followed ? joinPath(this.#followed.path) : null };
   }
 
   /** Rings a point on the map; null ends it. */
@@ -74,6 +76,19 @@ export class MapView {
       this.#camera.goTo(point.to, point.latitude, 1200);
     }
     this.draw();
+  }
+
+  /** Keeps a point in the middle, until the map is moved by hand; null ends it. */
+  follow(point) {
+    if (point) this.#setAutoFit(false);
+    this.#followed = point;
+    this.draw();
+  }
+
+  /** Follows the next point, in the order in which they came. */
+  #followNext() {
+    const points = [...this.fixes.points.values()].filter((point) => point.kind === 'fix');
+    if (points.length) this.follow(points[(points.indexOf(this.#followed) + 1) % points.length]);
   }
 
   /** Requests a frame. */
@@ -97,6 +112,7 @@ export class MapView {
   }
 
   #setAutoFit(on) {
+    this.#followed = null;
     this.#camera.autoFit = on;
     this.#camera.fitSoon();
     this.#fitButton.setAttribute('aria-pressed', String(on));
@@ -113,6 +129,8 @@ export class MapView {
     this.#lastFrame = now;
     let moving = camera.follow(this.fixes.points.size ? this.fixes.points : this.entries.points, this.fixes.hasMoved || this.entries.hasMoved, now);
     this.fixes.hasMoved = this.entries.hasMoved = false;
+    if (this.#followed?.node.gone) this.#followed = null;
+    if (this.#followed) { this.#camera.aim.x = this.#followed.to.x; this.#camera.aim.y = this.#followed.to.y; }
     moving = camera.glide(seconds, still) || moving;
 
     const drawn = [];
@@ -130,7 +148,7 @@ export class MapView {
     painter.diamonds(this.entries.points);
     painter.dots(drawn, now);
     painter.labels(drawn);
-    painter.rings([this.#hover, this.#marked]);
+    painter.rings([this.#hover, this.#marked, this.#followed]);
     painter.scale();
     this.#words();
     if (moving) this.draw();
@@ -141,15 +159,18 @@ export class MapView {
     if (this.#blank.hidden === nothing) this.#blank.hidden = !nothing;
     let moving = 0;
     for (const point of this.fixes.points.values()) if (point.kind === 'fix') moving += 1;
-    const label = `Map with ${moving} points and ${this.entries.points.size} timeline entries. Drag or arrow keys move it, plus and minus zoom, 0 fits all.`;
+    const label = `Map with ${moving} points and ${this.entries.points.size} timeline entries. Drag or arrow keys move it, plus and minus zoom, 0 fits all, N follows the next point.`;
     if (this.#canvas.getAttribute('aria-label') !== label) this.#canvas.setAttribute('aria-label', label);
   }
 
   // ---- input
 
   #zoomBy(amount, x, y) {
+    const followed = this.#followed; // zooming does not let go of it
     this.#setAutoFit(false);
-    this.#camera.zoomBy(amount, x, y);
+    this.#followed = followed;
+    if (followed) this.#camera.zoomBy(amount); else this.#camera.zoomBy(amount, x, y);
+    this.draw();
   }
 
   #panBy(dx, dy, atOnce = false) {
@@ -186,6 +207,7 @@ export class MapView {
       if (this.#pointers.delete(event.pointerId) && this.#dragged <= 3 && event.type === 'pointerup') {
         this.#point(event.offsetX, event.offsetY);
         if (this.#hover) this.#hooks.select(joinPath(this.#hover.path));
+        if (this.#hover?.kind === 'fix') this.follow(this.#hover);
       }
     };
     canvas.addEventListener('pointerup', up);
@@ -198,6 +220,7 @@ export class MapView {
         ArrowUp: () => this.#panBy(0, 80), ArrowDown: () => this.#panBy(0, -80),
         '+': () => this.#zoomBy(0.5), '=': () => this.#zoomBy(0.5), '-': () => this.#zoomBy(-0.5),
         0: () => this.#setAutoFit(true),
+        n: () => this.#followNext(), Escape: () => this.follow(null),
       };
       if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();

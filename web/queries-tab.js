@@ -5,7 +5,7 @@ import { EventsView } from './events-view.js';
 import { Query } from './query.js';
 import { kindOf, valueOf } from './value-editor.js';
 
-const forms = [['sdk', 'SDK'], ['observe', 'Observe'], ['curl', 'curl'], ['command', 'Command line']];
+const forms = [['sdk', 'SDK'], ['observe', 'Observe'], ['curl', 'curl'], ['command', 'vigla']];
 
 export function makeTab(hub) { return new QueriesTab(hub); }
 

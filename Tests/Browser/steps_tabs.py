@@ -113,6 +113,13 @@ def map_showsMovingPoints_andTheTimelineGrows(page, hub, client):
     page.scheme("dark")
     page.picture("map-dark")
     page.scheme("light")
+    page.find("#map").send_keys("n")
+    followed = page.until("return vigla.follow.followed", "a point to be followed")
+    assert followed == "/users-follow/eva/w0/current", followed
+    client.set(followed, {"latitude": 38.1, "longitude": 23.9})
+    page.until("const c = vigla.follow.centre; return Math.abs(c.latitude - 38.1) < 1e-4 && Math.abs(c.longitude - 23.9) < 1e-4", "the map to go with it")
+    page.find("#map").send_keys("0")
+    page.until("return vigla.follow.followed === null && vigla.follow.autoFit", "all points again")
     client.set("/users-follow/eva/w2", None)
     page.until("return vigla.follow.points.length === 30", "the removed walker to leave")
     assert page.run("return location.hash") .startswith("#ns=default&tab=follow&path=/&points=/users-follow&events=/timeline/eva")
