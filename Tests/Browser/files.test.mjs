@@ -1,0 +1,32 @@
+// The files of the page: what is loaded at once is announced in index.html, and nothing comes from elsewhere.
+
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import test from 'node:test';
+
+const web = new URL('../../web/', import.meta.url);
+const text = (name) => readFileSync(new URL(name, web), 'utf8');
+
+/** Modules that a module imports, with those that they import; not those of other tabs, which are loaded when they are shown. */
+function reached(name, known = new Set()) {
+  if (known.has(name)) return known;
+  known.add(name);
+  for (const [, next] of text(name).matchAll(/^(?:import|export) [^;]*?from '\.\/([^']+)';/gms)) reached(next, known);
+  return known;
+}
+
+test('firstModules_areAnnounced_soThatTheyAreLoadedAtOnce', () => {
+  const announced = [...text('index.html').matchAll(/<link rel="modulepreload" href="([^"]+)">/g)].map(([, name]) => name);
+  const needed = new Set([...reached('app.js'), ...reached('data-tab.js')]);
+  needed.delete('app.js');
+  assert.deepEqual(announced.toSorted(), [...needed].toSorted());
+});
+
+test('noFile_namesAnotherHost', () => {
+  for (const name of readdirSync(web)) {
+    if (!/\.(js|css|html|svg)$/.test(name)) continue;
+    const hosts = [...text(name).matchAll(/https?:\/\/[\w.-]+/g)].map(([host]) => host).filter((host) => !/127\.0\.0\.1|localhost|www\.w3\.org/.test(host));
+    assert.deepEqual(hosts, [], name);
+    assert.doesNotMatch(text(name), /innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(/, `${name}: nothing of data is markup`);
+  }
+});
