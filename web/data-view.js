@@ -3,30 +3,31 @@
 
 import { element, perFrame } from './dom.js';
 import { Lights } from './lights.js';
+import { LinePool } from './line-pool.js';
 import { OpenPlace } from './open-place.js';
 import { PlaceSource } from './place-source.js';
 import { RowList } from './row-list.js';
 import { ScrollMap } from './scroll-map.js';
 import { joinPath, splitPath, startsWith } from './paths.js';
 import { keyAction } from './tree-keys.js';
-import { describe, makeRow, writeRow } from './tree-rows.js';
+import { describe } from './tree-rows.js';
 
 const settleMs = 160;
 
 export class DataView {
   source;
-  #scroller = element('div', { class: 'tree-scroll', role: 'presentation' });
+  #scroller = element('div', { class: 'tree-scroll', role: 'group', 'aria-label': 'Data', tabindex: '-1' });
   #box = element('div', { class: 'tree', role: 'tree', 'aria-label': 'Data', 'aria-multiselectable': 'false' });
   #hooks;
   #list = new RowList();
   #map = new ScrollMap();
-  #lines = new Map();     // path → element on the page
-  #free = [];
+  #lines = new LinePool(this.#box);
   #rows = [];             // the rows on the page
   #lights = new Lights();
   #selected = null;       // path
   #focus = null;          // path of the row that Tab comes to
   #wish = null;           // keys of a row to go to when it is known
+  #awaited = -1;          // index of a row that was moved to and is not known yet
   #settle = 0;
   #visible = false;
   #draw = perFrame(() => this.#paint());
@@ -42,7 +43,7 @@ export class DataView {
       const row = this.#rowOf(event.target);
       if (row?.kind === 'child' && row.key !== null && describe(row).open !== null) this.#hooks.enter(row.path);
     });
-    this.#box.addEventListener('keydown', (event) => this.#key(event));
+    this.#scroller.addEventListener('keydown', (event) => this.#key(event));
     new ResizeObserver(() => this.#measure()).observe(this.#scroller);
   }
 
@@ -75,14 +76,14 @@ export class DataView {
 
   /** The rows on the page: [{ path, key, value, count, type, lit }]. */
   get shown() {
-    return this.#rows.map((row) => ({ path: row.path, depth: row.depth, ...describe(row), lit: this.#lines.get(row.path)?.dataset.flash ?? null }));
+    return this.#rows.map((row) => ({ path: row.path, depth: row.depth, ...describe(row), lit: this.#lines.line(row.path)?.dataset.flash ?? null }));
   }
 
   get figures() {
     let loaded = 0;
     const count = (place) => { loaded += place.loaded; for (const kid of place.kids.values()) count(kid.place); };
     if (this.root) count(this.root);
-    return { rows: this.#list.total, lines: this.#lines.size, blocks: loaded, requests: this.source.requests, top: this.#map.top, box: this.#map.box };
+    return { rows: this.#list.total, lines: this.#lines.count, blocks: loaded, requests: this.source.requests, top: this.#map.top, box: this.#map.box };
   }
 
   /** The row of a path on the page, if it is there. */
@@ -95,7 +96,6 @@ export class DataView {
     return row.node ? row.node.exported() : row.kind === 'root' ? row.place.value : undefined;
   }
 
-  lineFor(path) { return this.#lines.get(path) ?? null; }
 
   /** Selects a place of this tree and scrolls to it; places above it are opened. */
   reveal(path, { focus = false } = {}) {
@@ -164,34 +164,22 @@ export class DataView {
     if (this.#box.boxHeight !== map.box) { this.#box.boxHeight = map.box; this.#box.style.height = `${map.box}px`; }
     if (map.top > Math.max(0, map.height - map.view)) this.#goTo(map.height);
     const [first, last] = map.range();
-    let { rows, shown } = list.window(first, last);
+    const { rows, shown } = list.window(first, last);
     this.#show(shown, isScrolling);
     this.#rows = rows;
-    const kept = new Set(rows.map((row) => row.path + (row.kind === 'note' ? '#note' : '')));
-    for (const [path, line] of this.#lines) {
-      if (kept.has(path)) continue;
-      this.#lines.delete(path);
-      this.#release(line);
-    }
-    for (const row of rows) {
-      const name = row.path + (row.kind === 'note' ? '#note' : '');
-      let line = this.#lines.get(name);
-      if (!line) {
-        line = this.#free.pop() ?? makeRow();
-        delete line.dataset.flash;
-        this.#lines.set(name, line);
-        if (line.parentNode !== this.#box) this.#box.append(line);
-        line.hidden = false;
-      }
-      line.row = row;
-      const top = map.rowTop(row.index);
-      if (line.top !== top) { line.top = top; line.style.transform = `translateY(${top}px)`; }
-      writeRow(line, row, { selected: row.path === this.#selected && row.kind !== 'note', focused: row.path === this.#focus && row.kind !== 'note' });
-    }
-    if (!rows.some((row) => row.path === this.#focus)) this.#rows.find((row) => row.kind !== 'note') && this.#lines.get(this.#rows[0].path)?.setAttribute('tabindex', '0');
-    this.#lights.shine((path) => this.#lines.get(path));
+    const held = this.#lines.held;
+    this.#lines.sync(rows, { top: (row) => map.rowTop(row.index), selected: this.#selected, focus: this.#focus });
+    if (held && !this.#lines.lineOf(held)) this.#keepFocus(held, isScrolling);
+    if (this.#awaited >= 0 && rows.some((row) => row.index === this.#awaited && row.key !== null)) this.#move(this.#awaited);
+    this.#lights.shine((path) => this.#lines.line(path));
     this.#hooks.changed();
     if (this.#wish) this.#follow();
+  }
+
+  /** The row with the focus has gone: out of sight while it scrolls, else to the one that took its place. */
+  #keepFocus(held, isScrolling) {
+    const row = isScrolling ? null : this.#rows.find((other) => other.index === Math.min(held.index, this.#list.total - 1));
+    ((row && this.#lines.lineOf(row)) ?? this.#scroller).focus({ preventScroll: true });
   }
 
   /** Rows that came or went above what is seen do not move it. */
@@ -224,18 +212,10 @@ export class DataView {
   }
 
   #clear() {
-    for (const line of this.#lines.values()) this.#release(line);
     this.#lines.clear();
     this.#rows = [];
     const letGo = (place) => { place.show([]); for (const kid of place.kids.values()) letGo(kid.place); };
     if (this.root) letGo(this.root);
-  }
-
-  #release(line) {
-    line.row = null;
-    if (line.contains(document.activeElement)) { line.remove(); this.#scroller.querySelector('.line')?.focus({ preventScroll: true }); return; }
-    line.hidden = true;
-    this.#free.push(line);
   }
 
   // ---- going somewhere
@@ -254,7 +234,7 @@ export class DataView {
     this.#map.rows = this.#list.total;
     const top = this.#map.reveal(index, this.#map.rowHeight * 2);
     if (top !== this.#map.top) { this.#goTo(top); this.#draw(); }
-    const path = joinPath([...splitPath(this.root.path), ...parts]), line = this.#lines.get(path);
+    const path = joinPath([...splitPath(this.root.path), ...parts]), line = this.#lines.line(path);
     if (!line || line.row?.key === null) return;
     this.#wish = null;
     if (wish.focus) line.focus({ preventScroll: true });
@@ -268,6 +248,7 @@ export class DataView {
     const row = this.#rowOf(event.target);
     if (!row || event.target.closest('.editor') || (row.key === null && row.kind === 'child')) return;
     const line = event.target.closest('.line');
+    this.#awaited = -1;
     this.select(row.path);
     line.focus({ preventScroll: true });
     if (row.kind === 'note') return;
@@ -282,14 +263,15 @@ export class DataView {
     if (top !== this.#map.top) { this.#goTo(top); this.#paint(); }
     const row = this.#rows.find((other) => other.index === index);
     if (!row) return;
-    if (row.kind !== 'note') this.select(row.path);
-    this.#paint();
-    if (focus) this.#lines.get(row.kind === 'note' ? `${row.path}#note` : row.path)?.focus({ preventScroll: true });
+    const isKnown = row.kind !== 'child' || row.key !== null;
+    this.#awaited = isKnown ? -1 : index;
+    if (row.kind !== 'note' && isKnown) this.select(row.path);
+    if (focus) this.#lines.lineOf(row)?.focus({ preventScroll: true });
   }
 
   #key(event) {
     if (event.target.closest('.editor')) return;
-    const row = this.#rowOf(event.target);
+    const row = this.#rowOf(event.target) ?? this.rowFor(this.#focus) ?? this.#rows.find((other) => other.index * this.#map.rowHeight >= this.#map.top);
     if (!row) return;
     const action = keyAction(event, row, {
       rows: this.#list.total,
@@ -297,7 +279,7 @@ export class DataView {
       move: (index) => this.#move(index),
       above: () => this.#list.indexOf(splitPath(row.parent.path).slice(splitPath(this.root.path).length)),
       toggle: (open) => this.toggle(row.path, open),
-      edit: () => this.#hooks.edit(row, this.#lines.get(row.path)),
+      edit: () => this.#hooks.edit(row, this.#lines.line(row.path)),
       select: () => this.select(row.path),
       add: () => this.#hooks.add(row.path),
       remove: () => this.#hooks.remove(row.path),

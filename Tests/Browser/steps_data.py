@@ -204,6 +204,11 @@ def manyChildren_scrollInAWindow(page, hub, client):
         assert state["keys"] == [f"k{first + i:06}" for i in range(len(state["keys"]))], "no row is missing"
         assert state["lines"] < 100 and state["listens"] <= 4 and state["blocks"] <= 4, state
         assert page.run("return document.querySelectorAll('.line').length") < 200
+    page.line("/many").click()
+    page.driver.switch_to.active_element.send_keys(Keys.END)
+    page.until("return vigla.data.selected === '/many/k199999' && document.activeElement.row?.path === '/many/k199999'", "the last child by one key")
+    page.driver.switch_to.active_element.send_keys(Keys.HOME)
+    page.until("return vigla.data.selected === '/many' && document.activeElement.row?.path === '/many'", "the first row by one key")
     page.type("#find", "k123456")
     page.find("#jump").click()
     page.until("return vigla.data.selected === '/many/k123456' && vigla.data.shown.some((row) => row.key === 'k123456')", "the key that was jumped to")
