@@ -48,7 +48,7 @@ export class SignIn {
     const [password, passwordField] = field('Password', { type: 'password', id: 'password', autocomplete: 'off' });
     const [token, tokenField] = field('Token of a user, or an administrator’s secret', { type: 'password', id: 'token', 'aria-describedby': 'token-hint' });
     const [uid, uidField] = field('Act as the user with this id (empty: a visitor)', { id: 'act-uid', spellcheck: 'false' });
-    const [claims, claimsField] = field('His claims as JSON, if any', { id: 'act-claims', placeholder: '' });
+    const [claims, claimsField] = field('Claims as JSON, if the rules ask for any', { id: 'act-claims', placeholder: '' });
     Object.assign(p, { host, ns, email, password, token, uid, claims });
 
     const hubForm = element('form', { onsubmit: (event) => { event.preventDefault(); this.#move(); } },
