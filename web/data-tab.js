@@ -228,6 +228,6 @@ class DataTab {
           tool('Write', 'show-write', () => this.element.toggleAttribute('data-writing')))),
       p.form, this.#transfer.element,
       element('div', { class: 'tree-pane' }, this.#view.element, p.blank = element('div', { class: 'blank', id: 'tree-blank', hidden: true })));
-    return element('section', { class: 'data', 'aria-label': 'Data' }, main, element('aside', { class: 'data-side', 'aria-label': 'Write' }, (this.#writing = new WriteForm(hub, (path) => this.#view.valueAt(path))).element));
+    return element('section', { class: 'data', 'aria-label': 'Data' }, main, element('aside', { class: 'data-side', 'aria-label': 'Write' }, (this.#writing = new WriteForm(hub, this.#edits, (path) => this.#view.valueAt(path))).element));
   }
 }

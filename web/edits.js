@@ -121,16 +121,22 @@ export class Edits {
     }
   }
 
+  /** A write of somebody else's that replaced `before` ({ value } or { large }) at a place can be taken back, too. */
+  wrote(path, before, text) { this.#done({ text, undo: before.large ? null : () => this.#write(path, before.value) }); }
+
+  #done(step) {
+    if (step.undo) {
+      this.#steps.push(step);
+      if (this.#steps.length > keptSteps) this.#steps.shift();
+    }
+    this.#hub.say(step.text, step.undo ? { action: { title: 'Undo', run: () => this.#takeBack(step) } } : {});
+  }
+
   /** Returns the step, or null when it was not done. */
   async #run(work) {
     try {
       const step = await work();
-      if (!step) return null;
-      if (step.undo) {
-        this.#steps.push(step);
-        if (this.#steps.length > keptSteps) this.#steps.shift();
-      }
-      this.#hub.say(step.text, step.undo ? { action: { title: 'Undo', run: () => this.#takeBack(step) } } : {});
+      if (step) this.#done(step);
       return step;
     } catch (error) {
       this.#hub.say(words(error), { bad: true });

@@ -18,10 +18,13 @@ export class WriteForm {
   #typed = false;   // the text is a person's, not one that was loaded
   #timer = 0;
   #known;
+  #edits;
+  #before = null;   // what is at the place that a set or removal is about to replace: { value } or { large }
 
-  /** known(path): the value there in export form, undefined when it is not at hand. */
-  constructor(hub, known) {
+  /** edits: takes changes back; known(path): the value there in export form, undefined when it is not at hand. */
+  constructor(hub, edits, known) {
     this.#hub = hub;
+    this.#edits = edits;
     this.#known = known;
     this.element = this.#build();
     const p = this.#p;
@@ -94,6 +97,8 @@ export class WriteForm {
       else place = joinPath([...splitPath(place), await this.#hub.realtime.push(place, wanted.value)]);
       const ms = Math.max(1, Math.round(performance.now() - started));
       this.#typed = false;
+      if (wanted.kind === 'push') this.#edits.wrote(place, { value: null }, `Pushed ${place}.`);
+      else if (wanted.kind !== 'update' && this.#before) this.#edits.wrote(place, this.#before, `${wanted.kind === 'set' ? 'Wrote' : 'Removed'} ${place}.`);
       this.#say('good', `${{ set: 'Written to', update: 'Updated', push: 'Pushed', remove: 'Removed' }[wanted.kind]} ${place} in ${ms} ms.`);
     } catch (error) {
       this.#say('bad', words(error));
@@ -124,14 +129,14 @@ export class WriteForm {
   async #agreed({ kind, path }) {
     if (kind !== 'set' && kind !== 'remove') return true;
     if (this.#sure) return true;
-    const before = await current(this.#hub, path).catch(() => ({ value: null }));
-    const isObject = before.large || (before.value !== null && typeof before.value === 'object' && !('.value' in before.value));
+    const before = this.#before = await current(this.#hub, path).catch(() => null); // who may write need not be able to read
+    const isObject = !before || before.large || (before.value !== null && typeof before.value === 'object' && !('.value' in before.value));
     if (!isObject && !(kind === 'remove' && !isNothing(before.value))) return true;
     this.#sure = true;
     const { button } = this.#p;
     setText(button, kind === 'remove' ? 'Yes, remove' : 'Yes, replace');
     button.classList.add('danger');
-    this.#say('', `This ${kind === 'remove' ? 'removes' : 'replaces'} ${named(before)} at ${path}. Press again to do it.`);
+    this.#say('', `This ${kind === 'remove' ? 'removes' : 'replaces'} ${before ? named(before) : 'what you cannot read'} at ${path}. Press again to do it.`);
     return false;
   }
 

@@ -124,6 +124,10 @@ def writeForm_followsTheSelection_andNamesWhatItReplaces(page, hub, client):
     page.find("#write-button").click()
     page.until("return document.getElementById('write-result').textContent.startsWith('Written to /written/tags')", "the result of a set")
     assert client.get("/written/tags") == 5
+    page.find("#undo").click()
+    page.said("Taken back: Wrote /written/tags")
+    assert client.get("/written/tags") == {"a": True, "b": True}
+    client.set("/written/tags", 5)
     page.line("/written").click()
     page.find("#write-kind label:nth-of-type(2)").click()
     page.type("#write-json", '{"name": null, "deep/er": 1.5}')
