@@ -32,3 +32,18 @@ export class Lights {
     this.#next.clear();
   }
 }
+
+/** The rows that a change of a list of children shows in: [{ key, deep: below it, isGone: the row itself }]. Pure. */
+export function rowsOf(change) {
+  const rows = [];
+  const add = (node, isRemoved) => {
+    let deep = false;
+    if (!node.parent) return;
+    while (node.parent.parent) { node = node.parent; deep = true; }
+    // In the place of a child that is gone glows the place that it was in.
+    rows.push({ key: node.key, deep: deep || isRemoved, isGone: isRemoved && !deep });
+  };
+  for (const node of [...change.changed, ...change.added]) add(node, false);
+  for (const node of change.removed) add(node, true);
+  return rows;
+}

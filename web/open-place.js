@@ -3,6 +3,8 @@
 
 import { BlockContent } from './block-content.js';
 import { BlockList, blockSize } from './block-list.js';
+import { watchLeaf } from './leaf-watch.js';
+import { rowsOf } from './lights.js';
 import { compareKeys } from './paths.js';
 import { keyBefore, readNames, readPrefix } from './place-names.js';
 import { indexFor } from './tree-model.js';
@@ -110,32 +112,22 @@ export class OpenPlace {
     this.isCounted = true;
     this.isStale = false;
     this.#hooks.changed(this);
-    // Nothing large can be here: the place itself is listened to until it has children.
-    let first = true;
-    const watch = this.#source.hub.trees.open(this.path, {
-      change: (change, tree) => this.#leafChanged(tree, first || change.initial),
-      state: (tree) => {
-        if (tree.state === 'stale') this.isStale = true;
-        else if (tree.state === 'refused') { this.state = 'refused'; this.refusal = tree.refusal; }
-        else this.isStale = false;
+    this.#leafWatch = watchLeaf(this.#source.hub.trees, this.path, {
+      children: () => { this.state = 'loading'; this.start(); },
+      leaf: (value, priority, quiet) => {
+        this.priority = priority;
+        if (value === this.leaf) return;
+        this.leaf = value;
+        this.state = value === null ? 'empty' : 'leaf';
+        if (!quiet) this.#hooks.lit(this, null, false);
         this.#hooks.changed(this);
       },
+      stale: (isStale) => { this.isStale = isStale; this.#hooks.changed(this); },
+      refused: (refusal) => { this.state = 'refused'; this.refusal = refusal; this.#hooks.changed(this); },
     });
-    this.#leafWatch = () => watch.close();
-    if (watch.tree.model.known) this.#leafChanged(watch.tree, true);
-    first = false;
-  }
-
-  #leafChanged(tree, quiet) {
-    const { root } = tree.model;
-    if (root.count) { this.state = 'loading'; this.start(); return; }
-    const leaf = root.isLeaf ? root.value : null;
-    this.priority = root.priority;
-    if (leaf === this.leaf) return;
-    this.leaf = leaf;
-    this.state = leaf === null ? 'empty' : 'leaf';
-    if (!quiet) this.#hooks.lit(this, null, false);
-    this.#hooks.changed(this);
+    if (this.state !== 'loading') return;
+    this.#leafWatch(); // somebody else listens there, and knew already of children
+    this.#leafWatch = null;
   }
 
   // ---- rows
@@ -264,21 +256,9 @@ export class OpenPlace {
   /** Lights the rows that a change shows in. */
   #light(change, single) {
     if (!change) { this.#hooks.lit(this, single, true); return; }
-    const rowOf = (node) => {
-      let deep = false;
-      while (node.parent?.parent) { node = node.parent; deep = true; }
-      return [node.key, deep];
-    };
-    for (const node of [...change.changed, ...change.added]) {
-      if (!node.parent) continue;
-      const [key, deep] = rowOf(node);
-      this.#hooks.lit(this, key, deep);
-    }
-    for (const node of change.removed) {
-      const [key, deep] = rowOf(node);
-      if (deep) { this.#hooks.lit(this, key, true); continue; }
-      this.shut(key);
-      this.#hooks.lit(this, null, true);
+    for (const { key, deep, isGone } of rowsOf(change)) {
+      if (isGone) this.shut(key);
+      this.#hooks.lit(this, isGone ? null : key, deep);
     }
   }
 }

@@ -2,6 +2,7 @@
 // keep-alive, requests with answers, default listens that are restored after every reconnect.
 
 import { FrameJoiner, cut } from './frames.js';
+import { KeepAlive } from './keep-alive.js';
 import { Listens, Refusal } from './listens.js';
 import { ReconnectingSocket } from './socket.js';
 import { joinPath, splitPath } from './paths.js';
@@ -9,15 +10,10 @@ import { pushIds } from './push-id.js';
 
 export { Refusal };
 
-const idleMs = 45000;      // contract §1.5: the frame "0" after this long without traffic
-const answerMs = 12000;    // a ping unanswered for this long means the connection is dead
-const pingEveryMs = 15000;
-
 export class Realtime {
   /** offline | connecting | greeting | connected | waiting */
   phase = 'offline';
   clockOffsetMs = 0;   // hub clock − browser clock
-  roundTripMs = null;
   session = null;
   identity = null;     // null = visitor, else { uid?, admin? }
   authFault = null;    // Refusal of the last token
@@ -34,11 +30,8 @@ export class Realtime {
   #request = 1;
   #joiner = new FrameJoiner();
   #socket;
+  #alive;
   #changed;
-  #lastSent = 0;
-  #pingAt = 0;
-  #lastPing = 0;
-  #timer = 0;
   #nextPushId = pushIds();
 
   /** `changed()` is called after every change of the public state. */
@@ -58,11 +51,15 @@ export class Realtime {
       lost: () => this.#lost(),
       phase: () => this.#follow(),
     });
-    globalThis.document?.addEventListener('visibilitychange', () => {
-      if (document.visibilityState === 'visible') this.#ping();
+    this.#alive = new KeepAlive({
+      ping: () => this.#transmit({ t: 'c', d: { t: 'p', d: {} } }),
+      idle: () => this.#socket.send('0'),
+      dead: () => this.#socket.drop('The hub stopped answering.'),
+      proved: () => this.#socket.proved(),
     });
   }
 
+  get roundTripMs() { return this.#alive.roundTripMs; }
   get retryAt() { return this.#socket.retryAt; }
   get attempt() { return this.#socket.attempt; }
   get lastCode() { return this.#socket.lastCode; }
@@ -128,8 +125,7 @@ export class Realtime {
   }
 
   #lost() {
-    clearInterval(this.#timer);
-    this.roundTripMs = null;
+    this.#alive.stop();
     const lost = new Refusal('disconnected', 'The connection ended before the hub answered. The write may or may not have landed: look at the tree before repeating it.');
     for (const { reject } of this.#waiting.values()) reject(lost);
     this.#waiting.clear();
@@ -152,10 +148,7 @@ export class Realtime {
       this.session = d.s;
       this.#greeted();
     } else if (t === 'o') {
-      if (!this.#pingAt) return;
-      this.roundTripMs = performance.now() - this.#pingAt;
-      this.#pingAt = 0;
-      this.#changed();
+      if (this.#alive.answered()) this.#changed();
     } else if (t === 'r') {
       this.#dialHost = typeof d === 'string' ? d : null;
       this.#socket.drop('The hub asked to reconnect.');
@@ -170,26 +163,11 @@ export class Realtime {
     this.phase = 'connected';
     this.identity = null;
     this.authFault = null;
-    const greetedAt = Date.now();
     this.#send('s', { c: { 'vigla.console': 1 } }).catch(() => {});
     this.authenticate();
     // Answers come in request order (contract §2.5, 1): listens may follow the token without waiting.
     for (const listen of this.#listens.all) this.#ask(listen);
-    this.#pingAt = 0;
-    this.#ping();
-    clearInterval(this.#timer);
-    this.#timer = setInterval(() => {
-      const now = Date.now();
-      if (now - greetedAt > 5000) this.#socket.proved();
-      if (this.#pingAt && performance.now() - this.#pingAt > answerMs) {
-        this.#socket.drop('The hub stopped answering.');
-      } else if (now - this.#lastPing > (now - greetedAt < 5000 ? 1500 : pingEveryMs)) {
-        this.#ping();
-      } else if (now - this.#lastSent > idleMs) {
-        this.#lastSent = now;
-        this.#socket.send('0');
-      }
-    }, 1000);
+    this.#alive.start();
     this.#changed();
   }
 
@@ -211,13 +189,6 @@ export class Realtime {
         });
       },
     );
-  }
-
-  #ping() {
-    if (!this.connected || this.#pingAt) return;
-    this.#pingAt = performance.now();
-    this.#lastPing = Date.now();
-    this.#transmit({ t: 'c', d: { t: 'p', d: {} } });
   }
 
   #begin(listen) {
@@ -275,7 +246,7 @@ export class Realtime {
   }
 
   #transmit(message) {
-    this.#lastSent = Date.now();
+    this.#alive.sent();
     for (const frame of cut(JSON.stringify(message))) this.#socket.send(frame);
   }
 }
