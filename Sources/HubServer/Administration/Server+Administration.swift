@@ -12,12 +12,17 @@ import WireProtocols
 ///
 ///     | GET, PUT  /.settings/rules.json                    | the rules; ?format=strict, ?dryRun=true, ?details=true
 ///     | POST      /.settings/explain                       | how the rules decide one operation
+///     | POST      /.settings/testRules                     | runs cases against the rules in force, or others
+///     | GET       /.settings/formerRules.json              | the texts that were in force before
+///     | GET       /.settings/refusals.json                 | the latest refusals; ?after=NUMBER
 ///     | GET, PUT  /.settings/defaultWriteSizeLimit.json    | of writes that name none
 ///     | GET, PUT  /.settings/strictTriggerValidation.json  | kept, without effect: there are no triggers
 ///     | PUT, POST /.settings/functionTriggers.json         | accepted, without effect
 ///     | GET, POST /.settings/secrets.json                  | the secrets; a new one: {"name":"backup"}
 ///     | DELETE    /.settings/secrets/ID.json               | revokes one
 ///     | GET       /.inspect/databases.json                 | the open namespaces
+///     | GET       /.inspect/log.json                       | the last lines of the log; ?after=NUMBER
+///     | GET       /.inspect/metrics                        | the text of /.metrics, from anywhere
 extension Server {
     /// Carries out an administrative request; refuses callers that are no administrators.
     func administer(_ request: HTTPInboundRequest, _ database: Database, _ connection: Connection, _ answer: PendingResponse) {
@@ -29,6 +34,9 @@ extension Server {
             case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: isHead)
             case .success(let identity) where !identity.isAdmin:
                 answer.refuse(RESTRefusal(.unauthorized, "Permission denied"), isHead: isHead)
+            case .success where !isHead && request.method == .get && request.target.segments == [".inspect", "metrics"]:
+                answer.send(
+                    .ok, [.contentType: "text/plain; version=0.0.4; charset=utf-8", .cacheControl: "no-cache"], Array(metricsText().utf8))
             case .success: carryOut(request, database) { answer.sendLater($0, $1, isHead: isHead) }
             }
         }
@@ -51,6 +59,13 @@ extension Server {
                 done($0.status, $0.json(details: isDetailed))
             }
         case (.post, ".settings/explain"): explain(request.body, namespace: database.name, done)
+        case (.post, ".settings/testRules"): testRules(request.body, namespace: database.name, done)
+        case (.get, ".settings/formerRules"): done(.ok, rulesInForce.former(of: database.name))
+        case (.get, ".settings/refusals"):
+            done(.ok, recentRefusals.json(of: database.name, after: Self.number(request, "after")))
+        case (.get, ".inspect/log"):
+            guard let log = settings.recentLog else { return done(.notFound, Self.error("This hub keeps no lines of its log.")) }
+            done(.ok, log.json(after: Self.number(request, "after")))
         case (.get, ".settings/defaultWriteSizeLimit"), (.get, ".settings/strictTriggerValidation"):
             done(.ok, smallSettings.value(name, of: database.name))
         case (.put, ".settings/defaultWriteSizeLimit"), (.put, ".settings/strictTriggerValidation"):
@@ -71,9 +86,10 @@ extension Server {
             // Names have no character that JSON would escape.
             let names = hub.all.map(\.name).sorted().map { "{\"name\":\"\($0)\"}" }
             done(.ok, Array("[\(names.joined(separator: ","))]\n".utf8))
-        case (_, ".settings/rules"), (_, ".settings/explain"), (_, ".settings/defaultWriteSizeLimit"),
-            (_, ".settings/strictTriggerValidation"), (_, ".settings/functionTriggers"), (_, ".settings/secrets"),
-            (_, ".inspect/databases"):
+        case (_, ".settings/rules"), (_, ".settings/explain"), (_, ".settings/testRules"), (_, ".settings/formerRules"),
+            (_, ".settings/refusals"), (_, ".settings/defaultWriteSizeLimit"), (_, ".settings/strictTriggerValidation"),
+            (_, ".settings/functionTriggers"), (_, ".settings/secrets"), (_, ".inspect/databases"), (_, ".inspect/log"),
+            (_, ".inspect/metrics"):
             done(.methodNotAllowed, Self.error("Method \(request.method.rawValue) is not supported here."))
         default: done(.notFound, Self.error("There is no /\(name.prefix(64))."))
         }
@@ -123,6 +139,9 @@ extension Server {
     }
 
     private static func error(_ text: String) -> [UInt8] { RESTRefusal(.badRequest, text).body }
+
+    /// A number of the query; 0 when it is absent or anything else.
+    private static func number(_ request: HTTPInboundRequest, _ name: String) -> Int { request.target.value(name).flatMap(Int.init) ?? 0 }
 }
 
 extension SecretFault {

@@ -137,7 +137,7 @@ extension RulesReport {
 
 extension JSONWriter {
     /// `[{"line":1,"column":2,"message":"…","hint":"…"}]`
-    fileprivate mutating func faults(_ faults: some Sequence<RuleError>) {
+    mutating func faults(_ faults: some Sequence<RuleError>) {
         raw("[")
         for (i, fault) in faults.enumerated() {
             raw(i > 0 ? ",{\"line\":" : "{\"line\":")

@@ -2,6 +2,7 @@ import Dispatch
 import HubEngine
 import Journal
 import Logging
+import Scheduling
 import SecurityRules
 import Synchronization
 
@@ -17,6 +18,9 @@ import Synchronization
 final class RulesInForce: Sendable {
     private let settings: any SettingStore
     private let isDurable: Bool
+    /// Replaced texts that are kept of each namespace.
+    private let formerMost: Int
+    private let scheduler: Scheduler
     private let logger: Logger
     private let state: Mutex<State>
     /// Queue on which rules are parsed and checked: that takes too long for a net loop or a database's queue.
@@ -30,14 +34,21 @@ final class RulesInForce: Sendable {
         var hash: String
         /// Deployed rules of the open namespaces.
         var deployed: [String: RuleSet] = [:]
+        /// Replaced texts of the open namespaces.
+        var former: [String: FormerRules] = [:]
         /// A change is under way; further ones wait.
         var isChanging = false
         var waiting: [@Sendable () -> Void] = []
     }
 
-    init(_ rules: RuleSet, file: String?, settings: any SettingStore, isDurable: Bool, logger: Logger) {
+    /// - Parameter former: replaced texts that are kept of each namespace.
+    init(
+        _ rules: RuleSet, file: String?, settings: any SettingStore, isDurable: Bool, former: Int, scheduler: Scheduler, logger: Logger
+    ) {
         self.settings = settings
         self.isDurable = isDurable
+        self.formerMost = former
+        self.scheduler = scheduler
         self.logger = logger
         state = Mutex(State(first: rules, file: file, hash: file == nil ? "" : StoredRules.hash(of: rules.text)))
     }
@@ -45,9 +56,12 @@ final class RulesInForce: Sendable {
     /// The rules of a namespace that is being opened. Blocks: never on a net loop.
     /// - Throws: when the settings cannot be read: without its rules a namespace stays closed.
     func open(_ namespace: String) throws(JournalError) -> RuleSet {
-        let stored = try settings.settings(of: namespace)[StoredRules.setting]
-        let (file, hash) = state.withLock { ($0.file, $0.hash) }
-        let rules = stored.flatMap { deployed($0, namespace, file, hash) }
+        let kept = try settings.settings(of: namespace)
+        let (file, hash) = state.withLock { state in
+            state.former[namespace] = kept[FormerRules.setting].flatMap(FormerRules.init) ?? FormerRules()
+            return (state.file, state.hash)
+        }
+        let rules = kept[StoredRules.setting].flatMap { deployed($0, namespace, file, hash) }
         return state.withLock { state in
             // The file may have been read again meanwhile: then it holds.
             guard let rules, state.hash == hash else { return state.first }
@@ -67,6 +81,7 @@ final class RulesInForce: Sendable {
             logger.notice(
                 "the rules file has changed since rules were deployed, so it holds",
                 metadata: ["namespace": "\(namespace)", "file": "\(file)"])
+            remember(stored.source, replacedBy: state.withLock { $0.first.text }, namespace)
             settings.put(nil, setting: StoredRules.setting, of: namespace) { [logger] result in
                 if case .failure(let error) = result {
                     logger.error("deployed rules could not be removed", metadata: ["reason": "\(error)"])
@@ -92,6 +107,29 @@ final class RulesInForce: Sendable {
 
     /// Whether deployed rules are in force. From any thread.
     func isDeployed(_ namespace: String) -> Bool { state.withLock { $0.deployed[namespace] != nil } }
+
+    /// The texts that were in force before in a namespace that is open, as JSON, the last replaced first. From any thread.
+    func former(of namespace: String) -> [UInt8] {
+        let (former, text) = state.withLock { ($0.former[namespace] ?? FormerRules(), ($0.deployed[namespace] ?? $0.first).text) }
+        return former.bytes(without: text)
+    }
+
+    /// Stores a text that other rules replace, ahead of them: what is stored is never fewer texts than there were.
+    private func remember(_ replaced: String, replacedBy text: String, _ namespace: String) {
+        let now = scheduler.wallMs
+        let changed = state.withLock { state -> FormerRules? in
+            var former = state.former[namespace] ?? FormerRules()
+            let before = former
+            former.add(replaced, until: now, inForce: text, most: formerMost)
+            state.former[namespace] = former
+            return former == before ? nil : former
+        }
+        guard let changed else { return }
+        settings.put(changed.bytes(), setting: FormerRules.setting, of: namespace) { [logger] result in
+            guard case .failure(let error) = result else { return }
+            logger.error("former rules could not be stored", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+        }
+    }
 
     // MARK: Changes
 
@@ -134,13 +172,15 @@ final class RulesInForce: Sendable {
             }
             let rules: RuleSet
             do throws(RulesErrors) { rules = try RuleSet(parsing: source) } catch {
-                logger.notice("rules refused", metadata: ["namespace": "\(namespace)", "faults": "\(error.errors.count)"])
+                // An editor checks at every pause of whoever types.
+                if !isDryRun { logger.notice("rules refused", metadata: ["namespace": "\(namespace)", "faults": "\(error.errors.count)"]) }
                 return answer(.refused(error))
             }
             var report = RulesReport(
                 warnings: rules.warnings, changes: RulesChanges(from: self.rules(of: namespace), to: rules), keeps: .nothing)
             if isDryRun { return answer(.accepted(report)) }
             let (file, hash) = state.withLock { ($0.file, $0.hash) }
+            remember(self.rules(of: namespace).text, replacedBy: rules.text, namespace)
             report.keeps = !isDurable ? .untilStop : file.map { .storedUntilFileChanges($0) } ?? .stored
             settings.put(
                 StoredRules(source: rules.text, after: hash).bytes, setting: StoredRules.setting, of: namespace) { [self, report] result in
@@ -169,12 +209,15 @@ final class RulesInForce: Sendable {
         change { [self] finished in
             let hash = StoredRules.hash(of: rules.text)
             // Namespaces opened from here on get the new rules.
-            let gone = state.withLock { state -> [String]? in
+            let replaced = state.withLock { state -> (gone: [String], texts: [(String, String)])? in
                 guard state.hash != hash else { return nil }
+                let texts = state.former.keys.map { ($0, (state.deployed[$0] ?? state.first).text) }
                 (state.first, state.hash) = (rules, hash)
                 defer { state.deployed = [:] }
-                return Array(state.deployed.keys)
+                return (Array(state.deployed.keys), texts)
             }
+            for (namespace, text) in replaced?.texts ?? [] { remember(text, replacedBy: rules.text, namespace) }
+            let gone = replaced?.gone
             guard let gone else {
                 logger.info("the rules file is the same")
                 finished()

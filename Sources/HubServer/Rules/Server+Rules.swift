@@ -1,15 +1,17 @@
 import HubEngine
 import JSONTree
 import Logging
+import Scheduling
 public import SecurityRules
 
 /// Rules administration. Callers authorise the administrator first.
 extension Server {
-    /// Whether the rules could allow the client some write of the place. A refusal is logged here, as the write never reaches a database.
-    /// From any thread.
+    /// Whether the rules could allow the client some write of the place. A refusal is logged and kept here, as the write never reaches
+    /// a database. From any thread.
     func mayAllowWrite(_ path: Path, in database: Database, by identity: Identity) -> Bool {
         if database.mayAllowWrite(CollectionOfOne(path), by: identity) { return true }
         refusalLog?.refusedUnread(path, database.name)
+        recentRefusals.refusedUnread(path, identity.auth, database.name, now: scheduler.wallMs)
         return false
     }
 

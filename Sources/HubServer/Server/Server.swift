@@ -57,6 +57,8 @@ public final class Server: Sendable {
     let rulesInForce: RulesInForce
     /// Logs refusals by the rules; nil with `loggedRefusals` 0.
     let refusalLog: RefusalLog?
+    /// The latest refusals, for administrators.
+    let recentRefusals: RecentRefusals
     /// Descriptors reserved for the store, the listeners and the loops.
     private static let descriptorsKept = 64
 
@@ -119,11 +121,14 @@ public final class Server: Sendable {
         let verifier = settings.tokens ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
         tokenChecks = verifier.map { TokenChecks($0, settings.limits, scheduler) }
         let rulesInForce = RulesInForce(
-            settings.rules, file: settings.rulesFile, settings: storage.settingStore, isDurable: storage.isDurable, logger: logger)
+            settings.rules, file: settings.rulesFile, settings: storage.settingStore, isDurable: storage.isDurable,
+            former: settings.limits.formerRules, scheduler: scheduler, logger: logger)
         self.rulesInForce = rulesInForce
         let refusalLog =
             settings.limits.loggedRefusals > 0 ? RefusalLog(perSecond: settings.limits.loggedRefusals, scheduler, logger: logger) : nil
         self.refusalLog = refusalLog
+        let recentRefusals = RecentRefusals(most: settings.limits.keptRefusals, perSecond: settings.limits.keptRefusalsPerSecond)
+        self.recentRefusals = recentRefusals
         let opening = OpeningFault()
         // Clients retry while a namespace cannot be opened.
         let unopened = LogThrottle(logger, .error, scheduler)
@@ -142,7 +147,8 @@ public final class Server: Sendable {
                     name: name, rules: try rulesInForce.open(name), start: (recovered.root, recovered.sequence),
                     pending: recovered.pending, journal: opened.journal, epoch: opened.epoch, lanes: loopCount,
                     limits: settings.limits.engine, budget: memory.budget, format: HubFormat(),
-                    refusals: refusalLog?.listener(name), outlet: outlet, onJournal: { $0.log(name, logger) }, scheduler: scheduler)
+                    refusals: recentRefusals.listener(name, beside: refusalLog?.listener(name)), outlet: outlet,
+                    onJournal: { $0.log(name, logger) }, scheduler: scheduler)
                 database.makeSnapshots(logger)
                 return database
             } catch {

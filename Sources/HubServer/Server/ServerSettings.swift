@@ -43,6 +43,8 @@ public struct ServerSettings: Sendable {
     public var version = ""
     /// Who may read `/.metrics`.
     public var metrics = MetricsAccess.loopback
+    /// The last lines of the log, shown to administrators at `/.inspect/log.json`; nil shows none.
+    public var recentLog: RecentLog?
 
     public init() {}
 }
@@ -116,6 +118,12 @@ public struct ServerLimits: Sendable {
     public var requestSeconds = 30
     /// Refusals by the rules that are logged with their reasons, in one second; 0 logs none. Default 0.
     public var loggedRefusals = 0
+    /// Refusals by the rules that are kept for administrators, the latest ones, without values; 0 keeps none. Default 100.
+    public var keptRefusals = 100
+    /// Of those of one second, so many are kept; the others are counted. Default 10.
+    public var keptRefusalsPerSecond = 10
+    /// Texts of rules that were replaced and are kept of each namespace, together up to 2 MiB; 0 keeps none. Default 10.
+    public var formerRules = 10
     /// Bytes per second that the body of a request, and a message on a WebSocket, must bring on average in each
     /// `requestSeconds`, and that a peer must read of a response that waits for it. Default 8 KiB.
     public var bodyBytesPerSecond = 8 << 10

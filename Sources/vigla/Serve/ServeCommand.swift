@@ -55,14 +55,20 @@ struct Serve: ParsableCommand {
         // A file that may not grow is a full disk, and no reason to end.
         signal(SIGXFSZ, SIG_IGN)
         let (level, format) = (configuration.logLevel, configuration.logFormat)
-        LoggingSystem.bootstrap { label in LogLines(label: label, format: format, level: level) }
+        // Beside standard error, the last lines are kept for administrators.
+        let recent = RecentLog { SystemTime.wallMs }
+        LoggingSystem.bootstrap { label in
+            MultiplexLogHandler([LogLines(label: label, format: format, level: level), recent.handler(level)])
+        }
         let signals = ProcessSignals()
         let scheduler = Scheduler.system()
         let server: Server
         var held: [String] = []
         do throws(ServerError) {
             let logger = Logger(label: "vigla")
-            server = try Server(configuration.settings, scheduler: scheduler, logger: logger) { () throws(JournalError) in
+            var settings = configuration.settings
+            settings.recentLog = recent
+            server = try Server(settings, scheduler: scheduler, logger: logger) { () throws(JournalError) in
                 let storage = try configuration.openStorage(scheduler, logger)
                 held = (storage as? JournalStore)?.namespaces() ?? []
                 return storage

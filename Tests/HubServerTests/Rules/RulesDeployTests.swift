@@ -6,6 +6,7 @@ import HubEngine
 import Journal
 import JSONTree
 import Logging
+import Scheduling
 import SecurityRules
 import Synchronization
 import TestHub
@@ -219,7 +220,8 @@ import TestSupport
             while rules.rules(of: "another").text != second.text { sched_yield() }
             return "read again"
         }
-        let rules = RulesInForce(first, file: "rules.json", settings: settings, isDurable: true, logger: log.logger)
+        let rules = RulesInForce(
+            first, file: "rules.json", settings: settings, isDurable: true, former: 10, scheduler: .system(), logger: log.logger)
         opening.withLock { $0 = rules }
         #expect(try rules.open("test").text == second.text)
         #expect(log.all.contains("read again"))
@@ -234,7 +236,8 @@ import TestSupport
         logger.logLevel = .critical
         for bytes in [Array("{\"source\":\"{\\\"rules\\\":5}\",\"after\":\"\"}".utf8), [0xFF, 0], Array("{}".utf8)] {
             settings.put(bytes, setting: "rules", of: "test") { _ in }
-            let rules = RulesInForce(.allowAll, file: nil, settings: settings, isDurable: true, logger: logger)
+            let rules = RulesInForce(
+                .allowAll, file: nil, settings: settings, isDurable: true, former: 10, scheduler: .system(), logger: logger)
             #expect(try rules.open("test").text == RuleSet.denyAll.text)
         }
         let kept = StoredRules(source: "a\"\\\u{1F600}\n", after: StoredRules.hash(of: "x"))
@@ -254,7 +257,8 @@ import TestSupport
         }
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let rules = RulesInForce(.allowAll, file: nil, settings: Full(), isDurable: true, logger: logger)
+        let rules = RulesInForce(
+            .allowAll, file: nil, settings: Full(), isDurable: true, former: 10, scheduler: .system(), logger: logger)
         let server = try TestServer()
         _ = deploy(server.server, Self.open)
         let database = try #require(server.server.hub.database("test"))

@@ -1,0 +1,92 @@
+import JSONTree
+import SecurityRules
+
+/// Rules that were in force before, each text once, the last replaced first: the setting `formerRules` of their namespace.
+///
+///     {"former":[{"until":1790000000000,"source":"{\"rules\":{…}}"}]}
+struct FormerRules: Sendable, Equatable {
+    struct Entry: Sendable, Equatable {
+        /// When other rules came in force; ms since the epoch.
+        let until: Int64
+        /// The text as it was written.
+        let source: String
+    }
+
+    static let setting = "formerRules"
+    /// Bytes of all texts together; the last replaced one is kept whatever its length.
+    static let allBytes = 2 * RuleSet.maxBytes
+
+    private(set) var entries: [Entry] = []
+
+    init() {}
+
+    /// Adds the text that was replaced, and takes out the one that is in force now.
+    /// - Parameter most: texts that are kept; the oldest go first.
+    mutating func add(_ replaced: String, until: Int64, inForce: String, most: Int) {
+        guard replaced != inForce else { return }
+        entries.removeAll { $0.source == replaced || $0.source == inForce }
+        entries.insert(Entry(until: until, source: replaced), at: 0)
+        var (kept, bytes) = (0, 0)
+        for entry in entries {
+            bytes += entry.source.utf8.count
+            guard kept < most, kept == 0 || bytes <= Self.allBytes else { break }
+            kept += 1
+        }
+        entries.removeSubrange(kept...)
+    }
+
+    /// As it is stored, and as administrators are answered.
+    /// - Parameter inForce: a text that is left out: it is no former one.
+    func bytes(without inForce: String? = nil) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"former\":[")
+        var isFirst = true
+        for entry in entries where entry.source != inForce {
+            writer.raw(isFirst ? "{\"until\":" : ",{\"until\":")
+            isFirst = false
+            writer.int(entry.until)
+            writer.raw(",\"source\":")
+            writer.string(entry.source)
+            writer.raw("}")
+        }
+        writer.raw("]}\n")
+        return writer.bytes
+    }
+
+    /// Parses the stored form; nil for anything else.
+    init?(_ bytes: [UInt8]) {
+        let read = bytes.withUnsafeBytes { buffer -> [Entry]? in
+            do throws(JSONError) {
+                var entries: [Entry] = []
+                var reader = JSONReader(buffer)
+                try reader.beginObject()
+                while let name = try reader.nextName() {
+                    guard name == "former" else {
+                        try reader.skipValue()
+                        continue
+                    }
+                    try reader.beginArray()
+                    while try reader.nextElement() {
+                        var (until, source): (Int64?, String?)
+                        try reader.beginObject()
+                        while let name = try reader.nextName() {
+                            switch name {
+                            case "until":
+                                guard case .int(let ms) = try reader.number() else { return nil }
+                                until = ms
+                            case "source": source = try reader.string()
+                            default: try reader.skipValue()
+                            }
+                        }
+                        guard let until, let source else { return nil }
+                        entries.append(Entry(until: until, source: source))
+                    }
+                }
+                try reader.expectEnd()
+                return entries
+            } catch { return nil }
+        }
+        guard let read else { return nil }
+        entries = read
+    }
+}

@@ -1,0 +1,195 @@
+import HubEngine
+import JSONTree
+import SecurityRules
+import Synchronization
+
+/// The latest requests that the rules refused, for administrators (`GET /.settings/refusals.json`): what was asked, where and by whom.
+/// Nothing of the data is kept, neither what was written nor what the rules compared: `POST /.settings/explain` decides it again.
+///
+/// A refusal costs a lock; at most so many in a second a few short strings, too. No rule is evaluated again.
+final class RecentRefusals: Sendable {
+    /// Places of one update that are kept; the others are counted.
+    static let places = 3
+    /// Bytes of a place that are kept.
+    static let pathBytes = 1_000
+    /// Characters of an account's id and of its provider that are kept.
+    static let nameCharacters = 128
+
+    private struct Entry {
+        /// Which of all refusals since the start it is, from 1; gaps were not kept.
+        let number: Int
+        /// ms since the epoch.
+        let at: Int64
+        let namespace: String
+        let request: RuledRequest
+        let paths: [String]
+        /// Places that are not in `paths`.
+        let morePaths: Int
+        let query: QueryVariables?
+        /// Nil for those who are not signed in.
+        let uid: String?
+        let provider: String?
+    }
+
+    private struct State {
+        var second: Int64 = 0
+        var keptInSecond = 0
+        var number = 0
+        /// A ring; `next` is its oldest entry once it is full.
+        var entries: [Entry] = []
+        var next = 0
+    }
+
+    private let most: Int
+    private let perSecond: Int
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - most: entries that are kept; the oldest go first.
+    ///   - perSecond: entries that are taken in one second; the others are only counted.
+    init(most: Int, perSecond: Int) {
+        self.most = most
+        self.perSecond = perSecond
+    }
+
+    /// The listener of a namespace's refusals, which passes them on to another one as well.
+    func listener(_ namespace: String, beside other: (any RefusalListener)?) -> any RefusalListener {
+        Listener(refusals: self, namespace: namespace, other: other)
+    }
+
+    private final class Listener: RefusalListener {
+        private let refusals: RecentRefusals
+        private let namespace: String
+        private let other: (any RefusalListener)?
+        /// Who wanted the refusal that is told next: bit 0 this, bit 1 the other one. Used on the database queue only.
+        private let wanted = Atomic<UInt8>(0)
+        private let number = Atomic<Int>(0)
+
+        init(refusals: RecentRefusals, namespace: String, other: (any RefusalListener)?) {
+            (self.refusals, self.namespace, self.other) = (refusals, namespace, other)
+        }
+
+        func wantsRefusal(now: Int64) -> Bool {
+            let number = refusals.admit(now: now)
+            self.number.store(number ?? 0, ordering: .relaxed)
+            let bits: UInt8 = (number == nil ? 0 : 1) | (other?.wantsRefusal(now: now) == true ? 2 : 0)
+            wanted.store(bits, ordering: .relaxed)
+            return bits != 0
+        }
+
+        func refused(_ request: RuledRequest, _ question: RuleQuestion) {
+            let bits = wanted.load(ordering: .relaxed)
+            if bits & 1 != 0 {
+                switch question.operation {
+                case .read(let path, let query):
+                    refusals.keep(number.load(ordering: .relaxed), request, [path], query, question.auth, namespace, now: question.now)
+                case .write(let paths):
+                    refusals.keep(number.load(ordering: .relaxed), request, paths, nil, question.auth, namespace, now: question.now)
+                }
+            }
+            if bits & 2 != 0 { other?.refused(request, question) }
+        }
+    }
+
+    /// Keeps a write that was refused before its content was read. From any thread.
+    func refusedUnread(_ path: Path, _ auth: Node, _ namespace: String, now: Int64) {
+        guard let number = admit(now: now) else { return }
+        keep(number, .write, [path], nil, auth, namespace, now: now)
+    }
+
+    /// Counts a refusal.
+    /// - Returns: its number if it is to be kept.
+    private func admit(now: Int64) -> Int? {
+        state.withLock { state in
+            state.number += 1
+            if now / 1000 != state.second { (state.second, state.keptInSecond) = (now / 1000, 0) }
+            guard most > 0, state.keptInSecond < perSecond else { return nil }
+            state.keptInSecond += 1
+            return state.number
+        }
+    }
+
+    private func keep(
+        _ number: Int, _ request: RuledRequest, _ paths: [Path], _ query: QueryVariables?, _ auth: Node, _ namespace: String, now: Int64
+    ) {
+        let entry = Entry(
+            number: number, at: now, namespace: namespace, request: request,
+            paths: paths.prefix(Self.places).map { Self.cut($0.description, to: Self.pathBytes) },
+            morePaths: max(0, paths.count - Self.places), query: query, uid: Self.text(auth.child("uid")),
+            provider: Self.text(auth.child("provider")))
+        state.withLock { state in
+            if state.entries.count < most { return state.entries.append(entry) }
+            state.entries[state.next] = entry
+            state.next = (state.next + 1) % most
+        }
+    }
+
+    /// `{"latest":812,"refusals":[…]}`, the oldest first: those of a namespace behind a number. `latest` counts all since the start.
+    func json(of namespace: String, after: Int) -> [UInt8] {
+        let (latest, entries) = state.withLock { state in
+            (state.number, Array(state.entries[state.next...] + state.entries[..<state.next]))
+        }
+        var writer = JSONWriter()
+        writer.raw("{\"latest\":")
+        writer.int(Int64(latest))
+        writer.raw(",\"refusals\":[")
+        var isFirst = true
+        for entry in entries where entry.namespace == namespace && entry.number > after {
+            if !isFirst { writer.raw(",") }
+            isFirst = false
+            Self.write(entry, to: &writer)
+        }
+        writer.raw("]}\n")
+        return writer.bytes
+    }
+
+    private static func write(_ entry: Entry, to writer: inout JSONWriter) {
+        writer.raw("{\"number\":")
+        writer.int(Int64(entry.number))
+        writer.raw(",\"at\":")
+        writer.int(entry.at)
+        writer.raw(",\"operation\":")
+        writer.string(entry.request.rawValue)
+        writer.raw(",\"paths\":[")
+        for (i, path) in entry.paths.enumerated() {
+            if i > 0 { writer.raw(",") }
+            writer.string(path)
+        }
+        writer.raw("],\"morePaths\":")
+        writer.int(Int64(entry.morePaths))
+        writer.raw(",\"uid\":")
+        if let uid = entry.uid { writer.string(uid) } else { writer.raw("null") }
+        writer.raw(",\"provider\":")
+        if let provider = entry.provider { writer.string(provider) } else { writer.raw("null") }
+        if let query = entry.query { write(query, to: &writer) }
+        writer.raw("}")
+    }
+
+    /// Order and limits as a case of `vigla rules test` has them. Bounds are values of the data: they are not shown.
+    private static func write(_ query: QueryVariables, to writer: inout JSONWriter) {
+        if query.orderByKey { writer.raw(",\"orderByKey\":true") }
+        if query.orderByValue { writer.raw(",\"orderByValue\":true") }
+        if query.orderByPriority { writer.raw(",\"orderByPriority\":true") }
+        if let child = query.orderByChild {
+            writer.raw(",\"orderByChild\":")
+            writer.string(cut(child, to: pathBytes))
+        }
+        for (name, limit) in [("limitToFirst", query.limitToFirst), ("limitToLast", query.limitToLast)] {
+            guard let limit else { continue }
+            writer.raw(",")
+            writer.string(name)
+            writer.raw(":")
+            writer.int(Int64(limit))
+        }
+    }
+
+    private static func text(_ node: Node) -> String? {
+        guard case .string(let text) = node else { return nil }
+        return String(text.string.unicodeScalars.prefix(nameCharacters))
+    }
+
+    private static func cut(_ text: String, to bytes: Int) -> String {
+        guard text.utf8.count > bytes else { return text }
+        return String(decoding: text.utf8.prefix(bytes), as: UTF8.self) + "…"
+    }
+}

@@ -1,0 +1,89 @@
+import Dispatch
+import HubEngine
+@testable import HubServer
+import Journal
+import JSONTree
+import Scheduling
+import SecurityRules
+import TestHub
+import Testing
+import TestSupport
+
+/// `GET /.settings/formerRules.json`: the way back.
+@Suite(.timeLimit(.minutes(30))) struct FormerRulesTests {
+    private func rules(_ name: String) -> String { #"{"rules":{"\#(name)":{}}}"# }
+
+    private func former(_ owner: RESTPeer) throws -> [String] {
+        let answer = try Node(json: try owner.ask("GET", "/.settings/formerRules.json").body)
+        return answer.child("former").children.compactMap { _, entry in
+            guard case .string(let source) = entry.child("source"), case .int(let until) = entry.child("until"), until > 0
+            else { return nil }
+            return source.string
+        }
+    }
+
+    private func deploy(_ owner: RESTPeer, _ name: String) throws {
+        #expect(try owner.put("/.settings/rules.json", rules(name)).hasPrefix("200"))
+    }
+
+    @Test func replacedTexts_areKept_theLastFirst_withoutTheOneInForce() throws {
+        let first = try RuleSet(parsing: rules("first"))
+        let server = try TestServer { $0.rules = first }
+        let owner = try RESTPeer.owner(server)
+        #expect(try former(owner).isEmpty)
+        try deploy(owner, "a")
+        try deploy(owner, "b")
+        #expect(try former(owner) == [rules("a"), rules("first")])
+        // Back to a: it is no former one any more.
+        try deploy(owner, "a")
+        #expect(try former(owner) == [rules("b"), rules("first")])
+        try deploy(owner, "a")
+        #expect(try owner.put("/.settings/rules.json?dryRun=true", rules("c")).hasPrefix("200"))
+        #expect(try owner.put("/.settings/rules.json", "{").hasPrefix("400"))
+        #expect(try former(owner) == [rules("b"), rules("first")])
+        #expect(try RESTPeer(server).get("/.settings/formerRules.json").hasPrefix("401"))
+    }
+
+    @Test func texts_areBounded_inNumberAndBytes() {
+        var kept = FormerRules()
+        for i in 0..<5 { kept.add("\(i)", until: Int64(i), inForce: "x", most: 3) }
+        #expect(kept.entries.map(\.source) == ["4", "3", "2"])
+        kept.add("none", until: 9, inForce: "x", most: 0)
+        #expect(kept.entries.isEmpty)
+        let large = (0..<3).map { "\($0)" + String(repeating: " ", count: FormerRules.allBytes / 2 - 1) }
+        for (i, text) in large.enumerated() { kept.add(text, until: Int64(i), inForce: "x", most: 3) }
+        #expect(kept.entries.map(\.source) == [large[2], large[1]])
+        kept.add(String(repeating: " ", count: FormerRules.allBytes + 1), until: 9, inForce: "x", most: 3)
+        #expect(kept.entries.count == 1)
+        #expect(FormerRules(kept.bytes()) == kept)
+        for faulty in ["", "{", "[]", #"{"former":[{"until":"x","source":"y"}]}"#, #"{"former":[{"source":"y"}]}"#] {
+            #expect(FormerRules(Array(faulty.utf8)) == nil, "\(faulty)")
+        }
+    }
+
+    /// A file that was changed replaces deployed rules; they are former ones then, at a start and at SIGHUP.
+    @Test func rulesThatTheFileReplaced_areKept() throws {
+        let settings = MemorySettings()
+        let clock = FakeClock()
+        func start(_ name: String) throws -> RulesInForce {
+            let made = RulesInForce(
+                try RuleSet(parsing: rules(name)), file: "rules.json", settings: settings, isDurable: true, former: 10,
+                scheduler: clock.scheduler, logger: .silent)
+            _ = try made.open("city")
+            return made
+        }
+        settings.put(
+            StoredRules(source: rules("deployed"), after: StoredRules.hash(of: rules("one"))).bytes, setting: StoredRules.setting,
+            of: "city") { _ in }
+        #expect(try start("one").rules(of: "city").text == rules("deployed"))
+        let second = try start("two")
+        #expect(second.rules(of: "city").text == rules("two"))
+        #expect(String(decoding: second.former(of: "city"), as: UTF8.self).contains("deployed"))
+        let done = DispatchSemaphore(value: 0)
+        second.reload(try RuleSet(parsing: rules("three")), in: Hub { _ in nil }) { _ in done.signal() }
+        #expect(done.wait(timeout: .now() + 20) == .success)
+        let kept = try #require(settings.settings(of: "city")[FormerRules.setting].flatMap(FormerRules.init))
+        #expect(kept.entries.map(\.source) == [rules("two"), rules("deployed")])
+        #expect(kept.entries.allSatisfy { $0.until == clock.scheduler.wallMs })
+    }
+}

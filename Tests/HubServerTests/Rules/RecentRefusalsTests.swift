@@ -1,0 +1,97 @@
+@testable import HubEngine
+@testable import HubServer
+import JSONTree
+import SecurityRules
+import TestHub
+import Testing
+
+/// `GET /.settings/refusals.json`: what the rules refused of late, without any value.
+@Suite(.timeLimit(.minutes(30))) struct RecentRefusalsTests {
+    private func question(_ operation: RuleQuestion.Operation, auth: Node = .null, now: Int64 = 5) -> RuleQuestion {
+        RuleQuestion(operation: operation, rules: .denyAll, old: .null, new: "secret", auth: auth, now: now)
+    }
+
+    private func answer(_ refusals: RecentRefusals, _ namespace: String = "city", after: Int = 0) throws -> Node {
+        try Node(json: String(decoding: refusals.json(of: namespace, after: after), as: UTF8.self))
+    }
+
+    private func numbers(_ answer: Node) -> [Node] { answer.child("refusals").children.map { $0.1.child("number") } }
+
+    @Test func refusal_isKept_withPlacesAndIdentity_andWithoutValues() throws {
+        let refusals = RecentRefusals(most: 5, perSecond: 5)
+        let listener = refusals.listener("city", beside: nil)
+        #expect(listener.wantsRefusal(now: 5))
+        listener.refused(
+            .write,
+            question(.write(["/a", "/b", "/c", "/d"]), auth: ["uid": "ada", "provider": "password", "token": ["email": "a@ex.org"]]))
+        #expect(listener.wantsRefusal(now: 6))
+        let query = QueryVariables(orderByChild: "name", startAt: "secret", equalTo: "secret", limitToFirst: 5)
+        listener.refused(.listen, question(.read("/users", query), now: 6))
+        let text = String(decoding: refusals.json(of: "city", after: 0), as: UTF8.self)
+        #expect(text == """
+            {"latest":2,"refusals":[{"number":1,"at":5,"operation":"write","paths":["/a","/b","/c"],"morePaths":1,"uid":"ada",\
+            "provider":"password"},{"number":2,"at":6,"operation":"listen","paths":["/users"],"morePaths":0,"uid":null,"provider":null,\
+            "orderByChild":"name","limitToFirst":5}]}
+
+            """)
+        #expect(numbers(try answer(refusals, after: 1)) == [2])
+        #expect(numbers(try answer(refusals, "village")).isEmpty)
+    }
+
+    @Test func oldestRefusals_goFirst_andOneSecondHasItsShare() throws {
+        let refusals = RecentRefusals(most: 3, perSecond: 2)
+        let listener = refusals.listener("city", beside: nil)
+        for now in [1_000, 1_001, 1_002, 2_000, 3_000] as [Int64] {
+            let isWanted = listener.wantsRefusal(now: now)
+            #expect(isWanted == (now != 1_002))
+            if isWanted { listener.refused(.get, question(.read("/a", .none), now: now)) }
+        }
+        let kept = try answer(refusals)
+        #expect(kept.child("latest") == 5)
+        #expect(numbers(kept) == [2, 4, 5])
+    }
+
+    @Test func longPathsAndNames_areCut() throws {
+        let refusals = RecentRefusals(most: 3, perSecond: 2)
+        let long = String(repeating: "é", count: 380)
+        refusals.refusedUnread(try Path(parsing: "/\(long)/\(long)"), ["uid": .string(long)], "city", now: 1)
+        let kept = try answer(refusals).child("refusals").child("0")
+        guard case .string(let path) = kept.child("paths").child("0"), case .string(let uid) = kept.child("uid") else {
+            return #expect(Bool(false), "\(kept.json)")
+        }
+        #expect(path.string.utf8.count <= RecentRefusals.pathBytes + 6 && path.string.hasSuffix("…"))
+        #expect(uid.string.count == RecentRefusals.nameCharacters)
+    }
+
+    /// A listener beside it is told what it wants, and nothing else.
+    @Test func listenerBeside_isToldWhatItWants() {
+        final class Beside: RefusalListener, @unchecked Sendable {
+            // Sendable: used by one thread.
+            var told = 0
+            func wantsRefusal(now: Int64) -> Bool { now >= 100 }
+            func refused(_ request: RuledRequest, _ question: RuleQuestion) { told += 1 }
+        }
+        let beside = Beside()
+        let listener = RecentRefusals(most: 3, perSecond: 1).listener("city", beside: beside)
+        for now in [1, 2, 100, 101] as [Int64] where listener.wantsRefusal(now: now) { listener.refused(.get, question(.read("/", .none))) }
+        #expect(beside.told == 2)
+        let off = RecentRefusals(most: 0, perSecond: 1).listener("city", beside: nil)
+        #expect(!off.wantsRefusal(now: 1))
+    }
+
+    /// Through the whole server: all ways to be refused, and only administrators are told.
+    @Test func refusals_areShownToAdministratorsOnly() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{"a":{".read":"auth.uid == 'ada'",".write":"newData.val() == 1"}}}"#)
+        let server = try TestServer { $0.rules = rules }
+        let (stranger, owner) = (try RESTPeer(server), try RESTPeer.owner(server))
+        #expect(try stranger.get("/a.json").hasPrefix("401"))
+        #expect(try stranger.put("/a.json", "2").hasPrefix("401"))
+        #expect(try stranger.put("/b.json", "2").hasPrefix("401"))
+        #expect(try stranger.get("/.settings/refusals.json").hasPrefix("401"))
+        let answer = try Node(json: try owner.ask("GET", "/.settings/refusals.json").body)
+        let all = answer.child("refusals").children.map(\.1)
+        #expect(all.map { $0.child("operation") } == ["get", "write", "write"])
+        #expect(all.map { $0.child("paths").child("0") } == ["/a", "/a", "/b"])
+        #expect(try owner.line("POST", "/.settings/refusals.json").hasPrefix("405"))
+    }
+}
