@@ -1,0 +1,77 @@
+// Accounts as the hub's administration shows them, put into words. Pure.
+
+/** An entry of `accounts:batchGet` or `find` → what the page shows. */
+export function userOf(entry, alias = null) {
+  const time = (value) => { const ms = Number(value); return value !== undefined && value !== null && Number.isFinite(ms) && ms > 0 ? ms : null; };
+  return {
+    id: entry.localId,
+    email: entry.email ?? '',
+    name: entry.displayName ?? '',
+    alias: alias ?? '',
+    isVerified: entry.emailVerified === true,
+    isDisabled: entry.disabled === true,
+    claims: entry.customAttributes ?? '',
+    createdAt: time(entry.createdAt),
+    lastSignInAt: time(entry.lastLoginAt),
+    ways: [...new Set((entry.providerUserInfo ?? []).map(({ providerId }) => providerId))],
+    hasPassword: (entry.providerUserInfo ?? []).some(({ providerId }) => providerId === 'password'),
+  };
+}
+
+/** What a user is called in a list. */
+export const titleOf = (user) => user.name || user.email || user.alias || (user.ways.length ? user.id : `Guest ${user.id.slice(0, 8)}`);
+
+/** Whether a user is one that is looked for by a part of his names, address or id. */
+export function matches(user, text) {
+  const wanted = text.trim().toLowerCase();
+  return !wanted || [user.id, user.email, user.name, user.alias].some((part) => part.toLowerCase().includes(wanted));
+}
+
+/** What is wrong with typed claims; null for an object. An empty text is no claim. */
+export function claimsFault(text) {
+  if (!text.trim()) return null;
+  try {
+    const value = JSON.parse(text);
+    return value !== null && typeof value === 'object' && !Array.isArray(value) ? null : 'Claims are a JSON object, such as {"role": "staff"}.';
+  } catch (fault) {
+    return `This is not JSON: ${fault.message}`;
+  }
+}
+
+/** Stored claims as they are edited. */
+export function shownClaims(text) {
+  try { return text ? JSON.stringify(JSON.parse(text), null, 2) : ''; } catch { return text; }
+}
+
+/** What `auth` is in the rules for an account, as far as its entry tells. */
+export function authOf(entry, provider = null) {
+  const user = userOf(entry);
+  let claims = {};
+  try { claims = user.claims ? JSON.parse(user.claims) : {}; } catch { /* as stored by an import: not JSON */ }
+  const way = provider ?? user.ways[0] ?? 'anonymous';
+  const token = { sub: user.id, user_id: user.id, ...claims, firebase: { sign_in_provider: way } };
+  if (user.email) Object.assign(token, { email: user.email, email_verified: user.isVerified });
+  if (user.name) token.name = user.name;
+  return { uid: user.id, provider: way, token };
+}
+
+const sentences = {
+  USER_NOT_FOUND: 'There is no such account.',
+  EMAIL_EXISTS: 'Another account has this address.',
+  ALIAS_EXISTS: 'Another account has this alias.',
+  DUPLICATE_LOCAL_ID: 'Another account has this id.',
+  INVALID_EMAIL: 'This is no e-mail address.',
+  INVALID_ALIAS: 'An alias has 1 to 64 letters, digits and . _ -, and no @.',
+  INVALID_CLAIMS: 'Claims are a JSON object.',
+  CLAIMS_TOO_LARGE: 'The claims are too large.',
+  FORBIDDEN_CLAIM: 'One of these claims is set by the hub itself.',
+  SESSION_NOT_FOUND: 'That session is over already.',
+  WEAK_PASSWORD: 'This password is too short or too common.',
+  OPERATION_NOT_ALLOWED: 'This hub sends no mail: start it with --smtp-url.',
+};
+
+/** "EMAIL_EXISTS : …" → a sentence. */
+export function wording(message) {
+  const [code, ...rest] = message.split(' : ');
+  return sentences[code] ?? (rest.length ? rest.join(' : ') : message);
+}
