@@ -11,6 +11,7 @@ import WireProtocols
 /// `/.settings/…` and `/.inspect/…`: for administrators, whatever the rules say (contract §7.7).
 ///
 ///     | GET, PUT  /.settings/rules.json                    | the rules; ?format=strict, ?dryRun=true, ?details=true
+///     | POST      /.settings/checkRules                    | what a dry run says; 200 also for faulty rules
 ///     | POST      /.settings/explain                       | how the rules decide one operation
 ///     | POST      /.settings/testRules                     | runs cases against the rules in force, or others
 ///     | GET       /.settings/formerRules.json              | the texts that were in force before
@@ -58,6 +59,11 @@ extension Server {
             deployRules(request.body, namespace: database.name, isDryRun: request.target.value("dryRun") == "true") {
                 done($0.status, $0.json(details: isDetailed))
             }
+        case (.post, ".settings/checkRules"):
+            // For editors, to which faults are no failure: a browser notes every 400 on its console.
+            deployRules(request.body, namespace: database.name, isDryRun: true) {
+                done($0.status == .badRequest ? .ok : $0.status, $0.json(details: true))
+            }
         case (.post, ".settings/explain"): explain(request.body, namespace: database.name, done)
         case (.post, ".settings/testRules"): testRules(request.body, namespace: database.name, done)
         case (.get, ".settings/formerRules"): done(.ok, rulesInForce.former(of: database.name))
@@ -86,8 +92,8 @@ extension Server {
             // Names have no character that JSON would escape.
             let names = hub.all.map(\.name).sorted().map { "{\"name\":\"\($0)\"}" }
             done(.ok, Array("[\(names.joined(separator: ","))]\n".utf8))
-        case (_, ".settings/rules"), (_, ".settings/explain"), (_, ".settings/testRules"), (_, ".settings/formerRules"),
-            (_, ".settings/refusals"), (_, ".settings/defaultWriteSizeLimit"), (_, ".settings/strictTriggerValidation"),
+        case (_, ".settings/rules"), (_, ".settings/checkRules"), (_, ".settings/explain"), (_, ".settings/testRules"),
+            (_, ".settings/formerRules"), (_, ".settings/refusals"), (_, ".settings/defaultWriteSizeLimit"), (_, ".settings/strictTriggerValidation"),
             (_, ".settings/functionTriggers"), (_, ".settings/secrets"), (_, ".inspect/databases"), (_, ".inspect/log"),
             (_, ".inspect/metrics"):
             done(.methodNotAllowed, Self.error("Method \(request.method.rawValue) is not supported here."))

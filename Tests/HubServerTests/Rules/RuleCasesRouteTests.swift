@@ -38,6 +38,20 @@ import Testing
         #expect(open.status == 200 && open.answer.child("passed") == 2)
     }
 
+    /// A check is a dry run whose answer is no failure.
+    @Test func check_tellsFaultsAndChanges_andChangesNothing() throws {
+        let server = try server()
+        let owner = try RESTPeer.owner(server)
+        let faulty = try owner.ask("POST", "/.settings/checkRules", #"{"rules":{".read":"dta"}}"#)
+        #expect(faulty.status == 200)
+        let fault = try Node(json: faulty.body).child("faults").child("0")
+        #expect(fault.child("line") == 1 && fault.child("column") == 20)
+        let right = try owner.ask("POST", "/.settings/checkRules", #"{"rules":{"a":{".read":"auth != null"}}}"#)
+        #expect(try Node(json: right.body).child("changes").child("removed").child("0") == "/a.write")
+        #expect(server.server.rules(of: "test")?.text == Self.rules)
+        #expect(try RESTPeer(server).line("POST", "/.settings/checkRules", "{}").hasPrefix("401"))
+    }
+
     @Test func faults_nameTheTextTheyAreIn() throws {
         let server = try server()
         let owner = try RESTPeer.owner(server)
