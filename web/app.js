@@ -23,6 +23,9 @@ const tabs = [
   { id: 'queries', title: 'Queries', load: () => import('./queries-tab.js'), style: 'queries.css' },
   { id: 'follow', title: 'Follow', load: () => import('./follow-tab.js'), style: 'follow.css' },
   { id: 'news', title: 'Announcements', load: () => import('./news-tab.js'), style: 'news.css' },
+  { id: 'rules', title: 'Rules', load: () => import('./rules-tab.js'), style: 'rules.css' },
+  { id: 'users', title: 'Users', load: () => import('./users-tab.js'), style: 'users.css' },
+  { id: 'health', title: 'Health', load: () => import('./health-tab.js'), style: 'health.css' },
 ];
 
 const ids = tabs.map((tab) => tab.id);

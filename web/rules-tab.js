@@ -1,6 +1,6 @@
 // Rules: the editor with what the hub says of the text as one types, deploying, and why an operation is allowed or refused.
 //
-//   typing ─► (a pause) ─► PUT …?dryRun=true ─► faults in the text, warnings, changes          review ─► PUT ─► in force
+//   typing ─► (a pause) ─► POST checkRules ─► faults in the text, warnings, changes          review ─► PUT ─► in force
 
 import { Gate, ask } from './admin-calls.js';
 import { element, plural, setText } from './dom.js';
@@ -105,12 +105,11 @@ class RulesTab {
     this.#asking?.abort();
     const asking = this.#asking = new AbortController();
     try {
-      const report = await ask(this.#hub, '/.settings/rules.json?dryRun=true&details=true', { method: 'PUT', text, signal: asking.signal });
-      this.#settle(text, report, report.warnings.map((warning) => ({ ...warning, kind: 'warning' })));
+      const report = await ask(this.#hub, '/.settings/checkRules', { text, signal: asking.signal });
+      if (report.faults) this.#settle(text, null, report.faults.map((found) => ({ ...found, kind: 'fault' })));
+      else this.#settle(text, report, report.warnings.map((warning) => ({ ...warning, kind: 'warning' })));
     } catch (fault) {
-      if (fault.name === 'AbortError') return;
-      if (fault.body?.faults) this.#settle(text, null, fault.body.faults.map((found) => ({ ...found, kind: 'fault' })));
-      else setText(this.#p.state, fault.message);
+      if (fault.name !== 'AbortError') setText(this.#p.state, fault.message);
     }
   }
 
@@ -120,7 +119,7 @@ class RulesTab {
     this.#report = report;
     this.#faults = faults;
     this.editor.mark(faults);
-    this.#p.faults.replaceChildren(...faults.slice(0, 100).map(({ line, column, message, hint, kind }) => element('li', { class: kind },
+    this.#p.faults.replaceChildren(...faults.slice(0, 100).map(({ line, column, message, hint, kind }) => element('li', { class: `of-${kind}` },
       element('button', { type: 'button', class: 'fault', onclick: () => this.editor.reveal(line, column) },
         element('span', { class: 'fault-place' }, `${line}:${column}`), element('span', { class: 'fault-text' }, hint ? `${message} (${hint})` : message), element('span', { class: 'fault-kind' }, kind)))));
     this.#paint();
