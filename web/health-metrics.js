@@ -79,16 +79,16 @@ export class Readings {
   }
 }
 
-/** 1234567 → "1.23 M"; bytes → "1.2 MB". At most four characters and a unit. */
+/** 1234567 → "1.23 M", 1500 "B/s" → "1.5 kB/s", 5 "/s" → "5/s". */
 export function figure(value, unit = '') {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
   const steps = ['', 'k', 'M', 'G', 'T'];
   let step = 0, size = Math.abs(value);
   while (size >= 999.5 && step < steps.length - 1) { size /= 1000; step++; }
-  const digits = size >= 99.95 || Number.isInteger(size) ? 0 : size >= 9.995 ? 1 : size >= 0.995 || step ? 2 : 2;
+  const digits = size >= 99.95 || Number.isInteger(size) ? 0 : size >= 9.995 ? 1 : 2;
   const text = `${value < 0 ? '−' : ''}${Number(size.toFixed(digits)).toString()}`;
   const suffix = steps[step] + unit;
-  return suffix ? `${text} ${suffix}` : text;
+  return !suffix ? text : suffix.startsWith('/') ? text + suffix : `${text} ${suffix}`;
 }
 
 /** Points of a line in a box, oldest left: "0,20 5,10 …"; the scale begins at 0 and ends at `top`. */

@@ -11,6 +11,7 @@ import { Readings, byLabel, figure, parseMetrics, total } from './health-metrics
 
 const everyMs = 2000;
 const spanMs = 4 * 60 * 1000;
+const firstSpanMs = 30 * 1000;
 
 export function makeTab(hub) {
   const tab = new HealthTab(hub);
@@ -91,7 +92,9 @@ class HealthTab {
     else if (this.#health) this.#say('bad', this.#health.text ?? this.#health.status);
     setText(this.#p.since, `${figure(total(metrics, 'vigla_connections_accepted_total'))} connections, ${figure(total(metrics, 'vigla_requests_total'))} requests since the start`);
     const until = performance.now();
-    for (const chart of this.#charts) chart.draw(this.#readings, until - spanMs, until);
+    // The first half minute fills the charts, then they grow to their whole span.
+    const from = Math.max(until - spanMs, Math.min(this.#readings.list[0].at, until - firstSpanMs));
+    for (const chart of this.#charts) chart.draw(this.#readings, from, until);
     this.#p.lists.replaceChildren(...lists.map((list) => this.#list(list)).filter(Boolean));
     this.#paintAll();
   }

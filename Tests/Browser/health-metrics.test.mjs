@@ -53,7 +53,7 @@ test('counter_thatAppears_countsFromItsFirstReading', () => {
 test('figures_areShort', () => {
   const shown = [0, 5, 0.5, 0.25, 12.34, 999, 1000, 1234567, 45_600_000_000, -3, null].map((value) => figure(value));
   assert.deepEqual(shown, ['0', '5', '0.5', '0.25', '12.3', '999', '1 k', '1.23 M', '45.6 G', '−3', '–']);
-  assert.equal(figure(1500, 'B/s'), '1.5 kB/s');
+  assert.deepEqual([figure(1500, 'B/s'), figure(5, '/s'), figure(1500, '/s'), figure(0, 'B')], ['1.5 kB/s', '5/s', '1.5 k/s', '0 B']);
 });
 
 test('lines_fillTheirBox', () => {
