@@ -32,7 +32,7 @@ export class ExplainView {
     const area = (id, rows) => element('textarea', { id, rows, spellcheck: 'false', autocapitalize: 'off' });
     p.operation = choice('explain-operation', operations);
     p.path = input('explain-path', { placeholder: '/users/ada' });
-    p.uid = input('explain-uid', { onchange: () => { this.#filling = this.#fill(); } });
+    p.uid = input('explain-uid', { placeholder: 'signed out', onchange: () => { this.#filling = this.#fill(); } });
     p.auth = area('explain-auth', 3);
     p.value = area('explain-value', 3);
     p.order = choice('explain-order', orders);
@@ -42,6 +42,7 @@ export class ExplainView {
     p.equal = input('explain-equal');
     p.first = input('explain-first', { inputmode: 'numeric' });
     p.last = input('explain-last', { inputmode: 'numeric' });
+    p.value.addEventListener('input', () => setText(p.hint, ''));
     p.valueField = element('label', { class: 'area' }, p.valueTitle = element('span', {}), p.value);
     p.hint = element('p', { class: 'hint' });
     p.childField = field('child', p.child);
@@ -51,7 +52,7 @@ export class ExplainView {
     p.form = element('form', { id: 'explain', autocomplete: 'off', novalidate: true, onsubmit: (event) => { event.preventDefault(); this.run(); } },
       element('div', { class: 'fields' }, field('operation', p.operation), element('div', { class: 'wide' }, field('path', p.path))),
       p.query, p.valueField,
-      element('div', { class: 'fields' }, element('div', { class: 'wide' }, field('as the account with this id (empty: signed out)', p.uid)), element('button', { class: 'button primary', id: 'explain-run' }, 'Explain')),
+      element('div', { class: 'fields' }, element('div', { class: 'wide' }, field('as the account with this id', p.uid)), element('button', { class: 'button primary', id: 'explain-run' }, 'Explain')),
       element('details', { class: 'auth' }, element('summary', {}, 'auth, as the rules see it'), element('label', { class: 'area' }, element('span', { class: 'sr' }, 'auth as JSON, null when signed out'), p.auth)),
       p.hint);
     p.auth.value = 'null';

@@ -20,6 +20,7 @@ export class ReviewView {
   #deploy;
   #text = '';
   #before = '';
+  #unsay = () => {};
 
   /** done(text): these rules are in force now; back(): to the editor. */
   constructor(hub, { done, back }) {
@@ -54,11 +55,17 @@ export class ReviewView {
       const answer = await ask(this.#hub, '/.settings/rules.json?details=true', { method: 'PUT', text: this.#text });
       const before = this.#before;
       this.#done(this.#text);
-      this.#hub.say(`Deployed. ${kept[answer.kept] ?? ''}`, { action: { title: 'Go back', run: () => this.goBack(before) } });
+      this.#say(`Deployed. ${kept[answer.kept] ?? ''}`, { action: { title: 'Go back', run: () => this.goBack(before) } });
     } catch (fault) {
       this.#deploy.disabled = false;
       this.#hub.say(`Not deployed: the rules before stay in force. ${fault.message}`, { bad: true });
     }
+  }
+
+  /** The last deploy alone can be taken back by its message. */
+  #say(text, options) {
+    this.#unsay();
+    this.#unsay = this.#hub.say(text, options);
   }
 
   /** Puts a text in force again at once. */
@@ -66,7 +73,7 @@ export class ReviewView {
     try {
       await ask(this.#hub, '/.settings/rules.json?details=true', { method: 'PUT', text });
       this.#done(text);
-      this.#hub.say('The former rules are in force again.');
+      this.#say('The former rules are in force again.');
     } catch (fault) {
       this.#hub.say(`The rules stay as they are. ${fault.message}`, { bad: true });
     }

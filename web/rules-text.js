@@ -35,8 +35,8 @@ export function lineCount(text) {
 }
 
 /**
- * What to draw for faults: [{ line, before, marked, kind, text }], in the order of the text. `marked` is the word at the place (a space
- * at the end of a line), `before` the line up to it.
+ * What to draw for faults: [{ line, before, marked, kind, text }], in the order of the text. `marked` is the word or the quoted text
+ * at the place (a space at the end of a line), `before` the line up to it.
  */
 export function markers(text, faults) {
   const lines = text.split('\n');
@@ -44,7 +44,8 @@ export function markers(text, faults) {
     const source = lines[line - 1].replace(/\r$/, '');
     const start = Math.min(Math.max(0, column - 1), source.length);
     let end = start;
-    while (end < source.length && wordPart.test(source[end])) end++;
+    if (source[start] === '"') end = (source.indexOf('"', start + 1) + 1) || source.length;
+    else while (end < source.length && wordPart.test(source[end])) end++;
     if (end === start) end = Math.min(start + 1, source.length);
     return { line, before: source.slice(0, start), marked: source.slice(start, end) || ' ', kind, text: hint ? `${message} (${hint})` : message };
   }).sort((a, b) => a.line - b.line || a.before.length - b.before.length);

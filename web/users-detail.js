@@ -131,7 +131,7 @@ export class UserDetail {
   }
 
   async #setDisabled(isDisabled) {
-    const done = await this.#change((id) => accounts(this.#hub, ':update', { localId: id, disableUser: isDisabled }), isDisabled ? 'Disabled: signed in nowhere, and may not sign in.' : 'Enabled.');
+    const done = await this.#change((id) => accounts(this.#hub, ':update', { localId: id, disableUser: isDisabled }), isDisabled ? 'Disabled: all connections are ended, and none is let in until the account is enabled.' : 'Enabled.');
     if (done) this.#sessions.show(this.#user?.id);
   }
 

@@ -9,12 +9,16 @@ import time
 import traceback
 
 import steps_data
+import steps_health
+import steps_rules
 import steps_shell
 import steps_tabs
+import steps_users
 from client import Client
 from page import Page, serve
 
-STEPS = [*steps_shell.STEPS, *steps_data.STEPS, *steps_tabs.STEPS, *steps_shell.LAST_STEPS]
+STEPS = [*steps_shell.STEPS, *steps_data.STEPS, *steps_tabs.STEPS, *steps_rules.STEPS, *steps_users.STEPS, *steps_health.STEPS,
+         *steps_shell.LAST_STEPS]
 
 
 def main():

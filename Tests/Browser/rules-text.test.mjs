@@ -20,7 +20,8 @@ test('markers_coverTheWordAtTheirPlace', () => {
   const [mark] = markers(text, [{ line: 3, column: 15, message: "Unknown variable 'dta'.", hint: "did you mean 'data'?" }]);
   assert.deepEqual(mark, { line: 3, before: '    ".read": "', marked: 'dta.exists', kind: 'fault', text: "Unknown variable 'dta'. (did you mean 'data'?)" });
   assert.equal(markers(text, [{ line: 1, column: 2, message: 'x' }])[0].marked, ' ', 'behind the end there is a space to mark');
-  assert.equal(markers(text, [{ line: 3, column: 5, message: 'x' }])[0].marked, '"');
+  assert.equal(markers(text, [{ line: 3, column: 5, message: 'x' }])[0].marked, '".read"');
+  assert.equal(markers('"open', [{ line: 1, column: 1, message: 'x' }])[0].marked, '"open');
   assert.deepEqual(markers(text, [{ line: 9, column: 1, message: 'x' }]), [], 'a fault of a text that is longer is not drawn');
   assert.equal(markers('é😀 x', [{ line: 1, column: 5, message: 'x' }])[0].before, 'é😀 ', 'columns are UTF-16 units');
   assert.deepEqual(markers('a\nb', [{ line: 2, column: 1, message: '2' }, { line: 1, column: 1, message: '1' }]).map((mark) => mark.text), ['1', '2']);

@@ -1,0 +1,44 @@
+"""Steps: the health of a hub on the page."""
+
+from administrator import be_administrator, looks_right
+from client import Client
+from page import another_hub, quiet_until_here
+
+
+def health_showsWhatHappens(page, hub, client):
+    with another_hub(page, "--dev") as watched:
+        be_administrator(page, watched, "health")
+        page.until("return vigla.health.readings >= 2", "two readings")
+        assert page.find(".health-word").text == "Serving, and storing every write"
+        assert page.run("return vigla.health.figures.operations") is not None
+        before = page.run("return vigla.health.figures.connections")
+        clients = [Client(watched) for _ in range(5)]
+        for i in range(200):
+            clients[0].set(f"/n/{i % 7}", i)
+        page.until("return vigla.health.figures.connections >= arguments[0] + 4", "the connections to be counted", before)
+        page.until("return document.querySelector('#chart-operations svg').getAttribute('aria-label').match(/requests [^;]*at most ([\\d.]+)/)?.[1] >= 10", "the rate of operations to rise")
+        for one in clients:
+            one.socket.close()
+        page.until("return document.querySelector('#list-close-reasons li') !== null", "why they ended")
+        assert "peer_closed" in page.find("#list-close-reasons").text
+        page.until("return vigla.health.log.some((line) => line.startsWith('connections '))", "the log's lines")
+        page.find(".health-all summary").click()
+        page.type("#metrics-search", "commits_total")
+        page.until("const rows = [...document.querySelectorAll('.health-table tbody tr')]; return rows.length && rows.every((row) => row.textContent.includes('commits_total'))", "the metrics that were asked for")
+        page.find(".health-all summary").click()
+        looks_right(page, "health")
+        quiet_until_here(page)
+
+
+def hiddenHealth_asksForNothing(page, hub, client):
+    with another_hub(page, "--dev") as watched:
+        be_administrator(page, watched, "health")
+        page.until("return vigla.health.readings >= 1", "a reading")
+        page.run("vigla.go({ tab: 'users' })")
+        readings = page.run("return vigla.health.readings")
+        page.until("return vigla.users.all", "the other tab")
+        page.driver.execute_async_script("const done = arguments[0]; setTimeout(done, 2600)")
+        assert page.run("return vigla.health.readings") <= readings + 1, "what had been asked may still have come, no more"
+
+
+STEPS = [health_showsWhatHappens, hiddenHealth_asksForNothing]
