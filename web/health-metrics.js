@@ -68,20 +68,47 @@ export class Readings {
 
   /** [{ at, value }] of a counter, as number in a second since the reading before. */
   rate(name, labels) {
+    return this.#between((before, now, seconds) => {
+      const to = total(now, name, labels);
+      return to === null ? null : since(total(before, name, labels), to) / seconds;
+    });
+  }
+
+  /**
+   * [{ at, value }] of a histogram: what `part` of the measurements since the reading before were not above, as its buckets tell. Nothing
+   * for times in which nothing was measured.
+   */
+  quantile(name, part, labels) {
+    return this.#between((before, now) => {
+      const bounds = [...new Set((now.get(`${name}_bucket`)?.samples ?? []).map(({ labels: { le } }) => le))].sort((a, b) => number(a) - number(b));
+      const ends = bounds.map(number);
+      const upTo = (metrics, le) => total(metrics, `${name}_bucket`, { ...labels, le });
+      const counts = bounds.map((le) => since(upTo(before, le), upTo(now, le) ?? 0));
+      const all = counts.at(-1);
+      if (!all) return null;
+      const at = counts.findIndex((count) => count >= part * all);
+      const [low, below] = at > 0 ? [ends[at - 1], counts[at - 1]] : [0, 0];
+      return ends[at] === Infinity ? low : low + (ends[at] - low) * ((part * all - below) / (counts[at] - below));
+    });
+  }
+
+  #between(read) {
     const result = [];
     for (let i = 1; i < this.list.length; i++) {
       const [before, now] = [this.list[i - 1], this.list[i]];
-      const [from, to] = [total(before.metrics, name, labels), total(now.metrics, name, labels)];
-      if (to === null || now.at <= before.at) continue;
-      result.push({ at: now.at, value: (from === null || to < from ? to : to - from) / ((now.at - before.at) / 1000) });
+      const value = now.at > before.at ? read(before.metrics, now.metrics, (now.at - before.at) / 1000) : null;
+      if (value !== null) result.push({ at: now.at, value });
     }
     return result;
   }
 }
 
+const since = (from, to) => from === null || to < from ? to : to - from;
+
 /** 1234567 → "1.23 M", 1500 "B/s" → "1.5 kB/s", 5 "/s" → "5/s". */
 export function figure(value, unit = '') {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
+  if (unit === 'ms' && Math.abs(value) >= 1000) return figure(value / 1000, 's');
   const steps = ['', 'k', 'M', 'G', 'T'];
   let step = 0, size = Math.abs(value);
   while (size >= 999.5 && step < steps.length - 1) { size /= 1000; step++; }

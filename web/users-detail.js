@@ -27,6 +27,10 @@ export class UserDetail {
 
   get sessions() { return this.#sessions.list; }
 
+  /** Keeps up with the sessions while the tab is shown. */
+  start() { this.#sessions.start(); }
+  stop() { this.#sessions.stop(); }
+
   #build() {
     const p = this.#p;
     const button = (id, title, run, more = {}) => element('button', { class: 'button', id, type: 'button', onclick: run, ...more }, title);
@@ -57,7 +61,7 @@ export class UserDetail {
     const isOther = user?.id !== this.#user?.id;
     this.#user = user;
     this.element.hidden = !user;
-    if (!user) return;
+    if (!user) { this.#sessions.show(null); return; }
     if (isOther) {
       this.#entry = null;
       this.#sessions.show(user.id);

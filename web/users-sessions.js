@@ -1,13 +1,16 @@
 // Where a user is signed in, and an end to it.
 
-import { ask } from './admin-calls.js';
+import { Repeating, ask } from './admin-calls.js';
 import { age, element, plural } from './dom.js';
+
+const everyMs = 5000;
 
 export class SessionList {
   #hub;
   #id = null;
   #body;
   #all;
+  #repeating;
   list = [];
 
   constructor(hub) {
@@ -15,7 +18,11 @@ export class SessionList {
     this.#body = element('ul', { class: 'sessions' });
     this.#all = element('button', { class: 'button', id: 'sessions-end', type: 'button', onclick: () => this.#end(null) }, 'End all sessions');
     this.element = element('div', {}, this.#body, this.#all);
+    this.#repeating = new Repeating(everyMs, () => this.#id && this.show(this.#id));
   }
+
+  start() { this.#repeating.start(); }
+  stop() { this.#repeating.stop(); }
 
   /** Shows the sessions of the account with this id, read anew. */
   async show(id) {
@@ -32,6 +39,8 @@ export class SessionList {
   }
 
   #paint(sessions) {
+    // What is the same stays, with the focus that it may have.
+    if (sessions.length && JSON.stringify(sessions) === JSON.stringify(this.list)) return;
     this.list = sessions;
     this.#all.hidden = sessions.length === 0;
     this.#body.replaceChildren(...sessions.map((session) => element('li', {},

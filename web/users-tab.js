@@ -31,7 +31,10 @@ class UsersTab {
       close: () => { const row = this.#p.list.querySelector('[aria-current]'); this.#choose(null); row?.focus(); },
     });
     this.maker = new NewUser(hub, { made: (id) => this.#find(id), close: () => this.#choose(null) });
-    this.gate = new Gate(hub, 'Users', this.#build(), { begin: () => this.#reload(), end: () => { this.#generation++; } });
+    this.gate = new Gate(hub, 'Users', this.#build(), {
+      begin: () => { this.#reload(); this.detail.start(); },
+      end: () => { this.#generation++; this.detail.stop(); },
+    });
     hub.on('moved', () => { this.#users.clear(); this.#choose(null); this.#paint(); });
   }
 

@@ -50,10 +50,23 @@ test('counter_thatAppears_countsFromItsFirstReading', () => {
   assert.deepEqual(readings.rate('b').map(({ value }) => value), [4]);
 });
 
+test('quantiles_areThoseOfTheTimeBetweenTwoReadings', () => {
+  const readings = new Readings();
+  const at = (seconds, ...counts) => readings.add(seconds * 1000, parseMetrics(['0.001', '0.01', '+Inf'].flatMap((le, i) => [
+    `t_bucket{kind="a",le="${le}"} ${counts[i]}`, `t_bucket{kind="b",le="${le}"} 0`]).join('\n')));
+  at(0, 100, 100, 100); at(1, 150, 250, 250); at(2, 150, 250, 250); at(3, 150, 250, 260);
+  const values = (part, labels) => readings.quantile('t', part, labels).map(({ value }) => Number(value.toFixed(5)));
+  assert.deepEqual(values(1 / 3), [0.001, 0.01], 'nothing was measured in the second between; more than the last bound is shown as that');
+  assert.deepEqual(values(2 / 3), [0.0055, 0.01], 'half way through the second bucket');
+  assert.deepEqual(values(1 / 3, { kind: 'a' }), [0.001, 0.01]);
+  assert.deepEqual(values(0.5, { kind: 'b' }), []);
+  assert.deepEqual(readings.quantile('absent', 0.5), []);
+});
+
 test('figures_areShort', () => {
   const shown = [0, 5, 0.5, 0.25, 12.34, 999, 1000, 1234567, 45_600_000_000, -3, null].map((value) => figure(value));
   assert.deepEqual(shown, ['0', '5', '0.5', '0.25', '12.3', '999', '1 k', '1.23 M', '45.6 G', '−3', '–']);
-  assert.deepEqual([figure(1500, 'B/s'), figure(5, '/s'), figure(1500, '/s'), figure(0, 'B')], ['1.5 kB/s', '5/s', '1.5 k/s', '0 B']);
+  assert.deepEqual([figure(1500, 'B/s'), figure(5, '/s'), figure(1500, '/s'), figure(0, 'B'), figure(1500, 'ms')], ['1.5 kB/s', '5/s', '1.5 k/s', '0 B', '1.5 s']);
 });
 
 test('lines_fillTheirBox', () => {
