@@ -85,6 +85,39 @@ import WireProtocols
         #expect(try status("/.ws?v=5", host: "127.0.0.1:9000") == 101, "an address has no labels")
     }
 
+    /// Files go over the wire in gzip to clients that take it, as they are now.
+    @Test func consoleFiles_areCompressed_forThoseWhoTakeIt() throws {
+        var template = Array("/tmp/vigla-console-XXXXXX\0".utf8CString)
+        let folder = String(cString: try #require(mkdtemp(&template)))
+        defer {
+            unlink(folder + "/app.js")
+            rmdir(folder)
+        }
+        func write(_ text: String) throws {
+            let file = try #require(fopen(folder + "/app.js", "w"))
+            fputs(text, file)
+            fclose(file)
+        }
+        try write(String(repeating: "let a = 1;\n", count: 1_000))
+        let server = try TestServer { $0.webFolder = folder }
+        let socket = try TestSocket(port: server.port)
+        func head(_ field: String) throws -> String {
+            try socket.send("GET /.console/app.js HTTP/1.1\r\nHost: localhost\r\n\(field)\r\n")
+            return try socket.response().head
+        }
+        let compressed = try head("Accept-Encoding: gzip, br\r\n")
+        #expect(compressed.contains("Content-Encoding: gzip") && compressed.contains("Vary: Accept-Encoding"))
+        #expect(!compressed.contains("Content-Length: 11000"))
+        #expect(try head("Accept-Encoding: gzip\r\n") == compressed)
+        for field in ["", "Accept-Encoding: br\r\n", "Accept-Encoding: gzip;q=0\r\n"] {
+            let plain = try head(field)
+            #expect(!plain.contains("Content-Encoding") && plain.contains("Content-Length: 11000") && plain.contains("Vary"))
+        }
+        try write("let a = 2;")
+        let changed = try head("Accept-Encoding: gzip\r\n")
+        #expect(!changed.contains("Content-Encoding") && changed.contains("Content-Length: 10"), "too short to be compressed")
+    }
+
     @Test func console_servesItsFolderAndNothingElse() throws {
         var template = Array("/tmp/vigla-console-XXXXXX\0".utf8CString)
         let folder = String(cString: try #require(mkdtemp(&template)))

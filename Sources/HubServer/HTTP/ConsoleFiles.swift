@@ -1,16 +1,57 @@
 import Glibc
+import Synchronization
+import WireProtocols
 
-/// The static files of the console page, read from a folder on each request: they are small, local and cached by the system.
-struct ConsoleFiles: Sendable {
+/// The static files of the console page, read from a folder on each request: they are small, local and cached by the system. For clients
+/// that take gzip each is compressed once, until it changes.
+final class ConsoleFiles: Sendable {
     let folder: String
+    private let compressed = Mutex<[String: Compressed]>([:])
 
     struct File {
         let type: String
         let bytes: [UInt8]
+        /// Whether the bytes are in gzip.
+        var isCompressed = false
+    }
+
+    private struct Compressed {
+        /// The content that was compressed.
+        let original: [UInt8]
+        /// Nil when it would not be shorter.
+        let bytes: [UInt8]?
     }
 
     /// The largest file that is served.
     private static let maxBytes = 4 << 20
+    /// The largest file that is compressed: it takes some 20 ms of a net loop, once.
+    private static let compressedBytes = 512 << 10
+    /// Files that are kept compressed.
+    private static let compressedFiles = 200
+
+    init(folder: String) { self.folder = folder }
+
+    /// The same, compressed where that is shorter.
+    func compressedFile(_ segments: some Collection<String>) -> File? {
+        guard let file = file(segments) else { return nil }
+        guard file.bytes.count <= Self.compressedBytes, Self.isText(file.type) else { return file }
+        let name = segments.joined(separator: "/")
+        let known = compressed.withLock { $0[name] }
+        let made: Compressed
+        if let known, known.original == file.bytes { made = known } else {
+            made = Compressed(original: file.bytes, bytes: Gzip.compressed(file.bytes))
+            compressed.withLock { files in
+                if files.count >= Self.compressedFiles { files = [:] }
+                files[name] = made
+            }
+        }
+        guard let bytes = made.bytes else { return file }
+        return File(type: file.type, bytes: bytes, isCompressed: true)
+    }
+
+    private static func isText(_ type: String) -> Bool {
+        type.hasPrefix("text/") || type.hasPrefix("application/json") || type == "image/svg+xml"
+    }
 
     /// The file for decoded path segments; `index.html` for none. Nil for anything outside the folder, hidden or missing.
     func file(_ segments: some Collection<String>) -> File? {

@@ -143,14 +143,17 @@ extension Server {
                 .notFound, "{\"error\":\"No console files. Start with --web DIR (web/ in the source tree).\"}\n", "application/json",
                 request)
         }
-        guard let file = console.file(request.target.segments.dropFirst()) else {
+        let segments = request.target.segments.dropFirst()
+        let takesGzip = Gzip.isAccepted(request.fields[values: .acceptEncoding])
+        guard let file = takesGzip ? console.compressedFile(segments) : console.file(segments) else {
             return plain(.notFound, "{\"error\":\"No such file.\"}\n", "application/json", request)
         }
-        let fields: HTTPFields = [
-            .contentType: file.type, .cacheControl: "no-cache", .xContentTypeOptions: "nosniff",
+        var fields: HTTPFields = [
+            .contentType: file.type, .cacheControl: "no-cache", .xContentTypeOptions: "nosniff", .vary: "Accept-Encoding",
             .contentSecurityPolicy: "default-src 'self'; connect-src 'self' ws: wss: http: https:; style-src 'self' 'unsafe-inline'; "
                 + "img-src 'self' data:",
         ]
+        if file.isCompressed { fields[.contentEncoding] = "gzip" }
         return HTTPResponseEncoder.response(
             .ok, fields: fields, body: file.bytes, keepsAlive: request.keepsAlive, isHead: request.method == .head)
     }

@@ -98,7 +98,7 @@ public final class Server: Sendable {
         admission = Admission(admissionLimits)
         logger.info("connections", metadata: ["most": "\(admissionLimits.connections)", "descriptors": "\(descriptors)"])
         logger.info("memory for clients", metadata: ["bytes": "\(settings.limits.memoryBytes)", "of_address": "\(memory.addressBytes)"])
-        console = settings.webFolder.map(ConsoleFiles.init)
+        console = settings.webFolder.map { ConsoleFiles(folder: $0) }
 
         let storage: any JournalStorage
         do { storage = try open() } catch { throw .cannotOpen("\(error)") }
