@@ -42,8 +42,11 @@ export class CasesView {
       this.#editor.element, this.#result);
   }
 
-  get value() { return this.#editor.value; }
-  set value(text) { this.#editor.value = text; }
+  clear() {
+    this.answer = null;
+    this.#editor.value = '';
+    this.#result.replaceChildren();
+  }
 
   async #open(file) {
     const [chosen] = file.files;

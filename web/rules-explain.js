@@ -79,6 +79,11 @@ export class ExplainView {
     if (this.#p.uid.value.trim() === uid) this.#p.auth.value = JSON.stringify(auth, null, 1);
   }
 
+  clear() {
+    this.answer = null;
+    this.#p.result.replaceChildren();
+  }
+
   /** Takes over a refusal of /.settings/refusals.json, and explains it. */
   async explain(refusal) {
     const p = this.#p;

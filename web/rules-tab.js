@@ -28,6 +28,7 @@ class RulesTab {
   #timer = 0;
   #asking = null;
   #side = 'explain';
+  #place = '';
 
   constructor(hub) {
     this.#hub = hub;
@@ -37,7 +38,7 @@ class RulesTab {
     this.refusals = new RefusalsView(hub, (refusal) => { this.#go('explain'); this.explain.explain(refusal); });
     this.cases = new CasesView(hub, () => this.editor.value, (line, column) => this.#goTo(line, column));
     this.gate = new Gate(hub, 'Rules', this.#build(), { begin: () => this.#begin(), end: () => this.#end() });
-    hub.on('moved', () => { this.#inForce = null; this.refusals.clear(); });
+    hub.on('moved', () => this.#moved());
     this.#go(this.#side);
   }
 
@@ -78,6 +79,23 @@ class RulesTab {
     } catch (fault) {
       setText(this.#p.state, fault.message);
     }
+  }
+
+  /** Another hub or namespace, or no administrator any more: nothing of the rules stays. Who acts as a user keeps what he types. */
+  #moved() {
+    const place = `${this.#hub.host} ${this.#hub.ns}`;
+    if (place === this.#place && this.#hub.credentials.isSecret) return;
+    this.#place = place;
+    this.#inForce = null;
+    this.#faults = [];
+    this.editor.value = '';
+    this.cases.clear();
+    this.explain.clear();
+    this.refusals.clear();
+    this.#p.faults.replaceChildren();
+    this.#toggleFormer(false);
+    this.review.element.hidden = true;
+    this.#p.edit.hidden = false;
   }
 
   #end() {

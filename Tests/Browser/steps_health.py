@@ -41,4 +41,20 @@ def hiddenHealth_asksForNothing(page, hub, client):
         assert page.run("return vigla.health.readings") <= readings + 1, "what had been asked may still have come, no more"
 
 
-STEPS = [health_showsWhatHappens, hiddenHealth_asksForNothing]
+def page_isSmall_overTheWire(page, hub, client):
+    """All of the page, every tab shown once: at most 200 KB with the heads of the answers."""
+    with another_hub(page, "--dev") as watched:
+        be_administrator(page, watched, "rules")
+        page.until("return vigla.rules.isChecked", "the tab")
+        for tab in page.run("return [...document.querySelectorAll('button[data-tab]')].map((tab) => tab.dataset.tab)"):
+            page.run("vigla.go({ tab: arguments[0] })", tab)
+            page.until("return document.querySelector(`section.tab[data-tab=${arguments[0]}]:not([hidden])`) !== null", f"the tab {tab}", tab)
+        files = page.run("""return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+                            .filter((entry) => entry.name.includes('/.console/')).map((entry) => [entry.name.split('/').at(-1), entry.transferSize])""")
+        assert len(files) > 30, files
+        total = sum(size for _, size in files)
+        assert total <= 200_000, f"{total} bytes: {sorted(files, key=lambda file: -file[1])[:10]}"
+        print(f"   {len(files)} files, {total} bytes over the wire")
+
+
+STEPS = [health_showsWhatHappens, hiddenHealth_asksForNothing, page_isSmall_overTheWire]

@@ -45,6 +45,7 @@ def rules_areTypedRefusedDeployedAndExplained(page, hub, client):
         refusals_appearAndAreExplained(page, guarded)
         cases_showWhatTheyCover(page)
         values_stayText(page, guarded)
+        nothingStays_forWhoSignsOut(page)
         quiet_until_here(page)
 
 
@@ -155,6 +156,20 @@ def values_stayText(page, hub):
     assert request(hub, "/%3Cimg%20src=x%20onerror=owned()%3E.json", "PUT", 1) == 401
     page.until("return [...document.querySelectorAll('.refusal-path')].some((path) => path.textContent.includes(arguments[0]))", "the hostile path as text", hostile)
     assert page.run("return document.querySelector('.refusals img') === null")
+
+
+def nothingStays_forWhoSignsOut(page):
+    # Who acts as somebody keeps what he types; who signs out leaves nothing.
+    replace(page, "#rules-text", "typed")
+    page.run("vigla.hub.credentials.act({ uid: 'ada', token: {} })")
+    page.until("return vigla.connection.identity?.acting && vigla.rules.isChecked", "acting as Ada")
+    assert page.run("return vigla.rules.text") == "typed"
+    page.run("vigla.hub.credentials.act(undefined)")
+    page.until("return vigla.connection.identity?.admin && vigla.rules.isChecked", "himself")
+    assert page.run("return vigla.rules.text") == "typed"
+    page.run("vigla.hub.credentials.clear()")
+    page.until("return !document.querySelector('.tab:not([hidden]) .gate').hidden", "the gate")
+    assert page.run("return [vigla.rules.text, vigla.rules.inForce, document.querySelector('.explain-result').textContent, vigla.rules.refusals]") == ["", None, "", 0]
 
 
 STEPS = [rules_areTypedRefusedDeployedAndExplained]
