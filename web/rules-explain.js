@@ -34,7 +34,7 @@ export class ExplainView {
     p.path = input('explain-path', { placeholder: '/users/ada' });
     p.uid = input('explain-uid', { placeholder: 'signed out', onchange: () => { this.#filling = this.#fill(); } });
     p.auth = area('explain-auth', 3);
-    p.value = area('explain-value', 3);
+    p.value = area('explain-value', 2);
     p.order = choice('explain-order', orders);
     p.child = input('explain-child');
     p.start = input('explain-start');
