@@ -1,6 +1,6 @@
 // Health: how the hub does, read every other second while the tab is shown, and the last lines of its log.
 //
-//   /.inspect/metrics ─► readings of the last minutes ─► charts, lists, table        /.health ─► the line on top        /.inspect/log ─► log
+//   /.metrics ─► readings of the last minutes ─► charts, lists, table        /.health ─► the line on top        /.inspect/log ─► log
 
 import { Gate, Repeating, ask } from './admin-calls.js';
 import { element, setText } from './dom.js';
@@ -64,14 +64,14 @@ class HealthTab {
   async #read() {
     const generation = this.#generation;
     const [text, health, refusals] = await Promise.all([
-      ask(this.#hub, '/.inspect/metrics').catch((fault) => fault),
+      ask(this.#hub, '/.metrics').catch((fault) => fault),
       ask(this.#hub, '/.health').catch(() => null),
       ask(this.#hub, `/.settings/refusals.json?after=${Number.MAX_SAFE_INTEGER}`).catch(() => null),
     ]);
     if (generation !== this.#generation) return;
     this.#health = health;
     if (typeof text !== 'string') {
-      this.#say('bad', text.message);
+      this.#say('bad', text.status === 404 ? 'This hub shows its metrics to its own machine only, or to nobody (--metrics)' : text.message);
       return;
     }
     const metrics = parseMetrics(text);

@@ -4,7 +4,7 @@ import Logging
 import TestHub
 import Testing
 
-/// `GET /.inspect/log.json` and `/.inspect/metrics`: how a hub is, for administrators from anywhere.
+/// `GET /.inspect/log.json`: the last lines of the log, for administrators from anywhere.
 @Suite(.timeLimit(.minutes(30))) struct RecentLogTests {
     private func log(_ most: Int = 3) -> (log: RecentLog, logger: Logger) {
         let log = RecentLog(most: most) { 7 }
@@ -40,22 +40,14 @@ import Testing
         #expect(long.string.utf8.count <= RecentLog.lineBytes + 6 && long.string.hasSuffix("…"))
     }
 
-    @Test func linesAndMetrics_areForAdministrators_whateverMetricsSay() throws {
+    @Test func lines_areForAdministrators() throws {
         let (log, logger) = log()
-        let server = try TestServer {
-            $0.metrics = .off
-            $0.recentLog = log
-        }
+        let server = try TestServer { $0.recentLog = log }
         logger.notice("one")
         let (stranger, owner) = (try RESTPeer(server), try RESTPeer.owner(server))
         #expect(try stranger.get("/.inspect/log.json").hasPrefix("401"))
-        #expect(try stranger.get("/.inspect/metrics").hasPrefix("401"))
         #expect(try owner.get("/.inspect/log.json").contains("\"text\":\"one\""))
-        let metrics = try owner.ask("GET", "/.inspect/metrics")
-        #expect(metrics.status == 200 && metrics.field("Content-Type")?.hasPrefix("text/plain") == true)
-        #expect(metrics.body.contains("\nvigla_connections "))
-        #expect(try owner.ask("GET", "/.metrics").status == 404)
-        #expect(try owner.line("PUT", "/.inspect/metrics").hasPrefix("405"))
+        #expect(try owner.line("PUT", "/.inspect/log.json", "1").hasPrefix("405"))
         let silent = try TestServer()
         #expect(try RESTPeer.owner(silent).get("/.inspect/log.json").hasPrefix("404"))
     }

@@ -23,7 +23,6 @@ import WireProtocols
 ///     | DELETE    /.settings/secrets/ID.json               | revokes one
 ///     | GET       /.inspect/databases.json                 | the open namespaces
 ///     | GET       /.inspect/log.json                       | the last lines of the log; ?after=NUMBER
-///     | GET       /.inspect/metrics                        | the text of /.metrics, from anywhere
 extension Server {
     /// Carries out an administrative request; refuses callers that are no administrators.
     func administer(_ request: HTTPInboundRequest, _ database: Database, _ connection: Connection, _ answer: PendingResponse) {
@@ -35,9 +34,6 @@ extension Server {
             case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: isHead)
             case .success(let identity) where !identity.isAdmin:
                 answer.refuse(RESTRefusal(.unauthorized, "Permission denied"), isHead: isHead)
-            case .success where !isHead && request.method == .get && request.target.segments == [".inspect", "metrics"]:
-                answer.send(
-                    .ok, [.contentType: "text/plain; version=0.0.4; charset=utf-8", .cacheControl: "no-cache"], Array(metricsText().utf8))
             case .success: carryOut(request, database) { answer.sendLater($0, $1, isHead: isHead) }
             }
         }
@@ -94,8 +90,7 @@ extension Server {
             done(.ok, Array("[\(names.joined(separator: ","))]\n".utf8))
         case (_, ".settings/rules"), (_, ".settings/checkRules"), (_, ".settings/explain"), (_, ".settings/testRules"),
             (_, ".settings/formerRules"), (_, ".settings/refusals"), (_, ".settings/defaultWriteSizeLimit"), (_, ".settings/strictTriggerValidation"),
-            (_, ".settings/functionTriggers"), (_, ".settings/secrets"), (_, ".inspect/databases"), (_, ".inspect/log"),
-            (_, ".inspect/metrics"):
+            (_, ".settings/functionTriggers"), (_, ".settings/secrets"), (_, ".inspect/databases"), (_, ".inspect/log"):
             done(.methodNotAllowed, Self.error("Method \(request.method.rawValue) is not supported here."))
         default: done(.notFound, Self.error("There is no /\(name.prefix(64))."))
         }
