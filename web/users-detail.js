@@ -43,12 +43,14 @@ export class UserDetail {
     p.claims = element('textarea', { id: 'user-claims', rows: 4, spellcheck: 'false', 'aria-label': 'Claims as JSON', 'aria-describedby': 'user-claims-fault', oninput: () => this.#paintClaims() });
     p.claimsFault = element('p', { class: 'bad', id: 'user-claims-fault', role: 'status' });
     p.saveClaims = element('button', { class: 'button', id: 'user-claims-save' }, 'Save claims');
+    p.link = element('input', { id: 'user-link', readonly: true, 'aria-label': 'Link to choose a new password' });
     p.password = element('input', { type: 'password', id: 'user-password', autocomplete: 'new-password' });
     return element('article', { class: 'user-detail', hidden: true },
       element('header', { class: 'pane-head' }, p.title, element('button', { class: 'icon', type: 'button', 'aria-label': 'Close', onclick: () => this.#tell.close() }, '×')),
       p.facts,
       element('div', { class: 'user-actions' }, p.disable, p.reset, p.act, p.remove),
       p.note = element('p', { class: 'user-note', role: 'status' }),
+      p.linkRow = element('div', { class: 'user-link', hidden: true }, p.link, element('button', { class: 'button', type: 'button', onclick: () => this.#copyLink() }, 'Copy')),
       element('form', { class: 'user-part', novalidate: true, onsubmit: (event) => { event.preventDefault(); this.#saveClaims(); } },
         element('h3', {}, 'Claims'), element('p', { class: 'hint' }, 'Rules see them in auth.token. The user’s connections sign in anew with them.'), p.claims, p.claimsFault, element('div', {}, p.saveClaims)),
       element('section', { class: 'user-part', 'aria-label': 'Sessions' }, element('h3', {}, 'Sessions'), this.#sessions.element),
@@ -65,7 +67,7 @@ export class UserDetail {
     if (isOther) {
       this.#entry = null;
       this.#sessions.show(user.id);
-      setText(this.#p.note, '');
+      this.#note('');
       this.#p.password.value = '';
       this.#armed(false);
       this.#p.title.focus();
@@ -115,6 +117,8 @@ export class UserDetail {
   }
 
   #note(text, isBad = false) {
+    this.#p.linkRow.hidden = true;
+    this.#p.link.value = '';
     this.#p.note.className = `user-note ${isBad ? 'bad' : 'good'}`;
     setText(this.#p.note, text);
   }
@@ -146,9 +150,35 @@ export class UserDetail {
     this.#change((id) => accounts(this.#hub, ':update', { localId: id, customAttributes: text }), 'Claims saved.');
   }
 
-  #reset() {
-    const { email } = this.#user;
-    this.#change(() => accounts(this.#hub, ':sendOobCode', { requestType: 'PASSWORD_RESET', email }), `A mail to choose a new password is on its way to ${email}.`);
+  /** By mail; from a hub that sends none, as a link to pass on. */
+  async #reset() {
+    const { id, email } = this.#user;
+    const order = { requestType: 'PASSWORD_RESET', email };
+    this.#armed(false);
+    try {
+      await accounts(this.#hub, ':sendOobCode', order);
+      if (this.#user?.id === id) this.#note(`A mail to choose a new password is on its way to ${email}.`);
+    } catch (fault) {
+      if (this.#user?.id !== id) return;
+      if (!fault.body?.error?.message?.startsWith('OPERATION_NOT_ALLOWED')) { this.#note(fault.message, true); return; }
+      try {
+        const { oobLink } = await accounts(this.#hub, ':sendOobCode', { ...order, returnOobLink: true });
+        if (this.#user?.id !== id) return;
+        this.#note('This hub sends no mail. Who opens this link chooses the new password:');
+        this.#p.link.value = oobLink;
+        this.#p.linkRow.hidden = false;
+      } catch (refusal) {
+        this.#note(refusal.message, true);
+      }
+    }
+  }
+
+  async #copyLink() {
+    this.#p.link.select();
+    try {
+      await navigator.clipboard.writeText(this.#p.link.value);
+      this.#hub.say('The link is copied.');
+    } catch { /* it is selected: the keyboard copies it */ }
   }
 
   async #setPassword() {

@@ -86,6 +86,15 @@ def user_isEnabledAgain_andSessionsEnd(page):
     page.until("return vigla.users.sessions.length === 0", "an end to all sessions")
     page.find("#user-reset").click()
     page.until("return document.querySelector('.user-note').textContent.startsWith('A mail to choose a new password')", "the mail")
+    # A hub that sends no mail gives the link.
+    page.run("""const real = vigla.hub.fetch.bind(vigla.hub);
+        vigla.hub.fetch = (path, init) => path.includes('sendOobCode') && !init.body.includes('returnOobLink')
+            ? Promise.resolve(new Response('{"error":{"message":"OPERATION_NOT_ALLOWED : no mail"}}', { status: 400 })) : real(path, init)""")
+    page.find("#user-reset").click()
+    link = page.until("return document.getElementById('user-link').value", "the link")
+    assert link.startswith("http") and "oobCode=" in link, link
+    assert page.find("#user-link").is_displayed()
+    page.run("delete vigla.hub.fetch")
 
 
 def many_areFound(page, hub):
