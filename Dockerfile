@@ -4,7 +4,7 @@
 #   docker run -p 127.0.0.1:9000:9000 -v vigla:/data -v ./rules.json:/etc/vigla/rules.json:ro \
 #              -e VIGLA_RULES=/etc/vigla/rules.json vigla
 #
-# Without VIGLA_RULES every read and write is denied. Any other command runs the same way: docker run vigla rules check …
+# Without VIGLA_RULES every read and write is denied. The first start leaves an administrator's secret in /data/admin-secret.txt. Any other command runs the same way: docker run vigla rules check …
 #
 # Tests/Packaging/run executes these steps without a Docker engine. It knows the instructions used here and stops at
 # any other; RUN steps of the build stage use paths relative to WORKDIR so that they also run outside a container.
@@ -23,9 +23,9 @@ RUN swift package resolve
 COPY Sources Sources
 COPY Examples Examples
 COPY Tests Tests
-# The Swift runtime goes into the binary. Debug sections stay out; symbol names stay, for readable crash reports.
-RUN swift build -c release --product vigla --static-swift-stdlib -Xlinker --strip-debug
-RUN mkdir -p out && cp "$(swift build -c release --product vigla --static-swift-stdlib --show-bin-path)/vigla" out/vigla
+COPY Scripts Scripts
+# The program of `make dist`: with the Swift runtime, SQLite and zlib in it, without symbols; those are beside it, in vigla.debug.
+RUN Scripts/build-static out
 
 # ---- run ------------------------------------------------------------------------------------------------------------
 FROM debian:bookworm-slim
@@ -35,7 +35,7 @@ LABEL org.opencontainers.image.title="Vigla" \
 
 # What `ldd vigla` asks for beyond libc, and the certificate authorities that `vigla get https://…` believes.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libssl3 libsqlite3-0 libcurl4 zlib1g libstdc++6 libgcc-s1 ca-certificates \
+    && apt-get install -y --no-install-recommends libssl3 libcurl4 libgcc-s1 ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 
 # A fixed number, so that the owner of a mounted /data is the same on every host and in every version of the image.

@@ -13,7 +13,7 @@ CASES ?=
 FUZZ_SECONDS ?= 600
 ATTACKS ?=
 
-.PHONY: help run test watchme bench autobahn fuzz hostile clean build-needs release
+.PHONY: help run test watchme bench autobahn fuzz hostile dist clean build-needs release
 
 help: ## list these targets
 	@echo "Vigla: a self-hosted realtime hub"
@@ -48,6 +48,10 @@ fuzz: build-needs ## fuzz every parser, FUZZ_SECONDS=600 each, one after the oth
 hostile: release ## attack the hub under a memory limit (20 minutes); ATTACKS="big-get" chooses, ARGS=--quick is a smoke test
 	@VIGLA_BIN=$(BIN)/vigla Tests/Hostile/run $(ATTACKS) $(ARGS)
 
+dist: build-needs ## make the Debian package, the archive, the symbols and their checksums in .build/dist
+	@Scripts/ensure-packages dpkg-dev=dpkg-deb binutils=strip clang=clang
+	@Scripts/dist
+
 clean: ## remove what was built (your ./data stays)
 	rm -rf .build
 
@@ -56,5 +60,5 @@ build-needs:
 	@Scripts/ensure-packages $(BUILD_PACKAGES)
 
 release: build-needs
-	@echo "Building (release). The first build also fetches the dependencies and takes 5–15 minutes."
+	@echo "Building (release). The first build also fetches the dependencies and takes 5–15 minutes; what it compiles is shown below."
 	@swift build -c release --product vigla

@@ -16,6 +16,9 @@ let hotPath: [SwiftSetting] = [
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 ]
 
+/// `VIGLA_LOCALE_TABLE=icudt76_dat` (set by Scripts/build-static): the program gets an empty table of that name in place of ICU's data.
+let localeTable = Context.environment["VIGLA_LOCALE_TABLE"]
+
 let package = Package(
     name: "vigla",
     dependencies: [
@@ -190,3 +193,8 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+if let localeTable {
+    package.targets.append(.target(name: "CLocaleData", cSettings: [.define("TABLE", to: localeTable)]))
+    package.targets.first { $0.name == "vigla" }?.dependencies.append("CLocaleData")
+}
