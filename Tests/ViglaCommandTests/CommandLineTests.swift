@@ -15,7 +15,7 @@ import TestSupport
         }
         let other = try Command.run("xyzzy")
         #expect(other.code == 64 && !other.error.contains("Did you mean") && other.error.contains("There are: serve, get"))
-        #expect(try Command.run("help", "rules").code == 0 && Command.run("--version").code == 0 && Command.run("rules", "--help").code == 0)
+        for words in [["help", "rules"], ["--version"], ["rules", "--help"]] { #expect(try Command.run(words).code == 0) }
     }
 
     @Test func restAddress_isThePlaceThatItNames() throws {
@@ -112,7 +112,8 @@ import TestSupport
             return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
         }
         #expect(try signIn("user1passwore").hasPrefix("HTTP/1.1 400"))
-        for _ in 0..<2 { #expect(try signIn("user1password").contains("\"localId\":\"old1\""), "by the vendor's hash, then by the hub's own") }
+        // By the vendor's hash, then by the hub's own.
+        for _ in 0..<2 { #expect(try signIn("user1password").contains("\"localId\":\"old1\"")) }
         let again = try Command.run(command + ["--signer-key-file", key])
         #expect(again.code == 1 && again.error.contains("user1@example.com: ") && again.output.contains("2 refused"), "\(again.error)")
     }

@@ -57,7 +57,8 @@ import TestSupport
         ]
         for command in commands {
             let none = try Command.run(command)
-            #expect(none.code == 1 && none.error.contains("no credential was given: none of --auth-file, --auth,"), "\(command) \(none.error)")
+            let isTold = none.error.contains("no credential was given: none of --auth-file, --auth,")
+            #expect(none.code == 1 && isTold, "\(command) \(none.error)")
             #expect(none.error.contains("admin-secret.txt"), "what to type: \(command)")
             let refused = try Command.run(command, environment: ["VIGLA_AUTH_FILE": wrong])
             #expect(refused.code == 1 && refused.error.contains("VIGLA_AUTH_FILE"), "\(command) \(refused.error)")

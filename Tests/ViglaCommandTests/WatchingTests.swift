@@ -29,8 +29,8 @@ import TestSupport
         for _ in 0..<2 {
             let body = #"{"email":"ana@example.org","password":"correct horse"}"#
             let connection = try hub.connection()
-            let head = "POST /identitytoolkit.googleapis.com/v1/accounts:signUp?key=any HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-            try connection.write(contentsOf: Data("\(head)Content-Length: \(body.utf8.count)\r\n\r\n\(body)".utf8))
+            let head = "POST /identitytoolkit.googleapis.com/v1/accounts:signUp?key=any HTTP/1.1\r\nHost: localhost\r\n"
+            try connection.write(contentsOf: Data("\(head)Connection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)".utf8))
             _ = try connection.readToEnd()
         }
         let page = try hub.page("/.metrics")

@@ -1,6 +1,7 @@
 import Synchronization
 
-/// How long requests took, by kind, and the journal: counts by fixed bounds. A batch adds to it once for each kind, whatever it had of them.
+/// How long requests took, by kind, and the journal: counts by fixed bounds. A batch adds to it once for each kind, whatever it had of
+/// them.
 public final class Latencies: Sendable {
     public enum Kind: Int, CaseIterable, Sendable {
         /// Gets and reads of REST: until they were carried out.

@@ -66,7 +66,9 @@ struct MetricsPage {
         }
     }
 
-    private mutating func add(_ name: String, _ help: String, _ type: String, _ labels: (String, String), _ values: [(String, String, Int)]) {
+    private mutating func add(
+        _ name: String, _ help: String, _ type: String, _ labels: (String, String), _ values: [(String, String, Int)]
+    ) {
         head(name, help, type)
         for value in values {
             text += "\(name){\(labels.0)=\"\(Self.escaped(value.0))\",\(labels.1)=\"\(Self.escaped(value.1))\"} \(value.2)\n"

@@ -36,7 +36,8 @@ extension Server {
     func addDetails(to page: inout MetricsPage) {
         let databases = hub.all.sorted { $0.name < $1.name }
         page.histogram(
-            "vigla_request_seconds", "How long requests took at most, from their submission: reads until carried out, writes until durable.",
+            "vigla_request_seconds",
+            "How long requests took at most, from their submission: reads until carried out, writes until durable.",
             databases.flatMap { database in
                 Latencies.Kind.allCases.filter { $0 != .journal }.map { kind in
                     ("namespace=\"\(database.name)\",kind=\"\(kind)\"", database.latencies.reading(kind))

@@ -68,8 +68,8 @@ extension AdminCredential {
     var refusedByRules: String {
         switch given {
         case nil:
-            "The hub's rules do not allow this to a stranger, and no credential was given: none of --auth-file, --auth, VIGLA_AUTH_FILE and "
-                + "VIGLA_AUTH is set. Give a token of a user whom they allow, or an administrator's secret. A hub without rules denies "
+            "The hub's rules do not allow this to a stranger, and no credential was given: none of --auth-file, --auth, VIGLA_AUTH_FILE "
+                + "and VIGLA_AUTH is set. Give a token of a user whom they allow, or an administrator's secret. A hub without rules denies "
                 + "everything.\n" + Self.whereSecretsAre
         case .text(_, let source)?, .file(_, let source)?:
             "The hub's rules do not allow this to the user of \(source). An administrator may ask why: vigla rules explain --help"

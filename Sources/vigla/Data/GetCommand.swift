@@ -52,7 +52,8 @@ struct Get: ParsableCommand {
         }
         guard status == 200, let value else {
             let text: String? = if case .string(let text)? = value?.child("error") { text.string } else { nil }
-            fail("\(address) answers \(status)\(text.map { ": \($0)" } ?? "")" + (status == 401 ? "\n\(target.credential.refusedByRules)" : ""))
+            let advice = status == 401 ? "\n\(target.credential.refusedByRules)" : ""
+            fail("\(address) answers \(status)\(text.map { ": \($0)" } ?? "")\(advice)")
         }
         return value
     }
@@ -72,7 +73,8 @@ struct Get: ParsableCommand {
 
 /// What is asked for of a place's children, as in REST.
 struct QueryOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Order: key, value, priority or a path in each child, such as score.", valueName: "order")) var orderBy: String?
+    @Option(help: ArgumentHelp("Order: key, value, priority or a path in each child, such as score.", valueName: "order"))
+    var orderBy: String?
     @Option(help: ArgumentHelp("First value in that order; JSON, or a text as it stands.", valueName: "value")) var start: String?
     @Option(help: ArgumentHelp("Last value.", valueName: "value")) var end: String?
     @Option(help: ArgumentHelp("The only value.", valueName: "value")) var equal: String?

@@ -61,8 +61,10 @@ enum FolderCheck {
         } else {
             findings.append(.good("data", "\(folder)\(DataFolder.holdsData(folder) ? "" : " (holds no data yet)")"))
         }
-        if info.st_uid != getuid() {
-            findings.append(.warning("data", "\(folder) belongs to another user than this one", "run the doctor as the hub's user: sudo -u vigla vigla doctor …"))
+        if info.st_uid != getuid(), getuid() != 0 {
+            findings.append(.warning(
+                "data", "\(folder) belongs to another user than this one",
+                "run the doctor as the hub's user: sudo -u vigla vigla doctor …"))
         }
         var room = statvfs()
         if statvfs(folder, &room) == 0 {
@@ -79,7 +81,8 @@ enum FolderCheck {
         }
         if let ms = forcingMs(folder) {
             let text = "forcing a write to the disk takes \(ms / 10).\(ms % 10) ms"
-            findings.append(ms > 200 ? .warning("disk", text, "each lone write waits as long: a disk with power-loss protection is faster") : .good("disk", text))
+            let advice = "each lone write waits as long: a disk with power-loss protection is faster"
+            findings.append(ms > 200 ? .warning("disk", text, advice) : .good("disk", text))
         }
         return findings
     }

@@ -25,7 +25,8 @@ enum MachineCheck {
     private static var clock: Finding {
         // 2025-01-01: no build of this program is older.
         if SystemTime.wallMs < 1_735_689_600_000 {
-            return .wrong("clock", "it shows \(UserText.time(SystemTime.wallMs)): tokens of the future are refused", "timedatectl set-ntp true")
+            let time = UserText.time(SystemTime.wallMs)
+            return .wrong("clock", "it shows \(time): tokens of the future are refused", "timedatectl set-ntp true")
         }
         let state = vigla_clock_is_synchronized()
         if state == 0 {

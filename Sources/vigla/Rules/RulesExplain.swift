@@ -71,7 +71,8 @@ struct RulesExplain: ParsableCommand {
         let out = StandardStream.output
         let paths = (answer["paths"]?.elements ?? []).compactMap(\.string).joined(separator: ", ")
         let decision = answer["allowed"]?.bool == true ? "allowed" : "denied"
-        out.line(UserText.plain("\(decision): \(answer["operation"]?.string ?? "") \(paths) as \(`as` ?? "nobody"): \(answer["reason"]?.string ?? "")"))
+        let (operation, reason) = (answer["operation"]?.string ?? "", answer["reason"]?.string ?? "")
+        out.line(UserText.plain("\(decision): \(operation) \(paths) as \(`as` ?? "nobody"): \(reason)"))
         for rule in answer["rules"]?.elements ?? [] {
             let outcome = rule["result"]?.bool.map { $0 ? "true" : "false" } ?? "failed: \(rule["error"]?.string ?? "")"
             let place = "\(rule["line"]?.int ?? 0):\(rule["column"]?.int ?? 0)"

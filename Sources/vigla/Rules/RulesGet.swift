@@ -12,7 +12,8 @@ struct RulesGet: ParsableCommand {
               vigla rules get http://127.0.0.1:9000 --auth-file secret.txt > rules.json
             """)
 
-    @Argument(help: "The hub, such as http://127.0.0.1:9000 (?ns=NAME: another namespace than the default).", transform: HubURL.init(argument:))
+    @Argument(
+        help: "The hub, such as http://127.0.0.1:9000 (?ns=NAME: another namespace than the default).", transform: HubURL.init(argument:))
     var url: HubURL
     @Flag(help: "Without comments, as plain JSON.") var strict = false
     @OptionGroup var credential: AdminCredential

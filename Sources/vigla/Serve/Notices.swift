@@ -1,7 +1,7 @@
 import Logging
 
-/// What a hub says at its start and is no event of its log: warnings for who starts it, and that it is ready. With `--log-format json` these
-/// are JSON as well, so that every line that a collector gets is.
+/// What a hub says at its start and is no event of its log: warnings for who starts it, and that it is ready. With `--log-format json`
+/// these are JSON as well, so that every line that a collector gets is.
 struct Notices {
     private let logger: Logger?
 

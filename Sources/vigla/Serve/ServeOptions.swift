@@ -41,7 +41,8 @@ struct ServeOptions: ParsableArguments {
         valueName: "origins"))
     var allowOrigin: String?
     @Option(help: ArgumentHelp(
-        "Who may read /.metrics: loopback (programs on this machine, and administrators with their secret), all or off. Default: loopback.", valueName: "loopback|all|off"))
+        "Who may read /.metrics: loopback (programs on this machine, and administrators with their secret), all or off. Default: loopback.",
+        valueName: "loopback|all|off"))
     var metrics: String?
     @Option(
         help: ArgumentHelp("Log why the rules refused something: at most so many lines a second. Default: 0, none.", valueName: "number"))

@@ -46,7 +46,9 @@ struct Import: ParsableCommand {
                 "PUT", "\(url.resource)?print=silent\(address.namespaceItem)", at: address, tls: options.trust.client(for: address),
                 credential: options.credential.read(), body: Array(source.bytes)
             ) { status, body in
-                guard status == 204 || status == 200 else { AdminCall.refused(status, body, by: address, options.credential, advice: "Nothing was changed.") }
+                guard status == 204 || status == 200 else {
+                    AdminCall.refused(status, body, by: address, options.credential, advice: "Nothing was changed.")
+                }
                 summary.tell("imported", places: nil, bytes: source.bytes.count, "into \(url)")
                 end()
             }

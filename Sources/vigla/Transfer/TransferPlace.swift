@@ -25,8 +25,8 @@ enum TransferPlace {
 struct TransferOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "Address of a place in a running hub (http://127.0.0.1:9000/users), or the data folder of a hub that is not running. Default: the "
-                + "folder of VIGLA_DATA.",
+            "Address of a place in a running hub (http://127.0.0.1:9000/users), or the data folder of a hub that is not running. Default: "
+                + "the folder of VIGLA_DATA.",
             valueName: "url|folder"))
     var first: String
     @Argument(help: ArgumentHelp("File of JSON; - for standard input or output.", valueName: "file")) var second: String?

@@ -41,7 +41,8 @@ struct UserImport: ParsableCommand {
             guard let signerKeyFile else { fail("\(file) has passwords: the key of their hashes is needed (--signer-key-file)") }
             shared = [
                 .init("hashAlgorithm", "SCRYPT"), .init("signerKey", .string(key(signerKeyFile))),
-                .init("saltSeparator", .string(saltSeparator)), .init("rounds", .int(Int64(rounds))), .init("memoryCost", .int(Int64(memCost))),
+                .init("saltSeparator", .string(saltSeparator)), .init("rounds", .int(Int64(rounds))),
+                .init("memoryCost", .int(Int64(memCost))),
             ]
         }
         if overwrite { shared.append(.init("allowOverwrite", true)) }
@@ -59,7 +60,8 @@ struct UserImport: ParsableCommand {
             taken += part.count - faults.count
             refused += faults.count
         }
-        StandardStream.output.line("\(taken) \(taken == 1 ? "account" : "accounts") taken over" + (refused > 0 ? ", \(refused) refused" : ""))
+        let rest = refused > 0 ? ", \(refused) refused" : ""
+        StandardStream.output.line("\(taken) \(taken == 1 ? "account" : "accounts") taken over\(rest)")
         if refused > 0 { throw ExitCode(1) }
     }
 
