@@ -65,7 +65,9 @@ import Testing
         let (lane, book) = (server.server.lanes[0], Book())
         let database = try #require(server.server.hub.database("test"))
         let made = lane.loop.queue.sync {
-            (0..<sessions).map { Session(BookingCarrier($0, lane.loop, book), lane: 0, database: database, server: server.server, dialect: .observe) }
+            (0..<sessions).map { name in
+                Session(BookingCarrier(name, lane.loop, book), lane: 0, database: database, server: server.server, dialect: .observe)
+            }
         }
         let gate = DispatchSemaphore(value: 0)
         lane.loop.execute { gate.wait() }

@@ -109,7 +109,8 @@ extension Session {
     /// Frames up to this size do not wait for the turn of what is large, so that answers pass the large messages of other clients.
     private static let smallBytes = 16 << 10
 
-    /// A frame is encoded. If it is first in the queue, it is sent, with the ready entries behind it: in later turns where this one is full.
+    /// A frame is encoded. If it is first in the queue, it is sent, with the ready entries behind it; in later turns where this one
+    /// is full.
     /// - Parameter frame: its bytes as the loop has staged them; nil for none.
     final func isReady(_ deferred: DeferredBytes, _ outcome: DeferredBytes.Outcome, _ frame: StagedFrame?) {
         guard let outputQueue, !outputQueue.awaitsTurn, case .later(let first)? = outputQueue.first, first === deferred else { return }
