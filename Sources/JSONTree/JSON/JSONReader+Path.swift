@@ -3,10 +3,10 @@ extension JSONReader {
     public mutating func path() throws(JSONError) -> Path {
         let start = offset
         guard try peek() == .string else { throw .unexpectedType(offset: offset) }
-        let (content, escaped) = try scanString()
+        let scanned = try scanString()
         do throws(PathError) {
             var path = Path()
-            guard !escaped else {
+            guard !scanned.escaped else {
                 offset = start
                 var text = (try? string()) ?? ""
                 let keys = text.withUTF8 { bytes in try? Path.segments(bytes) }
@@ -14,7 +14,7 @@ extension JSONReader {
                 path.keys = keys
                 return path
             }
-            path.keys = try Path.segments(UnsafeBufferPointer(rebasing: bytes[content]))
+            path.keys = try Path.segments(UnsafeBufferPointer(rebasing: bytes[scanned.content]))
             return path
         } catch { throw .malformed(offset: start) }
     }

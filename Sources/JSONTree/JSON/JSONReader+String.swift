@@ -2,30 +2,58 @@ extension JSONReader {
     /// A string with its escapes resolved; a lone surrogate becomes U+FFFD.
     public mutating func string() throws(JSONError) -> String {
         guard try peek() == .string else { throw .unexpectedType(offset: offset) }
-        let (content, escaped) = try scanString()
-        if !escaped { return String(decoding: UnsafeBufferPointer(rebasing: bytes[content]), as: UTF8.self) }
-        return try unescape(content)
+        return try string(try scanString())
     }
 
-    /// Skips a string; returns the range of its content and whether it has escapes.
-    mutating func scanString() throws(JSONError) -> (content: Range<Int>, escaped: Bool) {
+    func string(_ scanned: ScannedString) throws(JSONError) -> String {
+        if !scanned.escaped { return String(decoding: UnsafeBufferPointer(rebasing: bytes[scanned.content]), as: UTF8.self) }
+        return try unescape(scanned.content)
+    }
+
+    /// A string that has been skipped.
+    struct ScannedString {
+        /// Where its content lies.
+        let content: Range<Int>
+        let escaped: Bool
+        /// Whether the content is the text: without escapes, and in ASCII, so that it needs no repair.
+        let isPlain: Bool
+    }
+
+    /// Skips a string.
+    mutating func scanString() throws(JSONError) -> ScannedString {
         let start = offset &+ 1
         var i = start
         var escaped = false
+        var high: UInt64 = 0
         let end = limit
         while i < end {
-            let byte = bytes[i]
-            if byte == UInt8(ascii: "\"") {
-                offset = i &+ 1
-                return (start..<i, escaped)
+            // Eight bytes at a time, as long as none of them is special.
+            if i &+ 8 <= end, let base = UnsafeRawPointer(bytes.baseAddress) {
+                let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: i, as: UInt64.self))
+                if !JSONText.hasSpecial(word) {
+                    high |= word
+                    i &+= 8
+                    continue
+                }
             }
-            if byte == UInt8(ascii: "\\") {
-                escaped = true
-                i = try scanEscape(i)
-                continue
+            // The special byte is among the next eight.
+            let stop = min(end, i &+ 8)
+            while i < stop {
+                let byte = bytes[i]
+                if byte == UInt8(ascii: "\"") {
+                    offset = i &+ 1
+                    let isASCII = high & 0x8080_8080_8080_8080 == 0
+                    return ScannedString(content: start..<i, escaped: escaped, isPlain: isASCII && !escaped)
+                }
+                if byte == UInt8(ascii: "\\") {
+                    escaped = true
+                    i = try scanEscape(i)
+                    continue
+                }
+                if byte < 0x20 { throw .malformed(offset: i) }
+                high |= UInt64(byte)
+                i &+= 1
             }
-            if byte < 0x20 { throw .malformed(offset: i) }
-            i &+= 1
         }
         throw .malformed(offset: end)
     }
@@ -93,5 +121,17 @@ extension JSONReader {
             }
         }
         return String(decoding: out, as: UTF8.self)
+    }
+}
+
+enum JSONText {
+    /// Whether one of eight bytes is a quote, a backslash or a control character; may be true for others next to bytes above 0x7F.
+    @inline(__always)
+    static func hasSpecial(_ word: UInt64) -> Bool {
+        let (ones, highs): (UInt64, UInt64) = (0x0101_0101_0101_0101, 0x8080_8080_8080_8080)
+        let quote = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
+        let slash = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
+        let found = ((quote &- ones) & ~quote) | ((slash &- ones) & ~slash) | ((word &- ones &* 0x20) & ~word)
+        return found & highs != 0
     }
 }

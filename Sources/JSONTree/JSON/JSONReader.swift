@@ -58,10 +58,16 @@ public struct JSONReader {
 
     /// The next member's name, whose value must be read or skipped next; nil at the end of the object.
     public mutating func nextName() throws(JSONError) -> String? {
+        guard let name = try nextNameText() else { return nil }
+        return try string(name)
+    }
+
+    /// The same, without a copy.
+    mutating func nextNameText() throws(JSONError) -> ScannedString? {
         guard try advance(closing: UInt8(ascii: "}")) else { return nil }
         guard try peekByte() == UInt8(ascii: "\"") else { throw .malformed(offset: offset) }
         nameOffset = offset
-        let name = try string()
+        let name = try scanString()
         guard try peekByte() == UInt8(ascii: ":") else { throw .malformed(offset: offset) }
         offset &+= 1
         return name

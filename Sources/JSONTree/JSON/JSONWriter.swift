@@ -58,32 +58,49 @@ public struct JSONWriter {
     /// A quoted string; control characters, quotes and backslashes escaped.
     public mutating func string(_ text: String) { string(Text(text)) }
 
-    public mutating func string(_ text: Text) {
+    public mutating func string(_ text: Text) { text.withBytes { string($0) } }
+
+    mutating func string(_ text: UnsafeBufferPointer<UInt8>) {
         bytes.append(UInt8(ascii: "\""))
-        text.withBytes { escape($0) }
+        escape(text)
         bytes.append(UInt8(ascii: "\""))
     }
 
     private mutating func escape(_ text: UnsafeBufferPointer<UInt8>) {
-        var clean = 0
-        for i in text.indices {
-            let byte = text[i]
-            if byte >= 0x20, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") { continue }
-            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[clean..<i]))
-            clean = i + 1
-            bytes.append(UInt8(ascii: "\\"))
-            switch byte {
-            case 0x0A: bytes.append(UInt8(ascii: "n"))
-            case 0x0D: bytes.append(UInt8(ascii: "r"))
-            case 0x09: bytes.append(UInt8(ascii: "t"))
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes.append(byte)
-            default:
-                bytes.append(contentsOf: "u00".utf8)
-                bytes.append(Self.hex[Int(byte >> 4)])
-                bytes.append(Self.hex[Int(byte & 15)])
+        guard let base = UnsafeRawPointer(text.baseAddress) else { return }
+        var (clean, i) = (0, 0)
+        let count = text.count
+        while i < count {
+            if i &+ 8 <= count, !JSONText.hasSpecial(base.loadUnaligned(fromByteOffset: i, as: UInt64.self)) {
+                i &+= 8
+                continue
+            }
+            let stop = min(count, i &+ 8)
+            while i < stop {
+                let byte = text[i]
+                if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
+                    bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[clean..<i]))
+                    clean = i &+ 1
+                    escape(byte)
+                }
+                i &+= 1
             }
         }
         bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[clean...]))
+    }
+
+    private mutating func escape(_ byte: UInt8) {
+        bytes.append(UInt8(ascii: "\\"))
+        switch byte {
+        case 0x0A: bytes.append(UInt8(ascii: "n"))
+        case 0x0D: bytes.append(UInt8(ascii: "r"))
+        case 0x09: bytes.append(UInt8(ascii: "t"))
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes.append(byte)
+        default:
+            bytes.append(contentsOf: "u00".utf8)
+            bytes.append(Self.hex[Int(byte >> 4)])
+            bytes.append(Self.hex[Int(byte & 15)])
+        }
     }
 
     private static let hex = Array("0123456789abcdef".utf8)
