@@ -17,9 +17,11 @@ private struct Measure {
     /// Subtracts the node's bytes from `left`; false as soon as that is negative.
     mutating func subtract(_ cursor: NodeCursor) -> Bool {
         switch cursor.kind {
-        case .null, .int, .double: number(cursor.node)
+        case .null: left -= 4
+        case .int(let value): number(.int(value))
+        case .double(let value): number(.double(value))
         case .bool(let value): left -= value ? 4 : 5
-        case .text(let text): string(text)
+        case .text(let text): text.withBytes { string($0) }
         case .prioritized:
             left -= #"{".value":,".priority":}"#.utf8.count
             scalar(cursor.leaf)
@@ -28,7 +30,7 @@ private struct Measure {
             // Braces and commas: one comma less than children.
             left -= 1
             let isWhole = cursor.allChildren { key, child in
-                string(key)
+                key.withBytes { string($0) }
                 left -= 2
                 return subtract(child)
             }
@@ -45,7 +47,7 @@ private struct Measure {
     private mutating func scalar(_ leaf: Node) {
         switch leaf {
         case .bool(let value): left -= value ? 4 : 5
-        case .string(let text): withUnsafePointer(to: text) { string(TextCursor($0)) }
+        case .string(let text): text.withBytes { string($0) }
         default: number(leaf)
         }
     }
@@ -57,20 +59,17 @@ private struct Measure {
     }
 
     /// A quoted string with its escapes.
-    private mutating func string(_ text: TextCursor) {
-        left -= text.utf8Count + 2
+    private mutating func string(_ bytes: UnsafeBufferPointer<UInt8>) {
+        left -= bytes.count + 2
         guard left >= 0 else { return }
-        let escapes = text.withBytes { bytes in
-            var more = 0
-            for byte in bytes {
-                if byte >= 0x20, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") { continue }
-                switch byte {
-                case 0x0A, 0x0D, 0x09, UInt8(ascii: "\""), UInt8(ascii: "\\"): more += 1
-                default: more += 5
-                }
+        var more = 0
+        for byte in bytes {
+            if byte >= 0x20, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") { continue }
+            switch byte {
+            case 0x0A, 0x0D, 0x09, UInt8(ascii: "\""), UInt8(ascii: "\\"): more += 1
+            default: more += 5
             }
-            return more
         }
-        left -= escapes
+        left -= more
     }
 }

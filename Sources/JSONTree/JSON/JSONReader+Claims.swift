@@ -13,7 +13,8 @@ extension JSONReader {
             try beginObject()
             try pay(NodeCost.object)
             while let name = try nextName() {
-                try pay(2 * NodeCost.entry + NodeCost.unorderedChild + NodeCost.text(name.utf8.count))
+                guard name.utf8.count <= Key.maxBytes else { throw .invalidKey(String(name.prefix(64)), offset: nameOffset) }
+                try pay(NodeCost.collected + 2 * NodeCost.text(name.utf8.count))
                 children.append((Key(name), try claims(nesting: nesting + 1, allowance: allowance)))
             }
             return .object(children)
@@ -22,7 +23,7 @@ extension JSONReader {
             try beginArray()
             try pay(NodeCost.object)
             while try nextElement() {
-                try pay(2 * NodeCost.entry + NodeCost.unorderedChild)
+                try pay(NodeCost.collected)
                 children.append((Key(index: children.count), try claims(nesting: nesting + 1, allowance: allowance)))
             }
             return .object(children)

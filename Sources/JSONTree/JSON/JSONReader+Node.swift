@@ -8,73 +8,53 @@ extension JSONReader {
     public mutating func writeValue(
         depth: Int = 0, maxStringBytes: Int = 10_485_760, allowance: NodeAllowance? = nil
     ) throws(JSONError) -> WriteValue {
+        let kind = try peek()
+        guard kind == .object || kind == .array else {
+            let node = try leafNode(maxStringBytes)
+            if case .string(let text) = node, let allowance { try Self.charge(text.utf8Count, allowance, offset) }
+            return WriteValue(node)
+        }
         var context = NodeContext(room: Path.maxDepth - depth, maxStringBytes: maxStringBytes, allowance: allowance)
-        defer { context.refundWork() }
-        let node = try node(&context)
+        _ = context.builder.beginObject()
+        var node = Node.null
+        switch kind == .array ? try elements(&context) : try members(&context) {
+        case .children(let priority): node = context.builder.finish(priority: priority)
+        case .leaf(let leaf): node = leaf
+        }
+        if context.builder.isRefused { throw .overBudget(offset: offset) }
         return WriteValue(node: node, deferred: context.remaining())
     }
 
     /// The state of parsing one value.
-    private struct NodeContext {
+    private struct NodeContext: ~Copyable {
         let room: Int
         let maxStringBytes: Int
         let allowance: NodeAllowance?
-        /// Keys from the value's root to the current node.
-        var keys = ContiguousArray<Key>()
+        var builder: ObjectBuilder
+        /// Where the open members lie in the builder, from the value's root to the current node: `depth` of them.
+        var open = InlineArray<33, UInt32>(repeating: 0)
+        var depth = 0
         var deferred: [WriteValue.Deferred] = []
         /// Parts of `deferred` in members that a later duplicate replaced.
         var overwritten: [Range<Int>] = []
-        var members = MemberStack()
 
-        /// Bytes needed only during parsing.
-        var work = 0
+        init(room: Int, maxStringBytes: Int, allowance: NodeAllowance?) {
+            self.room = room
+            self.maxStringBytes = maxStringBytes
+            self.allowance = allowance
+            builder = ObjectBuilder(allowance)
+        }
 
         func charge(_ bytes: Int, _ offset: Int) throws(JSONError) {
-            guard let allowance else { return }
-            guard allowance.charge(bytes) else { throw .overBudget(offset: offset) }
+            if let allowance, !allowance.charge(bytes) { throw .overBudget(offset: offset) }
         }
-
-        func chargeText(_ utf8Count: Int, _ offset: Int) throws(JSONError) {
-            guard utf8Count > 15 else { return }
-            try charge(NodeCost.text(utf8Count), offset)
-        }
-
-        mutating func add(_ key: Key, _ node: Node, _ offset: Int) throws(JSONError) {
-            guard allowance != nil else { return members.add(key, node) }
-            if members.isFull { try growMembers(offset) }
-            members.add(key, node)
-            if node.exists { try charge(members.isUnordered ? NodeCost.unorderedChild : NodeCost.child, offset) }
-        }
-
-        /// Doubles the capacity for members; both buffers exist until the entries are moved.
-        private mutating func growMembers(_ offset: Int) throws(JSONError) {
-            let bytes = members.capacity * NodeCost.entry
-            try charge(max(bytes, 16 * NodeCost.entry), offset)
-            work += max(bytes, 16 * NodeCost.entry)
-            try charge(bytes, offset)
-            members.grow()
-            allowance?.refund(bytes)
-        }
-
-        /// An object of the members since `outer`; null without any.
-        mutating func endObject(_ outer: consuming MemberStack.Outer, _ offset: Int) throws(JSONError) -> ChildMap {
-            let bytes = members.countOfInnermost * NodeCost.entry
-            // They exist in the list and in pages while they are moved.
-            let isPaged = bytes > ChildMap.pageCapacity * NodeCost.entry
-            if isPaged { try charge(bytes, offset) }
-            let children = members.end(outer)
-            if isPaged { allowance?.refund(bytes) }
-            if !children.isEmpty { try charge(NodeCost.object, offset) }
-            return children
-        }
-
-        func refundWork() { allowance?.refund(work) }
 
         mutating func deferServerValue(
             _ value: Special.Value?, as target: WriteValue.Deferred.Target, _ offset: Int
         ) throws(JSONError) {
             guard case .server(let serverValue) = value else { return }
             try charge(NodeCost.serverValue, offset)
+            let keys = ContiguousArray((0..<depth).map { builder.key(ofEntryAt: Int(open[$0])) })
             deferred.append(WriteValue.Deferred(path: Path(keys), target: target, value: serverValue))
         }
 
@@ -87,15 +67,136 @@ extension JSONReader {
         }
     }
 
-    private mutating func node(_ context: inout NodeContext) throws(JSONError) -> Node {
+    /// What an object or an array has been.
+    private enum Container {
+        /// Members, which lie in the builder; the object is still open there.
+        case children(priority: Node)
+        /// A leaf in the form `{".value": …}`, or null.
+        case leaf(Node)
+    }
+
+    private static func charge(_ utf8Count: Int, _ allowance: NodeAllowance, _ offset: Int) throws(JSONError) {
+        guard utf8Count > 15 else { return }
+        guard allowance.charge(NodeCost.text(utf8Count)) else { throw .overBudget(offset: offset) }
+    }
+
+    /// Parses the value of the open member into the builder.
+    private mutating func value(_ context: inout NodeContext) throws(JSONError) {
         switch try peek() {
-        case .object: return try objectNode(&context)
-        case .array: return try arrayNode(&context)
-        default:
-            let node = try leafNode(context.maxStringBytes)
-            if case .string(let text) = node { try context.chargeText(text.utf8Count, offset) }
-            return node
+        case .number:
+            switch try number() {
+            case .int(let value): context.builder.add(value)
+            case .double(let value): context.builder.add(value)
+            default: break
+            }
+        case .string: try text(&context)
+        case .bool: context.builder.add(try bool())
+        case .null: try null()
+        case .object, .array:
+            let isArray = try peek() == .array
+            let outer = context.builder.beginObject()
+            switch isArray ? try elements(&context) : try members(&context) {
+            case .children(let priority): context.builder.endObject(outer, priority: priority)
+            case .leaf(let leaf):
+                // Its members were none, or the reader has refused them.
+                context.builder.endObject(outer)
+                context.builder.add(leaf)
+            }
         }
+    }
+
+    private mutating func text(_ context: inout NodeContext) throws(JSONError) {
+        let start = offset
+        let scanned = try scanString()
+        if scanned.isPlain, scanned.content.count <= PackedLimits.textBytes {
+            guard scanned.content.count <= context.maxStringBytes else { throw .stringTooLong(offset: start) }
+            return context.builder.add(text: UnsafeBufferPointer(rebasing: bytes[scanned.content]))
+        }
+        // Charged before it is made: no text becomes longer than three times its bytes, and most stay.
+        if scanned.content.count > PackedLimits.textBytes {
+            try context.charge(NodeCost.text(scanned.content.count) + NodeCost.longText, start)
+        }
+        let text = try string(scanned)
+        guard text.utf8.count <= context.maxStringBytes else { throw .stringTooLong(offset: start) }
+        if text.utf8.count > scanned.content.count { try context.charge(text.utf8.count - scanned.content.count, start) }
+        context.builder.add(.string(text))
+    }
+
+    private mutating func elements(_ context: inout NodeContext) throws(JSONError) -> Container {
+        try beginArray()
+        var index = 0
+        while try nextElement() {
+            Key.withBytes(ofIndex: index) { context.builder.beginMember($0) }
+            _ = try member(&context)
+            index += 1
+        }
+        return .children(priority: .null)
+    }
+
+    private mutating func members(_ context: inout NodeContext) throws(JSONError) -> Container {
+        let start = offset
+        try beginObject()
+        var special = Special()
+        var serverValues: [Key: Range<Int>] = [:]
+        while let name = try nextNameText() {
+            if name.escaped || (!name.content.isEmpty && bytes[name.content.lowerBound] == UInt8(ascii: ".")) {
+                // A name of the special ones may be written with escapes.
+                let text = try string(name)
+                if text.utf8.first == UInt8(ascii: ".") {
+                    try special.read(text, &self, context.maxStringBytes)
+                    continue
+                }
+            }
+            if name.isPlain {
+                let key = UnsafeBufferPointer(rebasing: bytes[name.content])
+                guard Key.isValid(key) else { throw .invalidKey(Self.cut(try string(name)), offset: nameOffset) }
+                context.builder.beginMember(key)
+            } else {
+                let key = Key(try string(name))
+                guard key.isValid else { throw .invalidKey(Self.cut(key.string), offset: nameOffset) }
+                key.text.withBytes { context.builder.beginMember($0) }
+            }
+            let known = context.deferred.count
+            if !serverValues.isEmpty, let overwritten = serverValues.removeValue(forKey: context.builder.openKey) {
+                context.overwritten.append(overwritten)
+            }
+            if let key = try member(&context) { serverValues[key] = known..<context.deferred.count }
+        }
+
+        if let value = special.value {
+            guard context.builder.isLevelEmpty() else { throw .invalidValue(offset: start) }
+            guard value.placeholder.exists else { return .leaf(.null) }
+            try context.deferServerValue(value, as: .value, start)
+            try context.deferServerValue(special.priority, as: .priority, start)
+            if case .string(let text) = value.placeholder { try context.charge(NodeCost.text(text.utf8Count), start) }
+            if special.priority != nil { try context.charge(NodeCost.prioritized, start) }
+            return .leaf(value.placeholder.with(priority: special.priority?.placeholder ?? .null))
+        }
+        if context.builder.isLevelEmpty() { return .leaf(.null) }
+        try context.deferServerValue(special.priority, as: .priority, start)
+        if case .string(let text) = special.priority?.placeholder { try context.charge(NodeCost.text(text.utf8Count), start) }
+        return .children(priority: special.priority?.placeholder ?? .null)
+    }
+
+    /// Parses the value of the member that has been begun, and ends it.
+    /// - Returns: its key, if it has server values.
+    @inline(__always)
+    private mutating func member(_ context: inout NodeContext) throws(JSONError) -> Key? {
+        let known = context.deferred.count
+        if context.depth < context.room {
+            context.open[context.depth] = UInt32(truncatingIfNeeded: context.builder.openEntry)
+            context.depth &+= 1
+            try value(&context)
+            context.depth &-= 1
+        } else {
+            // A null writes nothing, so it may stand at any depth.
+            guard try peek() == .null else { throw .tooDeep(offset: offset) }
+            try null()
+        }
+        let key = context.deferred.count > known ? context.builder.openKey : nil
+        context.builder.endMember()
+        if context.builder.isRefused { throw .overBudget(offset: offset) }
+        return key
     }
 
     private mutating func leafNode(_ maxStringBytes: Int) throws(JSONError) -> Node {
@@ -112,69 +213,6 @@ extension JSONReader {
             return .null
         case .object, .array: throw .invalidValue(offset: start)
         }
-    }
-
-    private mutating func child(_ key: Key, _ context: inout NodeContext) throws(JSONError) -> Node {
-        guard context.keys.count < context.room else {
-            // A null writes nothing, so it may stand at any depth.
-            if try peek() == .null { return try leafNode(0) }
-            throw .tooDeep(offset: offset)
-        }
-        context.keys.append(key)
-        let node = try node(&context)
-        context.keys.removeLast()
-        return node
-    }
-
-    private mutating func arrayNode(_ context: inout NodeContext) throws(JSONError) -> Node {
-        try beginArray()
-        let outer = context.members.begin()
-        var index = 0
-        while try nextElement() {
-            let key = Key(index: index)
-            let node = try child(key, &context)
-            try context.add(key, node, offset)
-            index += 1
-        }
-        let children = try context.endObject(outer, offset)
-        return children.isEmpty ? .null : .object(ObjectNode(children: children))
-    }
-
-    private mutating func objectNode(_ context: inout NodeContext) throws(JSONError) -> Node {
-        let start = offset
-        try beginObject()
-        let outer = context.members.begin()
-        var special = Special()
-        var serverValues: [Key: Range<Int>] = [:]
-        while let name = try nextName() {
-            if name.utf8.first == UInt8(ascii: ".") {
-                try special.read(name, &self, context.maxStringBytes)
-                continue
-            }
-            let key = Key(name)
-            guard key.isValid else { throw .invalidKey(Self.cut(name), offset: nameOffset) }
-            try context.chargeText(name.utf8.count, offset)
-            let known = context.deferred.count
-            let node = try child(key, &context)
-            if !serverValues.isEmpty, let overwritten = serverValues.removeValue(forKey: key) { context.overwritten.append(overwritten) }
-            if context.deferred.count > known { serverValues[key] = known..<context.deferred.count }
-            try context.add(key, node, offset)
-        }
-        let children = try context.endObject(outer, offset)
-
-        if let value = special.value {
-            guard children.isEmpty else { throw .invalidValue(offset: start) }
-            guard value.placeholder.exists else { return .null }
-            try context.deferServerValue(value, as: .value, start)
-            try context.deferServerValue(special.priority, as: .priority, start)
-            if case .string(let text) = value.placeholder { try context.chargeText(text.utf8Count, start) }
-            if special.priority != nil { try context.charge(NodeCost.prioritized, start) }
-            return value.placeholder.with(priority: special.priority?.placeholder ?? .null)
-        }
-        if children.isEmpty { return .null }
-        try context.deferServerValue(special.priority, as: .priority, start)
-        if case .string(let text) = special.priority?.placeholder { try context.chargeText(text.utf8Count, start) }
-        return .object(ObjectNode(children: children, priority: special.priority?.placeholder ?? .null))
     }
 
     /// The beginning of a member name, for an error text: 64 bytes.

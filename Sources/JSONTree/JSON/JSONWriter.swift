@@ -118,32 +118,36 @@ public struct JSONWriter {
     }
 
     /// A node in export form (contract §4.3): objects with `.priority` inside, prioritised leaves as `.value` and `.priority`.
-    public mutating func node(_ node: Node) {
-        switch node {
+    public mutating func node(_ node: Node) { withUnsafePointer(to: node) { self.node(NodeCursor($0)) } }
+
+    mutating func node(_ node: NodeCursor) {
+        switch node.kind {
         case .null: raw("null")
         case .bool(let value): value ? raw("true") : raw("false")
         case .int(let value): int(value)
         case .double(let value): double(value)
-        case .string(let text): string(text)
-        case .prioritized(let leaf):
+        case .text(let text): text.withBytes { string($0) }
+        case .prioritized:
             raw("{\".value\":")
-            self.node(leaf.leaf)
+            self.node(node.leaf)
             raw(",\".priority\":")
-            self.node(leaf.priority)
+            self.node(node.priority)
             raw("}")
-        case .object(let object):
+        case .object:
             raw("{")
             var isFirst = true
-            for (key, child) in object.children {
+            _ = node.allChildren { key, child in
                 if !isFirst { bytes.append(UInt8(ascii: ",")) }
                 isFirst = false
-                string(key.text)
+                key.withBytes { string($0) }
                 bytes.append(UInt8(ascii: ":"))
                 self.node(child)
+                return true
             }
-            if object.priority.exists {
+            let priority = node.priority
+            if priority.exists {
                 raw(",\".priority\":")
-                self.node(object.priority)
+                self.node(priority)
             }
             raw("}")
         }

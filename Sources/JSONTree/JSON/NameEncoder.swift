@@ -30,7 +30,7 @@ public struct NameEncoder: Sendable {
     /// O(log n)
     public init(_ node: Node, _ range: Range = Range(), isPretty: Bool = false) {
         let map = node.children
-        leaf = node.object == nil ? node.leaf : .null
+        leaf = node.leaf
         self.isPretty = isPretty
         after = range.after
         left = range.limit ?? .max
@@ -79,27 +79,5 @@ public struct NameEncoder: Sendable {
             if size > limit { return nil }
         }
         return size
-    }
-}
-
-extension ChildMap.Iterator {
-    /// Begins with the child at an index. O(log n)
-    fileprivate init(_ map: ChildMap, at index: Int) {
-        var left = index
-        guard var page = map.root else {
-            self.init(map.flat, at: left, [])
-            return
-        }
-        var stack: ContiguousArray<(page: ChildPage, next: Int)> = []
-        while !page.isLeaf {
-            var i = 0
-            while i < page.pages.count - 1, left >= page.pages[i].count {
-                left -= page.pages[i].count
-                i += 1
-            }
-            stack.append((page, i + 1))
-            page = page.pages[i]
-        }
-        self.init(page.entries, at: left, stack)
     }
 }

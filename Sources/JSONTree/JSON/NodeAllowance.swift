@@ -98,14 +98,17 @@ public final class NodeAllowance: @unchecked Sendable {
 
 /// Memory of the parts of a value, with the allocator's overhead. A test compares them with measured values.
 enum NodeCost {
-    /// A child while its object is parsed: key and node.
-    static let entry = MemoryLayout<ChildMap.Entry>.stride
-    /// The same in its object's list, with its part of a page.
-    static let child = entry + 6
-    /// The same when names arrive out of order, so that pages are not full.
-    static let unorderedChild = entry + 3 * entry / 4
-    /// An object with an empty list of children: the object, and the list's own block.
-    static let object = 112
+    /// A child of an object that is collected as keys and nodes, as claims are.
+    static let collected = 2 * (MemoryLayout<Key>.stride + MemoryLayout<Node>.stride)
+    /// An object without its children.
+    static let object = 96
+    /// An inner page without what it points to, and its two lists.
+    static let innerPage = 144
+    /// The box of a text in a slot.
+    static let longText = 64
+    /// A packed page, rounded as the allocator does.
+    @inline(__always)
+    static func page(bytes: Int, slots: Int) -> Int { (8 + 32 + 8 * slots + (bytes + 7) / 8 * 8 + 15) & ~15 }
     /// A leaf with a priority.
     static let prioritized = 80
     /// A cached hash of an object: its box and its text.

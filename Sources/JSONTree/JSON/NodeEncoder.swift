@@ -54,7 +54,7 @@ public struct NodeEncoder: @unchecked Sendable {
         let enough = bytes < .max - writer.bytes.count ? writer.bytes.count + bytes : .max
         if !hasBegun {
             hasBegun = true
-            begin(root, &writer)
+            withUnsafePointer(to: root) { begin(NodeCursor($0), &writer) }
         }
         while !levels.isEmpty, writer.bytes.count < enough {
             let top = levels.count - 1
@@ -63,7 +63,7 @@ public struct NodeEncoder: @unchecked Sendable {
                 continue
             }
             if levels[top].nextIndex >= 0 {
-                let index = Int(child.pointee.key.integer ?? 0)
+                let index = Int(Key.integer(child.key) ?? 0)
                 while levels[top].nextIndex < index {
                     separate(&writer)
                     writer.raw("null")
@@ -73,28 +73,28 @@ public struct NodeEncoder: @unchecked Sendable {
                 separate(&writer)
             } else {
                 separate(&writer)
-                name(child.pointee.key.text, &writer)
+                name(child.key, &writer)
             }
-            begin(child.pointee.node, &writer)
+            begin(child.node, &writer)
         }
     }
 
     /// Writes a leaf, or the beginning of a container.
     @inline(__always)
-    private mutating func begin(_ node: Node, _ writer: inout JSONWriter) {
-        switch node {
-        case .object(let object):
-            let priority = form.showsPriorities ? object.priority : .null
-            let isArray = form.showsArrays && priority.isNull && object.children.isArray
+    private mutating func begin(_ node: NodeCursor, _ writer: inout JSONWriter) {
+        switch node.kind {
+        case .object:
+            let priority = form.showsPriorities ? node.priority : .null
+            let isArray = form.showsArrays && priority.isNull && node.isArray
             writer.raw(isArray ? "[" : "{")
-            levels.append(Level(children: ChildCursor(object), priority: priority, nextIndex: isArray ? 0 : -1))
-        case .prioritized(let leaf):
-            guard form.showsPriorities else { return writer.node(leaf.leaf) }
-            levels.append(Level(children: ChildCursor(), priority: leaf.priority, nextIndex: -1))
+            levels.append(Level(children: ChildCursor(node), priority: priority, nextIndex: isArray ? 0 : -1))
+        case .prioritized:
+            guard form.showsPriorities else { return writer.node(node.leaf) }
+            levels.append(Level(children: ChildCursor(), priority: node.priority, nextIndex: -1))
             writer.raw("{")
             separate(&writer)
-            name(".value", &writer)
-            writer.node(leaf.leaf)
+            name(Self.valueName, &writer)
+            writer.node(node.leaf)
         default: writer.node(node)
         }
     }
@@ -103,7 +103,7 @@ public struct NodeEncoder: @unchecked Sendable {
         let priority = levels[levels.count - 1].priority
         if priority.exists {
             separate(&writer)
-            name(".priority", &writer)
+            name(Self.priorityName, &writer)
             writer.node(priority)
         }
         let level = levels.removeLast()
@@ -119,8 +119,14 @@ public struct NodeEncoder: @unchecked Sendable {
         breakLine(&writer)
     }
 
+    private static var valueName: UnsafeBufferPointer<UInt8> { bytes(of: ".value") }
+    private static var priorityName: UnsafeBufferPointer<UInt8> { bytes(of: ".priority") }
+    private static func bytes(of text: StaticString) -> UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+    }
+
     @inline(__always)
-    private func name(_ name: Text, _ writer: inout JSONWriter) {
+    private func name(_ name: UnsafeBufferPointer<UInt8>, _ writer: inout JSONWriter) {
         writer.string(name)
         form.isPretty ? writer.raw(" : ") : writer.raw(":")
     }
@@ -145,17 +151,28 @@ extension ChildMap {
     /// Whether REST shows the children as an array: all keys are plain indexes, and more than half of them up to the last exist
     /// (contract §4.4). O(log n), or O(n) when the last key is a number.
     public var isArray: Bool {
+        let last = root?.lastKey ?? packed?.key((packed?.count ?? 1) - 1)
         // Integer keys come first, so the last key decides whether all are integers.
-        guard let last = root?.lastEntry.key ?? flat.last?.key, let highest = last.integer, Int(highest) < 2 * count else { return false }
-        return allSatisfy { $0.key.isIndex }
+        guard let last, let highest = last.integer, Int(highest) < 2 * count else { return false }
+        return allSatisfy { key, _ in key.text.withBytes(Key.isIndex) }
+    }
+}
+
+extension NodeCursor {
+    /// As `ChildMap.isArray`.
+    fileprivate var isArray: Bool {
+        guard form == .packed else { return Unmanaged<ObjectNode>.fromOpaque(address)._withUnsafeGuaranteedRef { $0.children.isArray } }
+        let members = PackedValue(address).members
+        guard let highest = Key.integer(members.entry(members.count - 1).key), Int(highest) < 2 * members.count else { return false }
+        return members.all { Key.isIndex($0.key) }
     }
 }
 
 extension Key {
     /// `0|[1-9][0-9]*`
-    fileprivate var isIndex: Bool {
-        guard integer != nil else { return false }
-        return text.withBytes { $0.first == UInt8(ascii: "0") ? $0.count == 1 : $0.first != UInt8(ascii: "-") }
+    fileprivate static func isIndex(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard integer(bytes) != nil else { return false }
+        return bytes.first == UInt8(ascii: "0") ? bytes.count == 1 : bytes.first != UInt8(ascii: "-")
     }
 }
 

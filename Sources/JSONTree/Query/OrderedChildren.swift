@@ -111,7 +111,7 @@ extension TreeQuery {
     /// The query's result as a value: the selected children without the place's own priority; null for a leaf, a missing
     /// place or an empty selection (contract §3.3).
     public static func value(of selected: some Sequence<OrderedChild>, in node: Node) -> Node {
-        guard let children = node.object?.children else { return .null }
+        let children = node.children
         return .object(selected.lazy.map { ($0.key, children[$0.key] ?? .null) })
     }
 }

@@ -123,7 +123,7 @@ extension Node {
     /// An index entry's value: the leaf, or a stand-in for any object, so that an index references no part of the tree.
     fileprivate var orderValue: Node {
         switch self {
-        case .object: Node.anyObject
+        case .object, .packed: Node.anyObject
         case .prioritized(let leaf): leaf.leaf
         default: self
         }

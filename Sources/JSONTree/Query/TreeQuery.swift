@@ -39,7 +39,7 @@ public struct TreeQuery: Sendable, Hashable {
             case .int(let number): hasher.combine(number)
             case .double(let number): hasher.combine(number)
             case .string(let text): hasher.combine(text)
-            case .null, .object, .prioritized: break
+            case .null, .object, .packed, .prioritized: break
             }
             hasher.combine(key)
             hasher.combine(inclusive)

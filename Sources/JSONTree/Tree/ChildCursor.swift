@@ -1,55 +1,67 @@
 /// Iterates over the children of an object in key order without copying nodes or counting references. The caller that makes one holds
 /// a root above the object for as long as it lives (see `NodeCursor`).
 struct ChildCursor {
-    private var entry: UnsafePointer<ChildMap.Entry>?
-    /// Entries from `entry` to the end of its page.
-    private var left = 0
-    /// Inner pages on the path down, each with the index of its next page.
+    /// The packed page of the outermost members; nil within packed bytes, which have no slots.
+    private var page: Unmanaged<PackedPage>?
+    private var members: PackedMembers?
+    private var index = 0
+    private var count = 0
+    /// Inner pages on the way down, each with the index of its next page.
     private var above: [(page: Unmanaged<ChildPage>, next: Int)] = []
 
     /// A cursor without children.
     init() {}
 
-    init(_ object: ObjectNode) {
-        if let root = object.children.root { enter(Unmanaged.passUnretained(root)) } else { setEntries(object.children.flat) }
+    init(_ node: NodeCursor) {
+        switch node.form {
+        case .packed:
+            members = PackedValue(node.address).members
+            count = members?.count ?? 0
+        case .object:
+            Unmanaged<ObjectNode>.fromOpaque(node.address)._withUnsafeGuaranteedRef { object in
+                if let root = object.children.root {
+                    above.append((Unmanaged.passUnretained(root), 0))
+                } else if let packed = object.children.packed {
+                    enter(Unmanaged.passUnretained(packed.page))
+                }
+            }
+        case .leaf, .longText, .prioritized: break
+        }
     }
 
     /// The next child, in place; nil at the end.
     @inline(__always)
-    mutating func next() -> UnsafePointer<ChildMap.Entry>? {
-        if left == 0, !nextPage() { return nil }
-        defer {
-            entry = entry.map { $0 + 1 }
-            left &-= 1
-        }
-        return entry
+    mutating func next() -> (key: UnsafeBufferPointer<UInt8>, node: NodeCursor)? {
+        if index == count, !nextPage() { return nil }
+        guard let entry = members?.entry(index) else { return nil }
+        index &+= 1
+        if let page { return (entry.key, NodeCursor(entry.value, in: page)) }
+        return (entry.key, NodeCursor(entry.value))
     }
 
     private mutating func nextPage() -> Bool {
         while let top = above.last {
-            let page = top.page._withUnsafeGuaranteedRef { top.next < $0.pages.count ? Unmanaged.passUnretained($0.pages[top.next]) : nil }
-            guard let page else {
-                above.removeLast()
-                continue
+            let (inner, leaf) = top.page._withUnsafeGuaranteedRef { page -> (Unmanaged<ChildPage>?, Unmanaged<PackedPage>?) in
+                if page.isLowest { return (nil, top.next < page.leaves.count ? Unmanaged.passUnretained(page.leaves[top.next]) : nil) }
+                return (top.next < page.pages.count ? Unmanaged.passUnretained(page.pages[top.next]) : nil, nil)
             }
             above[above.count - 1].next += 1
-            enter(page)
-            if left > 0 { return true }
+            if let leaf {
+                enter(leaf)
+                if count > 0 { return true }
+            } else if let inner {
+                above.append((inner, 0))
+            } else {
+                above.removeLast()
+            }
         }
         return false
     }
 
-    /// Goes down to the first leaf page.
-    private mutating func enter(_ start: Unmanaged<ChildPage>) {
-        var page = start
-        while let first = page._withUnsafeGuaranteedRef({ $0.isLeaf ? nil : Unmanaged.passUnretained($0.pages[0]) }) {
-            above.append((page, 1))
-            page = first
-        }
-        page._withUnsafeGuaranteedRef { setEntries($0.entries) }
-    }
-
-    private mutating func setEntries(_ entries: ContiguousArray<ChildMap.Entry>) {
-        (entry, left) = entries.withUnsafeBufferPointer { ($0.baseAddress, $0.count) }
+    private mutating func enter(_ leaf: Unmanaged<PackedPage>) {
+        page = leaf
+        let members = leaf._withUnsafeGuaranteedRef { $0.members }
+        self.members = members
+        (index, count) = (0, members.count)
     }
 }

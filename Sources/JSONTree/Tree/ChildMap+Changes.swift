@@ -19,7 +19,7 @@ extension ChildMap {
     /// - Parameter most: most entries and pages to visit.
     /// - Returns: nil when that is not enough, as with maps that share nothing. O(least of `most` and changes · page size · log n)
     public func changes(since old: ChildMap, atMost most: Int) -> ContiguousArray<Change>? {
-        var look = Look(left: most) { $0.node.isIdentical(to: $1.node) }
+        var look = Look(left: most)
         return changes(since: old, &look)
     }
 
@@ -27,19 +27,18 @@ extension ChildMap {
     struct Look {
         /// Entries and pages that may still be visited.
         var left: Int
-        /// Entries of the newer map in pages that the older one does not share.
-        var ownEntries = 0
-        /// Whether two nodes of the same key are equal.
-        let areSame: (Entry, Entry) -> Bool
+        /// Bytes of the newer map's packed pages that the older one does not share.
+        var ownBytes = 0
     }
 
     /// As above; visits are subtracted from `look`.
     func changes(since old: ChildMap, _ look: inout Look) -> ContiguousArray<Change>? {
         var changes = ContiguousArray<Change>()
         if let one = root, let other = old.root, one === other { return changes }
+        if let one = packed, let other = old.packed, one.isSame(as: other) { return changes }
         var before = PageWalk(old)
         var after = PageWalk(self)
-        look.ownEntries += flat.count
+        if let packed { look.ownBytes += packed.memoryBytes }
         while true {
             look.left -= 1
             if look.left < 0 { return nil }
@@ -50,110 +49,63 @@ extension ChildMap {
                     after.skip()
                 } else {
                     let (isTaller, isLower) = (before.height >= after.height, before.height <= after.height)
-                    if isTaller { _ = before.open() }
-                    if isLower { look.ownEntries += after.open() }
+                    if isTaller { before.open() }
+                    if isLower, let leaf = after.open() { look.ownBytes += leaf.memoryBytes }
                 }
             case (let a?, nil):
                 // Opened only when it is reached, so that both walks come to a shared page at the same time.
-                if let entry = after.entry, entry.key < a.firstKey {
-                    changes.append(Change(key: entry.key, old: nil, new: entry.node))
+                if let (object, entry) = after.entry, Key(entry.key) < a.firstKey {
+                    changes.append(Change(key: Key(entry.key), old: nil, new: object.node(entry.value)))
                     after.advance()
                 } else {
-                    _ = before.open()
+                    before.open()
                 }
             case (nil, let b?):
-                if let entry = before.entry, entry.key < b.firstKey {
-                    changes.append(Change(key: entry.key, old: entry.node, new: nil))
+                if let (object, entry) = before.entry, Key(entry.key) < b.firstKey {
+                    changes.append(Change(key: Key(entry.key), old: object.node(entry.value), new: nil))
                     before.advance()
-                } else {
-                    look.ownEntries += after.open()
+                } else if let leaf = after.open() {
+                    look.ownBytes += leaf.memoryBytes
                 }
             case (nil, nil):
+                look.left -= PageWalk.passEqual(&before, &after)
+                if before.page != nil || after.page != nil { continue }
                 guard before.entry != nil || after.entry != nil else { return changes }
-                Self.compare(&before, &after, &changes, look.areSame)
+                Self.compare(&before, &after, &changes)
             }
         }
     }
 
-    private static func compare(
-        _ before: inout PageWalk, _ after: inout PageWalk, _ changes: inout ContiguousArray<Change>, _ areSame: (Entry, Entry) -> Bool
-    ) {
+    private static func compare(_ before: inout PageWalk, _ after: inout PageWalk, _ changes: inout ContiguousArray<Change>) {
         let (was, now) = (before.entry, after.entry)
-        let order = if let was, let now { Key.order(was.key, now.key) } else { was == nil ? 1 : -1 }
+        let order = if let was, let now { Key.order(was.entry.key, now.entry.key) } else { was == nil ? 1 : -1 }
         if order == 0, let was, let now {
-            if !areSame(was, now) { changes.append(Change(key: now.key, old: was.node, new: now.node)) }
+            if !was.object.isSame(was.entry.value, as: now.entry.value, of: now.object) {
+                changes.append(
+                    Change(key: Key(now.entry.key), old: was.object.node(was.entry.value), new: now.object.node(now.entry.value)))
+            }
             before.advance()
             after.advance()
         } else if order < 0, let was {
-            changes.append(Change(key: was.key, old: was.node, new: nil))
+            changes.append(Change(key: Key(was.entry.key), old: was.object.node(was.entry.value), new: nil))
             before.advance()
         } else if let now {
-            changes.append(Change(key: now.key, old: nil, new: now.node))
+            changes.append(Change(key: Key(now.entry.key), old: nil, new: now.object.node(now.entry.value)))
             after.advance()
         }
     }
 }
 
-/// Iterates over a map in key order and can skip whole pages: it stands before a page, at an entry, or at the end.
-private struct PageWalk {
-    /// The next page; nil at an entry and at the end.
-    private(set) var page: ChildPage?
-    /// Levels below `page`.
-    private(set) var height = 0
-    private var entries: ContiguousArray<ChildMap.Entry> = []
-    private var index = 0
-    private var above: ContiguousArray<(page: ChildPage, next: Int, height: Int)> = []
-
-    init(_ map: ChildMap) {
-        page = map.root
-        entries = map.flat
-        var lower = map.root
-        while let inner = lower, !inner.isLeaf {
-            height += 1
-            lower = inner.pages[0]
-        }
+extension PackedObject {
+    /// Whether a value of these members is the same as one of another object's: equal bytes, or the same object in their slots.
+    @inline(__always)
+    func isSame(_ value: PackedValue, as other: PackedValue, of object: PackedObject) -> Bool {
+        let (a, b) = (value.tag, other.tag)
+        if a != b { return false }
+        guard PackedPage.isSlot(a) else { return value.hasBytes(of: other) }
+        return page.slot(value.start.short(1)) == object.page.slot(other.start.short(1))
     }
 
-    /// The position among the entries of a page.
-    var entry: ChildMap.Entry? { index < entries.count ? entries[index] : nil }
-
-    /// - Returns: the entries that lie in the page itself.
-    mutating func open() -> Int {
-        guard let opened = page else { return 0 }
-        if opened.isLeaf {
-            page = nil
-            (entries, index) = (opened.entries, 0)
-            let count = entries.count
-            if entries.isEmpty { climb() }
-            return count
-        }
-        above.append((opened, 1, height))
-        page = opened.pages[0]
-        height -= 1
-        return 0
-    }
-
-    mutating func skip() {
-        page = nil
-        climb()
-    }
-
-    mutating func advance() {
-        index += 1
-        if index >= entries.count { climb() }
-    }
-
-    /// To the next page to the right.
-    private mutating func climb() {
-        (entries, index) = ([], 0)
-        while let top = above.last {
-            if top.next < top.page.pages.count {
-                above[above.count - 1].next += 1
-                page = top.page.pages[top.next]
-                height = top.height - 1
-                return
-            }
-            above.removeLast()
-        }
-    }
+    /// Approximate bytes in memory of what holds it.
+    var memoryBytes: Int { offset == 0 ? page.memoryBytes : value.size }
 }

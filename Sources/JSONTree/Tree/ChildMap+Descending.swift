@@ -4,33 +4,38 @@ extension ChildMap {
         IteratorSequence(DescendingIterator(self, from: key))
     }
 
-    /// Walks leaf pages right to left with a stack of the inner pages above.
+    /// Walks packed pages right to left with a stack of the inner pages above.
     public struct DescendingIterator: IteratorProtocol {
-        private var entries: ContiguousArray<Entry>
+        private var leaf: PackedObject?
         /// One behind the next entry.
-        private var end: Int
+        private var end = 0
         /// Inner pages with the index of the page that was entered last.
         private var stack: ContiguousArray<(page: ChildPage, entered: Int)> = []
 
         init(_ map: ChildMap, from key: Key?) {
             guard var page = map.root else {
-                entries = map.flat
-                end = Self.end(map.flat, key)
+                if let packed = map.packed { enter(packed, key) }
                 return
             }
-            while !page.isLeaf {
-                let i = key.map { page.pageIndex(for: $0) } ?? page.pages.count - 1
+            while true {
+                let i = key.map { page.pageIndex(for: $0) } ?? page.separators.count - 1
                 stack.append((page, i))
+                if page.isLowest {
+                    enter(PackedObject(page.leaves[i]), key)
+                    return
+                }
                 page = page.pages[i]
             }
-            entries = page.entries
-            end = Self.end(page.entries, key)
         }
 
-        private static func end(_ entries: ContiguousArray<Entry>, _ key: Key?) -> Int {
-            guard let key else { return entries.count }
-            let (index, found) = entries.position(of: key)
-            return found ? index + 1 : index
+        private mutating func enter(_ packed: PackedObject, _ key: Key?) {
+            leaf = packed
+            guard let key else {
+                end = packed.count
+                return
+            }
+            let (index, found) = packed.position(of: key)
+            end = found ? index + 1 : index
         }
 
         public mutating func next() -> (key: Key, node: Node)? {
@@ -41,16 +46,17 @@ extension ChildMap {
                     continue
                 }
                 stack[stack.count - 1].entered -= 1
-                var page = top.page.pages[top.entered - 1]
-                while !page.isLeaf {
-                    stack.append((page, page.pages.count - 1))
-                    page = page.pages[page.pages.count - 1]
+                if top.page.isLowest {
+                    enter(PackedObject(top.page.leaves[top.entered - 1]), nil)
+                } else {
+                    let page = top.page.pages[top.entered - 1]
+                    stack.append((page, page.separators.count))
                 }
-                entries = page.entries
-                end = entries.count
             }
+            guard let leaf else { return nil }
             end -= 1
-            return (entries[end].key, entries[end].node)
+            let entry = leaf.members.entry(end)
+            return (Key(entry.key), leaf.node(entry.value))
         }
     }
 }

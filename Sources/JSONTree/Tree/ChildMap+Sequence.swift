@@ -7,52 +7,86 @@ extension ChildMap: Sequence {
 
     public var underestimatedCount: Int { count }
 
-    /// Walks leaf pages left to right with a stack of the inner pages above.
+    /// Walks packed pages left to right with a stack of the inner pages above.
     public struct Iterator: IteratorProtocol, Sendable {
-        private var entries: ContiguousArray<Entry>
-        private var index: Int
+        private var leaf: PackedObject?
+        private var index = 0
+        private var count = 0
         private var stack: ContiguousArray<(page: ChildPage, next: Int)> = []
 
         init(_ map: ChildMap, from key: Key?) {
             guard var page = map.root else {
-                entries = map.flat
-                index = key.map { map.flat.position(of: $0).index } ?? 0
+                if let packed = map.packed { enter(packed, at: key.map { packed.position(of: $0).index } ?? 0) }
                 return
             }
-            while !page.isLeaf {
+            while true {
                 let i = key.map { page.pageIndex(for: $0) } ?? 0
+                stack.append((page, i + 1))
+                if page.isLowest {
+                    let packed = PackedObject(page.leaves[i])
+                    enter(packed, at: key.map { packed.position(of: $0).index } ?? 0)
+                    return
+                }
+                page = page.pages[i]
+            }
+        }
+
+        /// Begins with the child at an index. O(log n)
+        init(_ map: ChildMap, at index: Int) {
+            var left = index
+            guard var page = map.root else {
+                if let packed = map.packed { enter(packed, at: left) }
+                return
+            }
+            while true {
+                var i = 0
+                if page.isLowest {
+                    while i < page.leaves.count - 1, left >= page.leaves[i].count {
+                        left -= page.leaves[i].count
+                        i += 1
+                    }
+                    stack.append((page, i + 1))
+                    enter(PackedObject(page.leaves[i]), at: left)
+                    return
+                }
+                while i < page.pages.count - 1, left >= page.pages[i].count {
+                    left -= page.pages[i].count
+                    i += 1
+                }
                 stack.append((page, i + 1))
                 page = page.pages[i]
             }
-            entries = page.entries
-            index = key.map { page.entries.position(of: $0).index } ?? 0
         }
 
-        /// Begins in a leaf page, below the pages of `stack`.
-        init(_ entries: ContiguousArray<Entry>, at index: Int, _ stack: ContiguousArray<(page: ChildPage, next: Int)>) {
-            self.entries = entries
+        private mutating func enter(_ packed: PackedObject, at index: Int) {
+            leaf = packed
             self.index = index
-            self.stack = stack
+            count = packed.count
         }
 
-        public mutating func next() -> (key: Key, node: Node)? {
-            while index >= entries.count {
-                guard let top = stack.last else { return nil }
-                if top.next >= top.page.pages.count {
+        /// To the next packed page; false at the end.
+        private mutating func climb() -> Bool {
+            while let top = stack.last {
+                if top.next >= (top.page.isLowest ? top.page.leaves.count : top.page.pages.count) {
                     stack.removeLast()
                     continue
                 }
                 stack[stack.count - 1].next += 1
-                var page = top.page.pages[top.next]
-                while !page.isLeaf {
-                    stack.append((page, 1))
-                    page = page.pages[0]
+                if top.page.isLowest {
+                    enter(PackedObject(top.page.leaves[top.next]), at: 0)
+                    return true
                 }
-                entries = page.entries
-                index = 0
+                stack.append((top.page.pages[top.next], 0))
             }
+            return false
+        }
+
+        public mutating func next() -> (key: Key, node: Node)? {
+            while index >= count { if !climb() { return nil } }
+            guard let leaf else { return nil }
             defer { index += 1 }
-            return (entries[index].key, entries[index].node)
+            let entry = leaf.members.entry(index)
+            return (Key(entry.key), leaf.node(entry.value))
         }
     }
 }
@@ -62,6 +96,7 @@ extension ChildMap: Equatable {
     public static func == (a: ChildMap, b: ChildMap) -> Bool {
         guard a.count == b.count else { return false }
         if let x = a.root, let y = b.root, x === y { return true }
+        if let x = a.packed, let y = b.packed, x.isSame(as: y) { return true }
         var others = b.makeIterator()
         for (key, node) in a {
             guard let other = others.next(), other.key == key, other.node == node else { return false }
@@ -73,7 +108,8 @@ extension ChildMap: Equatable {
 extension ChildMap {
     /// Checks order, counts and page sizes; for tests. Returns the fault, or nil.
     func invariantFault() -> String? {
-        if root != nil, !flat.isEmpty { return "flat entries beside pages" }
+        if root != nil, packed != nil { return "a page beside pages" }
+        if packed?.count == 0 { return "an empty page" }
         var last: Key?
         var seen = 0
         for (key, node) in self {
@@ -83,10 +119,25 @@ extension ChildMap {
             seen += 1
         }
         if seen != count { return "count \(count), \(seen) entries" }
+        func check(_ leaf: PackedPage) -> String? {
+            if leaf.count == 0 { return "empty leaf" }
+            if leaf.isOverfull { return "overfull leaf" }
+            if leaf.value.size != leaf.byteCount { return "size of a leaf" }
+            if let slots = leaf.slotFault() { return slots }
+            return nil
+        }
         func check(_ page: ChildPage) -> String? {
             if page.isOverfull { return "overfull page" }
-            if page.isLeaf { return page.count == page.entries.count && page.count > 0 ? nil : "leaf count" }
-            if page.separators.count != page.pages.count { return "separators" }
+            let width = page.isLowest ? page.leaves.count : page.pages.count
+            if page.separators.count != width || width == 0 { return "separators" }
+            if page.isLowest {
+                if page.leaves.reduce(0, { $0 + $1.count }) != page.count { return "lowest count" }
+                for (i, leaf) in page.leaves.enumerated() {
+                    if i > 0, leaf.firstKey < page.separators[i] { return "separator above its leaf" }
+                    if let fault = check(leaf) { return fault }
+                }
+                return nil
+            }
             if page.pages.reduce(0, { $0 + $1.count }) != page.count { return "inner count" }
             for (i, child) in page.pages.enumerated() {
                 if i > 0, child.firstKey < page.separators[i] { return "separator above its page" }
@@ -94,6 +145,21 @@ extension ChildMap {
             }
             return nil
         }
+        if let packed, packed.offset == 0, let fault = check(packed.page) { return fault }
         return root.flatMap(check)
+    }
+}
+
+extension PackedPage {
+    /// Whether each used slot belongs to one entry; for tests.
+    fileprivate func slotFault() -> String? {
+        var slots = Set<Int>()
+        for i in 0..<count {
+            let value = members.entry(i).value
+            guard PackedPage.isSlot(value.tag) else { continue }
+            let slot = value.start.short(1)
+            if slot >= slotCount || !slots.insert(slot).inserted { return "slot \(slot) of \(slotCount)" }
+        }
+        return slots.count == usedSlots ? nil : "\(usedSlots) slots, \(slots.count) entries with one"
     }
 }

@@ -1,42 +1,35 @@
-/// The children of an object in key order: a flat sorted array while small, a B+ tree of copy-on-write pages when large.
+/// The children of an object in key order: packed in one page while small, a B+ tree of copy-on-write pages when large.
 ///
-///     ≤ 32 children      flat  [k v k v k v …]
-///     more               root ─► [sep page | sep page | …] ─► … ─► leaf pages of ≤ 32 entries
+///     ≤ 4 KiB            page  [k v k v k v …]
+///     more               root ─► [sep page | sep page | …] ─► … ─► pages of ≤ 4 KiB
 ///
 /// A value type: copying is O(1), and a change copies the shared pages on its path.
 /// Look-up and change are O(log n); iteration is in key order from any key, forwards or backwards.
 public struct ChildMap: Sendable {
-    @usableFromInline struct Entry: Sendable {
-        var key: Key
-        var node: Node
-    }
-
-    /// Entries while small; empty when `root` is set.
-    var flat: ContiguousArray<Entry> = []
+    /// The children while small; nil when there are none and when `root` is set.
+    var packed: PackedObject?
     var root: ChildPage?
 
-    /// Most children in a flat map, and most entries in a page.
+    /// Most pages below an inner page.
     static let pageCapacity = 32
 
     public init() {}
 
-    /// Builds from entries that are already in ascending key order without duplicates. O(n)
-    init(sorted entries: ContiguousArray<Entry>) {
-        if entries.count <= Self.pageCapacity {
-            flat = entries
-        } else {
-            root = ChildPage.build(entries)
-        }
+    init(_ packed: PackedObject) { self.packed = packed }
+
+    /// The pages of an object's children, in order; none is empty.
+    init(pages: ContiguousArray<PackedPage>) {
+        if pages.count > 1 { root = ChildPage.build(pages) } else { packed = pages.first.map { PackedObject($0) } }
     }
 
-    public var count: Int { root?.count ?? flat.count }
-    public var isEmpty: Bool { root == nil && flat.isEmpty }
+    public var count: Int { root?.count ?? packed?.count ?? 0 }
+    public var isEmpty: Bool { root == nil && packed == nil }
 
     /// The child, or nil. O(log n)
     public subscript(key: Key) -> Node? {
         key.text.withBytes { bytes in
             let probe = Key.Probe(bytes)
-            guard let root else { return flat.node(probe) }
+            guard let root else { return packed?.child(probe) }
             return root.node(probe)
         }
     }
@@ -48,46 +41,62 @@ public struct ChildMap: Sendable {
 
     /// Lets `body` change the child in place (`null` when missing); a child left `null` is removed. O(log n) plus the body.
     mutating func mutate(_ key: Key, _ body: (inout Node) -> Void) {
-        guard root != nil else {
-            _ = flat.mutate(key, body)
-            if flat.count > Self.pageCapacity {
-                root = ChildPage.build(flat)
-                flat = []
-            }
+        if root != nil { return mutatePages(key, body) }
+        guard var page = takePage() else {
+            var node = Node.null
+            body(&node)
+            if node.exists { packed = PackedObject(PackedPage.of(key, node)) }
             return
         }
-        if !isKnownUniquelyReferenced(&root!) { root = root!.copy() }
-        root!.mutate(key, body)
-        if root!.isOverfull {
-            let left = root!
-            let (separator, right) = left.split(appending: false)
-            root = ChildPage(separators: [left.firstKey, separator], pages: [left, right])
+        _ = PackedPage.mutate(&page, key, body)
+        if page.count == 0 { return }
+        if page.isOverfull { root = ChildPage(leaves: page.split(appending: false)) } else { packed = PackedObject(page) }
+    }
+
+    /// Moves the single page out; one that is a part of another, or has a priority, is copied.
+    private mutating func takePage() -> PackedPage? {
+        guard let object = packed else { return nil }
+        packed = nil
+        return object.asPage
+    }
+
+    private mutating func mutatePages(_ key: Key, _ body: (inout Node) -> Void) {
+        guard var page = root else { return }
+        root = nil
+        if !isKnownUniquelyReferenced(&page) { page = page.copy() }
+        page.mutate(key, body)
+        if page.isOverfull {
+            let (separator, right) = page.split(appending: false)
+            page = ChildPage(separators: [page.firstKey, separator], pages: [page, right])
         }
-        while let page = root, !page.isLeaf, page.pages.count == 1 { root = page.pages[0] }
-        if let page = root, page.isLeaf, page.entries.count <= Self.pageCapacity / 2 {
-            flat = page.entries
-            root = nil
+        while !page.isLowest, page.pages.count == 1 { page = page.pages[0] }
+        guard page.isLowest, page.leaves.count <= 1 else {
+            root = page
+            return
         }
+        packed = page.leaves.first.map { PackedObject($0) }
     }
 
     /// Children below the key. O(log n)
     func rank(of key: Key) -> Int {
-        guard var page = root else { return flat.position(of: key).index }
+        guard var page = root else { return packed?.position(of: key).index ?? 0 }
         var rank = 0
-        while !page.isLeaf {
+        while !page.isLowest {
             let i = page.pageIndex(for: key)
             for before in page.pages[..<i] { rank += before.count }
             page = page.pages[i]
         }
-        return rank + page.entries.position(of: key).index
+        let i = page.pageIndex(for: key)
+        for before in page.leaves[..<i] { rank += before.count }
+        return rank + PackedObject(page.leaves[i]).position(of: key).index
     }
 
     /// The key that so many others come before; nil when there are no more. O(log n)
     func key(at rank: Int) -> Key? {
         guard rank < count else { return nil }
-        guard var page = root else { return flat[rank].key }
+        guard var page = root else { return packed?.key(rank) }
         var left = rank
-        while !page.isLeaf {
+        while !page.isLowest {
             var i = 0
             while left >= page.pages[i].count {
                 left -= page.pages[i].count
@@ -95,74 +104,78 @@ public struct ChildMap: Sendable {
             }
             page = page.pages[i]
         }
-        return page.entries[left].key
+        for leaf in page.leaves {
+            if left < leaf.count { return PackedObject(leaf).key(left) }
+            left -= leaf.count
+        }
+        return nil
     }
 
     /// The greatest key below the given one, or nil. O(log n)
     public func key(before key: Key) -> Key? {
         guard var page = root else {
-            let (i, _) = flat.position(of: key)
-            return i > 0 ? flat[i - 1].key : nil
+            guard let packed else { return nil }
+            let (i, _) = packed.position(of: key)
+            return i > 0 ? packed.key(i - 1) : nil
         }
         var candidate: ChildPage?
-        while !page.isLeaf {
+        while !page.isLowest {
             let i = page.pageIndex(for: key)
             if i > 0 { candidate = page.pages[i - 1] }
             page = page.pages[i]
         }
-        let (i, _) = page.entries.position(of: key)
-        if i > 0 { return page.entries[i - 1].key }
-        return candidate?.lastEntry.key
+        let i = page.pageIndex(for: key)
+        let (position, _) = PackedObject(page.leaves[i]).position(of: key)
+        if position > 0 { return PackedObject(page.leaves[i]).key(position - 1) }
+        if i > 0 { return page.leaves[i - 1].lastKey }
+        return candidate?.lastKey
     }
 }
 
-extension ContiguousArray<ChildMap.Entry> {
-    /// The node of a key, or nil.
+extension PackedObject {
+    /// The index of a key, or the one at which to insert it.
     @inline(__always)
-    func node(_ probe: Key.Probe) -> Node? {
-        withUnsafeBufferPointer { entries in
-            var (low, high) = (0, entries.count)
-            while low < high {
-                let middle = (low &+ high) / 2
-                let order = probe.order(entries[middle].key)
-                if order == 0 { return entries[middle].node }
-                if order < 0 { low = middle &+ 1 } else { high = middle }
-            }
-            return nil
-        }
+    func position(of key: Key) -> (index: Int, found: Bool) { key.text.withBytes { members.position(Key.Probe($0)) } }
+
+    /// The members as a page of their own, without the priority.
+    var asPage: PackedPage {
+        let value = value
+        if offset == 0, value.tag == PackedTag.object { return page }
+        let members = value.members
+        let bytes = end
+        let copy = PackedPage.make(byteCount: PackedTag.objectHead + bytes, slotCount: 0)
+        let target = copy.bytes
+        target.storeBytes(of: PackedTag.object, as: UInt8.self)
+        target.setShort(PackedTag.objectHead + bytes, at: 1)
+        (target + PackedTag.objectHead).copyMemory(from: members.start, byteCount: bytes)
+        return copy
+    }
+}
+
+extension PackedPage {
+    /// Whether the page is to be split.
+    var isOverfull: Bool { (byteCount > PackedLimits.pageBytes || slotCount > PackedLimits.pageSlots) && count > 1 }
+
+    /// The page in parts of which none is overfull: mostly two, more where large entries meet.
+    func split(appending: Bool) -> ContiguousArray<PackedPage> {
+        guard isOverfull else { return [self] }
+        let at = middle(appending: appending)
+        return part(0..<at).split(appending: false) + part(at..<count).split(appending: false)
     }
 
-    /// The index of the key, or the index at which to insert it.
-    @inline(__always)
-    func position(of key: Key) -> (index: Int, found: Bool) {
-        var (low, high) = (0, count)
-        // Appends in key order (push ids) are the usual insert: compare with the last key first.
-        if count > 4, Key.order(self[count - 1].key, key) < 0 { return (count, false) }
+    /// Where to split: at half the bytes, or so that the left page stays full while keys arrive in order.
+    private func middle(appending: Bool) -> Int {
+        let (members, count) = (members, count)
+        if appending || count < 3 { return count - 1 }
+        let half = (members.offset(0) + end) / 2
+        var (low, high) = (1, count - 1)
         while low < high {
-            let middle = (low + high) / 2
-            let order = Key.order(self[middle].key, key)
-            if order == 0 { return (middle, true) }
-            if order < 0 { low = middle + 1 } else { high = middle }
+            let i = (low + high) / 2
+            if members.offset(i) < half { low = i + 1 } else { high = i }
         }
-        return (low, false)
+        return low
     }
 
-    /// Changes, inserts or removes the entry of a key. Returns the change of the count.
-    mutating func mutate(_ key: Key, _ body: (inout Node) -> Void) -> Int {
-        let (i, found) = position(of: key)
-        var node = Node.null
-        if found { swap(&node, &self[i].node) }
-        body(&node)
-        if found {
-            if node.isNull {
-                remove(at: i)
-                return -1
-            }
-            self[i].node = node
-            return 0
-        }
-        if node.isNull { return 0 }
-        insert(ChildMap.Entry(key: key, node: node), at: i)
-        return 1
-    }
+    var firstKey: Key { Key(members.entry(0).key) }
+    var lastKey: Key { Key(members.entry(count - 1).key) }
 }

@@ -1,50 +1,54 @@
-/// A page of a large child map: entries at the bottom, pages above. Changed in place only by its single owner.
+/// An inner page of a large child map: pages above pages, and above packed ones at the bottom. Changed in place only by its single owner.
 final class ChildPage: @unchecked Sendable {
     // Sendable: changed only after isKnownUniquelyReferenced said that one owner holds it; immutable once shared.
     // Exclusivity is not checked at run time: only a single owner changes a page, so there is no concurrent reader.
-    typealias Entry = ChildMap.Entry
 
-    /// Children at and below this page.
+    /// Children below this page.
     @exclusivity(unchecked) var count: Int
-    /// The entries of a leaf page, ascending.
-    @exclusivity(unchecked) var entries: ContiguousArray<Entry>
-    /// For an inner page: `separators[i]` ≤ every key in `pages[i]` < `separators[i + 1]`; the first one is unused.
+    /// `separators[i]` ≤ every key in the page `i` < `separators[i + 1]`; the first one is unused.
     @exclusivity(unchecked) var separators: ContiguousArray<Key>
-    @exclusivity(unchecked) var pages: ContiguousArray<ChildPage>
-
-    init(entries: ContiguousArray<Entry>) {
-        count = entries.count
-        self.entries = entries
-        separators = []
-        pages = []
-    }
+    /// The pages below, when they are inner pages.
+    @exclusivity(unchecked) var pages: ContiguousArray<ChildPage> = []
+    /// The pages below, when this is a lowest inner page.
+    @exclusivity(unchecked) var leaves: ContiguousArray<PackedPage> = []
 
     init(separators: ContiguousArray<Key>, pages: ContiguousArray<ChildPage>) {
         count = pages.reduce(0) { $0 + $1.count }
-        entries = []
         self.separators = separators
         self.pages = pages
     }
 
+    init(separators: ContiguousArray<Key>, leaves: ContiguousArray<PackedPage>) {
+        count = leaves.reduce(0) { $0 + $1.count }
+        self.separators = separators
+        self.leaves = leaves
+    }
+
+    convenience init(leaves: ContiguousArray<PackedPage>) {
+        self.init(separators: ContiguousArray(leaves.map(\.firstKey)), leaves: leaves)
+    }
+
     private init(copying page: ChildPage) {
         count = page.count
-        entries = page.entries
         separators = page.separators
         pages = page.pages
+        leaves = page.leaves
     }
 
     func copy() -> ChildPage { ChildPage(copying: self) }
 
-    var isLeaf: Bool { pages.isEmpty }
-    private var width: Int { isLeaf ? entries.count : pages.count }
+    var isLowest: Bool { pages.isEmpty }
+    private var width: Int { isLowest ? leaves.count : pages.count }
     var isOverfull: Bool { width > ChildMap.pageCapacity }
-    var firstKey: Key { isLeaf ? entries[0].key : pages[0].firstKey }
+    var firstKey: Key { isLowest ? leaves[0].firstKey : pages[0].firstKey }
 
-    var lastEntry: Entry {
+    var lastLeaf: PackedPage {
         var page = self
-        while !page.isLeaf { page = page.pages[page.pages.count - 1] }
-        return page.entries[page.entries.count - 1]
+        while !page.isLowest { page = page.pages[page.pages.count - 1] }
+        return page.leaves[page.leaves.count - 1]
     }
+
+    var lastKey: Key { lastLeaf.lastKey }
 
     /// The index of the page that contains the key, or into which it belongs.
     @inline(__always)
@@ -62,35 +66,66 @@ final class ChildPage: @unchecked Sendable {
         }
     }
 
-    /// The node of a key at or below this page, or nil.
-    func node(_ probe: Key.Probe) -> Node? {
+    /// The packed page that contains a key, or into which it belongs; held by this one.
+    @inline(__always)
+    func leaf(_ probe: Key.Probe) -> Unmanaged<PackedPage> {
         // Pages are held by those above them: on the way down none is retained.
         var page = Unmanaged.passUnretained(self)
-        while let below = page._withUnsafeGuaranteedRef({ $0.page(for: probe) }) { page = below }
-        return page._withUnsafeGuaranteedRef { $0.entries.node(probe) }
+        while true {
+            let (next, leaf) = page._withUnsafeGuaranteedRef { page -> (Unmanaged<ChildPage>?, Unmanaged<PackedPage>?) in
+                let i = page.pageIndex(for: probe)
+                if page.isLowest { return (nil, Unmanaged.passUnretained(page.leaves[i])) }
+                return (Unmanaged.passUnretained(page.pages[i]), nil)
+            }
+            if let leaf { return leaf }
+            if let next { page = next }
+        }
     }
 
-    /// The page that contains the key, or into which it belongs; nil for a leaf page.
-    @inline(__always)
-    private func page(for probe: Key.Probe) -> Unmanaged<ChildPage>? {
-        isLeaf ? nil : Unmanaged.passUnretained(pages[pageIndex(for: probe)])
+    /// The node of a key at or below this page, or nil.
+    func node(_ probe: Key.Probe) -> Node? {
+        let leaf = leaf(probe)
+        guard let value = leaf._withUnsafeGuaranteedRef({ $0.members.value(probe) }) else { return nil }
+        return PackedObject(leaf.takeUnretainedValue()).node(value)
     }
 
-    /// Precondition: this page is uniquely owned. Afterwards it may be overfull by one or empty; the caller repairs that.
+    /// Precondition: this page is uniquely owned. Afterwards it may be overfull by some pages or empty; the caller repairs that.
     func mutate(_ key: Key, _ body: (inout Node) -> Void) {
-        if isLeaf {
-            count += entries.mutate(key, body)
+        let i = pageIndex(for: key)
+        if isLowest {
+            count += PackedPage.mutate(&leaves[i], key, body)
+            repairLeaf(i)
             return
         }
-        let i = pageIndex(for: key)
         if !isKnownUniquelyReferenced(&pages[i]) { pages[i] = pages[i].copy() }
         let before = pages[i].count
         pages[i].mutate(key, body)
         count += pages[i].count - before
-        repair(i)
+        repairPage(i)
     }
 
-    private func repair(_ i: Int) {
+    private func repairLeaf(_ i: Int) {
+        let leaf = leaves[i]
+        if leaf.isOverfull {
+            let parts = leaf.split(appending: i == leaves.count - 1)
+            leaves.replaceSubrange(i...i, with: parts)
+            separators.insert(contentsOf: parts.dropFirst().map(\.firstKey), at: i + 1)
+        } else if leaf.count == 0 {
+            separators.remove(at: i)
+            leaves.remove(at: i)
+        } else if leaf.byteCount < PackedLimits.pageBytes / 4, leaves.count > 1 {
+            let left = i > 0 ? i - 1 : i
+            let (a, b) = (leaves[left], leaves[left + 1])
+            guard a.byteCount + b.byteCount <= PackedLimits.pageBytes * 3 / 4,
+                a.slotCount + b.slotCount <= PackedLimits.pageSlots * 3 / 4
+            else { return }
+            leaves[left] = a.joined(with: b)
+            separators.remove(at: left + 1)
+            leaves.remove(at: left + 1)
+        }
+    }
+
+    private func repairPage(_ i: Int) {
         let page = pages[i]
         if page.isOverfull {
             let (separator, right) = page.split(appending: i == pages.count - 1)
@@ -104,13 +139,10 @@ final class ChildPage: @unchecked Sendable {
             guard pages[left].width + pages[left + 1].width <= ChildMap.pageCapacity * 3 / 4 else { return }
             let merged = pages[left].copy()
             let right = pages[left + 1]
-            if merged.isLeaf {
-                merged.entries.append(contentsOf: right.entries)
-            } else {
-                merged.separators.append(separators[left + 1])
-                merged.separators.append(contentsOf: right.separators.dropFirst())
-                merged.pages.append(contentsOf: right.pages)
-            }
+            merged.separators.append(separators[left + 1])
+            merged.separators.append(contentsOf: right.separators.dropFirst())
+            merged.pages.append(contentsOf: right.pages)
+            merged.leaves.append(contentsOf: right.leaves)
             merged.count += right.count
             pages[left] = merged
             separators.remove(at: left + 1)
@@ -122,27 +154,25 @@ final class ChildPage: @unchecked Sendable {
     /// their pages.
     func split(appending: Bool) -> (separator: Key, right: ChildPage) {
         let at = appending ? width - 1 : width / 2
+        let separator = separators[at]
         let right: ChildPage
-        let separator: Key
-        if isLeaf {
-            right = ChildPage(entries: ContiguousArray(entries[at...]))
-            separator = right.entries[0].key
-            entries.removeSubrange(at...)
+        if isLowest {
+            right = ChildPage(separators: ContiguousArray(separators[at...]), leaves: ContiguousArray(leaves[at...]))
+            leaves.removeSubrange(at...)
         } else {
-            separator = separators[at]
             right = ChildPage(separators: ContiguousArray(separators[at...]), pages: ContiguousArray(pages[at...]))
-            separators.removeSubrange(at...)
             pages.removeSubrange(at...)
         }
+        separators.removeSubrange(at...)
         count -= right.count
         return (separator, right)
     }
 
-    /// Builds a tree over ascending entries. O(n)
-    static func build(_ entries: ContiguousArray<Entry>) -> ChildPage {
+    /// Builds a tree over packed pages in order, at least one. O(pages)
+    static func build(_ leaves: ContiguousArray<PackedPage>) -> ChildPage {
         let fill = ChildMap.pageCapacity * 3 / 4
-        var level = stride(from: 0, to: entries.count, by: fill).map { start in
-            ChildPage(entries: ContiguousArray(entries[start..<min(start + fill, entries.count)]))
+        var level = stride(from: 0, to: leaves.count, by: fill).map { start in
+            ChildPage(leaves: ContiguousArray(leaves[start..<min(start + fill, leaves.count)]))
         }
         while level.count > 1 {
             level = stride(from: 0, to: level.count, by: fill).map { start in

@@ -3,21 +3,9 @@ import Glibc
 import Synchronization
 
 extension Node {
-    /// The contract's simple hash (§4.5): base64 of SHA-1 over a canonical text; empty for a missing node. Objects cache
-    /// theirs, so an unchanged subtree is hashed once. O(nodes not hashed yet)
-    public var hash: String {
-        switch self {
-        case .null: return ""
-        case .object(let object):
-            if let known = object.cachedHash.load() { return known.text }
-            return object.cachedHash.storeIfNil(HashText(object.computeHash(priority: object.priority))).text
-        default:
-            var text = [UInt8]()
-            text.appendPriority(priority, .contract)
-            text.appendPrimitive(leaf, .contract)
-            return sha1Base64(text)
-        }
-    }
+    /// The contract's simple hash (§4.5): base64 of SHA-1 over a canonical text; empty for a missing node. Large objects cache
+    /// theirs, and pages what they contribute to it, so an unchanged part is hashed once. O(nodes not hashed yet)
+    public var hash: String { hash(.contract) }
 
     /// Whether a client's hash matches this value. Some SDKs deviate from the contract's hash (§4.5), and a
     /// transaction on such a value would never end. Their deviations are accepted in values of up to 10,000 nodes.
@@ -45,12 +33,18 @@ extension Node {
         return isHashed(&room)
     }
 
-    private func isHashed(_ room: inout Int) -> Bool {
-        guard case .object(let object) = self, !object.isHashed else { return true }
-        room -= object.children.count
-        guard room >= 0 else { return false }
-        for (_, child) in object.children where !child.isHashed(&room) { return false }
-        return true
+    fileprivate func isHashed(_ room: inout Int) -> Bool {
+        switch self {
+        case .object(let object):
+            if object.isHashed { return true }
+            guard let root = object.children.root else { return object.children.packed?.page.isHashed(&room) ?? true }
+            return root.isHashed(&room)
+        case .packed:
+            // The object itself does not count.
+            room += 1
+            return hasNodes(within: &room)
+        default: return true
+        }
     }
 
     /// Whether the node has at most `limit` nodes, itself included. O(limit)
@@ -61,28 +55,102 @@ extension Node {
 
     /// The same for several values together.
     /// - Parameter room: nodes left; negative when there were more.
-    public func hasNodes(within room: inout Int) -> Bool {
+    public func hasNodes(within room: inout Int) -> Bool { withUnsafePointer(to: self) { NodeCursor($0).hasNodes(within: &room) } }
+
+    /// The hash in one of the variants; only the contract's is cached.
+    fileprivate func hash(_ manner: HashManner) -> String { withUnsafePointer(to: self) { NodeCursor($0).hash(manner) } }
+}
+
+extension NodeCursor {
+    fileprivate func hasNodes(within room: inout Int) -> Bool {
         room -= 1
-        guard room >= 0, case .object(let object) = self else { return room >= 0 }
-        guard object.children.count <= room else {
+        guard room >= 0, hasChildren else { return room >= 0 }
+        guard childCount <= room else {
             room = -1
             return false
         }
-        for (_, child) in object.children where !child.hasNodes(within: &room) { return false }
+        return allChildren { _, child in child.hasNodes(within: &room) }
+    }
+
+    fileprivate func hash(_ manner: HashManner) -> String {
+        if form == .object {
+            return Unmanaged<ObjectNode>.fromOpaque(address)._withUnsafeGuaranteedRef { object in
+                guard manner == .contract else { return sha1Base64(object.hashedText(manner)) }
+                if let known = object.cachedHash.load() { return known.text }
+                return object.cachedHash.storeIfNil(HashText(sha1Base64(object.hashedText(manner)))).text
+            }
+        }
+        var text = [UInt8]()
+        if hasChildren {
+            text.appendPriority(priority, manner)
+            text.appendChildren(of: self, manner)
+        } else {
+            if case .null = kind { return "" }
+            text.appendPriority(priority, manner)
+            text.appendPrimitive(leaf, manner)
+        }
+        return sha1Base64(text)
+    }
+
+    fileprivate var isPrioritized: Bool {
+        switch form {
+        case .packed:
+            let tag = PackedValue(address).tag
+            return tag == PackedTag.prioritizedLeaf || tag == PackedTag.prioritizedObject
+        case .object: return priority.exists
+        case .prioritized: return true
+        case .longText: return false
+        case .leaf: return priority.exists
+        }
+    }
+}
+
+extension ChildPage {
+    fileprivate func isHashed(_ room: inout Int) -> Bool {
+        for leaf in leaves where !leaf.isHashed(&room) { return false }
+        for page in pages where !page.isHashed(&room) { return false }
         return true
     }
 
-    /// The hash in one of the variants, without reading or writing caches.
-    fileprivate func hash(_ manner: HashManner) -> String {
-        switch self {
-        case .null: return ""
-        case .object(let object): return object.computeHash(priority: object.priority, manner)
-        default:
-            var text = [UInt8]()
-            text.appendPriority(priority, manner)
-            text.appendPrimitive(leaf, manner)
-            return sha1Base64(text)
+    /// Calls `body` for each packed page in order until it returns false.
+    fileprivate func allLeaves(_ body: (PackedPage) -> Bool) -> Bool {
+        for leaf in leaves where !body(leaf) { return false }
+        for page in pages where !page.allLeaves(body) { return false }
+        return true
+    }
+}
+
+extension PackedPage {
+    /// As `Node.isHashed`, of what the page contributes.
+    fileprivate func isHashed(_ room: inout Int) -> Bool {
+        if isHashed { return true }
+        let object = PackedObject(self)
+        for i in 0..<count {
+            let node = object.node(i)
+            if case .object = node {
+                room -= 1
+                if room < 0 || !node.isHashed(&room) { return false }
+            } else if !node.hasNodes(within: &room) {
+                return false
+            }
         }
+        return room >= 0
+    }
+
+    /// What the children contribute to their object's hash, kept from then on; empty when one has a priority.
+    fileprivate var contribution: String {
+        if let hashText { return hashText }
+        var text = [UInt8]()
+        let own = Unmanaged.passUnretained(self)
+        let isPlain = members.all { entry in
+            let child = NodeCursor(entry.value, in: own)
+            if child.isPrioritized { return false }
+            text.appendChild(TextCursor(entry.key), child, .contract)
+            return true
+        }
+        let made = isPlain ? String(decoding: text, as: UTF8.self) : ""
+        keep(hashText: made)
+        return made
     }
 }
 
@@ -96,25 +164,26 @@ private enum HashManner {
 }
 
 extension ObjectNode {
-    fileprivate func computeHash(priority: Node, _ manner: HashManner = .contract) -> String {
+    /// The text whose hash is the object's.
+    fileprivate func hashedText(_ manner: HashManner) -> [UInt8] {
         var text = [UInt8]()
         text.appendPriority(priority, manner)
-        var prioritised = false
-        var all = true
-        for (_, node) in children {
-            if node.priority.exists { prioritised = true } else { all = false }
-            if prioritised, manner != .apple { break }
-        }
-        if prioritised, !(all && manner == .apple) {
-            let ordered = children.map { $0 }.sorted { a, b in
-                let order = a.node.priority.valueOrder(b.node.priority)
-                return order != 0 ? order < 0 : a.key < b.key
+        if manner == .contract {
+            let start = text.count
+            func add(_ leaf: PackedPage) -> Bool {
+                let contribution = leaf.contribution
+                text.append(contentsOf: contribution.utf8)
+                return !contribution.isEmpty
             }
-            for child in ordered { text.appendChild(child.key, child.node, manner) }
-        } else {
-            for child in children { text.appendChild(child.key, child.node, manner) }
+            if let root = children.root {
+                if root.allLeaves(add) { return text }
+            } else if let packed = children.packed, add(packed.page) {
+                return text
+            }
+            text.removeSubrange(start...)
         }
-        return sha1Base64(text)
+        text.appendChildren(of: NodeCursor(self), manner)
+        return text
     }
 }
 
@@ -163,10 +232,36 @@ extension [UInt8] {
         return (value < 0 ? 1 << 63 : 0) | UInt64(Int64(exponent) + 1023) << 52 | low
     }
 
-    fileprivate mutating func appendChild(_ key: Key, _ node: Node, _ manner: HashManner) {
+    fileprivate mutating func appendChild(_ key: TextCursor, _ child: NodeCursor, _ manner: HashManner) {
         append(UInt8(ascii: ":"))
-        append(contentsOf: key.string.utf8)
+        key.withBytes { append(contentsOf: $0) }
         append(UInt8(ascii: ":"))
-        append(contentsOf: (manner == .contract ? node.hash : node.hash(manner)).utf8)
+        append(contentsOf: child.hash(manner).utf8)
+    }
+
+    /// The children in the order of the hash: by priority when one has a priority, else by key.
+    fileprivate mutating func appendChildren(of node: NodeCursor, _ manner: HashManner) {
+        var (prioritised, all) = (false, true)
+        _ = node.allChildren { _, child in
+            if child.isPrioritized { prioritised = true } else { all = false }
+            return !prioritised || manner == .apple
+        }
+        guard prioritised, !(all && manner == .apple) else {
+            _ = node.allChildren { key, child in
+                appendChild(key, child, manner)
+                return true
+            }
+            return
+        }
+        var ordered: [(key: TextCursor, node: NodeCursor, priority: Node)] = []
+        _ = node.allChildren { key, child in
+            ordered.append((key, child, child.priority))
+            return true
+        }
+        ordered.sort { a, b in
+            let order = a.priority.valueOrder(b.priority)
+            return order != 0 ? order < 0 : a.key.withBytes { x in b.key.withBytes { Key.order(x, $0) } } < 0
+        }
+        for child in ordered { appendChild(child.key, child.node, manner) }
     }
 }

@@ -22,32 +22,31 @@ private struct MemorySum {
     var left = Int.max
 
     mutating func add(_ node: Node) {
-        withUnsafePointer(to: node) { _ = add(NodeCursor($0)) }
+        switch node {
+        case .object(let object):
+            add(object)
+            if let root = object.children.root { add(root) } else if let packed = object.children.packed { add(packed.page) }
+        case .packed(let object): bytes += object.memoryBytes
+        default: add(leaf: node)
+        }
     }
 
-    /// Adds the whole node; false when the visits are used up.
-    private mutating func add(_ cursor: NodeCursor) -> Bool {
-        left -= 1
-        guard left >= 0 else { return false }
-        switch cursor.kind {
-        case .null, .bool, .int, .double: return true
-        case .text(let text): bytes += NodeCost.text(text.utf8Count)
-        case .prioritized: add(leaf: cursor.node)
-        case .object:
-            guard case .object(let object) = cursor.place.pointee else { return true }
-            add(object)
-            bytes += object.children.storageBytes
-            return cursor.allChildren { key, child in
-                bytes += NodeCost.text(key.utf8Count)
-                return add(child)
-            }
-        }
-        return true
+    private mutating func add(_ page: ChildPage) {
+        bytes += page.ownBytes
+        for leaf in page.leaves { add(leaf) }
+        for inner in page.pages { add(inner) }
+    }
+
+    private mutating func add(_ page: PackedPage) {
+        bytes += page.memoryBytes
+        guard page.slotCount > 0 else { return }
+        let object = PackedObject(page)
+        for i in 0..<object.count where PackedPage.isSlot(object.members.entry(i).value.tag) { add(object.node(i)) }
     }
 
     private mutating func add(leaf: Node) {
         switch leaf {
-        case .string(let text): bytes += NodeCost.text(text.utf8Count)
+        case .string(let text): bytes += NodeCost.text(text.utf8Count) + (text.utf8Count > PackedLimits.textBytes ? NodeCost.longText : 0)
         case .prioritized(let leaf):
             bytes += NodeCost.prioritized
             add(leaf: leaf.leaf)
@@ -64,54 +63,39 @@ private struct MemorySum {
 
     /// Adds the parts that the other version does not share.
     mutating func add(_ node: Node, besides other: Node) -> Bool {
-        guard case .object(let object) = node, case .object(let second) = other else {
-            return withUnsafePointer(to: node) { add(NodeCursor($0)) }
+        left -= 1
+        guard left >= 0 else { return false }
+        guard case .object(let object) = node else {
+            if !node.isSameObject(as: other) { add(node) }
+            return true
         }
-        if object === second { return true }
+        if case .object(let second) = other, object === second { return true }
+        guard other.hasChildren else {
+            left -= object.children.count
+            guard left >= 0 else { return false }
+            add(node)
+            return true
+        }
         add(object)
-        var look = ChildMap.Look(left: left) { $0.key.text.sharesStorage(with: $1.key.text) && $0.node.sharesStorage(with: $1.node) }
-        guard let changes = object.children.changes(since: second.children, &look) else { return false }
+        var look = ChildMap.Look(left: left)
+        guard let changes = object.children.changes(since: other.children, &look) else { return false }
         left = look.left
         // Inner pages, which were copied with them, are a 24th.
-        bytes += look.ownEntries * NodeCost.child
+        bytes += look.ownBytes + look.ownBytes / 24
         for change in changes {
-            guard let node = change.new else { continue }
-            bytes += NodeCost.text(change.key.text.utf8Count)
+            // What lies in packed bytes is in the pages' bytes.
+            guard let node = change.new, node.packedSize == nil else { continue }
             guard add(node, besides: change.old ?? .null) else { return false }
         }
         return true
     }
 }
 
-extension ChildMap {
-    /// Bytes of the entries' storage. O(pages)
-    fileprivate var storageBytes: Int { root?.storageBytes ?? flat.capacity * MemoryLayout<Entry>.stride }
-}
-
 extension ChildPage {
-    fileprivate var storageBytes: Int {
-        if isLeaf { return NodeCost.object + entries.capacity * MemoryLayout<Entry>.stride }
-        let own = NodeCost.object + 32 + separators.capacity * MemoryLayout<Key>.stride + pages.capacity * MemoryLayout<ChildPage>.stride
-        return pages.reduce(own) { $0 + $1.storageBytes }
-    }
-}
-
-extension Node {
-    /// Whether the node shares all storage with the other: the same object, or the same text buffer.
-    fileprivate func sharesStorage(with other: Node) -> Bool {
-        switch (self, other) {
-        case (.object(let a), .object(let b)): a === b
-        case (.prioritized(let a), .prioritized(let b)): a === b
-        case (.string(let a), .string(let b)): a.utf8Count < 16 || a.sharesStorage(with: b)
-        case (.object, _), (.prioritized, _), (.string, _): false
-        default: true
-        }
-    }
-}
-
-extension Text {
-    /// Whether both texts share a buffer, or are equal and stored inline.
-    fileprivate func sharesStorage(with other: Text) -> Bool {
-        withUnsafeBytes(of: self) { a in withUnsafeBytes(of: other) { b in a.elementsEqual(b) } }
+    /// Bytes of the page without those below.
+    fileprivate var ownBytes: Int {
+        let names = separators.reduce(0) { $0 + NodeCost.text($1.text.utf8Count) }
+        return NodeCost.innerPage + names + separators.capacity * MemoryLayout<Key>.stride
+            + (pages.capacity + leaves.capacity) * MemoryLayout<ChildPage>.stride
     }
 }

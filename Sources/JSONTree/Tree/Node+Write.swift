@@ -18,18 +18,17 @@ extension Node {
     /// Sets every child of an object below a place in one walk; the place's other children and its priority stay.
     /// Does nothing unless `children` is an object. O(depth · log n + children · log n)
     public mutating func merge(_ children: Node, at path: Path) {
-        guard let added = children.object else { return }
-        mutate(at: path.keys[...]) { $0.adopt(added) }
+        guard children.hasChildren else { return }
+        mutate(at: path.keys[...]) { $0.adopt(children.children) }
     }
 
-    private mutating func adopt(_ added: ObjectNode) {
-        guard var object = extractObject() else {
-            self = .object(ObjectNode(children: added.children, priority: priority))
-            return
-        }
-        if !isKnownUniquelyReferenced(&object) || object.isHashed { object = object.copy(priority: object.priority) }
-        for (key, node) in added.children { object.children.set(key, node) }
-        self = .object(object)
+    private mutating func adopt(_ added: ChildMap) {
+        var children = children
+        let priority = priority
+        // The only reference to an object of its own.
+        self = .null
+        for (key, node) in added { children.set(key, node) }
+        self = Node(children, priority: priority)
     }
 
     /// Lets `body` change the node at a place, copying only shared objects on the way. The result exists, or the place did.
@@ -38,21 +37,59 @@ extension Node {
             body(&self)
             return
         }
+        if case .packed(let object) = self {
+            self = object.mutated(key) { $0.mutate(at: keys.dropFirst(), body) }
+            return
+        }
         guard var object = extractObject() else {
-            var children = ChildMap()
-            children.mutate(key) { $0.mutate(at: keys.dropFirst(), body) }
-            self = .object(ObjectNode(children: children, priority: priority))
+            var child = Node.null
+            child.mutate(at: keys.dropFirst(), body)
+            self = .object(CollectionOfOne((key, child)), priority: priority)
             return
         }
         if !isKnownUniquelyReferenced(&object) || object.isHashed { object = object.copy(priority: object.priority) }
         object.children.mutate(key) { $0.mutate(at: keys.dropFirst(), body) }
-        self = object.children.isEmpty ? .null : .object(object)
+        self = object.node
     }
 
-    /// Moves the object out, leaving `null`: a second reference would force a copy.
+    /// Moves the large object out, leaving `null`: a second reference would force a copy.
     private mutating func extractObject() -> ObjectNode? {
         guard case .object(let object) = self else { return nil }
         self = .null
         return object
+    }
+
+    /// An object of these children, packed if it is small; null without any.
+    init(_ children: ChildMap, priority: Node) {
+        self = ObjectNode(children: children, priority: priority).node
+    }
+}
+
+extension ObjectNode {
+    /// The object as a node: packed if it has become small, null without children.
+    var node: Node {
+        guard children.root == nil else { return .object(self) }
+        guard let packed = children.packed else { return .null }
+        guard priority.isNull, packed.offset == 0, packed.page.isWhole else { return .object(self) }
+        return .packed(packed)
+    }
+}
+
+extension PackedObject {
+    /// The object with one child changed by `body`; null without any.
+    fileprivate func mutated(_ key: Key, _ body: (inout Node) -> Void) -> Node {
+        let (i, found) = position(of: key)
+        let was = found ? node(i) : .null
+        var child = was
+        body(&child)
+        if found ? child.isIdentical(to: was) : child.isNull { return .packed(self) }
+        return key.text.withBytes { bytes in
+            let edit = PackedEdit(self, at: i, removes: found, bytes, child)
+            if child.isNull, count == 1 { return .null }
+            if !edit.needsSlot, edit.size <= PackedLimits.objectBytes { return .packed(PackedObject(edit.page())) }
+            var children = ChildMap(self)
+            children.set(key, child)
+            return .object(ObjectNode(children: children, priority: value.priority))
+        }
     }
 }

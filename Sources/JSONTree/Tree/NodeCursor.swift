@@ -2,12 +2,58 @@
 ///
 /// A cursor points at the storage of its node, which does not move while a reference to the tree's root is held: a tree is
 /// changed in place only by its single owner. The caller that makes a cursor holds that root for as long as any cursor lives.
-///
-/// How objects are stored only the cursor knows: it tells the kind of a node, finds its children, and hands out copies of nodes.
 public struct NodeCursor: Equatable {
-    @usableFromInline let place: UnsafePointer<Node>
+    /// What lies at the address.
+    enum Form: UInt8 {
+        /// A `Node` that is a leaf or null.
+        case leaf
+        /// A packed value without a slot.
+        case packed
+        /// An `ObjectNode`, a `LongText`, a `PrioritizedLeaf`.
+        case object, longText, prioritized
+    }
 
-    @inlinable public init(_ node: UnsafePointer<Node>) { place = node }
+    let address: UnsafeRawPointer
+    let form: Form
+
+    @inline(__always)
+    public init(_ node: UnsafePointer<Node>) {
+        switch node.pointee {
+        case .object(let object): self.init(object)
+        case .packed(let object): self.init(object.value)
+        default: self.init(UnsafeRawPointer(node), .leaf)
+        }
+    }
+
+    @inline(__always)
+    private init(_ address: UnsafeRawPointer, _ form: Form) {
+        self.address = address
+        self.form = form
+    }
+
+    @inline(__always)
+    init(_ value: PackedValue) {
+        address = value.start
+        form = .packed
+    }
+
+    @inline(__always)
+    init(_ object: ObjectNode) {
+        address = UnsafeRawPointer(Unmanaged.passUnretained(object).toOpaque())
+        form = .object
+    }
+
+    /// A value among the outermost members of a page.
+    @inline(__always)
+    init(_ value: PackedValue, in page: Unmanaged<PackedPage>) {
+        let tag = value.tag
+        guard PackedPage.isSlot(tag) else {
+            self.init(value)
+            return
+        }
+        let slot = page._withUnsafeGuaranteedRef { $0.slot(value.start.short(1)) }
+        self.init(slot, tag == PackedTag.objectSlot ? .object : tag == PackedTag.textSlot ? .longText : .prioritized)
+    }
 
     /// The type of a node.
     public enum Kind {
@@ -17,70 +63,124 @@ public struct NodeCursor: Equatable {
         case double(Double)
         case text(TextCursor)
         case object
-        /// A leaf with a priority: see `leaf` and `priority`.
+        /// A leaf with a priority.
         case prioritized
     }
 
     public var kind: Kind {
         @inline(__always) get {
-            switch place.pointee {
-            case .null: .null
-            case .bool(let value): .bool(value)
-            case .int(let value): .int(value)
-            case .double(let value): .double(value)
-            // The payloads of an enum share their beginning with it.
-            case .string: .text(TextCursor(UnsafeRawPointer(place).assumingMemoryBound(to: Text.self)))
+            switch form {
+            case .packed: packedKind
             case .object: .object
             case .prioritized: .prioritized
+            case .longText: .text(TextCursor(longText._withUnsafeGuaranteedRef { $0.bytes }))
+            case .leaf: leafKind
             }
         }
     }
 
-    /// A copy of the node.
-    public var node: Node { place.pointee }
+    @inline(__always)
+    private var leafKind: Kind {
+        switch address.assumingMemoryBound(to: Node.self).pointee {
+        case .null: .null
+        case .bool(let value): .bool(value)
+        case .int(let value): .int(value)
+        case .double(let value): .double(value)
+        // The payloads of an enum share their beginning with it.
+        case .string: .text(TextCursor(address.assumingMemoryBound(to: Text.self)))
+        case .object, .packed: .object
+        case .prioritized: .prioritized
+        }
+    }
+
+    @inline(__always)
+    private var packedKind: Kind {
+        let value = PackedValue(address)
+        if let text = value.text { return .text(TextCursor(text)) }
+        if let integer = value.integer { return .int(integer) }
+        switch value.tag {
+        case PackedTag.object, PackedTag.prioritizedObject: return .object
+        case PackedTag.no: return .bool(false)
+        case PackedTag.yes: return .bool(true)
+        case PackedTag.double: return .double(value.double)
+        case PackedTag.prioritizedLeaf: return .prioritized
+        default: return .null
+        }
+    }
+
+    @inline(__always)
+    private var object: Unmanaged<ObjectNode> { Unmanaged.fromOpaque(address) }
+    private var longText: Unmanaged<LongText> { Unmanaged.fromOpaque(address) }
+    private var prioritizedLeaf: Unmanaged<PrioritizedLeaf> { Unmanaged.fromOpaque(address) }
+
+    @inline(__always)
+    public var hasChildren: Bool { form == .object || (form == .packed && PackedValue(address).isObject) }
 
     /// A copy of the leaf without its priority; null for an object.
-    public var leaf: Node { place.pointee.leaf }
+    public var leaf: Node {
+        switch form {
+        case .leaf: address.assumingMemoryBound(to: Node.self).pointee.leaf
+        case .packed: PackedValue(address).leaf.leaf
+        case .object: .null
+        case .longText: .string(longText._withUnsafeGuaranteedRef { $0.text })
+        case .prioritized: prioritizedLeaf._withUnsafeGuaranteedRef { $0.leaf }
+        }
+    }
 
-    /// A copy of the priority: int, double, string or null.
-    public var priority: Node { place.pointee.priority }
+    /// A copy of the priority; null without one.
+    public var priority: Node {
+        switch form {
+        case .leaf: address.assumingMemoryBound(to: Node.self).pointee.priority
+        case .packed: PackedValue(address).priority
+        case .object: object._withUnsafeGuaranteedRef { $0.priority }
+        case .longText: .null
+        case .prioritized: prioritizedLeaf._withUnsafeGuaranteedRef { $0.priority }
+        }
+    }
+
+    /// A copy of the node. O(bytes) for an object in packed bytes, as the cursor does not know the page.
+    public var node: Node {
+        switch form {
+        case .leaf: return address.assumingMemoryBound(to: Node.self).pointee
+        case .object: return .object(object.takeUnretainedValue())
+        case .longText, .prioritized: return leaf.with(priority: priority)
+        case .packed:
+            let value = PackedValue(address)
+            return value.isObject ? .packed(PackedObject(PackedPage.copy(of: value))) : value.leaf
+        }
+    }
 
     /// The child's node, or nil. O(log n)
+    @inline(__always)
     public func child(_ key: TextCursor) -> NodeCursor? {
-        guard let object = unownedObject else { return nil }
-        if let root = object._withUnsafeGuaranteedRef({ $0.children.root.map { Unmanaged.passUnretained($0) } }) {
-            return key.withBytes { bytes in
-                let probe = Key.Probe(bytes)
-                return Self.leaf(root, probe).node(probe)
-            }
+        switch form {
+        case .packed:
+            let value = PackedValue(address)
+            guard value.isObject else { return nil }
+            return key.withBytes { value.members.value(Key.Probe($0)) }.map { NodeCursor($0) }
+        case .object: return key.withBytes { bytes in object._withUnsafeGuaranteedRef { $0.cursor(Key.Probe(bytes)) } }
+        case .leaf, .longText, .prioritized: return nil
         }
-        let entries = object._withUnsafeGuaranteedRef { Entries($0.children.flat) }
-        if let text = key.stored, let found = entries.nodeSharing(text) { return found }
-        return key.withBytes { entries.node(Key.Probe($0)) }
     }
 
-    @inline(__always)
-    private var unownedObject: Unmanaged<ObjectNode>? {
-        if case .object(let object) = place.pointee { return Unmanaged.passUnretained(object) }
-        return nil
-    }
-
-    /// The page on which a key is or belongs.
-    @inline(__always)
-    private static func leaf(_ root: Unmanaged<ChildPage>, _ probe: Key.Probe) -> Entries {
-        var page = root
-        while true {
-            let i = page._withUnsafeGuaranteedRef { $0.isLeaf ? -1 : $0.pageIndex(for: probe) }
-            if i < 0 { return page._withUnsafeGuaranteedRef { Entries($0.entries) } }
-            page = page._withUnsafeGuaranteedRef { Unmanaged.passUnretained($0.pages[i]) }
+    /// Number of children. O(1)
+    public var childCount: Int {
+        switch form {
+        case .packed: PackedValue(address).isObject ? PackedValue(address).members.count : 0
+        case .object: object._withUnsafeGuaranteedRef { $0.children.count }
+        case .leaf, .longText, .prioritized: 0
         }
     }
 
     /// Calls `body` for each child in ascending order until it returns false; returns whether it never did.
     public func allChildren(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
-        guard case .object(let object) = place.pointee else { return true }
-        guard let root = object.children.root else { return Entries(object.children.flat).all(body) }
-        return root.all(body)
+        switch form {
+        case .packed:
+            let value = PackedValue(address)
+            return !value.isObject || value.members.all { body(TextCursor($0.key), NodeCursor($0.value)) }
+        case .object: return object._withUnsafeGuaranteedRef { $0.allChildren(body) }
+        case .leaf, .longText, .prioritized: return true
+        }
     }
 }
 
@@ -99,58 +199,58 @@ extension NodeCursor {
     }()
 }
 
-extension ChildPage {
-    fileprivate func all(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
-        if isLeaf { return Entries(entries).all(body) }
-        for page in pages where !page.all(body) { return false }
+extension PackedMembers {
+    @inline(__always)
+    func all(_ body: (PackedEntry) -> Bool) -> Bool {
+        let count = count
+        var i = 0
+        while i < count {
+            if !body(entry(i)) { return false }
+            i &+= 1
+        }
         return true
     }
 }
 
-/// The entries of an object or a page, in place: the holder of the root keeps them there.
-private struct Entries {
-    let base: UnsafePointer<ChildMap.Entry>?
-    let count: Int
-
+extension ObjectNode {
+    /// The child of a key, in place.
     @inline(__always)
-    init(_ entries: ContiguousArray<ChildMap.Entry>) {
-        (base, count) = entries.withUnsafeBufferPointer { ($0.baseAddress, $0.count) }
+    fileprivate func cursor(_ probe: Key.Probe) -> NodeCursor? {
+        let leaf: Unmanaged<PackedPage>
+        if let root = children.root {
+            leaf = root.leaf(probe)
+        } else {
+            guard let packed = children.packed else { return nil }
+            leaf = Unmanaged.passUnretained(packed.page)
+        }
+        return leaf._withUnsafeGuaranteedRef { $0.members.value(probe) }.map { NodeCursor($0, in: leaf) }
     }
 
-    /// The node of a key with the same 16 bytes, as equal short names have. Compares only the first few entries.
-    @inline(__always)
-    func nodeSharing(_ text: UnsafePointer<Text>) -> NodeCursor? {
-        guard let base, count <= 12 else { return nil }
-        let words = UnsafeRawPointer(text)
-        let (a, b) = (words.load(as: UInt64.self), words.load(fromByteOffset: 8, as: UInt64.self))
-        for i in 0..<count {
-            guard let name = (base + i).pointer(to: \.key) else { return nil }
-            let entry = UnsafeRawPointer(name)
-            guard entry.load(as: UInt64.self) == a, entry.load(fromByteOffset: 8, as: UInt64.self) == b else { continue }
-            return (base + i).pointer(to: \.node).map { NodeCursor($0) }
-        }
-        return nil
+    fileprivate func allChildren(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
+        guard let root = children.root else { return children.packed?.page.allChildren(body) ?? true }
+        return root.allChildren(body)
     }
+}
 
-    @inline(__always)
-    func node(_ probe: Key.Probe) -> NodeCursor? {
-        guard let base else { return nil }
-        var (low, high) = (0, count)
-        while low < high {
-            let middle = (low &+ high) / 2
-            let order = probe.order((base + middle).pointee.key)
-            if order == 0 { return (base + middle).pointer(to: \.node).map { NodeCursor($0) } }
-            if order < 0 { low = middle &+ 1 } else { high = middle }
-        }
-        return nil
-    }
-
-    func all(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
-        guard let base else { return true }
-        for i in 0..<count {
-            guard let key = (base + i).pointer(to: \.key), let node = (base + i).pointer(to: \.node) else { return true }
-            if !body(TextCursor(key), NodeCursor(node)) { return false }
-        }
+extension ChildPage {
+    fileprivate func allChildren(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
+        for leaf in leaves where !leaf.allChildren(body) { return false }
+        for page in pages where !page.allChildren(body) { return false }
         return true
+    }
+}
+
+extension PackedPage {
+    fileprivate func allChildren(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
+        let own = Unmanaged.passUnretained(self)
+        return members.all { body(TextCursor($0.key), NodeCursor($0.value, in: own)) }
+    }
+
+    /// A page of its own for an object without slots.
+    static func copy(of value: PackedValue) -> PackedPage {
+        let size = value.size
+        let page = make(byteCount: size, slotCount: 0)
+        page.bytes.copyMemory(from: value.start, byteCount: size)
+        return page
     }
 }

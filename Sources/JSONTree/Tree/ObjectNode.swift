@@ -1,20 +1,21 @@
 import Synchronization
 
-/// An object of the tree: its children in key order, its priority and its cached hash.
+/// An object of the tree that is too large for packed bytes: its children in key order, its priority and its cached hash.
 ///
 /// Immutable once published. `Node` writes change an object in place only when it is uniquely referenced and has no cached
-/// hash; else they copy it, sharing all untouched children. Public only as the payload of `Node.object`: what it holds is read by
-/// way of `Node`.
+/// hash; else they copy it, sharing all untouched pages.
 public final class ObjectNode: @unchecked Sendable {
     // Sendable: `children` and `priority` change only while a single owner holds the object (isKnownUniquelyReferenced).
     // Exclusivity is not checked at run time: only a single owner changes an object, so there is no concurrent reader.
     @exclusivity(unchecked) var children: ChildMap
     /// int, double, string or null.
-    var priority: Node
+    let priority: Node
     let cachedHash = AtomicLazyReference<HashText>()
 
     init(children: ChildMap, priority: Node = .null) {
         self.children = children
+        // Cursors read a page from its beginning.
+        if let packed = children.packed { self.children.packed = PackedObject(packed.asPage) }
         self.priority = priority
     }
 
@@ -24,7 +25,7 @@ public final class ObjectNode: @unchecked Sendable {
         key.text.withBytes { bytes in
             let probe = Key.Probe(bytes)
             if let root = children.root { return root.node(probe) }
-            return children.flat.node(probe)
+            return children.packed?.child(probe)
         }
     }
 

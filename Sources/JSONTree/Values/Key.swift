@@ -11,6 +11,20 @@ public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringC
     /// The key of an array element.
     public init(index: Int) { text = Text(String(index)) }
 
+    /// Calls `body` with the bytes of an array element's key.
+    @inline(__always)
+    static func withBytes<R>(ofIndex index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
+            var (i, rest) = (digits.count, index)
+            repeat {
+                i &-= 1
+                digits[i] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+            } while rest > 0
+            return body(UnsafeBufferPointer(rebasing: digits[i...]))
+        }
+    }
+
     public var string: String { text.string }
     public var description: String { text.string }
 
@@ -80,20 +94,25 @@ extension Key: Comparable {
 
         /// Negative, zero or positive as `key` comes before, is, or comes after the one looked for.
         @inline(__always)
-        func order(_ key: Key) -> Int {
-            key.text.withBytes { x in
-                // Most keys differ in their first byte; integers begin with a digit, and UTF-16 order deviates from 0xEE on.
-                if let a = x.first, let b = bytes.first, a != b, a > UInt8(ascii: "9"), b > UInt8(ascii: "9"), a < 0xEE, b < 0xEE {
-                    return Int(a) &- Int(b)
-                }
-                return Key.order(x, Key.integer(x), bytes, integer)
+        func order(_ key: Key) -> Int { key.text.withBytes { order($0) } }
+
+        @inline(__always)
+        func order(_ x: UnsafeBufferPointer<UInt8>) -> Int {
+            // Most keys differ in their first byte; integers begin with a digit, and UTF-16 order deviates from 0xEE on.
+            if let a = x.first, let b = bytes.first, a != b, a > UInt8(ascii: "9"), b > UInt8(ascii: "9"), a < 0xEE, b < 0xEE {
+                return Int(a) &- Int(b)
             }
+            return Key.order(x, Key.integer(x), bytes, integer)
         }
     }
 
     @inline(__always)
-    private static func order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
-        order(x, integer(x), y, integer(y))
+    static func order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
+        if let a = x.first, let b = y.first, a > UInt8(ascii: "9"), b > UInt8(ascii: "9") {
+            // Neither is an integer; UTF-16 order deviates from that of bytes from 0xEE on.
+            return a != b && a < 0xEE && b < 0xEE ? Int(a) &- Int(b) : utf16Order(x, y)
+        }
+        return order(x, integer(x), y, integer(y))
     }
 
     @inline(__always)

@@ -26,7 +26,7 @@ extension Node {
         case .bool(true): 2
         case .int, .double: 3
         case .string: 4
-        case .object, .prioritized: 5
+        case .object, .packed, .prioritized: 5
         }
     }
 

@@ -1,10 +1,11 @@
 /// A value of the tree: nothing, a leaf, or an object with at least one child; leaves and objects may carry a priority.
 ///
 /// Nodes are values. Objects are shared between versions of a tree and are changed in place only while there is a single reference
-/// (see `ObjectNode`), so an old root costs only the memory of what has changed since.
+/// (see `ObjectNode`, `PackedPage`), so an old root costs only the memory of what has changed since.
 ///
 ///     Node  ── null | bool | int | double | string            17 bytes, no allocation but for long strings
-///           ── object ──► ObjectNode  (children, priority, cached hash)
+///           ── packed ──► PackedPage  (a small object in one allocation, or one within a page)
+///           ── object ──► ObjectNode  (children in packed pages, priority, cached hash)
 ///           ── prioritized ──► PrioritizedLeaf (leaf, priority)
 public enum Node: Sendable {
     /// No value: the place does not exist.
@@ -15,8 +16,10 @@ public enum Node: Sendable {
     /// Any other finite number. Integral doubles up to 2^53 are parsed as `int`, so `1.0` is `1`.
     case double(Double)
     case string(Text)
-    /// Has at least one child; an object without children is `null` (contract §4.1).
+    /// An object that is too large for packed bytes. Has at least one child; an object without children is `null` (contract §4.1).
     case object(ObjectNode)
+    /// A small object, in packed bytes.
+    case packed(PackedObject)
     /// A leaf with a priority.
     case prioritized(PrioritizedLeaf)
 
@@ -47,17 +50,27 @@ extension Node {
     public var isNull: Bool { if case .null = self { true } else { false } }
     public var exists: Bool { !isNull }
 
-    /// The object, if the node has children.
-    var object: ObjectNode? { if case .object(let object) = self { object } else { nil } }
+    @inline(__always)
+    public var hasChildren: Bool {
+        switch self {
+        case .object, .packed: true
+        default: false
+        }
+    }
 
-    /// The children in key order; none for a leaf or a missing node.
-    public var children: ChildMap { if case .object(let object) = self { object.children } else { ChildMap() } }
-    public var hasChildren: Bool { if case .object = self { true } else { false } }
+    /// The children; none for a leaf. O(1)
+    public var children: ChildMap {
+        switch self {
+        case .object(let object): object.children
+        case .packed(let object): ChildMap(object)
+        default: ChildMap()
+        }
+    }
 
     /// The node without its priority when it is a leaf; `null` for an object.
     public var leaf: Node {
         switch self {
-        case .object: .null
+        case .object, .packed: .null
         case .prioritized(let leaf): leaf.leaf
         default: self
         }
@@ -67,6 +80,7 @@ extension Node {
     public var priority: Node {
         switch self {
         case .object(let object): object.priority
+        case .packed(let object): object.value.priority
         case .prioritized(let leaf): leaf.priority
         default: .null
         }
@@ -77,15 +91,14 @@ extension Node {
         switch self {
         case .null: return .null
         case .object(let object): return .object(object.copy(priority: priority))
+        case .packed(let object): return object.with(priority: priority)
         default: return priority.isNull ? leaf : .prioritized(PrioritizedLeaf(leaf: leaf, priority: priority))
         }
     }
 
     /// Whether the node fits below a place of this depth: with its descendants it reaches at most `Path.maxDepth` levels. O(nodes)
     public func fits(below depth: Int) -> Bool {
-        if depth > Path.maxDepth { return isNull }
-        guard case .object(let object) = self else { return true }
-        return object.children.allSatisfy { $0.node.fits(below: depth + 1) }
+        withUnsafePointer(to: self) { NodeCursor($0).fits(below: depth) }
     }
 
     /// Null, a number or a string (contract §4.2).
@@ -97,11 +110,20 @@ extension Node {
     }
 
     /// Number of direct children.
-    public var childCount: Int { object?.children.count ?? 0 }
+    public var childCount: Int {
+        switch self {
+        case .object(let object): object.children.count
+        case .packed(let object): object.count
+        default: 0
+        }
+    }
 
     public func child(_ key: Key) -> Node {
-        guard case .object(let object) = self else { return .null }
-        return object.child(key) ?? .null
+        switch self {
+        case .object(let object): object.child(key) ?? .null
+        case .packed(let object): key.text.withBytes { object.child(Key.Probe($0)) } ?? .null
+        default: .null
+        }
     }
 
     /// The node at a place below this one. O(depth · log children)
@@ -111,33 +133,65 @@ extension Node {
     public func node(at keys: ArraySlice<Key>) -> Node {
         var node = self
         for key in keys {
-            guard case .object(let object) = node, let next = object.child(key) else { return .null }
-            node = next
+            node = node.child(key)
+            if node.isNull { return .null }
         }
         return node
     }
 
     /// An object of these children; nulls are dropped, a later entry of a key wins, no children make `null`.
     public static func object(_ children: some Sequence<(Key, Node)>, priority: Node = .null) -> Node {
-        var map = ChildMap()
-        // Records are many and small: their arrays are allocated at exact size.
-        map.flat.reserveCapacity(min(children.underestimatedCount, ChildMap.pageCapacity))
-        for (key, node) in children { map.set(key, node) }
-        return map.isEmpty ? .null : .object(ObjectNode(children: map, priority: priority))
+        var builder = ObjectBuilder()
+        for (key, node) in children { builder.add(key, node) }
+        return builder.finish(priority: priority)
     }
 
-    /// Whether both are the same object, stored once; false for leaves. O(1)
-    public func isSameObject(as other: Node) -> Bool {
-        if case .object(let a) = self, case .object(let b) = other { a === b } else { false }
-    }
-
-    /// Whether both are identical: the same object, or equal leaves. O(1), except for long strings.
+    /// Whether both are identical: the same large object, or equal packed bytes, or equal leaves. O(bytes), of which packed ones are few.
     public func isIdentical(to other: Node) -> Bool {
         switch (self, other) {
         case (.object(let a), .object(let b)): a === b
-        case (.object, _), (_, .object): false
+        case (.packed(let a), .packed(let b)): a.isEqual(to: b)
+        case (.object, _), (_, .object), (.packed, _), (_, .packed): false
         default: self == other
         }
+    }
+
+    /// Whether both are objects in the same place in memory.
+    public func isSameObject(as other: Node) -> Bool {
+        switch (self, other) {
+        case (.object(let a), .object(let b)): a === b
+        case (.packed(let a), .packed(let b)): a.isSame(as: b)
+        default: false
+        }
+    }
+}
+
+extension NodeCursor {
+    fileprivate func fits(below depth: Int) -> Bool {
+        if depth > Path.maxDepth {
+            if case .null = kind { return true }
+            return false
+        }
+        return allChildren { _, child in child.fits(below: depth + 1) }
+    }
+}
+
+extension PackedObject {
+    /// The same object with another priority; null removes it.
+    fileprivate func with(priority: Node) -> Node {
+        let members = members
+        let bytes = end
+        let entryBytes = bytes - 2 - 2 * count
+        let size = priority.isNull ? 0 : priority.packedSize
+        guard let size, PackedPage.size(entries: count, bytes: entryBytes, priority: size) <= PackedLimits.objectBytes else {
+            return .object(ObjectNode(children: ChildMap(PackedObject(asPage)), priority: priority))
+        }
+        var writer = PageWriter(entries: count, entryBytes: entryBytes, slots: 0, priority: priority)
+        for i in 0..<count {
+            let start = members.offset(i)
+            writer.add(members.start + start, members.bound(i + 1, end: bytes) - start)
+        }
+        return .packed(PackedObject(writer.page))
     }
 }
 
@@ -151,6 +205,8 @@ extension Node: Equatable {
         case (.double(let x), .double(let y)): x == y
         case (.string(let x), .string(let y)): x == y
         case (.object(let x), .object(let y)): x === y || (x.priority == y.priority && x.children == y.children)
+        case (.packed(let x), .packed(let y)): x.isEqual(to: y)
+        case (.object, .packed), (.packed, .object): a.priority == b.priority && a.children == b.children
         case (.prioritized(let x), .prioritized(let y)): x === y || (x.leaf == y.leaf && x.priority == y.priority)
         default: false
         }

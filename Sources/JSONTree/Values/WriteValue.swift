@@ -42,7 +42,7 @@ public struct WriteValue: Sendable, Equatable {
         case .node:
             node.set(value.node, at: place)
             // Drops server values at and below the place, and those above in a leaf that has become an object.
-            deferred.removeAll { place.contains($0.path) || ($0.target == .value && node.node(at: $0.path).object != nil) }
+            deferred.removeAll { place.contains($0.path) || ($0.target == .value && node.node(at: $0.path).hasChildren) }
             deferred += value.deferred.map { Deferred(path: place.appending($0.path), target: $0.target, value: $0.value) }
         case .priority:
             node.setPriority(value.node, at: place)

@@ -174,7 +174,7 @@ import WireProtocols
 
     @Test func values_overTheBudget_areTooBig_andTheConnectionGoesOn() throws {
         let server = try TestServer { $0.limits.memoryBytes = 8 << 20 }
-        let ones = "[" + Array(repeating: "1", count: 400_000).joined(separator: ",") + "]"
+        let ones = "[" + Array(repeating: "1", count: 1_000_000).joined(separator: ",") + "]"
         let watcher = try observe(server)
         try watcher.sendText(#"{"id":1,"op":"set","path":"/a","value":\#(ones)}"#)
         #expect(try watcher.text().hasPrefix(#"{"id":1,"error":{"code":"too_big","message":"The data takes more memory"#))
@@ -202,7 +202,7 @@ import WireProtocols
         let gate = DispatchSemaphore(value: 0)
         database.queue.async { gate.wait() }
         let socket = try observe(server)
-        try socket.sendText(#"{"id":1,"op":"set","path":"/a","value":[\#(Array(repeating: "1", count: 20_000).joined(separator: ","))]}"#)
+        try socket.sendText(#"{"id":1,"op":"set","path":"/a","value":[\#(Array(repeating: "1", count: 120_000).joined(separator: ","))]}"#)
         #expect(try server.metric(Self.parsing, becomes: { $0 > 800_000 && $0 < 2_000_000 }))
         gate.signal()
         #expect(try socket.text() == #"{"id":1,"ok":{"seq":1}}"#)
@@ -324,7 +324,7 @@ import WireProtocols
             $0.rules = rules
             $0.limits.memoryBytes = 4 << 20
         }
-        let ones = "[" + Array(repeating: "1", count: 300_000).joined(separator: ",") + "]"
+        let ones = "[" + Array(repeating: "1", count: 600_000).joined(separator: ",") + "]"
         let sdk = try server.realtime().socket
         for (number, body) in [
             (1, #""p","b":{"p":"/shut","d":\#(ones)}"#), (2, #""m","b":{"p":"/","d":{"open/a":1,"shut/b":\#(ones)}}"#),

@@ -158,10 +158,15 @@ import TestSupport
     }
 
     @Test func ownedObject_written_staysInPlace() throws {
-        var root: Node = ["a": ["b": 1]]
-        let identity = try #require(root.object.map(ObjectIdentifier.init))
-        root.set(2, at: "a/b")
-        #expect(root.object.map(ObjectIdentifier.init) == identity)
+        var root = Node.object((0..<500).map { (Key("k\($0)"), ["b": 1000]) })
+        func place() -> (ObjectIdentifier, ObjectIdentifier)? {
+            guard case .object(let object) = root, let leaf = object.children.root?.leaves.first else { return nil }
+            return (ObjectIdentifier(object), ObjectIdentifier(leaf))
+        }
+        let before = try #require(place())
+        root.set(2000, at: "k0/b")
+        #expect(try #require(place()) == before)
+        #expect(root.node(at: "k0/b") == 2000)
     }
 
     @Test func equality_valueTypePriority_allCount() {

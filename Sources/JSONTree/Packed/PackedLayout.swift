@@ -1,0 +1,69 @@
+/// How values lie in packed bytes. All numbers are little-endian and unaligned.
+///
+///     value   tag, then by tag:
+///             00 false │ 01 true │ 02–05 integer of 1, 2, 4, 8 bytes │ 06 double
+///             07 length (1) text │ 08 length (2) text │ 40–7F text of 0–63 bytes │ 80–FF integer 0–127
+///             09 size (2) members                          object
+///             0A size (2) priority value, members          object with a priority
+///             0B priority value, leaf value                leaf with a priority
+///             0C–0E slot (2)                               what does not fit: object, long text, leaf with a long text
+///     members count (2) │ offset (2) of each entry │ entries ascending by key
+///     entry   length of the key (1 below 128, else 2), key, value
+///
+/// `size` counts the whole value with its tag; an offset counts from the members' begin. Slots exist only in the outermost object of a
+/// page (`PackedPage`). Equal values without slots have equal bytes.
+enum PackedTag {
+    static let no: UInt8 = 0x00
+    static let yes: UInt8 = 0x01
+    static let integer1: UInt8 = 0x02
+    static let integer2: UInt8 = 0x03
+    static let integer4: UInt8 = 0x04
+    static let integer8: UInt8 = 0x05
+    static let double: UInt8 = 0x06
+    static let text1: UInt8 = 0x07
+    static let text2: UInt8 = 0x08
+    static let object: UInt8 = 0x09
+    static let prioritizedObject: UInt8 = 0x0A
+    static let prioritizedLeaf: UInt8 = 0x0B
+    static let objectSlot: UInt8 = 0x0C
+    static let textSlot: UInt8 = 0x0D
+    static let leafSlot: UInt8 = 0x0E
+    /// A member that a later null of the same name removed; only while an object is built.
+    static let removed: UInt8 = 0x0F
+    static let shortText: UInt8 = 0x40
+    static let smallInteger: UInt8 = 0x80
+
+    static let longestShortText = 63
+    static let slotBytes = 3
+    /// Tag and size of an object.
+    static let objectHead = 3
+}
+
+/// Sizes of packed buffers in bytes; `docs/tour.md` says why these.
+enum PackedLimits {
+    /// Largest object that is one value in packed bytes, with everything below it.
+    static let objectBytes = 1024
+    /// A page of a larger object is split above this.
+    static let pageBytes = 4096
+    /// Longest key, so that the sizes of a page fit two bytes. Stored keys are shorter (`Key.maxBytes`).
+    static let keyBytes = 4096
+    /// Longest text within a page; longer ones have a slot.
+    static let textBytes = 512
+    /// Most slots of a page, as each is counted when the page is copied.
+    static let pageSlots = 32
+}
+
+extension UnsafeRawPointer {
+    @inline(__always)
+    func byte(_ offset: Int = 0) -> UInt8 { load(fromByteOffset: offset, as: UInt8.self) }
+
+    @inline(__always)
+    func short(_ offset: Int = 0) -> Int { Int(UInt16(littleEndian: loadUnaligned(fromByteOffset: offset, as: UInt16.self))) }
+}
+
+extension UnsafeMutableRawPointer {
+    @inline(__always)
+    func setShort(_ value: Int, at offset: Int) {
+        storeBytes(of: UInt16(truncatingIfNeeded: value).littleEndian, toByteOffset: offset, as: UInt16.self)
+    }
+}

@@ -1,0 +1,67 @@
+/// An object in packed bytes: that of a page, or one within another. Immutable.
+public struct PackedObject: @unchecked Sendable {
+    // Sendable: a page is changed only after isKnownUniquelyReferenced said that one owner holds it; immutable once shared.
+    let page: PackedPage
+    /// Where its value lies in the page's bytes.
+    let offset: UInt32
+
+    init(_ page: PackedPage, offset: Int = 0) {
+        self.page = page
+        self.offset = UInt32(truncatingIfNeeded: offset)
+    }
+
+    @inline(__always)
+    var value: PackedValue { PackedValue(UnsafeRawPointer(page.bytes) + Int(offset)) }
+    @inline(__always)
+    var members: PackedMembers { value.members }
+    @inline(__always)
+    var count: Int { members.count }
+    /// Where the entries end, counted from the members.
+    var end: Int { value.size - (members.start - value.start) }
+
+    /// The node of a value of its members.
+    @inline(__always)
+    func node(_ value: PackedValue) -> Node {
+        let tag = value.tag
+        if value.isObject { return .packed(PackedObject(page, offset: value.start - UnsafeRawPointer(page.bytes))) }
+        guard PackedPage.isSlot(tag) else { return value.leaf }
+        let pointer = page.slot(value.start.short(1))
+        switch tag {
+        case PackedTag.objectSlot: return .object(Unmanaged<ObjectNode>.fromOpaque(pointer).takeUnretainedValue())
+        case PackedTag.textSlot: return .string(Unmanaged<LongText>.fromOpaque(pointer).takeUnretainedValue().text)
+        default: return .prioritized(Unmanaged<PrioritizedLeaf>.fromOpaque(pointer).takeUnretainedValue())
+        }
+    }
+
+    /// The node of the child at an index.
+    func node(_ i: Int) -> Node { node(members.entry(i).value) }
+    func key(_ i: Int) -> Key { Key(members.entry(i).key) }
+
+    @inline(__always)
+    func child(_ probe: Key.Probe) -> Node? { members.value(probe).map { node($0) } }
+
+    /// Whether both lie in the same place.
+    func isSame(as other: PackedObject) -> Bool { page === other.page && offset == other.offset }
+
+    /// Whether both have equal content. O(bytes)
+    func isEqual(to other: PackedObject) -> Bool { isSame(as: other) || value.hasBytes(of: other.value) }
+}
+
+extension PackedValue {
+    /// Whether both have the same bytes: for values without slots, whether they are equal.
+    func hasBytes(of other: PackedValue) -> Bool {
+        let size = size
+        return size == other.size && size > 0 && memoryEqual(bytes(size), other.bytes(size))
+    }
+
+    @inline(__always)
+    private func bytes(_ size: Int) -> UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(start: start.assumingMemoryBound(to: UInt8.self), count: size)
+    }
+}
+
+extension Key {
+    /// A copy of a key in packed bytes.
+    @inline(__always)
+    init(_ bytes: UnsafeBufferPointer<UInt8>) { text = Text(String(decoding: bytes, as: UTF8.self)) }
+}

@@ -1,0 +1,111 @@
+/// Writes a page entry by entry, in key order. The number and the bytes of all entries must be known.
+struct PageWriter {
+    let page: PackedPage
+    private let members: UnsafeMutableRawPointer
+    private var index = 0
+    /// Where the next entry begins, counted from the members.
+    private var next: Int
+    private var nextSlot = 0
+
+    /// - Parameters:
+    ///   - entryBytes: bytes of all entries; a value with a slot has `PackedTag.slotBytes`.
+    ///   - priority: a priority of the object that has a packed size, or null.
+    init(entries: Int, entryBytes: Int, slots: Int, priority: Node = .null) {
+        let priorityBytes = priority.packedSize ?? 0
+        let size = PackedPage.size(entries: entries, bytes: entryBytes, priority: priorityBytes)
+        page = PackedPage.make(byteCount: size, slotCount: slots)
+        let start = page.bytes
+        start.storeBytes(of: priorityBytes > 0 ? PackedTag.prioritizedObject : PackedTag.object, as: UInt8.self)
+        start.setShort(size, at: 1)
+        priority.writePacked(to: start + PackedTag.objectHead)
+        members = start + PackedTag.objectHead + priorityBytes
+        members.setShort(entries, at: 0)
+        next = 2 + 2 * entries
+    }
+
+    /// Adds an entry whose value has no slot.
+    @inline(__always)
+    mutating func add(_ entry: UnsafeRawPointer, _ count: Int) {
+        members.setShort(next, at: 2 &+ 2 &* index)
+        (members + next).copyMemory(from: entry, byteCount: count)
+        index &+= 1
+        next &+= count
+    }
+
+    /// Adds an entry with a slot, and takes over the reference.
+    mutating func add(_ entry: UnsafeRawPointer, _ count: Int, _ object: Unmanaged<AnyObject>) {
+        add(entry, count)
+        (members + next).setShort(nextSlot, at: -2)
+        page.fill(nextSlot, object)
+        nextSlot += 1
+    }
+
+    /// Adds an entry of another page, with what lies in its slot.
+    mutating func add(_ i: Int, of source: PackedPage, _ members: PackedMembers, end: Int) {
+        let entry = members.entry(i)
+        let value = entry.value
+        guard PackedPage.isSlot(value.tag) else { return add(entry.start, end - members.offset(i)) }
+        let object = Unmanaged<AnyObject>.fromOpaque(source.slot(value.start.short(1))).retain()
+        add(entry.start, end - members.offset(i), object)
+    }
+
+    mutating func add(_ key: UnsafeBufferPointer<UInt8>, _ node: Node) {
+        members.setShort(next, at: 2 &+ 2 &* index)
+        next &+= PackedEntry.write(key, to: members + next)
+        index &+= 1
+        if node.packedSize != nil {
+            next &+= node.writePacked(to: members + next)
+            return
+        }
+        let (tag, object) = node.slotted()
+        members.storeBytes(of: tag, toByteOffset: next, as: UInt8.self)
+        members.setShort(nextSlot, at: next + 1)
+        next &+= PackedTag.slotBytes
+        page.fill(nextSlot, object)
+        nextSlot += 1
+    }
+}
+
+extension PackedMembers {
+    /// Where the entry at an index begins, or where the last one ends; `end` is the latter.
+    @inline(__always)
+    func bound(_ i: Int, end: Int) -> Int { i < count ? offset(i) : end }
+}
+
+extension PackedPage {
+    /// Where the page's entries end, counted from its members.
+    var end: Int { PackedObject(self).end }
+
+    /// A page of a part of the entries.
+    func part(_ range: Range<Int>) -> PackedPage { PackedPage.joining([(self, range)]) }
+
+    /// A page of the entries of two pages, all of one before all of the other.
+    func joined(with right: PackedPage) -> PackedPage { PackedPage.joining([(self, 0..<count), (right, 0..<right.count)]) }
+
+    private static func joining(_ parts: [(page: PackedPage, range: Range<Int>)]) -> PackedPage {
+        var (entries, bytes, slots) = (0, 0, 0)
+        for (page, range) in parts {
+            let (members, end) = (page.members, page.end)
+            entries += range.count
+            bytes += members.bound(range.upperBound, end: end) - members.bound(range.lowerBound, end: end)
+            if page.slotCount > 0 { for i in range where isSlot(members.entry(i).value.tag) { slots += 1 } }
+        }
+        var writer = PageWriter(entries: entries, entryBytes: bytes, slots: slots)
+        for (page, range) in parts {
+            let (members, end) = (page.members, page.end)
+            for i in range { writer.add(i, of: page, members, end: members.bound(i + 1, end: end)) }
+        }
+        return writer.page
+    }
+
+    /// A page of one child.
+    static func of(_ key: Key, _ node: Node) -> PackedPage {
+        key.text.withBytes { key in
+            let size = node.packedSize
+            var writer = PageWriter(
+                entries: 1, entryBytes: PackedEntry.keyBytes(key.count) + (size ?? PackedTag.slotBytes), slots: size == nil ? 1 : 0)
+            writer.add(key, node)
+            return writer.page
+        }
+    }
+}
