@@ -6,7 +6,7 @@ import TestSupport
 @testable import Scheduling
 
 /// The scheduler against a list that is sorted anew for every step.
-@Suite(.timeLimit(.minutes(10))) struct SchedulerModelTests {
+@Suite(.timeLimit(.minutes(30))) struct SchedulerModelTests {
     /// What the model has of one work.
     private struct Planned {
         let id: Int

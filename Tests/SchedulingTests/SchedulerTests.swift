@@ -6,7 +6,7 @@ import TestSupport
 @testable import Scheduling
 
 /// Over the clock that tests move: it runs the scheduler that the hub has.
-@Suite(.timeLimit(.minutes(5))) struct SchedulerTests {
+@Suite(.timeLimit(.minutes(30))) struct SchedulerTests {
     private let clock = FakeClock()
     private let queue = DispatchQueue(label: "test")
     private var scheduler: Scheduler { clock.scheduler }
