@@ -287,8 +287,9 @@ import Testing
 
     @Test(arguments: [(0, true), (-2, false)]) func whatAQueryCollects_isHeld_untilItIsWrittenDown(room: Int, isMade: Bool) {
         let children = Node.object((100..<200).map { (Key(index: $0), .int(Int64($0))) })
-        let bytes = 100 * ReadRequests.bytesOfSelected
         let query = TreeQuery(index: .key)
+        let copied = TreeQuery.copiedBytes(of: query.select(from: .byKey(children.children)), in: children)
+        let bytes = 100 * ReadRequests.bytesOfSelected + copied
         for request in [Request.get("a", query: query), .observe("a", query: query, style: .patches(tag: 1), hash: "")] {
             let budget = MemoryBudget(2 * bytes + room)
             let work = TestWork()

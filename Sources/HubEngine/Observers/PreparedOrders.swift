@@ -24,7 +24,7 @@ struct PreparedOrders: Sendable {
     var isFull: Bool { orders.count >= Self.most }
 
     /// Memory that following them may take.
-    var bytes: Int { orders.reduce(0) { $0 + $1.sorted.count * MemoryLayout<OrderedChild>.stride } }
+    var bytes: Int { orders.reduce(0) { $0 + $1.sorted.count * OrderedIndex.bytesOfEntry } }
 
     mutating func add(_ path: Path, _ ordering: TreeQuery.Index, _ sorted: OrderedIndex, of node: Node) {
         orders.append(Order(path: path, ordering: ordering, sorted: sorted, node: node))

@@ -100,8 +100,6 @@ final class ReadRequests: @unchecked Sendable {
 
     /// Bytes of one child of what is collected: its place in the order, its name and its value.
     static let bytesOfSelected = MemoryLayout<OrderedChild>.stride + MemoryLayout<(Key, Node)>.stride
-    /// Bytes of one child of an index.
-    private static let bytesOfIndexed = MemoryLayout<OrderedChild>.stride
 
     private func select(_ selecting: Selecting) {
         let (query, path) = (selecting.query, selecting.path)
@@ -140,7 +138,7 @@ final class ReadRequests: @unchecked Sendable {
         context.meter.counters.childrenSorted += node.childCount
         parking.park(item) { [collected = context.collected] () -> Own? in
             let hold = MemoryLease(collected, for: .answers)
-            guard hold.grow(by: node.childCount * Self.bytesOfIndexed) else { return nil }
+            guard hold.grow(by: node.childCount * OrderedIndex.bytesOfEntry) else { return nil }
             return Own(index: OrderedIndex(ordering, of: node), node: node, hold: hold)
         } then: { [self] own in
             guard let own else { return selecting.done(.failure(.noRoomForQuery), true) }
@@ -163,7 +161,8 @@ final class ReadRequests: @unchecked Sendable {
         parking.park(selecting.item) { [collected = context.collected] () -> Selection? in
             let selected = query.select(from: children)
             let hold = MemoryLease(collected, for: .answers)
-            guard hold.grow(by: selected.count * Self.bytesOfSelected) else { return nil }
+            let copied = TreeQuery.copiedBytes(of: selected, in: node)
+            guard hold.grow(by: selected.count * Self.bytesOfSelected + copied) else { return nil }
             return Selection(value: TreeQuery.value(of: selected, in: node), window: QueryWindow(query, showing: selected), hold: hold)
         } then: { [self] selection in
             guard let selection else { return selecting.done(.failure(.noRoomForQuery), true) }

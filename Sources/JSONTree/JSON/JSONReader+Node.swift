@@ -118,7 +118,13 @@ extension JSONReader {
         }
         let text = try string(scanned)
         guard text.utf8.count <= context.maxStringBytes else { throw .stringTooLong(offset: start) }
-        if text.utf8.count > scanned.content.count { try context.charge(text.utf8.count - scanned.content.count, start) }
+        let count = text.utf8.count
+        if count > PackedLimits.textBytes, scanned.content.count <= PackedLimits.textBytes {
+            // Repaired, it has become longer.
+            try context.charge(NodeCost.text(count) + NodeCost.longText, start)
+        } else if count > scanned.content.count {
+            try context.charge(count - scanned.content.count, start)
+        }
         context.builder.add(.string(text))
     }
 
@@ -169,6 +175,7 @@ extension JSONReader {
             try context.deferServerValue(value, as: .value, start)
             try context.deferServerValue(special.priority, as: .priority, start)
             if case .string(let text) = value.placeholder { try context.charge(NodeCost.text(text.utf8Count), start) }
+            if case .string(let text) = special.priority?.placeholder { try context.charge(NodeCost.text(text.utf8Count), start) }
             if special.priority != nil { try context.charge(NodeCost.prioritized, start) }
             return .leaf(value.placeholder.with(priority: special.priority?.placeholder ?? .null))
         }

@@ -271,7 +271,11 @@ struct ObjectBuilder: ~Copyable {
             let all = entries.count - level.firstEntry
             sort()
             // Removed ones make room.
-            if entries.count - level.firstEntry < all, levelBytes < PackedLimits.pageBytes / 2 { return }
+            if entries.count - level.firstEntry < all, levelBytes < PackedLimits.pageBytes / 2,
+                slots.count - level.firstSlot <= PackedLimits.pageSlots / 2
+            {
+                return
+            }
         }
         beginMap()
     }

@@ -108,6 +108,16 @@ extension TreeQuery {
         return selected
     }
 
+    /// Bytes that `value(of:in:)` copies, with the names of the selected. O(result · log n)
+    public static func copiedBytes(of selected: some Sequence<OrderedChild>, in node: Node) -> Int {
+        let children = node.children
+        return selected.reduce(0) { sum, child in
+            let name = child.key.text.utf8Count
+            let value = children[child.key]?.packedSize ?? PackedTag.slotBytes + 8
+            return sum + (PackedEntry.keyBytes(name) + 2 + value) * 5 / 4 + NodeCost.text(name)
+        }
+    }
+
     /// The query's result as a value: the selected children without the place's own priority; null for a leaf, a missing
     /// place or an empty selection (contract §3.3).
     public static func value(of selected: some Sequence<OrderedChild>, in node: Node) -> Node {

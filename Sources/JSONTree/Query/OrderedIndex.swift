@@ -9,6 +9,9 @@ public struct OrderedIndex: Sendable {
 
     private static let chunkCapacity = 256
 
+    /// Bytes of one entry: its place, with copies of a name as push ids are and of a short text.
+    public static let bytesOfEntry = MemoryLayout<OrderedChild>.stride + 2 * NodeCost.text(20)
+
     /// Builds the index of an object's children. O(n log n)
     public init(_ ordering: TreeQuery.Index, of node: Node) {
         var entries = ContiguousArray<OrderedChild>()

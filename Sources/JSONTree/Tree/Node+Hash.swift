@@ -37,6 +37,9 @@ extension Node {
         switch self {
         case .object(let object):
             if object.isHashed { return true }
+            // Its text is put together anew, also of pages that keep theirs.
+            room -= object.children.count
+            guard room >= 0 else { return false }
             guard let root = object.children.root else { return object.children.packed?.page.isHashed(&room) ?? true }
             return root.isHashed(&room)
         case .packed:
@@ -121,20 +124,16 @@ extension ChildPage {
 }
 
 extension PackedPage {
-    /// As `Node.isHashed`, of what the page contributes.
+    /// As `Node.isHashed`, of what the page contributes; its children themselves are counted already.
     fileprivate func isHashed(_ room: inout Int) -> Bool {
-        if isHashed { return true }
+        // An empty text helps nothing: a child has a priority, so all children are hashed again, in another order.
+        if let hashText { return !hashText.isEmpty }
         let object = PackedObject(self)
         for i in 0..<count {
             let node = object.node(i)
-            if case .object = node {
-                room -= 1
-                if room < 0 || !node.isHashed(&room) { return false }
-            } else if !node.hasNodes(within: &room) {
-                return false
-            }
+            if !node.isHashed(&room) { return false }
         }
-        return room >= 0
+        return true
     }
 
     /// What the children contribute to their object's hash, kept from then on; empty when one has a priority.

@@ -114,10 +114,12 @@ import Testing
     }
 
     @Test func withoutMemory_theAnswerIsUnavailable() throws {
-        let room = 21 * ReadRequests.bytesOfSelected
+        let query = TreeQuery(index: .key, limit: 21, viewFrom: .first)
+        let place = Self.place(40)
+        let copied = TreeQuery.copiedBytes(of: query.select(from: .byKey(place.children)), in: place)
+        let room = 21 * ReadRequests.bytesOfSelected + copied
         for (budget, isAnswered) in [(2 * room, true), (2 * room - 2, false)] {
-            let query = TreeQuery(index: .key, limit: 21, viewFrom: .first)
-            let bench = try Self.bench(Self.limits(inline: 20), root: ["q": Self.place(40)], budget: budget)
+            let bench = try Self.bench(Self.limits(inline: 20), root: ["q": place], budget: budget)
             Self.get(bench, "q", query)
             bench.settle()
             #expect(bench.finish() == [isAnswered ? Self.expected(bench, query) : "error 0 unavailable"])

@@ -115,6 +115,40 @@ import TestSupport
         #expect(!isPacked(["text": .string(String(repeating: "x", count: PackedLimits.textBytes + 1))]))
     }
 
+    /// What a page keeps for the hash spares its children, and not the text of the whole.
+    @Test func hashWork_ofALargeObject_isBounded_whateverPagesKeep() {
+        var plain = Node.object((0..<20_000).map { (Key("k\($0)"), ["n": .int(Int64($0))]) })
+        var prioritised = plain
+        prioritised.setPriority(1, at: "k19999")
+        #expect(!plain.isHashed(within: 1_000))
+        _ = (plain.hash, prioritised.hash)
+        #expect(plain.isHashed(within: 0))
+        plain.set(-1, at: "k7/n")
+        prioritised.set(-1, at: "k7/n")
+        #expect(!plain.isHashed(within: 1_000) && !prioritised.isHashed(within: 1_000))
+        #expect(plain.isHashed(within: 21_000), "only the children of one page are looked into")
+        #expect(!prioritised.isHashed(within: 21_000))
+    }
+
+    @Test func repairedText_thatBecomesLong_isCharged() throws {
+        let bytes = Array("[\"".utf8) + [UInt8](repeating: 0xFF, count: 400) + Array("\"]".utf8)
+        let allowance = NodeAllowance()
+        let node = try bytes.withUnsafeBytes { bytes in
+            var reader = JSONReader(bytes)
+            return try reader.writeValue(allowance: allowance).node
+        }
+        #expect(node.child("0") == .string(String(repeating: "\u{FFFD}", count: 400)))
+        #expect(allowance.bytes > 1_200)
+    }
+
+    @Test func copiedBytes_areAboutThoseOfTheSelection() {
+        let node = Node.object((0..<5_000).map { (Key("-Nx8sKq2Ld0aB\(1_000_000 + $0)"), ["n": .int(Int64($0)), "t": "some text of a record"]) })
+        let selected = node.children.map { OrderedChild(value: .null, key: $0.key) }
+        let copied = TreeQuery.copiedBytes(of: selected, in: node) - 5_000 * NodeCost.text(20)
+        let made = TreeQuery.value(of: selected, in: node).memoryBytes
+        #expect(copied > made * 8 / 10 && copied < made * 14 / 10, "\(copied) for \(made)")
+    }
+
     @Test func claims_haveNamesOfUpTo768Bytes() throws {
         func claims(_ count: Int) throws -> Node {
             var text = #"{"\#(String(repeating: "x", count: count))":1}"#
