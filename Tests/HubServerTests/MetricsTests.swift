@@ -107,6 +107,8 @@ import TestSupport
     @Test func labels_areEscaped() {
         #expect(MetricsPage.escaped(#"/a"b\c"#) == #"/a\"b\\c"#)
         #expect(MetricsPage.escaped("/a\nb") == "/a\\nb" && MetricsPage.escaped("/ä") == "/ä")
-        #expect(MetricsPage.escaped(String(repeating: "x", count: 1000)).count == 100)
+        // Together with what follows each is one Character.
+        #expect(MetricsPage.escaped("a\"\u{301}b\\\u{301}") == "a\\\"\u{301}b\\\\\u{301}")
+        #expect(MetricsPage.escaped(String(repeating: "x", count: 768)).count == 768)
     }
 }

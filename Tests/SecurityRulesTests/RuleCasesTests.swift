@@ -110,6 +110,21 @@ import Testing
         #expect(throws: RulesErrors.self) { try RuleCases(parsing: #"{"neverFalse":"/a.read","cases":[]}"#) }
     }
 
+    @Test func cases_keepFewTraces_andEndWhenTheirTimeIsOver() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".read":false}}"#)
+        let cases = (0..<5).map { _ in #"{"read":"/a","expect":"allow"}"# }.joined(separator: ",")
+        let parsed = try RuleCases(parsing: #"{"cases":[\#(cases)]}"#)
+        let all = rules.run(parsed)
+        #expect(all.failures.count == 5 && all.failures.allSatisfy { $0.trace != nil })
+        #expect(rules.run(parsed, explained: 2).failures.map { $0.trace != nil } == [true, true, false, false, false])
+        var asked = 0
+        let cut = rules.run(parsed) {
+            asked += 1
+            return asked > 3
+        }
+        #expect(cut.count == 3 && cut.failures.count == 3)
+    }
+
     /// The example's cases hold, and show every one of its rules both ways.
     @Test func watchMe_coversAllItsRules_bothWays() throws {
         let city = try City()

@@ -20,11 +20,12 @@ struct FormerRules: Sendable, Equatable {
 
     init() {}
 
-    /// Adds the text that was replaced, and takes out the one that is in force now.
+    /// Adds the text that was replaced.
     /// - Parameter most: texts that are kept; the oldest go first.
     mutating func add(_ replaced: String, until: Int64, inForce: String, most: Int) {
         guard replaced != inForce else { return }
-        entries.removeAll { $0.source == replaced || $0.source == inForce }
+        // The text in force stays among them until another deploy: should this one fail, it is a former one still.
+        entries.removeAll { $0.source == replaced }
         entries.insert(Entry(until: until, source: replaced), at: 0)
         var (kept, bytes) = (0, 0)
         for entry in entries {

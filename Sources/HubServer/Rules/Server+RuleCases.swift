@@ -1,12 +1,16 @@
 import Dispatch
 public import HTTPTypes
 import JSONTree
+import Scheduling
 import SecurityRules
 import WireProtocols
 
 extension Server {
     /// Cases are decided on a queue of their own, off databases and net loops.
     private static let testing = DispatchQueue(label: "vigla.rules.cases", qos: .utility)
+
+    /// How long cases of one request are decided, as requests wait for each other; the answer says how many were.
+    private static let testingNs: Int64 = 5_000_000_000
 
     /// Runs cases as `vigla rules test` does, for an administrator. Looks at no data and changes nothing.
     ///
@@ -33,7 +37,10 @@ extension Server {
             }
             do throws(RulesErrors) {
                 // A file beside the cases is not to be had here: their data stands in them.
-                done(.ok, rules.run(try RuleCases(parsing: cases.string)).json)
+                let cases = try RuleCases(parsing: cases.string)
+                let end = SystemTime.steadyNs + Self.testingNs
+                let result = rules.run(cases, explained: RuleCasesResult.explained) { SystemTime.steadyNs > end }
+                done(.ok, result.json(given: cases.cases.count))
             } catch { done(.badRequest, error.json(of: "cases")) }
         }
     }
@@ -56,12 +63,15 @@ extension RulesErrors {
 
 extension RuleCasesResult {
     /// Failures that are explained; further ones are only counted.
-    private static let explained = 10
+    fileprivate static let explained = 10
 
-    fileprivate var json: [UInt8] {
+    /// - Parameter given: cases of the request; more than `count` when the time was over.
+    fileprivate func json(given: Int) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 4096)
         writer.raw("{\"count\":")
         writer.int(Int64(count))
+        writer.raw(",\"given\":")
+        writer.int(Int64(given))
         writer.raw(",\"passed\":")
         writer.int(Int64(count - failures.count))
         writer.raw(",\"failures\":[")

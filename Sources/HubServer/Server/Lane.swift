@@ -57,6 +57,7 @@ final class Lane: @unchecked Sendable {
     /// Tells the lane's members that the server stops. From any thread; runs before later work of the loop.
     func announceStop() {
         loop.execute { [self] in
+            while let sender = senders.popFirst() { sender.sendWaiting() }
             for member in members.values { member.serverStops() }
         }
     }

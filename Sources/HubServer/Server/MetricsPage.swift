@@ -79,11 +79,19 @@ struct MetricsPage {
         text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
     }
 
-    /// A label's value; keys of the data may have quotes and line ends. Cut at 100 characters.
+    /// A label's value; keys of the data may have quotes. Scalar by scalar: a quote with an accent behind it is one `Character`.
     static func escaped(_ text: String) -> String {
-        let isPlain = text.utf8.count <= 100 && text.utf8.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
-        if isPlain { return text }
-        return text.prefix(100).map { $0 == "\"" ? "\\\"" : $0 == "\\" ? "\\\\" : $0 == "\n" ? "\\n" : String($0) }.joined()
+        if text.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) { return text }
+        var escaped = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": escaped += "\\\""
+            case "\\": escaped += "\\\\"
+            case "\n": escaped += "\\n"
+            default: escaped.unicodeScalars.append(scalar)
+            }
+        }
+        return escaped
     }
 
     /// `1500` with 3 digits is `1.5`.

@@ -137,6 +137,13 @@ extension Session {
         return false
     }
 
+    /// The last moment to send: all that is ready.
+    final func sendWaiting() {
+        guard let outputQueue, outputQueue.awaitsTurn else { return }
+        while sendReady(outputQueue) {}
+        outputQueue.awaitsTurn = false
+    }
+
     /// Sends the first entry if it is ready.
     /// - Returns: whether there is another one.
     private func sendReady(_ queue: OutputQueue) -> Bool {

@@ -17,13 +17,19 @@ public struct RuleCasesResult: Sendable {
 }
 
 extension RuleSet {
-    /// Decides every case, independently of the others.
-    public func run(_ cases: RuleCases) -> RuleCasesResult {
+    /// Decides the cases, independently of each other.
+    /// - Parameters:
+    ///   - explained: failures whose trace is kept, which may have long computed texts.
+    ///   - isOver: asked before each case; true ends, and `count` tells how many were decided.
+    public func run(_ cases: RuleCases, explained: Int = .max, until isOver: () -> Bool = { false }) -> RuleCasesResult {
         var result = RuleCasesResult(coverage: RuleCoverage(self, neverFalse: cases.neverFalse))
         for test in cases.cases {
+            if isOver() { break }
             result.count += 1
             let (message, trace) = run(test, &result.coverage)
-            if let message { result.failures.append(RuleCaseFailure(failed: test, message: message, trace: trace)) }
+            guard let message else { continue }
+            let kept = result.failures.count < explained ? trace : nil
+            result.failures.append(RuleCaseFailure(failed: test, message: message, trace: kept))
         }
         return result
     }

@@ -7,7 +7,7 @@ enum NodeTable {
 
     /// - Parameter order: the path in each child that they are sorted by; nil, `key` or a name that begins with `$`: by key.
     static func lines(_ node: Node, sortedBy order: String?) -> [String] {
-        guard node.hasChildren else { return [text(node)] }
+        guard node.hasChildren else { return [UserText.plain(text(node))] }
         var rows = node.children.map { ($0, $1) }
         switch order {
         case "value", "$value": rows.sort { $0.1.valueOrder($1.1) < 0 }

@@ -1,6 +1,7 @@
 import DispatchNet
 import Glibc
 import HubServer
+import Scheduling
 
 /// Whether the ports are free, or a hub has them already.
 struct PortCheck {
@@ -60,9 +61,15 @@ struct PortCheck {
         }
         guard isConnected else { return false }
         let request = Array("GET /.health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
-        guard send(peer, request, request.count, Int32(MSG_NOSIGNAL)) == request.count,
-            case .success(let answer) = WholeFile.read(peer)
-        else { return false }
-        return String(decoding: answer, as: UTF8.self).contains("{\"status\":")
+        guard send(peer, request, request.count, Int32(MSG_NOSIGNAL)) == request.count else { return false }
+        // Another program may answer without end.
+        var (answer, count) = ([UInt8](repeating: 0, count: 4096), 0)
+        let end = SystemTime.steadyNs + 1_000_000_000
+        while count < answer.count, SystemTime.steadyNs < end {
+            let got = answer.withUnsafeMutableBytes { recv(peer, $0.baseAddress.map { $0 + count }, $0.count - count, 0) }
+            if got <= 0 { break }
+            count += got
+        }
+        return String(decoding: answer.prefix(count), as: UTF8.self).contains("{\"status\":")
     }
 }

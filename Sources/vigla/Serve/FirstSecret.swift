@@ -46,7 +46,13 @@ enum FirstSecret {
         let isWritten = Glibc.write(file, bytes, bytes.count) == bytes.count && fsync(file) == 0
         let code = errno
         close(file)
-        if isWritten, rename(partial, path) == 0 { return nil }
+        if isWritten, rename(partial, path) == 0 {
+            // The name, too: the secret counts from then on, and is nowhere else.
+            let folder = open(String(path.prefix(path.count - fileName.count)), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            guard folder >= 0 else { return FileFault(errno) }
+            defer { close(folder) }
+            return fsync(folder) == 0 ? nil : FileFault(errno)
+        }
         let fault = FileFault(isWritten ? errno : code)
         unlink(partial)
         return fault
