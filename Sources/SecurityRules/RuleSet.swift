@@ -9,6 +9,8 @@ public import JSONTree
 public struct RuleSet: Sendable {
     /// The text of the file, comments and layout included.
     public let text: String
+    /// Keys of the text that this version does not act on. Only `init(inForce:)` leaves any.
+    public let unsupported: [RuleError]
     let program: Program
 
     /// Largest rules file in bytes of UTF-8.
@@ -18,17 +20,25 @@ public struct RuleSet: Sendable {
     /// - Throws: all its faults, in the order of the text; at most one per expression.
     public init(parsing text: String) throws(RulesErrors) {
         self.text = text
-        program = try RulesCompiler.compile(text)
+        (program, unsupported) = try RulesCompiler.compile(text)
+    }
+
+    /// The rules of a text that an earlier version accepted. Keys that nothing acts on are passed over and listed in `unsupported`, so
+    /// that a hub starts with the access rules that it had.
+    public init(inForce text: String) throws(RulesErrors) {
+        self.text = text
+        (program, unsupported) = try RulesCompiler.compile(text, keepsUnsupported: true)
     }
 
     /// The same with another bound than `RulesLimits.textWork`, for tests.
     init(parsing text: String, textWork: Int) throws(RulesErrors) {
         self.text = text
-        program = try RulesCompiler.compile(text, textWork: textWork)
+        (program, unsupported) = try RulesCompiler.compile(text, textWork: textWork)
     }
 
     private init(text: String, granting: Bool) {
         self.text = text
+        unsupported = []
         var builder = ProgramBuilder()
         builder.addRoot(granting: granting)
         program = Program(builder)

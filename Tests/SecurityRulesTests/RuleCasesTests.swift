@@ -6,7 +6,7 @@ import Testing
 /// Cases files, and the example's.
 @Suite(.timeLimit(.minutes(30))) struct RuleCasesTests {
     private static let rules =
-        #"{"rules":{"n":{"$k":{".read":"auth.uid == $k",".write":"auth.uid == $k",".validate":"newData.isString()",".expire":"now + 5"}}}}"#
+        #"{"rules":{"n":{"$k":{".read":"auth.uid == $k",".write":"auth.uid == $k",".validate":"newData.isString()"}}}}"#
 
     private func run(_ cases: String, users: String = #"{"ada":{"uid":"ada"}}"#) throws -> RuleCasesResult {
         try RuleSet(parsing: Self.rules).run(
@@ -21,7 +21,6 @@ import Testing
         #"{"as":"ada","write":"/n/ada","value":null,"expect":"allow"}"#,
         #"{"as":"ada","update":"/","values":{"n/ada":"y","n/bob":"z"},"expect":"deny"}"#,
         #"{"as":"ada","update":"/n","values":{"ada":null},"expect":"allow"}"#,
-        #"{"expire":"/n/ada","expect":15}"#, #"{"expire":"/n","expect":null}"#, #"{"expire":"/n/ada","now":20,"expect":25}"#,
         #"{"as":"ada","query":"/n/ada","orderByChild":"a","startAt":1,"limitToFirst":5,"expect":"allow"}"#,
     ]) func case_passes_whenTheVerdictIsTheExpected(_ text: String) throws {
         let result = try run(text)
@@ -34,7 +33,6 @@ import Testing
         (
             #"{"as":"ada","write":"/n/ada","value":1,"expect":"deny","refusedBy":".write"}"#,
             "expected to be refused by .write, was refused by /n/$k.validate"),
-        (#"{"expire":"/n/ada","expect":null}"#, "expected never expires, but it expires at 15"),
     ]) func case_fails_withWhatHappened(_ text: String, _ message: String) throws {
         let result = try run("\n  " + text)
         #expect(result.failures.map(\.message) == [message])
@@ -43,7 +41,7 @@ import Testing
 
     @Test(arguments: [
         ("{}", #"1:1: Expected 'cases', a list."#),
-        (#"{"cases":[{}]}"#, "1:11: A case has one of 'read', 'query', 'write', 'update' and 'expire', with a path."),
+        (#"{"cases":[{}]}"#, "1:11: A case has one of 'read', 'query', 'write' and 'update', with a path."),
         (#"{"cases":[{"read":"/a","write":"/b","expect":"deny"}]}"#, "1:11: A case has one of"),
         (#"{"cases":[{"raed":"/a","expect":"deny"}]}"#, "1:12: Unknown key 'raed'. Did you mean 'read'?"),
         (#"{"cases":[{"read":"/a.b","expect":"deny"}]}"#, "1:19: '/a.b' is no path."),
@@ -87,8 +85,8 @@ import Testing
     @Test func coverage_saysWhichRulesWereNeverTrueOrFalse() throws {
         let coverage = try run(#"{"as":"ada","read":"/n/ada","expect":"allow"},{"read":"/n/ada","expect":"deny"},{"as":"ada","#
             + #""write":"/n/ada","value":"y","expect":"allow"}"#).coverage
-        #expect(coverage.rules.map(\.name) == ["/n/$k.read", "/n/$k.write", "/n/$k.validate", "/n/$k.expire"])
-        #expect(coverage.rules.map(\.gap) == [nil, "never false", "never false", "never asked"])
+        #expect(coverage.rules.map(\.name) == ["/n/$k.read", "/n/$k.write", "/n/$k.validate"])
+        #expect(coverage.rules.map(\.gap) == [nil, "never false", "never false"])
         #expect(coverage.coveredCount == 1 && !coverage.isComplete)
         let missed = try run(#"{"write":"/n/ada","value":"y","expect":"deny"}"#).coverage
         #expect(missed.rules.map(\.gap)[1] == "never true")

@@ -90,7 +90,12 @@ final class RulesInForce: Sendable {
             return nil
         }
         do throws(RulesErrors) {
-            let rules = try RuleSet(parsing: stored.source)
+            let rules = try RuleSet(inForce: stored.source)
+            for key in rules.unsupported.prefix(20) {
+                logger.warning(
+                    "the deployed rules hold, but one of their keys does nothing",
+                    metadata: ["namespace": "\(namespace)", "key": "\(key)", "keys": "\(rules.unsupported.count)"])
+            }
             logger.info("the deployed rules hold", metadata: ["namespace": "\(namespace)"])
             return rules
         } catch {

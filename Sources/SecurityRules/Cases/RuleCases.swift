@@ -26,16 +26,12 @@ public struct RuleCase: Sendable {
         case read(Path, QueryVariables)
         /// A set, or each path of an update; null removes.
         case write([(path: Path, value: Node)])
-        /// When the node at the place expires.
-        case expire(Path)
     }
 
     public enum Expectation: Sendable, Equatable {
         case allowed
         /// Refused; by this rule, such as `/users/$uid/name.validate`, or because no `.read` or `.write` grants.
         case denied(by: String?)
-        /// The time in ms at which the node expires; nil for never.
-        case expires(Int64?)
     }
 
     public let name: String

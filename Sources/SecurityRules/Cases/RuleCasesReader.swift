@@ -70,7 +70,7 @@ private struct RuleCasesReader {
 
     // MARK: A case
 
-    private static let operations = ["read", "query", "write", "update", "expire"]
+    private static let operations = ["read", "query", "write", "update"]
     private static let parameters = [
         "orderByKey", "orderByValue", "orderByPriority", "orderByChild", "startAt", "endAt", "equalTo", "limitToFirst", "limitToLast",
     ]
@@ -81,7 +81,7 @@ private struct RuleCasesReader {
         let found = members.filter { Self.operations.contains($0.name.value) }
         guard let operation = found.first, found.count == 1 else {
             throw LocatedError(
-                offset: json.offset, message: "A case has one of 'read', 'query', 'write', 'update' and 'expire', with a path.")
+                offset: json.offset, message: "A case has one of 'read', 'query', 'write' and 'update', with a path.")
         }
         let now = try value("now", members).map { json throws(LocatedError) in try integer(json) } ?? self.now
         let path = try path(operation.value)
@@ -95,8 +95,7 @@ private struct RuleCasesReader {
         return RuleCase(
             name: try name(members) ?? "\(operation.name.value) \(path)", line: line, column: column,
             operation: try self.operation(operation.name.value, path, members, json.offset, now),
-            expectation: try expectation(
-                operation.name.value, members, json.offset), data: before, auth: try auth(members, json.offset), now: now)
+            expectation: try expectation(members, json.offset), data: before, auth: try auth(members, json.offset), now: now)
     }
 
     private func operation(
@@ -108,7 +107,6 @@ private struct RuleCasesReader {
         switch kind {
         case "read": return .read(path, .none)
         case "query": return .read(path, try query(members))
-        case "expire": return .expire(path)
         case "write":
             guard let value = value("value", members) else {
                 throw LocatedError(offset: offset, message: "A 'write' has a 'value'; null removes.")
@@ -145,19 +143,16 @@ private struct RuleCasesReader {
         return query
     }
 
-    private func expectation(_ kind: String, _ members: [LocatedJSON.Member], _ offset: Int) throws(LocatedError) -> RuleCase.Expectation {
+    private func expectation(_ members: [LocatedJSON.Member], _ offset: Int) throws(LocatedError) -> RuleCase.Expectation {
         guard let expect = value("expect", members) else { throw LocatedError(offset: offset, message: "A case has 'expect'.") }
         var by: String?
         if let rule = value("refusedBy", members) {
             guard case .string(let text) = rule.value else { throw LocatedError(offset: rule.offset, message: "'refusedBy' names a rule.") }
             by = text.value
         }
-        switch (kind, expect.value) {
-        case ("expire", .null): return .expires(nil)
-        case ("expire", .number(.int(let time))): return .expires(time)
-        case ("expire", _): throw LocatedError(offset: expect.offset, message: "Expected a time in ms, or null for never.")
-        case (_, .string(let word)) where word.value == "allow" && by == nil: return .allowed
-        case (_, .string(let word)) where word.value == "deny": return .denied(by: by)
+        switch expect.value {
+        case .string(let word) where word.value == "allow" && by == nil: return .allowed
+        case .string(let word) where word.value == "deny": return .denied(by: by)
         default: throw LocatedError(offset: expect.offset, message: "Expected \"allow\" or, also with 'refusedBy', \"deny\".")
         }
     }
@@ -195,6 +190,9 @@ private struct RuleCasesReader {
         for member in members {
             let name = member.name.value
             guard names.contains(name) else {
+                if UnsupportedKeys.ofCase.contains(name) {
+                    throw LocatedError(offset: member.name.quote, message: UnsupportedKeys.message(name))
+                }
                 let hint = Spelling.nearest(name, in: names).map { " Did you mean '\($0)'?" } ?? ""
                 throw LocatedError(offset: member.name.quote, message: "Unknown key '\(name)'.\(hint)")
             }

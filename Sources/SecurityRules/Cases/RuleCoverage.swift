@@ -7,10 +7,10 @@ public struct RuleCoverage: Sendable {
         public let pattern: Path
         public let kind: RuleKind
         public let source: RuleSource
-        /// Times the rule was true, and times it was not; for `.expire`, times it yielded a time, and times it did not.
+        /// Times the rule was true, and times it was not.
         public internal(set) var trueCount = 0
         public internal(set) var falseCount = 0
-        /// Whether one evaluation is enough: `true` and `false` have one result, and `.expire` is no decision.
+        /// Whether one evaluation is enough: `true` and `false` have one result.
         let isOneWay: Bool
 
         /// Such as `/users/$uid.read`.
@@ -47,8 +47,8 @@ public struct RuleCoverage: Sendable {
         let declared = Set(neverFalse)
         let found = set.program.details.flatMap { place in
             place.sources.map { kind, source in
-                Rule(pattern: place.pattern, kind: kind, source: source, isOneWay: kind == .expire || ["true",
-                "false"].contains(source.text),
+                Rule(
+                    pattern: place.pattern, kind: kind, source: source, isOneWay: ["true", "false"].contains(source.text),
                     isNeverFalse: declared.contains(Self.name(place.pattern, kind)))
             }
         }
@@ -61,11 +61,6 @@ public struct RuleCoverage: Sendable {
 
     mutating func record(_ trace: RuleTrace) {
         for step in trace.steps { record(step.pattern, step.kind, step.outcome == .allowed) }
-    }
-
-    mutating func record(expiryOf path: Path, _ time: Int64?, in set: RuleSet) {
-        guard let pattern = set.pattern(at: path) else { return }
-        record(pattern, .expire, time != nil)
     }
 
     private mutating func record(_ pattern: Path, _ kind: RuleKind, _ value: Bool) {

@@ -5,7 +5,7 @@ public struct RuleCaseFailure: Sendable {
     public let failed: RuleCase
     /// The expected and the actual result.
     public let message: String
-    /// The trace of the decision; nil for expiry cases.
+    /// The trace of the decision; nil where only the first ones are kept.
     public let trace: RuleTrace?
 }
 
@@ -42,11 +42,6 @@ extension RuleSet {
             var new = test.data
             for write in writes { new.set(write.value, at: write.path) }
             trace = explainWrite(writes.map(\.path), old: test.data, new: new, auth: test.auth, now: test.now)
-        case .expire(let path):
-            let time = expireTime(at: path, root: test.data, now: test.now)
-            coverage.record(expiryOf: path, time, in: self)
-            guard test.expectation != .expires(time) else { return (nil, nil) }
-            return ("expected \(test.expectation), but it \(RuleCase.Expectation.expires(time))", nil)
         }
         coverage.record(trace)
         return (mismatch(test.expectation, trace), trace)
@@ -74,8 +69,6 @@ extension RuleCase.Expectation: CustomStringConvertible {
         switch self {
         case .allowed: "to be allowed"
         case .denied: "to be denied"
-        case .expires(let time?): "expires at \(time)"
-        case .expires(nil): "never expires"
         }
     }
 }

@@ -14,15 +14,6 @@ struct Checker {
         return term
     }
 
-    /// Checks an `.expire` expression: a number, null, or what may be one when it runs.
-    static func time(_ expression: Expression, scope: Scope) throws(ExpressionError) -> Term {
-        let checked = try Checker(scope: scope).check(expression)
-        switch checked {
-        case .value(let term, .number), .value(let term, .null), .value(let term, .value), .value(let term, .mixed): return term
-        default: throw ExpressionError(at: expression.span, message: "Expression must evaluate to a number or null.")
-        }
-    }
-
     func check(_ expression: Expression) throws(ExpressionError) -> Checked {
         let span = expression.span
         func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, span: span), type) }

@@ -75,7 +75,7 @@ private struct RulesLinter {
         case .expression(let string):
             guard let expression = try? ExpressionParser.parse(string.value) else { return }
             look(expression, string, scope)
-            if kind != .expire, let term = try? Checker.rule(expression, scope: scope),
+            if let term = try? Checker.rule(expression, scope: scope),
                 case .constant(.bool(let value)) = term.folded.kind
             {
                 constant = value

@@ -87,7 +87,6 @@ struct Place {
     var read: Int32 = -1
     var write: Int32 = -1
     var validate: Int32 = -1
-    var expire: Int32 = -1
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
@@ -100,7 +99,6 @@ struct Place {
             case .read: read
             case .write: write
             case .validate: validate
-            case .expire: expire
             }
         }
         set {
@@ -108,7 +106,6 @@ struct Place {
             case .read: read = newValue
             case .write: write = newValue
             case .validate: validate = newValue
-            case .expire: expire = newValue
             }
         }
     }
@@ -128,7 +125,6 @@ struct PlaceDetails: Sendable {
     var pattern: Path
     var sources: [RuleKind: RuleSource] = [:]
     var indexes: [String] = []
-    var geoIndex: GeoIndexRule?
 }
 
 /// The source text of a rule's expression, and its position.

@@ -4,17 +4,23 @@ import JSONTree
 struct RulesCompiler {
     private let text: RulesText
     private var errors: [LocatedError] = []
+    private var unsupported: [LocatedError] = []
     private var builder = ProgramBuilder()
 
-    static func compile(_ source: String, textWork: Int = RulesLimits.textWork) throws(RulesErrors) -> Program {
+    /// - Parameter keepsUnsupported: whether keys that this version does not act on are passed over; else they are faults.
+    static func compile(
+        _ source: String, textWork: Int = RulesLimits.textWork, keepsUnsupported: Bool = false
+    ) throws(RulesErrors) -> (program: Program, unsupported: [RuleError]) {
         var compiler = RulesCompiler(text: RulesText(source))
         guard compiler.text.bytes.count <= RuleSet.maxBytes else {
             throw .tooLarge
         }
         compiler.read()
+        if !keepsUnsupported { compiler.errors += compiler.unsupported }
         if !compiler.errors.isEmpty { throw RulesErrors(compiler.errors, in: compiler.text) }
         compiler.builder.sharePaths()
-        return Program(compiler.builder, textWork: textWork)
+        let unsupported = RulesErrors(compiler.unsupported, in: compiler.text).errors
+        return (Program(compiler.builder, textWork: textWork), unsupported)
     }
 
     private init(text: RulesText) { self.text = text }
@@ -31,12 +37,13 @@ struct RulesCompiler {
         var reader = RulesFileReader()
         let root = reader.read(json)
         errors += reader.errors
+        unsupported = reader.unsupported
         _ = add(root, pattern: .root, depth: 0, captures: [:])
     }
 
     /// Adds a rule node with all below it; returns its number.
     private mutating func add(_ node: SourceNode, pattern: Path, depth: Int, captures: [String: Int]) -> Int32 {
-        let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes, geoIndex: node.geoIndex))
+        let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes))
         for (kind, rule) in node.rules {
             let instruction = compile(rule, Scope(kind: kind, captures: captures), depth)
             let (line, column) = text.position(at: rule.offset)
@@ -66,8 +73,7 @@ struct RulesCompiler {
         case .expression(let string):
             do throws(ExpressionError) {
                 let expression = try ExpressionParser.parse(string.value)
-                let term = scope.kind == .expire ? try Checker.time(expression, scope: scope) : try Checker.rule(expression, scope: scope)
-                return builder.lower(term, depth: depth)
+                return builder.lower(try Checker.rule(expression, scope: scope), depth: depth)
             } catch {
                 let offset = text.offset(in: string, at: error.offset)
                 errors.append(LocatedError(offset: offset, message: error.message, hint: error.hint))

@@ -28,25 +28,6 @@ extension Evaluator {
         }
     }
 
-    /// The number that the `.expire` rule of the node at the path yields.
-    mutating func expireTime(_ path: Path) -> Double? {
-        path.keys.withUnsafeBufferPointer { keys in
-            var place: Int32 = 0
-            for i in keys.indices {
-                guard let key = keys.baseAddress.map({ TextCursor($0 + i) }) else { return nil }
-                place = tables.child(of: place, key)
-                if place < 0 { return nil }
-                push(key)
-            }
-            let rule = tables.places[Int(place)].expire
-            guard rule >= 0 else { return nil }
-            do {
-                guard case .number(let time) = try value(rule) else { return nil }
-                return time
-            } catch { return nil }
-        }
-    }
-
     /// Whether every location is granted by its chain and valid (§10.2, §10.3).
     ///
     /// The rules that a location shares with the one before it are not evaluated again: same rules, trees and keys.

@@ -1,4 +1,4 @@
-public import JSONTree
+import JSONTree
 
 /// One node of a parsed rules file, before its expressions are parsed.
 final class SourceNode {
@@ -8,7 +8,6 @@ final class SourceNode {
     var indexes: [String] = []
     /// Byte offset of the value of `.indexOn`.
     var indexOffset = 0
-    var geoIndex: GeoIndexRule?
     var children: [(key: Key, node: SourceNode)] = []
     var wildcard: (name: LocatedString, node: SourceNode)?
 
@@ -39,13 +38,13 @@ public enum RuleKind: String, Sendable, Hashable, CaseIterable {
     case read = ".read"
     case write = ".write"
     case validate = ".validate"
-    /// Vigla's extension: the time in ms at which the node ends. Not acted on yet.
-    case expire = ".expire"
 }
 
 /// Converts the JSON of a rules file into rule nodes and records every structural fault (rules contract §1.2, §1.3).
 struct RulesFileReader {
     private(set) var errors: [LocatedError] = []
+    /// Keys of `UnsupportedKeys`. They are faults of a file, but rules in force stay in force without them.
+    private(set) var unsupported: [LocatedError] = []
 
     /// Deepest rule node: data is at most this deep.
     static let maxDepth = Path.maxDepth
@@ -60,15 +59,25 @@ struct RulesFileReader {
             addError(json.offset, "Expected '{'.")
             return SourceNode(offset: json.offset)
         }
-        guard let first = members.first else {
-            addError(json.offset + 1, "Expected 'rules' property.")
+        var rules: LocatedJSON?
+        for member in members {
+            if member.name.value == "rules", rules == nil {
+                rules = member.value
+            } else if UnsupportedKeys.ofFile.contains(member.name.value) {
+                addUnsupported(member.name)
+            } else {
+                addError(member.name.quote, "Expected 'rules' property.")
+            }
+        }
+        guard let rules else {
+            if errors.isEmpty { addError(json.offset + 1, "Expected 'rules' property.") }
             return SourceNode(offset: json.offset)
         }
-        for (i, member) in members.enumerated() where i > 0 || member.name.value != "rules" {
-            addError(member.name.quote, "Expected 'rules' property.")
-        }
-        guard first.name.value == "rules" else { return SourceNode(offset: json.offset) }
-        return node(first.value, named: "rules", depth: 0)
+        return node(rules, named: "rules", depth: 0)
+    }
+
+    private mutating func addUnsupported(_ name: LocatedString) {
+        unsupported.append(LocatedError(offset: name.quote, message: UnsupportedKeys.message(name.value)))
     }
 
     private mutating func node(_ json: LocatedJSON, named name: String, depth: Int) -> SourceNode {
@@ -104,7 +113,7 @@ struct RulesFileReader {
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
-        let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn", ".geoIndex"]
+        let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn"]
         return directives.contains("." + name) ? "did you mean '.\(name)'?" : nil
     }
 
@@ -125,16 +134,10 @@ struct RulesFileReader {
         let (name, json) = (member.name.value, member.value)
         switch name {
         case ".indexOn": indexes(json, node)
-        case ".geoIndex": geoIndex(json, node)
-        case ".expire":
-            guard case .string(let text) = json.value else {
-                addError(json.offset, "Invalid expire expression. Expected an expression string.")
-                return
-            }
-            node.rules[.expire] = SourceRule(text: .expression(text), offset: json.offset)
+        case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)
         default:
             guard let kind = RuleKind(rawValue: name) else {
-                let hint = Spelling.nearest(name, in: RuleKind.allCases.map(\.rawValue) + [".indexOn", ".geoIndex"]).map {
+                let hint = Spelling.nearest(name, in: RuleKind.allCases.map(\.rawValue) + [".indexOn"]).map {
                     "did you mean '\($0)'?"
                 }
                 if case .object = json.value {
@@ -167,33 +170,5 @@ struct RulesFileReader {
             }
         default: addError(json.offset, message)
         }
-    }
-
-    private mutating func geoIndex(_ json: LocatedJSON, _ node: SourceNode) {
-        guard case .object(let members) = json.value, members.count == 2,
-            let latitude = place("lat", in: members), let longitude = place("lng", in: members)
-        else {
-            addError(json.offset, #"Invalid geoIndex. Expected {"lat": "path", "lng": "path"}."#)
-            return
-        }
-        node.geoIndex = GeoIndexRule(latitude: latitude, longitude: longitude)
-    }
-
-    private func place(_ name: String, in members: [LocatedJSON.Member]) -> Path? {
-        guard let member = members.first(where: { $0.name.value == name }), case .string(let text) = member.value.value,
-            let path = try? Path(parsing: text.value), !path.isRoot
-        else { return nil }
-        return path
-    }
-}
-
-/// Where the children of a place keep their coordinates (`.geoIndex`); the paths are relative to the child.
-public struct GeoIndexRule: Sendable, Hashable {
-    public let latitude: Path
-    public let longitude: Path
-
-    public init(latitude: Path, longitude: Path) {
-        self.latitude = latitude
-        self.longitude = longitude
     }
 }

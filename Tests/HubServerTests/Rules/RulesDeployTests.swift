@@ -230,6 +230,26 @@ import TestSupport
         opening.withLock { $0 = nil }
     }
 
+    /// A data folder of a version that accepted keys without acting on them.
+    @Test func storedRulesWithUnsupportedKeys_hold_andTheLogNamesTheKeys() throws {
+        let source = #"{"rules":{"a":{".read":true,".expire":"now + 1",".geoIndex":{"lat":"x","lng":"y"}}}}"#
+        let settings = MemorySettings()
+        settings.put(StoredRules(source: source, after: "").bytes, setting: StoredRules.setting, of: "test") { _ in }
+        let log = LineLog { "\($0.message) \($0.metadata?["key"].map { "\($0)" } ?? "")" }
+        let rules = RulesInForce(
+            .denyAll, file: nil, settings: settings, isDurable: true, former: 10, scheduler: .system(), logger: log.logger)
+        let opened = try rules.open("test")
+        #expect(opened.text == source)
+        #expect(opened.allowsRead("/a", root: .null, auth: .null, now: 0) && !opened.allowsRead("/b", root: .null, auth: .null, now: 0))
+        #expect(log.all.contains { $0.contains("1:29: '.expire' is not supported by this version.") })
+        #expect(log.all.contains { $0.contains("1:49: '.geoIndex' is not supported by this version.") })
+        #expect(log.all.contains { $0.contains("the deployed rules hold") })
+        // A server starts with it, and does not take the same text as a deploy.
+        let server = try TestServer()
+        #expect(json(deploy(server.server, source)).contains("1:29: '.expire' is not supported by this version."))
+        #expect(server.server.rules(of: "test")?.text == RuleSet.allowAll.text)
+    }
+
     @Test func storedRulesThatCannotBeRead_denyEverything() throws {
         let settings = MemorySettings()
         var logger = Logger(label: "test")

@@ -70,13 +70,13 @@ import Testing
         Row("rules is a list", #"{"rules":[]}"#, "1:10: Expected '{'."),
         Row("same key twice", #"{"rules":{"a":{},"a":{}}}"#, "1:18: Duplicate key 'a'."),
         Row("empty rule", #"{"rules":{".read":""}}"#, "1:20: Expected an expression."),
-        Row("expire", #"{"rules":{"a":{".expire":"data.child('at').val() + 60000"}}}"#),
-        Row("expire is a boolean", #"{"rules":{"a":{".expire":"data.exists()"}}}"#, "1:27: Expression must evaluate to a number or null."),
-        Row("expire is no string", #"{"rules":{"a":{".expire":5}}}"#, "1:26: Invalid expire expression. Expected an expression string."),
-        Row("geoIndex", #"{"rules":{".geoIndex":{"lat":"latitude","lng":"current/longitude"}}}"#),
+        Row("expire", #"{"rules":{"a":{".expire":"data.child('at').val() + 60000"}}}"#, "1:16: '.expire' is not supported by this version."),
         Row(
-            "geoIndex lacks one", #"{"rules":{".geoIndex":{"lat":"latitude"}}}"#,
-            #"1:23: Invalid geoIndex. Expected {"lat": "path", "lng": "path"}."#),
+            "geoIndex", #"{"rules":{".geoIndex":{"lat":"latitude","lng":"current/longitude"}}}"#,
+            "1:11: '.geoIndex' is not supported by this version."),
+        Row("files", #"{"files":{},"rules":{}}"#, "1:2: 'files' is not supported by this version."),
+        Row("only files", #"{"files":{}}"#, "1:2: Expected 'rules' property.", "1:2: 'files' is not supported by this version."),
+        Row("rules twice", #"{"rules":{},"rules":{}}"#, "1:13: Expected 'rules' property."),
     ]
 
     @Test func position_pointsAtTheSubExpression_inTheJSONText() {
@@ -131,27 +131,10 @@ import Testing
 
     @Test func indexes_areFound_throughLiteralsAndWildcards() throws {
         let rules = try RuleSet(
-            parsing: #"{"rules":{"a":{".indexOn":"k","$x":{".indexOn":["m",".value"]},"y":{}},"g":{"$p":{".geoIndex":{"lat":"c/lat","#
-                + #""lng":"c/lng"}}}}}"#)
+            parsing: #"{"rules":{"a":{".indexOn":"k","$x":{".indexOn":["m",".value"]},"y":{}}}}"#)
         #expect(rules.indexes(at: "/a") == ["k"])
         #expect(rules.indexes(at: "/a/z") == ["m", ".value"])
         #expect(rules.indexes(at: "/a/y") == [])
         #expect(rules.indexes(at: "/q/r") == [])
-        #expect(rules.geoIndex(at: "/g/1") == rules.geoIndex(at: "/g/2"))
-        #expect(rules.geoIndex(at: "/g/1")?.latitude == "/c/lat")
-        #expect(rules.geoIndex(at: "/g") == nil)
-        #expect(rules.geoIndexedPlaces == ["/g/$p"])
-    }
-
-    @Test func expireTime_isTheExpressionOverTheStoredValue() throws {
-        let rules = try RuleSet(
-            parsing: #"{"rules":{"f":{"$w":{".expire":"data.hasChild('dueAt') ? data.child('dueAt').val() + 1000 : null"}}}}"#)
-        let root: Node = ["f": ["a": ["dueAt": 5000], "b": ["x": 1], "c": ["dueAt": true]]]
-        #expect(rules.expireTime(at: "/f/a", root: root, now: fixedNow) == 6000)
-        #expect(rules.expireTime(at: "/f/b", root: root, now: fixedNow) == nil)
-        #expect(rules.expireTime(at: "/f/c", root: root, now: fixedNow) == nil)
-        #expect(rules.expireTime(at: "/f", root: root, now: fixedNow) == nil)
-        #expect(rules.expires(at: "/f/a") && !rules.expires(at: "/f"))
-        #expect(rules.expiringPlaces == ["/f/$w"])
     }
 }

@@ -1,0 +1,15 @@
+/// The keys of rules files that have a meaning and that this version does not act on. A file with one of them is refused: a rule that is
+/// accepted and does nothing would be believed. A version that acts on a key takes its name out of here.
+enum UnsupportedKeys {
+    /// Keys of a place.
+    static let ofPlace: Set<String> = [
+        ".account", ".alias", ".copy", ".count", ".counts", ".default", ".drop", ".expire", ".geoIndex", ".inbox", ".ingest", ".message",
+        ".notify", ".owner", ".rate", ".removes", ".search", ".watch", ".webhook",
+    ]
+    /// Keys beside `rules`.
+    static let ofFile: Set<String> = ["files", "functions"]
+    /// Keys of a case of `vigla rules test`.
+    static let ofCase: Set<String> = ["advance", "at", "expire", "then"]
+
+    static func message(_ name: String) -> String { "'\(name)' is not supported by this version." }
+}

@@ -1,0 +1,52 @@
+import JSONTree
+import Testing
+import TestSupport
+
+@testable import SecurityRules
+
+/// Keys of rules files that have a meaning, and that this version does not act on.
+@Suite(.timeLimit(.minutes(30))) struct UnsupportedKeyTests {
+    @Test(arguments: UnsupportedKeys.ofPlace.sorted()) func keyOfAPlace_isRefused_whateverItsValue(_ key: String) {
+        for value in ["true", "\"now\"", "5", "null", "{}", "[]", "{\"a\":[{\"b\":\"c\"}]}"] {
+            let found = faults("{\"rules\":{\n  \"a\":{\"\(key)\":\(value)}}}")
+            #expect(found.map(\.description) == ["2:8: '\(key)' is not supported by this version."])
+        }
+    }
+
+    @Test(arguments: UnsupportedKeys.ofFile.sorted()) func keyBesideTheRules_isRefused(_ key: String) {
+        #expect(faults("{\"rules\":{},\n\"\(key)\":{}}").map(\.description) == ["2:1: '\(key)' is not supported by this version."])
+    }
+
+    @Test(arguments: UnsupportedKeys.ofCase.sorted()) func keyOfACase_isRefused(_ key: String) {
+        do throws(RulesErrors) {
+            _ = try RuleCases(parsing: "{\"cases\":[{\"\(key)\":5}]}")
+            Issue.record("accepted")
+        } catch { #expect(error.errors.map(\.description) == ["1:12: '\(key)' is not supported by this version."]) }
+    }
+
+    /// All of them at once, among other faults, in the order of the text.
+    @Test func keys_areFaultsAmongOthers() {
+        let found = faults("{\"rules\":{\".expire\":\"now\",\n\".read\":\"dta\",\n\"$x\":{\".copy\":[]}}}")
+        #expect(
+            found.map(\.description) == [
+                "1:11: '.expire' is not supported by this version.", "2:10: Unknown variable 'dta'.",
+                "3:7: '.copy' is not supported by this version.",
+            ])
+    }
+
+    @Test func rulesInForce_holdWithoutTheKeys_andNameThem() throws {
+        let text = #"{"rules":{"a":{".read":true,".expire":"5 +",".geoIndex":7,"b":{".write":true}}},"files":{}}"#
+        let rules = try RuleSet(inForce: text)
+        #expect(rules.allowsRead("/a", root: .null, auth: .null, now: 0) && !rules.allowsRead("/b", root: .null, auth: .null, now: 0))
+        #expect(rules.allowsWrite(["/a/b"], old: .null, new: ["a": ["b": 1]], auth: .null, now: 0))
+        #expect(
+            rules.unsupported.map(\.description) == [
+                "1:29: '.expire' is not supported by this version.", "1:45: '.geoIndex' is not supported by this version.",
+                "1:81: 'files' is not supported by this version.",
+            ])
+        #expect(rules.text == text && rules.rules.map(\.name) == ["/a.read", "/a/b.write"])
+        // Other faults deny, as ever.
+        #expect(throws: RulesErrors.self) { try RuleSet(inForce: #"{"rules":{".expire":1,".read":"x"}}"#) }
+        #expect(try RuleSet(parsing: #"{"rules":{}}"#).unsupported.isEmpty)
+    }
+}
