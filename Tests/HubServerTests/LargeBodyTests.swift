@@ -82,6 +82,25 @@ import WireProtocols
         }
     }
 
+    @Test func sizeOfAnAnswer_isTold_nullAboveWhatWasAskedForAndAboveTheLimit() throws {
+        let peer = try RESTPeer(TestServer { $0.limits.restReadBytes = 400_010 })
+        let text = String(repeating: "x", count: 400_000)
+        #expect(try peer.put("/a.json?print=silent", #"{"b":"\#(text)","c":{"d":1}}"#) == "204 ")
+        #expect(try peer.get("/a/b.json?sizeUpTo=500000") == "200 400002", "counted on another thread")
+        #expect(try peer.get("/a/b.json?sizeUpTo=400002") == "200 400002")
+        #expect(try peer.get("/a/b.json?sizeUpTo=400001") == "200 null")
+        #expect(try peer.get("/a/b.json?sizeUpTo=9") == "200 null")
+        #expect(try peer.get("/a/c.json?sizeUpTo=8") == "200 8")
+        #expect(try peer.get("/a/c.json?sizeUpTo=7") == "200 null")
+        #expect(try peer.get("/a.json?sizeUpTo=500000") == "200 null", "with the keys it is more than one answer may have")
+        #expect(try peer.get("/a.json?sizeUpTo=99999999999999999999") == "200 null", "where the content itself is refused")
+        #expect(try peer.get(#"/a.json?orderBy="$key"&startAt="c"&sizeUpTo=131072"#) == "200 15", "of what a query brings")
+        #expect(try peer.get("/none.json?sizeUpTo=131072") == "200 4")
+        for wrong in ["sizeUpTo=0", "sizeUpTo=x", "sizeUpTo=5&shallow=true"] {
+            #expect(try peer.ask("GET", "/a.json?\(wrong)").status == 400, "\(wrong)")
+        }
+    }
+
     @Test func largeAnswer_thatNobodyTakes_holdsAPieceAtMost() throws {
         let server = try TestServer { $0.limits.net.sendBufferBytes = 16 << 10 }
         #expect(try RESTPeer(server).put("/big.json?print=silent", try tree(30_000)) == "204 ")

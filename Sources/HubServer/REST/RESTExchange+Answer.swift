@@ -28,6 +28,18 @@ extension RESTExchange {
         }
     }
 
+    /// Answers with the size of a node in bytes, escapes not counted; with null when it is above `limit`, or more than one answer may have.
+    /// Writes nothing of the node. O(nodes within the limit)
+    func send(sizeOf node: Node, upTo limit: Int) {
+        let most = min(limit, server.settings.limits.restReadBytes)
+        withTag(of: nil) { [self] _ in
+            guard most > Self.inlineBytes, node.isLarger(than: Self.inlineBytes) else { return send(size: node.size(upTo: most)) }
+            onWorker({ node.size(upTo: most) }) { [self] in send(size: $0) }
+        }
+    }
+
+    private func send(size: Int?) { send(size.map { .int(Int64($0)) } ?? .null, .ok, nil) }
+
     private func send(notModified tag: RESTRequest.ETag?) {
         answer.send(RESTResponse.response(.notModified, RESTResponse.Head(etag: tag), [], keepsAlive: answer.keepsAlive))
     }

@@ -223,6 +223,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
             return withTag(of: tagged) { [self] tag in send(body, .ok, head(.ok, tag), .version(content)) }
         }
         let node = request.part == .node ? content : content.priority
+        if let limit = request.sizeUpTo { return send(sizeOf: node, upTo: limit) }
         guard request.isSilent else { return send(node, .ok, tags: tagged) }
         send(empty: .noContent, tags: tagged)
     }

@@ -24,6 +24,7 @@ extension RESTRequest {
                 guard Self.isFunctionName(name) else { throw .bad("callback must be the name of a JavaScript function") }
                 callback = name
             }
+            sizeUpTo = try target.value("sizeUpTo").map { text throws(RESTRefusal) in try Self.limit(text, "sizeUpTo") }
             try readQuery(target)
         }
     }
@@ -73,6 +74,7 @@ extension RESTRequest {
         if first != nil, last != nil { throw .bothLimits }
         let order = target.value("orderBy")
         if target.value("shallow") == "true", order == nil {
+            if sizeUpTo != nil { throw .bad("Mixing 'shallow' and 'sizeUpTo' is not supported") }
             return shallow = try Self.shallow(target, bounds, limit: first ?? last, keepsLast: last != nil)
         }
         guard let order else {

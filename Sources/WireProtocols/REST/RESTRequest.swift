@@ -16,6 +16,8 @@ public struct RESTRequest: Sendable {
     public var query: TreeQuery?
     public var shallow: Shallow?
     public var form = NodeEncoder.Form()
+    /// `sizeUpTo=N`: a read is answered with about the bytes that its content would have, `null` when they are more than N.
+    public var sizeUpTo: Int?
     /// `print=silent`: 204 without a body.
     public var isSilent = false
     /// JSONP: the function to call.
