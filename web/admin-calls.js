@@ -1,5 +1,6 @@
 // What administrators ask a hub, and what a tab shows to everybody else.
 
+import { whereSecretsAre } from './credentials.js';
 import { element } from './dom.js';
 import { wording } from './users-model.js';
 
@@ -61,7 +62,7 @@ export class Gate {
     this.end = end;
     this.blank = element('div', { class: 'gate' },
       element('h2', {}, 'For administrators'),
-      element('p', {}, `${name} of a hub are shown to whoever has an administrator’s secret. Make one with “vigla secret add”; a hub started with --dev also takes “owner”.`),
+      element('p', {}, `The ${name.toLowerCase()} of a hub: it takes an administrator’s secret to see this. ${whereSecretsAre}`),
       element('button', { class: 'button primary', type: 'button', onclick: () => document.getElementById('status').click() }, 'Sign in with a secret'));
     this.element = element('section', { class: 'gated', 'aria-label': name }, this.blank, content);
     hub.on('connection', () => this.#settle());

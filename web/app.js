@@ -22,7 +22,7 @@ const tabs = [
   { id: 'data', title: 'Data', load: () => import('./data-tab.js'), style: 'data.css' },
   { id: 'queries', title: 'Queries', load: () => import('./queries-tab.js'), style: 'queries.css' },
   { id: 'follow', title: 'Follow', load: () => import('./follow-tab.js'), style: 'follow.css' },
-  { id: 'news', title: 'Announcements', load: () => import('./news-tab.js'), style: 'news.css' },
+  { id: 'news', title: 'Announcements', short: 'News', load: () => import('./news-tab.js'), style: 'news.css' },
   { id: 'rules', title: 'Rules', load: () => import('./rules-tab.js'), style: 'rules.css' },
   { id: 'users', title: 'Users', load: () => import('./users-tab.js'), style: 'users.css' },
   { id: 'health', title: 'Health', load: () => import('./health-tab.js'), style: 'health.css' },
@@ -33,8 +33,9 @@ const hub = new Hub(readLink(location.hash, ids), say);
 const made = new Map(); // id → promise of the tab
 let shown = null;
 
-for (const { id, title } of tabs) {
-  byId('tabs').append(element('button', { type: 'button', 'data-tab': id, onclick: () => hub.go({ tab: id }) }, title));
+for (const { id, title, short } of tabs) {
+  byId('tabs').append(element('button', { type: 'button', 'data-tab': id, onclick: () => hub.go({ tab: id }) },
+    ...(short ? [element('span', { class: 'tab-long' }, title), element('span', { class: 'tab-short' }, short)] : [title])));
 }
 
 async function showTab() {

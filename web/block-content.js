@@ -42,10 +42,10 @@ class Single {
         throw fault;
       });
       if (signal.aborted) return;
-      const names = value && typeof value === 'object' ? Object.keys(value) : [];
+      const all = value && typeof value === 'object' ? Object.keys(value) : [], names = all.slice(0, namedChildren - 1);
       const differs = this.names && names.join('/') !== this.names.join('/');
-      this.names = names.slice(0, namedChildren - 1);
-      this.more = names.length >= namedChildren;
+      this.names = names;
+      this.more = all.length >= namedChildren;
       this.kind = 'named';
       hooks.changed(null, !differs);
       this.#timer = setTimeout(() => look().catch(() => {}), lookAgainMs);

@@ -1,5 +1,6 @@
 // The sheet behind the state of the connection: which hub, who you are, and as whom an administrator acts.
 
+import { whereSecretsAre } from './credentials.js';
 import { element, setText } from './dom.js';
 
 const ways = [['account', 'Account'], ['guest', 'Guest'], ['token', 'Token, secret']];
@@ -63,7 +64,7 @@ export class SignIn {
     p.guest = element('div', { class: 'ways' }, element('p', { class: 'hint' }, 'A guest is a user without address and password: a new one each time.'),
       element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'be-guest' }, 'Go on as a guest')));
     p.tokenPart = element('div', { class: 'ways' }, tokenField,
-      element('p', { class: 'hint', id: 'token-hint' }, 'Secrets are made with “vigla secret add”. A hub started with --dev also takes “owner”, who may do everything. What you type stays in this page: it is never stored and never part of the link.'),
+      element('p', { class: 'hint', id: 'token-hint' }, `${whereSecretsAre} What you type stays in this page: it is never stored and never part of the link.`),
       element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'use-token' }, 'Use it')));
     p.result = element('p', { class: 'result bad', role: 'alert', id: 'sign-in-result' });
     const signForm = element('form', { onsubmit: (event) => { event.preventDefault(); this.#enter(); }, novalidate: true, id: 'sign-in-form' },

@@ -1,5 +1,6 @@
 // Data: the tree of a place in windows, what can be done with the selected place, and the write form.
 
+import { whereSecretsAre } from './credentials.js';
 import { DataView } from './data-view.js';
 import { element, perFrame, preview, setText } from './dom.js';
 import { Edits, current, words } from './edits.js';
@@ -91,7 +92,7 @@ class DataTab {
     let blank = '';
     if (root.state === 'refused') {
       blank = root.refusal.code === 'permission_denied'
-        ? `The rules do not let you read ${root.path}. Go to a place that you may read, or sign in as someone who may. If the hub runs with --dev, the token “owner” reads everything.`
+        ? `The rules do not let you read ${root.path}. Go to a place that you may read, or sign in as someone who may. An administrator’s secret reads everything. ${whereSecretsAre}`
         : `The hub refused to show ${root.path}: ${root.refusal.message || root.refusal.code}`;
     } else if (root.state === 'loading') {
       blank = realtime.phase === 'connected' ? 'Loading.' : 'Waiting for the hub.';
@@ -225,7 +226,7 @@ class DataTab {
           tool('Remove', 'remove', () => this.#edits.remove(hub.selected)), tool('Undo', 'undo', () => this.#edits.undo()),
           tool('Copy path', 'copy-path', () => this.#copy(hub.selected, 'the path')), tool('Copy JSON', 'copy-json', () => this.#copyJSON()),
           tool('Export', 'export', () => this.#transfer.give(hub.selected)), tool('Import', 'import', () => this.#transfer.choose(hub.selected)),
-          tool('Write', 'show-write', () => this.element.toggleAttribute('data-writing')))),
+          p.write = tool('Write', 'show-write', () => p.write.setAttribute('aria-pressed', this.element.toggleAttribute('data-writing'))))),
       p.form, this.#transfer.element,
       element('div', { class: 'tree-pane' }, this.#view.element, p.blank = element('div', { class: 'blank', id: 'tree-blank', hidden: true })));
     return element('section', { class: 'data', 'aria-label': 'Data' }, main, element('aside', { class: 'data-side', 'aria-label': 'Write' }, (this.#writing = new WriteForm(hub, this.#edits, (path) => this.#view.valueAt(path))).element));

@@ -1,34 +1,22 @@
 // Changes made by hand, each of which can be taken back as long as the page is open: set, add, rename, clone, remove.
 
-import { ask } from './ask.js';
+import { ask } from './words.js';
 import { plural, preview } from './dom.js';
 import { elide, joinPath, splitPath } from './paths.js';
+import { fault, sizeOf } from './place-size.js';
 import { isNothing } from './tree-model.js';
 
 const keptBytes = 8 << 20;     // what is remembered of one change, to take it back
 const socketLength = 400000;   // larger writes go over REST
 const keptSteps = 50;
+const namedAtMost = 200;     // names of an update that can be taken back
 
 /** What is at a place: { value } in export form, or { large: true } when it is more than is remembered. */
 export async function current(hub, path) {
+  if (await sizeOf(hub, path, keptBytes) === null) return { large: true };
   const response = await hub.fetch(hub.placeAddress(path, { format: 'export' }));
-  if (response.status === 400) return { large: true }; // more than the hub gives out in one answer
   if (!response.ok) throw await fault(response);
-  const pieces = [], body = response.body.getReader(), decoder = new TextDecoder();
-  let bytes = 0;
-  for (;;) {
-    const { done, value } = await body.read();
-    if (done) return { value: JSON.parse(pieces.join('') + decoder.decode()) };
-    bytes += value.length;
-    if (bytes > keptBytes) { body.cancel().catch(() => {}); return { large: true }; }
-    pieces.push(decoder.decode(value, { stream: true }));
-  }
-}
-
-/** An error with the hub's words, from a refused request. */
-export async function fault(response) {
-  const { error } = await response.json().catch(() => ({}));
-  return new Error(response.status === 401 ? 'The rules do not allow it.' : `The hub refused: ${typeof error === 'string' ? error : `HTTP ${response.status}`}`);
+  return { value: await response.json() };
 }
 
 /** "5", "3 children (a, b, c)": what a write would replace; "" for nothing. */
@@ -106,12 +94,13 @@ export class Edits {
 
   /** Takes the last change back. */
   async undo() {
-    const step = this.#steps.pop();
+    const step = this.#steps.at(-1);
     if (!step) { this.#hub.say('There is nothing to take back.'); return; }
     await this.#takeBack(step);
   }
 
   async #takeBack(step) {
+    if (!this.#steps.includes(step)) { this.#hub.say('That was taken back already, or is too long ago.'); return; }
     this.#steps = this.#steps.filter((other) => other !== step);
     try {
       await step.undo();
@@ -121,15 +110,39 @@ export class Edits {
     }
   }
 
-  /** A write of somebody else's that replaced `before` ({ value } or { large }) at a place can be taken back, too. */
-  wrote(path, before, text) { this.#done({ text, undo: before.large ? null : () => this.#write(path, before.value) }); }
+  /**
+   * A write of the form's that replaced `before` ({ value } or { large }) at a place can be taken back, too: returns what does it, null when
+   * nothing can. The form says itself what was done.
+   */
+  wrote(path, before, text) { return this.#keep({ text, undo: before.large ? null : () => this.#write(path, before.value) }); }
+
+  /** The same for an update, whose names were at these values before (`beforeUpdate`). */
+  updated(path, before, text) { return this.#keep({ text, undo: before && (() => this.#update(path, before)) }); }
+
+  /** What is at the places that an update of `path` names: { name: value }; null when it is more than is remembered, or may not be read. */
+  async beforeUpdate(path, names) {
+    if (names.length > namedAtMost) return null;
+    const places = names.map((name) => joinPath([...splitPath(path), ...splitPath(name)]));
+    try {
+      const sizes = await Promise.all(places.map((place) => sizeOf(this.#hub, place, keptBytes)));
+      if (sizes.reduce((sum, size) => sum + (size ?? Infinity), 0) > keptBytes) return null;
+      const found = await Promise.all(places.map((place) => current(this.#hub, place)));
+      return found.some(({ large }) => large) ? null : Object.fromEntries(found.map(({ value }, i) => [names[i], value]));
+    } catch {
+      return null; // who may write need not be able to read
+    }
+  }
+
+  #keep(step) {
+    if (!step.undo) return null;
+    this.#steps.push(step);
+    if (this.#steps.length > keptSteps) this.#steps.shift();
+    return () => this.#takeBack(step);
+  }
 
   #done(step) {
-    if (step.undo) {
-      this.#steps.push(step);
-      if (this.#steps.length > keptSteps) this.#steps.shift();
-    }
-    this.#hub.say(step.text, step.undo ? { action: { title: 'Undo', run: () => this.#takeBack(step) } } : {});
+    const undo = this.#keep(step);
+    this.#hub.say(step.text, undo ? { action: { title: 'Undo', run: undo } } : {});
   }
 
   /** Returns the step, or null when it was not done. */

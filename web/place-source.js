@@ -4,6 +4,7 @@ import { NameReader, nameOf } from './key-names.js';
 import { joinPath, splitPath } from './paths.js';
 import { Refusal } from './realtime.js';
 
+const smallBytes = 128 << 10;
 const atOnce = 4; // requests under way; browsers open six connections to a host
 
 export class PlaceSource {
@@ -44,15 +45,10 @@ export class PlaceSource {
     return { keys, leaf };
   }
 
-  /** Whether what a request would bring is small: the hub knows the size of small answers beforehand. */
+  /** Whether what a request would bring is small. */
   async isSmall(path, parameters, signal) {
-    try {
-      const response = await this.#ask(path, { ...parameters, format: 'export' }, { method: 'HEAD', signal });
-      return response.headers.has('content-length');
-    } catch (fault) {
-      if (fault.code === 'HTTP 400') return false; // more than the hub gives out in one answer
-      throw fault;
-    }
+    const response = await this.#ask(path, { ...parameters, format: 'export', sizeUpTo: String(smallBytes) }, { signal });
+    return await response.json() !== null;
   }
 
   /** A value in export form if it is small, else undefined. */
@@ -69,7 +65,7 @@ export class PlaceSource {
     try {
       const response = await this.#hub.fetch(this.#hub.placeAddress(path, parameters), init);
       if (response.ok) return response;
-      const { error } = init.method === 'HEAD' ? {} : await response.json().catch(() => ({}));
+      const { error } = await response.json().catch(() => ({}));
       throw new Refusal(response.status === 401 ? 'permission_denied' : `HTTP ${response.status}`, error ?? '');
     } catch (fault) {
       if (fault instanceof Refusal || fault.name === 'AbortError') throw fault;

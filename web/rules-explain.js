@@ -2,6 +2,7 @@
 
 import { accounts, ask } from './admin-calls.js';
 import { element, setText } from './dom.js';
+import { pathFault } from './paths.js';
 import { traceView } from './rules-trace.js';
 import { authOf } from './users-model.js';
 
@@ -31,7 +32,7 @@ export class ExplainView {
     const input = (id, more = {}) => element('input', { id, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', ...more });
     const area = (id, rows) => element('textarea', { id, rows, spellcheck: 'false', autocapitalize: 'off' });
     p.operation = choice('explain-operation', operations);
-    p.path = input('explain-path', { placeholder: '/users/ada' });
+    p.path = input('explain-path', { placeholder: '/users/ada', oninput: () => p.path.removeAttribute('aria-invalid') });
     p.uid = input('explain-uid', { placeholder: 'signed out', onchange: () => { this.#filling = this.#fill(); } });
     p.auth = area('explain-auth', 3);
     p.value = area('explain-value', 2);
@@ -111,7 +112,7 @@ export class ExplainView {
     const json = (control, name) => {
       try { return JSON.parse(control.value); } catch (fault) { throw new Error(`${name} is not JSON: ${fault.message}`); }
     };
-    const inquiry = { as: json(p.auth, 'auth'), [operation]: p.path.value.trim() || '/' };
+    const inquiry = { as: json(p.auth, 'auth'), [operation]: p.path.value.trim() };
     if (operation === 'write') inquiry.value = json(p.value, 'The value');
     if (operation === 'update') inquiry.values = json(p.value, 'The values');
     if (operation !== 'query') return inquiry;
@@ -124,6 +125,15 @@ export class ExplainView {
   async run() {
     const p = this.#p;
     await this.#filling;
+    const fault = p.path.value.trim() ? pathFault(p.path.value) : 'Name the place that is asked for; “/” is the root.';
+    if (fault) {
+      this.answer = null;
+      p.result.replaceChildren(element('p', { class: 'bad', role: 'alert' }, fault));
+      p.path.setAttribute('aria-invalid', 'true');
+      p.path.focus();
+      return;
+    }
+    p.path.removeAttribute('aria-invalid');
     try {
       this.answer = await ask(this.#hub, '/.settings/explain', { json: this.#inquiry() });
       p.result.replaceChildren(traceView(this.answer, this.#goTo));

@@ -58,7 +58,7 @@ export class StatusView {
       [title, text, action] = ['The hub asked this page to stay away.', realtime.shutdown, 'Try anyway'];
     } else if (realtime.authFault || observe.authFault) {
       const fault = realtime.authFault ?? observe.authFault;
-      [title, text, action] = ['You are not signed in.', `The hub refused what you came with: ${fault.message || fault.code}. You go on as a visitor.`, 'Sign in'];
+      [title, text, action] = ['You are not signed in.', `The hub refused what you came with: ${(fault.message || fault.code).replace(/\.$/, '')}. You go on as a visitor.`, 'Sign in'];
     } else if (phase === 'waiting' && realtime.attempt >= 2) {
       const reason = realtime.lastCode === 1009 ? 'The last message was larger than the hub takes.' : realtime.lastReason;
       title = `No answer from ${host}.`;

@@ -1,9 +1,11 @@
 // Import and export of a place as a file of JSON, with progress and a way to stop.
 
-import { ask } from './ask.js';
+import { ask } from './words.js';
 import { element, setText } from './dom.js';
-import { current, fault, named } from './edits.js';
+import { current, named } from './edits.js';
+import { exportPlace } from './export-pieces.js';
 import { elide, splitPath } from './paths.js';
+import { fault } from './place-size.js';
 import { isNothing } from './tree-model.js';
 
 const size = (bytes) => (bytes < 1e6 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`);
@@ -25,28 +27,23 @@ export class Transfer {
     document.body.append(file);
   }
 
-  /** Writes a place to a file, as it was at one instant, with priorities. */
+  /** Writes a place to a file, with priorities: as it was at one instant, if the hub gives it out in one answer. */
   give(path) {
     return this.#run(`Exporting ${path}`, async (signal) => {
-      const response = await this.#hub.fetch(this.#hub.placeAddress(path, { format: 'export' }), { signal });
-      if (response.status === 400) throw new Error('It is more than the hub gives out in one answer: use “vigla export”.');
-      if (!response.ok) throw await fault(response);
-      const body = response.body.getReader(), pieces = [];
-      let bytes = 0, whole = Number(response.headers.get('content-length')) || 0;
-      for (;;) {
-        const { done, value } = await body.read();
-        if (done) break;
-        bytes += value.length;
-        pieces.push(value);
+      const pieces = [];
+      let bytes = 0;
+      const isOneInstant = await exportPlace(this.#hub, path, (piece) => {
+        bytes += piece.length;
+        pieces.push(piece);
         // The browser can keep large pieces on its disk.
         if (pieces.length >= 512) pieces.splice(0, pieces.length, new Blob(pieces));
-        this.#show(bytes, whole, size(bytes));
-      }
+        this.#show(0, 0, size(bytes));
+      }, signal);
       const address = URL.createObjectURL(new Blob(pieces, { type: 'application/json' }));
       const name = `${this.#hub.ns}${splitPath(path).map((part) => `-${part}`).join('')}`.replace(/[^\p{L}\p{N}._-]+/gu, '_');
       element('a', { href: address, download: `${elide(name, 80)}.json` }).click();
       setTimeout(() => URL.revokeObjectURL(address), 60000);
-      this.#hub.say(`Exported ${path}: ${size(bytes)}.`);
+      this.#hub.say(`Exported ${path}: ${size(bytes)}.${isOneInstant ? '' : ' It came child by child: of what was written meanwhile, some is in it and some is not.'}`);
     });
   }
 

@@ -1,6 +1,7 @@
-// A new user, made by an administrator. Everything may be left out.
+// A new user, made by an administrator. Everything may be left out; an account that nobody could sign in to is made only when that is meant.
 
 import { accounts } from './admin-calls.js';
+import { ask } from './words.js';
 import { element, setText } from './dom.js';
 import { claimsFault } from './users-model.js';
 
@@ -48,6 +49,11 @@ export class NewUser {
     const fault = claimsFault(p.claims.value) ?? (p.password.value && !wanted.email && !wanted.alias ? 'A password needs an address or an alias to sign in with.' : null);
     setText(p.result, fault ?? '');
     if (fault) return;
+    if (!wanted.email && !wanted.alias && !wanted.localId && !await ask('Make a guest?',
+      'There is neither an address nor an alias nor an id. This makes an account that nobody can sign in to: a guest, as the page of an app makes them.', 'Make a guest', { bad: true })) {
+      p.email.focus();
+      return;
+    }
     if (p.password.value) wanted.password = p.password.value;
     if (p.claims.value.trim()) wanted.customAttributes = JSON.stringify(JSON.parse(p.claims.value));
     if (wanted.email && p.verified.checked) wanted.emailVerified = true;

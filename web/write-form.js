@@ -89,17 +89,19 @@ export class WriteForm {
     try {
       if (!await this.#agreed(wanted)) return;
       this.#doubt();
+      let place = wanted.path, undo = null;
+      const before = wanted.kind === 'update' ? await this.#edits.beforeUpdate(place, Object.keys(wanted.value)) : null;
       const started = performance.now();
-      let place = wanted.path;
       if (wanted.kind === 'set') await write(this.#hub, place, wanted.value);
       else if (wanted.kind === 'update') await this.#hub.realtime.update(place, wanted.value);
       else if (wanted.kind === 'remove') await this.#hub.realtime.remove(place);
       else place = joinPath([...splitPath(place), await this.#hub.realtime.push(place, wanted.value)]);
       const ms = Math.max(1, Math.round(performance.now() - started));
       this.#typed = false;
-      if (wanted.kind === 'push') this.#edits.wrote(place, { value: null }, `Pushed ${place}.`);
-      else if (wanted.kind !== 'update' && this.#before) this.#edits.wrote(place, this.#before, `${wanted.kind === 'set' ? 'Wrote' : 'Removed'} ${place}.`);
-      this.#say('good', `${{ set: 'Written to', update: 'Updated', push: 'Pushed', remove: 'Removed' }[wanted.kind]} ${place} in ${ms} ms.`);
+      if (wanted.kind === 'push') undo = this.#edits.wrote(place, { value: null }, `Pushed ${place}.`);
+      else if (wanted.kind === 'update') undo = this.#edits.updated(place, before, `Updated ${place}.`);
+      else if (this.#before) undo = this.#edits.wrote(place, this.#before, `${wanted.kind === 'set' ? 'Wrote' : 'Removed'} ${place}.`);
+      this.#say('good', `${{ set: 'Written to', update: 'Updated', push: 'Pushed', remove: 'Removed' }[wanted.kind]} ${place} in ${ms} ms.`, undo);
     } catch (error) {
       this.#say('bad', words(error));
     } finally {
@@ -191,10 +193,13 @@ export class WriteForm {
     this.#say('', '');
   }
 
-  #say(kind, text) {
-    const { result } = this.#p;
+  /** undo: takes back what the words tell. */
+  #say(kind, text, undo = null) {
+    const { result, undoButton } = this.#p;
     result.className = `result ${kind}`;
     setText(result, text);
+    undoButton.hidden = !undo;
+    undoButton.onclick = undo && (() => { this.#say('', ''); this.#p.button.focus(); undo(); });
   }
 
   #build() {
@@ -217,7 +222,7 @@ export class WriteForm {
           kind('set', 'Set', true), kind('update', 'Update'), kind('push', 'Push'), kind('remove', 'Remove')),
         p.json = element('textarea', { id: 'write-json', rows: '8', spellcheck: 'false', autocapitalize: 'off', 'aria-label': 'Value as JSON', 'aria-describedby': 'write-check', placeholder: example }),
         element('div', { class: 'write-foot' },
-          element('div', { class: 'write-words' }, p.check = element('p', { class: 'check', id: 'write-check', 'aria-live': 'polite' }), p.result = element('p', { class: 'result', id: 'write-result', role: 'status' })),
+          element('div', { class: 'write-words' }, p.check = element('p', { class: 'check', id: 'write-check', 'aria-live': 'polite' }), p.result = element('p', { class: 'result', id: 'write-result', role: 'status' }), p.undoButton = element('button', { class: 'link', id: 'write-undo', type: 'button', hidden: true }, 'Undo')),
           p.button = element('button', { class: 'button primary', id: 'write-button', title: 'Ctrl + Enter' }, 'Set'))));
   }
 }

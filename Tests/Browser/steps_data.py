@@ -6,7 +6,7 @@ import urllib.request
 from pathlib import Path
 
 from client import Client
-from page import By, Keys, another_hub
+from page import By, Keys, another_hub, quiet_until_here
 
 
 def value_appearsAndLightsUp_whenAnotherClientWritesIt(page, hub, client):
@@ -134,6 +134,11 @@ def writeForm_followsTheSelection_andNamesWhatItReplaces(page, hub, client):
     page.find("#write-json").send_keys(Keys.CONTROL, Keys.ENTER)
     page.until("return document.getElementById('write-result').textContent.startsWith('Updated /written')", "the result of an update")
     assert client.get("/written") == {"tags": 5, "deep": {"er": 1.5}}
+    page.find("#write-undo").click()
+    page.said("Taken back: Updated /written")
+    assert client.get("/written") == {"name": "Ana", "tags": 5}, "all names of the update are as they were"
+    assert not page.find("#write-undo").is_displayed(), "it can be taken back once"
+    assert page.run("return [...document.querySelectorAll('.word')].filter((word) => word.textContent.includes('Updated')).length") == 1, "said in one place"
     page.find("#write-kind label:nth-of-type(3)").click()
     page.type("#write-json", '{"at": {".sv": "timestamp"}}')
     page.find("#write-button").click()
@@ -250,9 +255,11 @@ def largeDatabase_opensAtItsRoot(page, hub, client):
             received = page.run("return performance.getEntriesByType('resource').reduce((sum, entry) => sum + entry.transferSize, 0)")
             assert received < 2 << 20, f"{received} bytes were fetched for one screen"
             page.unfold("/first")
-            page.line("/small")
+            page.until("return vigla.data.shown.some((row) => row.key === 'small' && row.value === 'a: 1')", "the small place to be read")
+            assert not page.run("return vigla.data.flashed"), "nothing has changed"
             other.set("/small/a", 2)
             page.until("return vigla.data.flashed.includes('/small')", "a small place to be live")
+            quiet_until_here(page)
 
 
 def exportAndImport_areEqual(page, hub, client):

@@ -103,6 +103,10 @@ def goingBack_isADeployOfTheFormerText(page, hub):
 
 
 def refusals_appearAndAreExplained(page, hub):
+    page.find(".rules-side [data-side=explain]").click()
+    page.find("#explain-run").click()
+    page.until("return document.querySelector('.explain-result .bad')?.textContent.startsWith('Name the place')", "an empty place to be asked for")
+    assert page.run("return document.activeElement.id + document.activeElement.ariaInvalid") == "explain-pathtrue"
     page.find(".rules-side [data-side=refusals]").click()
     page.until("return vigla.rules.refusals > 0", "the refusals so far")
     before = page.run("return vigla.rules.refusals")

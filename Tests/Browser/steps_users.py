@@ -42,6 +42,10 @@ def user_isMadeDisabledAndCutOff(page, hub, client):
 
 def user_isMade(page):
     page.find("#user-new").click()
+    page.find("#user-make").click()
+    page.until("return document.querySelector('dialog.ask[open] h2')?.textContent === 'Make a guest?'", "the question before a guest is made")
+    page.find("dialog.ask[open] .ask-foot button").click()
+    assert page.find(".user-count").text == "There is no user yet.", "an empty form makes nobody without being asked"
     page.type("#new-email", "ana@example.org")
     page.type("#new-password", "correct horse")
     page.type("#new-name", "<b>Ana</b>")
