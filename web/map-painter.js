@@ -1,7 +1,5 @@
-// The strokes of the map on its canvas: ground, graticule, destinations, trails, diamonds, dots, labels, rings, scale bar.
+// The strokes of the map on its canvas: destinations, trails, diamonds, dots, labels, rings; what lies under them is in map-ground.js.
 // Its only state is the colours and the frame number; each call passes what to draw.
-
-import { metresPerUnit, project, roundStep, scaleLength, stepDecimals, unproject } from './map-projection.js';
 
 const hues = 6;
 const trailFadeMs = 240000;
@@ -11,6 +9,8 @@ export class MapPainter {
   /** Without movement: no pulses. */
   still = false;
   frame = 0;
+  /** What covers the upper right corner of the map, in pixels of it. */
+  covered = { left: 0, bottom: 0 };
 
   constructor(canvas, camera) {
     this.canvas = canvas;
@@ -28,48 +28,6 @@ export class MapPainter {
     this.colours ??= readColours(this.canvas);
     this.pen.fillStyle = this.colours.ground;
     this.pen.fillRect(0, 0, this.camera.width, this.camera.height);
-  }
-
-  graticule() {
-    const { pen, colours } = this;
-    const { scale } = this.camera;
-    const { centre } = this.camera;
-    const step = Math.max(roundStep((110 / scale) * 360), 1e-5);
-    const decimals = stepDecimals(step);
-    const west = unproject(this.camera.view.x - this.camera.width / 2 / scale, 0.5).longitude;
-    const east = unproject(this.camera.view.x + this.camera.width / 2 / scale, 0.5).longitude;
-    const north = unproject(0.5, this.camera.view.y - this.camera.height / 2 / scale).latitude;
-    const south = unproject(0.5, this.camera.view.y + this.camera.height / 2 / scale).latitude;
-    const lngs = multiples(Math.max(west, -180), Math.min(east, 180), step);
-    const stepLat = Math.max(roundStep(step * Math.cos(centre.latitude * Math.PI / 180) * 0.8), 1e-5);
-    const lats = multiples(Math.max(south, -85), Math.min(north, 85), stepLat);
-    pen.strokeStyle = colours.grid;
-    pen.lineWidth = 1;
-    pen.beginPath();
-    for (const lng of lngs) {
-      const x = Math.round(this.camera.pixel(project(0, lng))[0]) + 0.5;
-      pen.moveTo(x, 0); pen.lineTo(x, this.camera.height);
-    }
-    for (const lat of lats) {
-      const y = Math.round(this.camera.pixel(project(lat, 0))[1]) + 0.5;
-      pen.moveTo(0, y); pen.lineTo(this.camera.width, y);
-    }
-    pen.stroke();
-    pen.font = `11px ${colours.font}`;
-    pen.fillStyle = colours.quiet;
-    pen.textAlign = 'center';
-    pen.textBaseline = 'top';
-    for (const lng of lngs) {
-      const [x] = this.camera.pixel(project(0, lng));
-      if (x > 90 && x < this.camera.width - 90) pen.fillText(`${Math.abs(lng).toFixed(decimals)}° ${lng < 0 ? 'W' : 'E'}`, x, 8);
-    }
-    pen.textAlign = 'left';
-    pen.textBaseline = 'bottom';
-    const latDecimals = stepDecimals(stepLat);
-    for (const lat of lats) {
-      const y = this.camera.pixel(project(lat, 0))[1];
-      if (y > 40 && y < this.camera.height - 60) pen.fillText(`${Math.abs(lat).toFixed(latDecimals)}° ${lat < 0 ? 'S' : 'N'}`, 10, y - 2);
-    }
   }
 
   /** `lit` is the point under the pointer; its line stands out. */
@@ -199,7 +157,8 @@ export class MapPainter {
         if (point.kind === 'destination' || Boolean(point.labelled) !== pass || point.passed === this.frame) continue;
         point.passed = this.frame;
         point.labelWidth ??= pen.measureText(point.label).width;
-        const flips = point.px + 14 + point.labelWidth > this.camera.width; // at the right edge it stands on the left
+        // At the right edge, and beside what covers the map there, it stands on the left.
+        const flips = point.px + 14 + point.labelWidth > (point.py < this.covered.bottom ? this.covered.left : this.camera.width);
         const x = flips ? point.px - 10 - point.labelWidth : point.px + 10;
         const own = `${Math.floor(point.px / cellX)},${Math.floor(point.py / cellY)}`;
         const cells = [];
@@ -231,35 +190,7 @@ export class MapPainter {
       pen.stroke();
     }
   }
-
-  scale() {
-    const { pen, colours } = this;
-    const { latitude } = this.camera.centre;
-    const metresPerPixel = metresPerUnit(latitude) / this.camera.scale;
-    const { metres, text } = scaleLength(metresPerPixel * 140);
-    const length = metres / metresPerPixel;
-    const x = 16.5, y = Math.round(this.camera.height) - 18.5;
-    pen.strokeStyle = colours.ink;
-    pen.lineWidth = 1;
-    pen.globalAlpha = 0.7;
-    pen.beginPath();
-    pen.moveTo(x, y - 5); pen.lineTo(x, y); pen.lineTo(x + Math.round(length), y); pen.lineTo(x + Math.round(length), y - 5);
-    pen.stroke();
-    pen.globalAlpha = 1;
-    pen.font = `11px ${colours.font}`;
-    pen.fillStyle = colours.ink;
-    pen.textAlign = 'left';
-    pen.textBaseline = 'bottom';
-    pen.fillText(text, x + 6, y - 3);
-  }
 }
-
-function multiples(from, to, step) {
-  const found = [];
-  for (let i = Math.ceil(from / step); i * step <= to && found.length < 400; i++) found.push(i * step);
-  return found;
-}
-
 
 function hueOf(label) {
   let hash = 7;
@@ -267,12 +198,11 @@ function hueOf(label) {
   return Math.abs(hash) % hues;
 }
 
-
 function readColours(canvas) {
   const style = getComputedStyle(canvas);
   const of = (name) => style.getPropertyValue(name).trim();
   return {
-    ground: of('--map-ground'), grid: of('--map-grid'), quiet: of('--quiet'), ink: of('--ink'), alarm: of('--alarm'),
+    ground: of('--map-ground'), grid: of('--map-grid'), coast: of('--map-coast'), quiet: of('--quiet'), ink: of('--ink'), alarm: of('--alarm'),
     points: Array.from({ length: hues }, (_, i) => of(`--map-${i + 1}`)), font: style.fontFamily,
   };
 }

@@ -1,12 +1,15 @@
-// A map without tiles: graticule, scale bar, points that glide from fix to fix with short trails, destinations, and
-// diamonds for the entries of the timeline. One canvas; it is drawn only while something moves.
+// The map: points that glide from fix to fix with short trails, destinations, and diamonds for the entries of the timeline, on a ground of
+// coast lines, graticule and scale bar. One canvas; it is drawn only while something moves.
 
-import { age, element } from './dom.js';
+import { age, element, setText } from './dom.js';
 import { joinPath } from './paths.js';
 import { MapPoints, shownAt } from './map-points.js';
 import { MapCamera } from './map-camera.js';
+import { MapGround } from './map-ground.js';
+import { takeHands } from './map-hands.js';
 import { MapPainter, pulseMs } from './map-painter.js';
 import { distanceMetres } from './map-projection.js';
+import { MapTiles, askForTiles } from './map-tiles.js';
 
 const nearPixels = 16;
 
@@ -17,36 +20,56 @@ export class MapView {
   #canvas;
   #camera = new MapCamera();
   #painter;
+  #tiles = new MapTiles(() => { this.#showCredit(); this.draw(); });
+  #ground;
   #card;
   #blank;
+  #credit;
   #fitButton;
   #hooks;
   #visible = false;
   #asked = false;
   #lastFrame = 0;
-  #pointers = new Map();
-  #dragged = 0;
   #hover = null;
   #marked = null;
   #followed = null; // the point that the map stays on
   #still = matchMedia('(prefers-reduced-motion: reduce)');
 
-  /** parts: canvas, card, blank, zoomIn, zoomOut, fit. hooks: select(path). */
+  /** parts: canvas, card, credit, blank, zoomIn, zoomOut, fit, tiles. hooks: select(path). */
   constructor(parts, hooks) {
     this.#canvas = parts.canvas;
     this.#painter = new MapPainter(parts.canvas, this.#camera);
+    this.#ground = new MapGround(this.#painter, this.#tiles, () => this.draw());
     this.#card = parts.card;
+    this.#credit = parts.credit;
+    this.#showCredit();
     this.#blank = parts.blank;
     this.#hooks = hooks;
     this.#fitButton = parts.fit;
     parts.zoomIn.addEventListener('click', () => this.#zoomBy(0.7));
     parts.zoomOut.addEventListener('click', () => this.#zoomBy(-0.7));
     parts.fit.addEventListener('click', () => this.#setAutoFit(true));
+    parts.tiles.addEventListener('click', () => askForTiles(this.#tiles));
     new ResizeObserver(() => this.#resize()).observe(parts.canvas);
     for (const query of ['(prefers-color-scheme: dark)', '(prefers-contrast: more)']) {
       matchMedia(query).addEventListener('change', () => { this.#painter.forgetColours(); this.draw(); });
     }
-    this.#listen();
+    takeHands(parts.canvas, {
+      zoomBy: (amount, x, y) => this.#zoomBy(amount, x, y),
+      panBy: (dx, dy, atOnce) => this.#panBy(dx, dy, atOnce),
+      point: (x, y) => this.#point(x, y),
+      pointNowhere: () => { this.#hover = null; this.#showCard(); this.draw(); },
+      press: () => {
+        if (this.#hover) this.#hooks.select(joinPath(this.#hover.path));
+        if (this.#hover?.kind === 'fix') this.follow(this.#hover);
+      },
+    }, {
+      ArrowLeft: () => this.#panBy(80, 0), ArrowRight: () => this.#panBy(-80, 0),
+      ArrowUp: () => this.#panBy(0, 80), ArrowDown: () => this.#panBy(0, -80),
+      '+': () => this.#zoomBy(0.5), '=': () => this.#zoomBy(0.5), '-': () => this.#zoomBy(-0.5),
+      0: () => this.#setAutoFit(true),
+      n: () => this.#followNext(), Escape: () => this.follow(null),
+    });
     setInterval(() => { if (this.#visible) { this.#showCard(); this.draw(); } }, 1000);
   }
 
@@ -65,7 +88,7 @@ export class MapView {
 
   get state() {
     const list = (points) => [...points.points.values()].map(({ path, label, kind, latitude, longitude, moves }) => ({ path: joinPath(path), label, kind, latitude, longitude, moves }));
-    return { points: list(this.fixes), entries: list(this.entries), autoFit: this.#camera.autoFit, frames: this.#painter.frame, centre: this.#camera.centre, followed: this.#followed ? joinPath(this.#followed.path) : null };
+    return { points: list(this.fixes), entries: list(this.entries), autoFit: this.#camera.autoFit, frames: this.#painter.frame, centre: this.#camera.centre, coast: this.#ground.coastDrawn, tiles: this.#tiles.address, followed: this.#followed ? joinPath(this.#followed.path) : null };
   }
 
   /** Rings a point on the map; null ends it. */
@@ -107,6 +130,8 @@ export class MapView {
     this.#canvas.width = Math.round(clientWidth * ratio);
     this.#canvas.height = Math.round(clientHeight * ratio);
     this.#painter.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const { offsetLeft, offsetTop, offsetHeight } = this.#fitButton.parentElement;
+    this.#painter.covered = { left: offsetLeft, bottom: offsetTop + offsetHeight + 8 };
     this.#camera.resize(clientWidth, clientHeight);
     if (this.#visible) this.#frame(performance.now());
   }
@@ -142,16 +167,22 @@ export class MapView {
       if (point.px > -margin && point.py > -margin && point.px < camera.width + margin && point.py < camera.height + margin) drawn.push(point);
     }
     painter.begin(still);
-    painter.graticule();
+    this.#ground.draw();
     painter.destinations(drawn, this.fixes, this.#hover);
     painter.trails(drawn, now);
     painter.diamonds(this.entries.points);
     painter.dots(drawn, now);
     painter.labels(drawn);
     painter.rings([this.#hover, this.#marked, this.#followed]);
-    painter.scale();
+    this.#ground.scale();
     this.#words();
     if (moving) this.draw();
+  }
+
+  #showCredit() {
+    const words = this.#tiles.failed ? 'Some tiles did not come.' : this.#tiles.credit;
+    this.#credit.hidden = !words;
+    setText(this.#credit, words);
   }
 
   #words() {
@@ -176,57 +207,7 @@ export class MapView {
   #panBy(dx, dy, atOnce = false) {
     this.#setAutoFit(false);
     this.#camera.panBy(dx, dy, atOnce);
-  }
-
-  #listen() {
-    const canvas = this.#canvas;
-    canvas.addEventListener('wheel', (event) => {
-      event.preventDefault();
-      this.#zoomBy(-event.deltaY * (event.deltaMode ? 0.06 : 0.0022), event.offsetX, event.offsetY);
-    }, { passive: false });
-    canvas.addEventListener('pointerdown', (event) => {
-      canvas.setPointerCapture(event.pointerId);
-      this.#pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
-      this.#dragged = 0;
-    });
-    canvas.addEventListener('pointermove', (event) => {
-      const last = this.#pointers.get(event.pointerId);
-      if (!last) { this.#point(event.offsetX, event.offsetY); return; }
-      const now = { x: event.offsetX, y: event.offsetY };
-      this.#dragged += Math.hypot(now.x - last.x, now.y - last.y);
-      if (this.#pointers.size === 1) {
-        if (this.#dragged > 3) this.#panBy(now.x - last.x, now.y - last.y, true);
-      } else {
-        const other = [...this.#pointers.entries()].find(([id]) => id !== event.pointerId)[1];
-        const before = Math.hypot(last.x - other.x, last.y - other.y), after = Math.hypot(now.x - other.x, now.y - other.y);
-        if (before > 0 && after > 0) this.#zoomBy(Math.log(after / before), (now.x + other.x) / 2, (now.y + other.y) / 2);
-      }
-      this.#pointers.set(event.pointerId, now);
-    });
-    const up = (event) => {
-      if (this.#pointers.delete(event.pointerId) && this.#dragged <= 3 && event.type === 'pointerup') {
-        this.#point(event.offsetX, event.offsetY);
-        if (this.#hover) this.#hooks.select(joinPath(this.#hover.path));
-        if (this.#hover?.kind === 'fix') this.follow(this.#hover);
-      }
-    };
-    canvas.addEventListener('pointerup', up);
-    canvas.addEventListener('pointercancel', up);
-    canvas.addEventListener('pointerleave', () => { this.#hover = null; this.#showCard(); this.draw(); });
-    canvas.addEventListener('dblclick', (event) => this.#zoomBy(0.9, event.offsetX, event.offsetY));
-    canvas.addEventListener('keydown', (event) => {
-      const actions = {
-        ArrowLeft: () => this.#panBy(80, 0), ArrowRight: () => this.#panBy(-80, 0),
-        ArrowUp: () => this.#panBy(0, 80), ArrowDown: () => this.#panBy(0, -80),
-        '+': () => this.#zoomBy(0.5), '=': () => this.#zoomBy(0.5), '-': () => this.#zoomBy(-0.5),
-        0: () => this.#setAutoFit(true),
-        n: () => this.#followNext(), Escape: () => this.follow(null),
-      };
-      if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
-      event.preventDefault();
-      actions[event.key]();
-      this.draw();
-    });
+    this.draw();
   }
 
   #point(x, y) {

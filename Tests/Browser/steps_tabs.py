@@ -125,6 +125,28 @@ def map_showsMovingPoints_andTheTimelineGrows(page, hub, client):
     assert page.run("return location.hash") .startswith("#ns=default&tab=follow&path=/&points=/users-follow&events=/timeline/eva")
 
 
+def map_hasCoastLinesFromAfar_andTilesWhenAnAddressIsTyped(page, hub, client):
+    page.open(hub, "#ns=default&tab=follow&path=/")
+    page.until("return vigla.follow?.coast > 100", "the coast lines of the world")
+    page.picture("coast-light")
+    page.find("#map-tiles").click()
+    page.type("#tiles-address", "tiles")
+    page.find("#tiles-set").click()
+    page.until("return document.querySelector('dialog.ask[open] .bad').textContent.startsWith('The address begins')", "what is wrong with it")
+    page.type("#tiles-address", f"{hub.url}/.console/mark.svg?tile={{z}}-{{x}}-{{y}}")
+    page.type("#tiles-credit", "drawn by nobody")
+    page.find("#tiles-set").click()
+    page.until("return vigla.follow.tiles !== '' && vigla.follow.coast === 0", "tiles in the place of the coast")
+    page.until("return performance.getEntriesByType('resource').some((entry) => entry.name.includes('tile=1-0-1'))", "the tiles to be asked for")
+    assert page.find(".map-credit").text == "drawn by nobody"
+    assert "tile" not in page.run("return location.hash"), "a link does not carry it"
+    page.open(hub, "#ns=default&tab=follow&path=/")
+    page.until("return vigla.follow?.tiles !== ''", "the address to be kept in this browser")
+    page.find("#map-tiles").click()
+    page.find("#tiles-none").click()
+    page.until("return vigla.follow.coast > 100 && localStorage.length === 0", "none again, and nothing kept")
+
+
 def announcements_appear_andCount(page, hub, client):
     page.open(hub, "#ns=default&tab=news&path=/&news=/news/school")
     page.until("return document.querySelector('.news-scroll .blank').textContent.startsWith('Nothing at /news/school')", "the empty feed")
@@ -151,5 +173,6 @@ STEPS = [
     events_comeInOrder_whenAnObserverIsAttached,
     values_arrive_whenAValueObserverIsAttached,
     map_showsMovingPoints_andTheTimelineGrows,
+    map_hasCoastLinesFromAfar_andTilesWhenAnAddressIsTyped,
     announcements_appear_andCount,
 ]
