@@ -7,12 +7,10 @@ import { LinePool } from './line-pool.js';
 import { OpenPlace } from './open-place.js';
 import { PlaceSource } from './place-source.js';
 import { RowList } from './row-list.js';
-import { ScrollMap } from './scroll-map.js';
 import { joinPath, splitPath, startsWith } from './paths.js';
 import { keyAction } from './tree-keys.js';
 import { describe } from './tree-rows.js';
-
-const settleMs = 160;
+import { TreeScroll } from './tree-scroll.js';
 
 export class DataView {
   source;
@@ -20,7 +18,7 @@ export class DataView {
   #box = element('div', { class: 'tree', role: 'tree', 'aria-label': 'Data', 'aria-multiselectable': 'false' });
   #hooks;
   #list = new RowList();
-  #map = new ScrollMap();
+  #scroll;
   #lines = new LinePool(this.#box);
   #rows = [];             // the rows on the page
   #lights = new Lights();
@@ -28,7 +26,6 @@ export class DataView {
   #focus = null;          // path of the row that Tab comes to
   #wish = null;           // keys of a row to go to when it is known
   #awaited = -1;          // index of a row that was moved to and is not known yet
-  #settle = 0;
   #visible = false;
   #draw = perFrame(() => this.#paint());
 
@@ -37,14 +34,13 @@ export class DataView {
     this.#hooks = hooks;
     this.source = new PlaceSource(hub);
     this.#scroller.append(this.#box);
-    this.#scroller.addEventListener('scroll', () => this.#scrolled(), { passive: true });
+    this.#scroll = new TreeScroll(this.#scroller, this.#box, { changed: (isScrolling) => this.#paint(isScrolling), measured: this.#draw });
     this.#box.addEventListener('click', (event) => this.#click(event));
     this.#box.addEventListener('dblclick', (event) => {
       const row = this.#rowOf(event.target);
       if (row?.kind === 'child' && row.key !== null && describe(row).open !== null) this.#hooks.enter(row.path);
     });
     this.#scroller.addEventListener('keydown', (event) => this.#key(event));
-    new ResizeObserver(() => this.#measure()).observe(this.#scroller);
   }
 
   get element() { return this.#scroller; }
@@ -61,14 +57,14 @@ export class DataView {
     this.#selected = path;
     this.#focus = path;
     this.#list.root = path === null ? null : new OpenPlace(this.source, path, this.#placeHooks, prefix);
-    this.#goTo(0);
+    this.#scroll.goTo(0);
     this.#draw();
   }
 
   get visible() { return this.#visible; }
   set visible(visible) {
     this.#visible = visible;
-    if (visible) this.#measure();
+    if (visible) this.#scroll.measure();
   }
 
   resume() { this.#list.root?.resume(); this.#draw(); }
@@ -83,7 +79,7 @@ export class DataView {
     let loaded = 0;
     const count = (place) => { loaded += place.loaded; for (const kid of place.kids.values()) count(kid.place); };
     if (this.root) count(this.root);
-    return { rows: this.#list.total, lines: this.#lines.count, blocks: loaded, requests: this.source.requests, top: this.#map.top, box: this.#map.box };
+    return { rows: this.#list.total, lines: this.#lines.count, blocks: loaded, requests: this.source.requests, top: this.#scroll.top, box: this.#scroll.map.box };
   }
 
   /** The row of a path on the page, if it is there. */
@@ -95,7 +91,6 @@ export class DataView {
     if (!row) return undefined;
     return row.node ? row.node.exported() : row.kind === 'root' ? row.place.value : undefined;
   }
-
 
   /** Selects a place of this tree and scrolls to it; places above it are opened. */
   reveal(path, { focus = false } = {}) {
@@ -131,38 +126,13 @@ export class DataView {
 
   // ---- drawing
 
-  #measure() {
-    if (!this.#scroller.clientHeight) return;
-    this.#map.view = this.#scroller.clientHeight;
-    this.#map.rowHeight = parseFloat(getComputedStyle(this.#scroller).getPropertyValue('--row')) || 24;
-    this.#draw();
-  }
-
-  #scrolled() {
-    this.#map.scrolled(this.#scroller.scrollTop);
-    this.#paint(true);
-    clearTimeout(this.#settle);
-    this.#settle = setTimeout(() => {
-      const bar = this.#map.settled;
-      if (Math.abs(bar - this.#scroller.scrollTop) > 1) this.#scroller.scrollTop = bar;
-      this.#paint();
-    }, settleMs);
-  }
-
-  #goTo(top) {
-    const bar = this.#map.moveTo(top);
-    if (this.#scroller.scrollTop !== bar) this.#scroller.scrollTop = bar;
-  }
-
   /** While it scrolls fast, nothing is asked for: what comes to rest is. */
   #paint(isScrolling = false) {
     if (!this.#visible || !this.root) { this.#clear(); return; }
-    const map = this.#map, list = this.#list;
+    const { map } = this.#scroll, list = this.#list;
     const anchor = this.#rows.find((row) => row.index * map.rowHeight >= map.top && row.key !== null);
     if (anchor && map.top > 0 && !isScrolling) this.#hold(anchor);
-    map.rows = list.total;
-    if (this.#box.boxHeight !== map.box) { this.#box.boxHeight = map.box; this.#box.style.height = `${map.box}px`; }
-    if (map.top > Math.max(0, map.height - map.view)) this.#goTo(map.height);
+    this.#scroll.rows = list.total;
     const [first, last] = map.range();
     const { rows, shown } = list.window(first, last);
     this.#show(shown, isScrolling);
@@ -188,8 +158,7 @@ export class DataView {
     const base = splitPath(this.root.path).length;
     const index = this.#list.indexOf(splitPath(anchor.path).slice(base));
     if (index < 0 || index === anchor.index) return;
-    this.#map.rows = this.#list.total;
-    this.#goTo(this.#map.top + (index - anchor.index) * this.#map.rowHeight);
+    this.#scroll.shift(index - anchor.index, this.#list.total);
   }
 
   #show(shown, isScrolling) {
@@ -197,18 +166,9 @@ export class DataView {
       if (!shown.has(place)) place.show([]);
       for (const kid of place.kids.values()) letGo(kid.place);
     };
-    if (isScrolling && this.#isFast()) return;
+    if (isScrolling && this.#scroll.isFast) return;
     letGo(this.root);
     for (const [place, ranges] of shown) place.show(ranges);
-  }
-
-  #lastTop = 0;
-  #lastAt = 0;
-  #isFast() {
-    const now = performance.now(), speed = Math.abs(this.#map.top - this.#lastTop) / Math.max(1, now - this.#lastAt);
-    this.#lastTop = this.#map.top;
-    this.#lastAt = now;
-    return speed > 4; // pixels in a millisecond
   }
 
   #clear() {
@@ -231,9 +191,8 @@ export class DataView {
     if (place.state === 'loading' || (wish.tries -= 1) < 0) { if (wish.tries < 0) this.#wish = null; return; }
     const index = this.#list.indexOf(parts);
     if (index < 0) { this.#wish = null; return; }
-    this.#map.rows = this.#list.total;
-    const top = this.#map.reveal(index, this.#map.rowHeight * 2);
-    if (top !== this.#map.top) { this.#goTo(top); this.#draw(); }
+    this.#scroll.rows = this.#list.total;
+    if (this.#scroll.reveal(index, this.#scroll.map.rowHeight * 2)) this.#draw();
     const path = joinPath([...splitPath(this.root.path), ...parts]), line = this.#lines.line(path);
     if (!line || line.row?.key === null) return;
     this.#wish = null;
@@ -259,8 +218,7 @@ export class DataView {
 
   #move(index, { focus = true } = {}) {
     index = Math.max(0, Math.min(this.#list.total - 1, index));
-    const top = this.#map.reveal(index);
-    if (top !== this.#map.top) { this.#goTo(top); this.#paint(); }
+    if (this.#scroll.reveal(index)) this.#paint();
     const row = this.#rows.find((other) => other.index === index);
     if (!row) return;
     const isKnown = row.kind !== 'child' || row.key !== null;
@@ -271,11 +229,12 @@ export class DataView {
 
   #key(event) {
     if (event.target.closest('.editor')) return;
-    const row = this.#rowOf(event.target) ?? this.rowFor(this.#focus) ?? this.#rows.find((other) => other.index * this.#map.rowHeight >= this.#map.top);
+    const { map } = this.#scroll;
+    const row = this.#rowOf(event.target) ?? this.rowFor(this.#focus) ?? this.#rows.find((other) => other.index * map.rowHeight >= map.top);
     if (!row) return;
     const action = keyAction(event, row, {
       rows: this.#list.total,
-      page: Math.max(1, Math.floor(this.#map.view / this.#map.rowHeight) - 1),
+      page: Math.max(1, Math.floor(map.view / map.rowHeight) - 1),
       move: (index) => this.#move(index),
       above: () => this.#list.indexOf(splitPath(row.parent.path).slice(splitPath(this.root.path).length)),
       toggle: (open) => this.toggle(row.path, open),

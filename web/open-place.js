@@ -1,12 +1,11 @@
 // A place whose children are shown: what is known of them, which of them are loaded, and which are open themselves. It listens to what
 // is on the screen and to nothing else.
 
-import { BlockContent } from './block-content.js';
-import { BlockList, blockSize } from './block-list.js';
-import { watchLeaf } from './leaf-watch.js';
+import { BlockList } from './block-list.js';
 import { rowsOf } from './lights.js';
 import { compareKeys } from './paths.js';
-import { keyBefore, readNames, readPrefix } from './place-names.js';
+import { PlaceBlocks } from './place-blocks.js';
+import { readNames, readPrefix } from './place-names.js';
 import { indexFor } from './tree-model.js';
 
 export class OpenPlace {
@@ -15,14 +14,13 @@ export class OpenPlace {
   leaf = null;
   priority = null;       // of a leaf
   refusal = null;
-  list = new BlockList();
   isCounted = false;     // all names have been seen once
   kids = new Map();      // key → { place, offset }: children that are open
   isStale = false;       // the connection is lost: the last known state
   #source;
   #hooks;
   #abort = new AbortController();
-  #shown = new Set();    // blocks that are loaded
+  #blocks;
   #leafWatch = null;
   #soon = 0;
 
@@ -35,8 +33,27 @@ export class OpenPlace {
     this.prefix = prefix;
     this.#source = source;
     this.#hooks = hooks;
+    this.#blocks = new PlaceBlocks(source, path, {
+      came: (change, initial, key) => {
+        this.isStale = false;
+        if (!initial) this.#light(change, key);
+        hooks.changed(this);
+      },
+      changed: () => hooks.changed(this),
+      emptied: () => { if (this.isCounted) this.#startSoon(); },
+      failed: (refusal) => {
+        if (refusal.code === 'disconnected') { this.isStale = true; return; }
+        this.state = 'refused';
+        this.refusal = refusal;
+        hooks.changed(this);
+      },
+      lost: () => { this.isStale = true; hooks.changed(this); },
+    });
     this.start();
   }
+
+  get list() { return this.#blocks.list; }
+  get loaded() { return this.#blocks.loaded; }
 
   /** Number of rows below the row of this place. */
   get rows() {
@@ -83,24 +100,21 @@ export class OpenPlace {
     this.#abort.abort();
     clearTimeout(this.#soon);
     this.#leafWatch?.();
-    for (const block of this.#shown) block.content?.end();
-    this.#shown.clear();
+    this.#blocks.begin(this.list);
     for (const { place } of this.kids.values()) place.close();
     this.kids.clear();
   }
 
   /** The connection is back: goes on with what could not be asked for. */
   resume() {
-    if (this.state === 'loading' || (this.isStale && !this.#shown.size) || !this.isCounted) this.start();
+    if (this.state === 'loading' || (this.isStale && !this.loaded) || !this.isCounted) this.start();
     for (const { place } of this.kids.values()) place.resume();
   }
 
   // ---- names
 
   #begin(list) {
-    for (const block of this.#shown) { block.content?.end(); block.content = null; }
-    this.#shown.clear();
-    this.list = list;
+    this.#blocks.begin(list);
     this.state = 'children';
     this.isStale = false;
   }
@@ -169,85 +183,7 @@ export class OpenPlace {
   }
 
   /** Loads the children between these positions ([[from, to], …]) and lets go of all others. */
-  show(ranges) {
-    if (this.state !== 'children') return;
-    const wanted = new Map();
-    for (const [from, to] of ranges) {
-      for (let index = this.list.blockAt(from); index < this.list.blocks.length; index++) {
-        const start = this.list.startOf(index), block = this.list.blocks[index];
-        if (start > to) break;
-        const inside = [Math.max(0, from - start), Math.min(block.count - 1, to - start)];
-        const known = wanted.get(block);
-        wanted.set(block, known ? [Math.min(known[0], inside[0]), Math.max(known[1], inside[1])] : inside);
-      }
-    }
-    for (const block of this.#shown) {
-      if (wanted.has(block)) continue;
-      block.content?.end();
-      block.content = null;
-      this.#shown.delete(block);
-    }
-    for (const [block, inside] of wanted) {
-      if (!block.content) this.#load(block);
-      this.#shown.add(block);
-      block.content.show(...inside);
-    }
-  }
-
-  get loaded() { return this.#shown.size; }
-
-  #load(block) {
-    const { list } = this, index = list.blocks.indexOf(block), upper = list.upperOf(index);
-    const isInside = (key) => (!block.lower || compareKeys(key, block.lower.key) >= 0) && (!upper || (upper.inclusive ? compareKeys(key, upper.key) <= 0 : compareKeys(key, upper.key) < 0));
-    // A filtered range begins behind a key that may be there: names cannot be asked for from a key on, so the one before is made up.
-    const after = block.after ?? (block.lower ? keyBefore(block.lower.key) : null);
-    const content = new BlockContent(this.#source, this.path, { query: list.query(index), parameters: list.parameters(index), after, count: block.count, isInside }, {
-      changed: (change, initial, key) => {
-        if (block.content !== content || this.list !== list) return;
-        if (key === null && !this.#resize(block, content)) return;
-        this.isStale = false;
-        if (!initial) this.#light(change, key);
-        this.#hooks.changed(this);
-      },
-      split: (keys, size) => { if (block.content === content && this.list === list) this.#split(block, keys, size); },
-      failed: (refusal) => {
-        if (block.content !== content) return;
-        if (refusal.code === 'disconnected') { // it is loaded again when the connection is back
-          content.end();
-          block.content = null;
-          this.#shown.delete(block);
-          this.isStale = true;
-          return;
-        }
-        this.state = 'refused';
-        this.refusal = refusal;
-        this.#hooks.changed(this);
-      },
-      lost: () => { this.isStale = true; this.#hooks.changed(this); },
-    });
-    block.content = content;
-  }
-
-  #split(block, keys, size) {
-    block.content.end();
-    block.content = null;
-    this.#shown.delete(block);
-    this.list.split(this.list.blocks.indexOf(block), keys, size);
-    this.#hooks.changed(this);
-  }
-
-  /** A block holds what its content says. False when it was too much for one block. */
-  #resize(block, content) {
-    const count = content.order?.length ?? content.keys.length, before = block.count;
-    if (count > blockSize * 4) {
-      this.#split(block, content.order.map((node) => node.key), blockSize);
-      return false;
-    }
-    this.list.resize(this.list.blocks.indexOf(block), count);
-    // A whole block does not empty by itself: the place was written as a whole, or nothing is left of it.
-    if (this.isCounted && (this.list.count === 0 || (count === 0 && before >= blockSize / 2))) this.#startSoon();
-    return true;
-  }
+  show(ranges) { if (this.state === 'children') this.#blocks.show(ranges); }
 
   #startSoon() {
     this.#soon ||= setTimeout(() => { this.#soon = 0; this.start(); }, 50);
@@ -261,4 +197,24 @@ export class OpenPlace {
       this.#hooks.lit(this, isGone ? null : key, deep);
     }
   }
+}
+
+/**
+ * A place without children: a value, or nothing. Nothing large can be there, so the place itself is listened to until it has some.
+ * told: children() once there are some; leaf(value, priority, quiet) for the value now (null: nothing), quiet when it is no change;
+ * stale(isStale) as the connection goes and comes; refused(refusal). Returns the function that ends it.
+ */
+function watchLeaf(trees, path, told) {
+  let isQuiet = true;
+  const look = (tree, quiet) => {
+    const { root } = tree.model;
+    if (root.count) told.children(); else told.leaf(root.isLeaf ? root.value : null, root.priority, quiet);
+  };
+  const watch = trees.open(path, {
+    change: (change, tree) => look(tree, isQuiet || change.initial),
+    state: (tree) => { if (tree.state === 'refused') told.refused(tree.refusal); else told.stale(tree.state === 'stale'); },
+  });
+  if (watch.tree.model.known) look(watch.tree, true);
+  isQuiet = false;
+  return () => watch.close();
 }

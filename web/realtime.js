@@ -4,6 +4,7 @@
 import { FrameJoiner, cut } from './frames.js';
 import { KeepAlive } from './keep-alive.js';
 import { Listens, Refusal } from './listens.js';
+import { Requests } from './requests.js';
 import { ReconnectingSocket } from './socket.js';
 import { joinPath, splitPath } from './paths.js';
 import { pushIds } from './push-id.js';
@@ -26,8 +27,7 @@ export class Realtime {
   #target = null;
   #dialHost = null;
   #listens = new Listens();
-  #waiting = new Map();
-  #request = 1;
+  #requests = new Requests();
   #joiner = new FrameJoiner();
   #socket;
   #alive;
@@ -41,8 +41,7 @@ export class Realtime {
       url: () => this.#url(),
       opened: () => {
         this.#joiner = new FrameJoiner();
-        this.#waiting.clear();
-        this.#request = 1;
+        this.#requests.begin();
       },
       message: (text) => {
         const whole = this.#joiner.receive(text);
@@ -126,9 +125,7 @@ export class Realtime {
 
   #lost() {
     this.#alive.stop();
-    const lost = new Refusal('disconnected', 'The connection ended before the hub answered. The write may or may not have landed: look at the tree before repeating it.');
-    for (const { reject } of this.#waiting.values()) reject(lost);
-    this.#waiting.clear();
+    this.#requests.lost();
     for (const listen of this.#listens.all) {
       listen.snapshot = false;
       listen.handlers.lost();
@@ -208,14 +205,7 @@ export class Realtime {
   }
 
   #data(message) {
-    if ('r' in message) {
-      const waiting = this.#waiting.get(message.r);
-      if (!waiting) return;
-      this.#waiting.delete(message.r);
-      const { s, d } = message.b ?? {};
-      if (s === 'ok') waiting.resolve(d); else waiting.reject(new Refusal(s ?? 'failure', typeof d === 'string' ? d : ''));
-      return;
-    }
+    if ('r' in message) { this.#requests.answered(message); return; }
     const { a, b } = message;
     if (!b) return;
     if (a === 'd' || a === 'm') {
@@ -239,10 +229,7 @@ export class Realtime {
     if (!this.connected) {
       return Promise.reject(new Refusal('disconnected', 'Not connected. Nothing was sent.'));
     }
-    const r = this.#request++;
-    const answer = new Promise((resolve, reject) => this.#waiting.set(r, { resolve, reject }));
-    this.#transmit({ t: 'd', d: { r, a: action, b: body } });
-    return answer;
+    return this.#requests.send(action, body, (message) => this.#transmit(message));
   }
 
   #transmit(message) {
