@@ -32,7 +32,7 @@ export class CasesView {
     this.#goTo = goTo;
     this.#editor = new Editor({ id: 'rule-cases', title: 'Cases', done: () => this.run() });
     this.#result = element('div', { class: 'cases-result', 'aria-live': 'polite' });
-    const file = element('input', { type: 'file', accept: '.json,.jsonc', class: 'sr', id: 'cases-file', tabindex: '-1', onchange: () => this.#open(file) });
+    const file = element('input', { type: 'file', accept: '.json,.jsonc', hidden: true, id: 'cases-file', 'aria-label': 'File of cases', onchange: () => this.#open(file) });
     this.#run = element('button', { class: 'button primary', id: 'cases-run', type: 'button', onclick: () => this.run() }, 'Run');
     this.element = element('div', { class: 'pane cases' },
       element('div', { class: 'cases-head' },

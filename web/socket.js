@@ -40,10 +40,7 @@ export class ReconnectingSocket {
     clearTimeout(this.#timer);
     const socket = this.#socket;
     this.#socket = null;
-    if (socket) {
-      socket.onopen = socket.onmessage = socket.onclose = null;
-      socket.close();
-    }
+    if (socket) letGo(socket);
     if (this.phase !== 'idle') {
       const wasOpen = this.phase === 'open';
       this.#enter('idle');
@@ -62,8 +59,7 @@ export class ReconnectingSocket {
   drop(reason) {
     const socket = this.#socket;
     if (!socket) return;
-    socket.onopen = socket.onmessage = socket.onclose = null;
-    socket.close();
+    letGo(socket);
     this.#closed(socket, 0, reason);
   }
 
@@ -110,4 +106,11 @@ export class ReconnectingSocket {
     this.phase = phase;
     this.#hooks.phase();
   }
+}
+
+/** Ends a connection that is of no more use. Closed while it is being made, the browser would write a warning: it is closed when it is open. */
+function letGo(socket) {
+  socket.onmessage = socket.onclose = null;
+  socket.onopen = () => socket.close();
+  if (socket.readyState !== WebSocket.CONNECTING) socket.close();
 }

@@ -24,6 +24,11 @@ class Client:
     def set(self, path, value):
         return self._ask("p", {"p": path, "d": value})
 
+    def set_as(self, token, path, value):
+        """Writes after signing in, as an administrator by a secret."""
+        self._ask("auth", {"cred": token})
+        return self.set(path, value)
+
     def update(self, path, entries):
         return self._ask("m", {"p": path, "d": entries})
 

@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 
+import steps_access
 import steps_data
 import steps_health
 import steps_rules
@@ -17,7 +18,7 @@ import steps_users
 from client import Client
 from page import Page, serve
 
-STEPS = [*steps_shell.STEPS, *steps_data.STEPS, *steps_tabs.STEPS, *steps_rules.STEPS, *steps_users.STEPS, *steps_health.STEPS,
+STEPS = [*steps_shell.STEPS, *steps_data.STEPS, *steps_tabs.STEPS, *steps_rules.STEPS, *steps_users.STEPS, *steps_health.STEPS, *steps_access.STEPS,
          *steps_shell.LAST_STEPS]
 
 

@@ -41,12 +41,16 @@ def another_hub(page, *options, **settings):
 
 
 class Page:
+    OPTIONS = {}  # more of Chromium's
+
     def __init__(self):
         options = webdriver.ChromeOptions()
         options.binary_location = os.environ.get("CHROMIUM") or shutil.which("chromium")
         for argument in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                          "--disable-background-networking", "--disable-component-update", "--disable-sync"]:
             options.add_argument(argument)
+        for name, value in self.OPTIONS.items():
+            options.add_experimental_option(name, value)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(os.environ.get("CHROMEDRIVER") or shutil.which("chromedriver")))
         self.requests = []
@@ -104,6 +108,11 @@ class Page:
         field = self.find(selector)
         field.send_keys(Keys.CONTROL, "a")
         field.send_keys(text)
+
+    def tab(self):
+        """Presses Tab, wherever the focus is."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self.driver.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9})
 
     def line(self, path):
         """The row of a place on the Data tab, as soon as it is there."""

@@ -28,6 +28,12 @@ def token_staysOutOfTheLinkAndOfOtherHosts(page, hub, client):
     assert "owner" not in page.driver.current_url
     assert page.run("return JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])") == '[{},{},""]'
     assert page.run("return document.getElementById('token').value") == ""
+    page.run("vigla.hub.credentials.paste('wrong')")
+    page.until("return document.getElementById('notice-text').textContent.startsWith('The hub refused')", "what is said of a wrong secret")
+    assert ".." not in page.find("#notice-text").text, page.find("#notice-text").text
+    page.drain()  # the browser's own note of what was asked with it
+    page.run("vigla.hub.credentials.paste('owner')")
+    page.until("return vigla.connection.identity?.admin === true", "an administrator again")
     other = f"localhost:{hub.port}"  # the same hub under another name
     page.run("vigla.go({ host: arguments[0] })", other)
     page.until("return vigla.connection.host === arguments[0] && vigla.connection.phase === 'connected'", "the other host", other)
@@ -112,19 +118,12 @@ def phone_showsEveryTab_withoutSidewaysScroll(page, hub, client):
         page.run("vigla.go({ tab: arguments[0] })", tab)
         page.until("return document.querySelector(`.tab[data-tab=${arguments[0]}]:not([hidden])`) !== null", f"the tab {tab}", tab)
         assert page.run("return document.documentElement.scrollWidth <= innerWidth"), f"{tab} scrolls sideways"
+        for width in (360, 420):
+            page.size(width, 844, phone=True)
+            assert page.run("const tabs = document.getElementById('tabs'); return tabs.scrollWidth <= tabs.clientWidth"), f"tabs are cut at {width} px"
+        page.size(390, 844, phone=True)
         page.picture(f"phone-{tab}")
     page.size(1440, 900)
-
-
-def controls_haveNames(page, hub, client):
-    """Every control that the keyboard reaches has a name in the browser's accessibility tree."""
-    for tab in page.run("return [...document.querySelectorAll('button[data-tab]')].map((tab) => tab.dataset.tab)"):
-        page.run("vigla.go({ tab: arguments[0] })", tab)
-        page.until("return document.querySelector(`section.tab[data-tab=${arguments[0]}]:not([hidden])`) !== null", f"the tab {tab}", tab)
-        tree = page.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-        roles = {"button", "textbox", "searchbox", "combobox", "checkbox", "radio", "treeitem", "tree", "link", "tab", "slider", "spinbutton"}
-        nameless = [node["role"]["value"] for node in tree if not node.get("ignored") and node["role"]["value"] in roles and not node.get("name", {}).get("value")]
-        assert not nameless, f"{tab}: controls without a name: {nameless}"
 
 
 def page_comesBack_afterTheHubWasKilled(page, hub, client):
@@ -174,7 +173,6 @@ STEPS = [
     user_signsIn_andIsToldWhenHeCannot,
     link_opensTheSameView,
     phone_showsEveryTab_withoutSidewaysScroll,
-    controls_haveNames,
 ]
 
 # They end the hub, so they come last.
