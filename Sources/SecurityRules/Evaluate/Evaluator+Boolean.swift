@@ -24,7 +24,7 @@ extension Evaluator {
             case .isKind: return Self.isKind(try node(instruction.a), instruction.detail)
             case .hasAll: return try hasAll(instruction)
             case .queryFlag:
-                guard case .bool(let flag) = query.pointee.value(QueryField.allCases[Int(instruction.detail)]) else { return false }
+                guard case .bool(let flag) = queryValue(QueryField.allCases[Int(instruction.detail)]) else { return false }
                 return flag
             default:
                 let mark = scratchCount

@@ -40,7 +40,7 @@ extension Evaluator {
         let mark = scratchCount
         switch instruction.operation {
         case .propertyIndex: return try property(instruction, i)
-        case .queryField: return keep(query.pointee.value(QueryField.allCases[Int(instruction.detail)]).leaf)
+        case .queryField: return keep(queryValue(QueryField.allCases[Int(instruction.detail)]).leaf)
         case .priority:
             guard let node = try node(instruction.a) else { return .null }
             return keep(node.priority)

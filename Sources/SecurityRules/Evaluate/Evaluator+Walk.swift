@@ -18,6 +18,7 @@ extension Evaluator {
             var place: Int32 = 0
             for level in 0...keys.count {
                 let rule = tables.places[Int(place)].read
+                seesQuery = level == keys.count
                 if rule >= 0, holds(.read, place, rule, at: level) { return true }
                 guard level < keys.count, let key = keys.baseAddress.map({ TextCursor($0 + level) }) else { break }
                 place = tables.child(of: place, key)

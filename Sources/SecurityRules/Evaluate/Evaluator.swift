@@ -16,7 +16,9 @@ struct Evaluator: ~Copyable {
     let tables: ProgramTables
     let auth: NodeCursor
     let now: Double
-    let query: UnsafePointer<QueryVariables>
+    private let query: UnsafePointer<QueryVariables>
+    /// Whether rules see the query: only those of the place that is read. Above it a window that is granted would grant everything below.
+    var seesQuery = true
 
     private let keys: UnsafeMutablePointer<TextCursor>
     private let oldNodes: UnsafeMutablePointer<NodeCursor?>
@@ -183,6 +185,9 @@ struct Evaluator: ~Copyable {
     }
 
     // MARK: Values
+
+    /// A field of `query`: as of a plain read where the query is not seen.
+    func queryValue(_ field: QueryField) -> Node { seesQuery ? query.pointee.value(field) : QueryVariables.none.value(field) }
 
     /// `auth.uid`.
     @inline(__always)
