@@ -2,6 +2,9 @@ public import JSONTree
 
 /// The rules of a place besides access.
 extension RuleSet {
+    /// The functions of the file in its order: their heads, such as `isFriend(a, b)`, and their expressions.
+    public var functions: [(name: String, text: String)] { program.functions.map { ($0.name, $0.source.text) } }
+
     /// The deepest place of the file on the way to a path, with its wildcards: `/users/$uid`. O(depth)
     public func nearestPlace(to path: Path) -> Path {
         var place: Int32 = 0

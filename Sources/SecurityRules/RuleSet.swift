@@ -30,10 +30,12 @@ public struct RuleSet: Sendable {
         (program, unsupported) = try RulesCompiler.compile(text, keepsUnsupported: true)
     }
 
-    /// The same with another bound than `RulesLimits.textWork`, for tests.
-    init(parsing text: String, textWork: Int) throws(RulesErrors) {
+    /// The same with other bounds than those of `RulesLimits`, for tests.
+    init(
+        parsing text: String, textWork: Int = RulesLimits.textWork, functionParts: Int = RulesLimits.functionParts
+    ) throws(RulesErrors) {
         self.text = text
-        (program, unsupported) = try RulesCompiler.compile(text, textWork: textWork)
+        (program, unsupported) = try RulesCompiler.compile(text, textWork: textWork, functionParts: functionParts)
     }
 
     private init(text: String, granting: Bool) {

@@ -122,8 +122,9 @@ final class TraceRecorder {
     /// The rules file, to find lines and columns in.
     private lazy var text = RulesText(source)
     private let source: String
+    private let functions: [(name: String, source: RuleSource)]
 
-    init(_ rules: RuleSet) { source = rules.text }
+    init(_ rules: RuleSet) { (source, functions) = (rules.text, rules.program.functions) }
 
     /// Whether each further step replaces the last one, so that parts of allowing steps are not recorded any more.
     var isFull: Bool { steps.count >= RuleTrace.maxSteps }
@@ -133,8 +134,9 @@ final class TraceRecorder {
         steps.append(step)
     }
 
-    /// The part of a rule's text that a span covers.
+    /// The part of a rule's or a function's text that a span covers.
     func part(_ span: Span, of rule: RuleSource, depth: Int, _ value: RuleTrace.PartValue) -> RuleTrace.Part {
+        let rule = span.function < 0 ? rule : functions[Int(span.function)].source
         let bytes = Array(rule.text.utf8)
         let (start, end) = (max(0, min(Int(span.start), bytes.count)), max(0, min(Int(span.end), bytes.count)))
         let string = LocatedString(value: rule.text, quote: rule.offset)

@@ -48,12 +48,15 @@ struct ExpressionError: Error {
     let offset: Int
     let message: String
     var hint: String?
+    /// The function in whose text it is, by its number; -1 for the rule's own text.
+    var function: Int32 = -1
 
     init(offset: Int, message: String) { (self.offset, self.message) = (offset, message) }
 
     /// - Parameters: `name` is what was not known, `known` what could stand there.
     init(at span: Span, message: String, unknown name: String = "", among known: [String] = []) {
         self.init(offset: Int(span.offset), message: message)
+        function = span.function
         hint = Spelling.nearest(name, in: known).map { "did you mean '\($0)'?" }
     }
 }

@@ -21,6 +21,12 @@ public enum RulesLimits {
     public static let regexStateWork = 8
     /// Comparisons of longer texts count as work: one unit for this many bytes.
     static let comparedBytes = 16
+    /// Work for each node that `equals` or `hasAny` compares, and for each byte that `fold` changes.
+    static let nodeWork = 16
+    static let foldWork = 16
+
+    /// Most parts that calls of functions put into the rules of a file: a part is a name, a literal, an operation or a call.
+    public static let functionParts = 262_144
 
     /// Most steps of a trace.
     public static let traceSteps = 1_000

@@ -7,6 +7,8 @@ public struct WriteDecision: Sendable {
     /// none of them changes in what rules see of a place (whether it exists, has children, its leaf and its priority), and no
     /// ancestor of a written place appears or vanishes, the decision holds for the same `auth`, `now` and write.
     public let dependencies: Set<Path>
+    /// Those of them at which everything below counts as well.
+    public let wholes: Set<Path>
     /// Whether the rules read the stored data at or below a written place: then that must not change either.
     public let looksAtOverwritten: Bool
     /// Whether the rules read more places than the limit: then nothing may change. `dependencies` is empty.
@@ -24,7 +26,7 @@ extension RuleSet {
             $0.allowsWrite(locations)
         }
         return WriteDecision(
-            isAllowed: isAllowed, dependencies: recorder.places, looksAtOverwritten: recorder.readsOverwritten,
+            isAllowed: isAllowed, dependencies: recorder.places, wholes: recorder.wholes, looksAtOverwritten: recorder.readsOverwritten,
             looksAtAnything: recorder.hasOverflowed)
     }
 }

@@ -1,3 +1,4 @@
+import JSONTree
 import SecurityRules
 import Testing
 
@@ -20,7 +21,7 @@ import Testing
         Row(#"{"$a":{".read":"$a == 1"}}"#, "1:26: A string never equals a number"),
         Row(#"{"$a":{".read":"$a != 1"}}"#, "1:26: A string never equals a number: this is always true"),
         Row(#"{"$a":{".read":"now < $a"}}"#, "1:26: A number and a string cannot be ordered"),
-        Row(#"{"$a":{".read":"auth != null"}}"#, "1:11: $a is never asked for"),
+        Row(#"{"$a":{".read":"auth != null"}}"#),
         Row(#"{"$a":{"b":{".read":"auth.uid == $a"}}}"#),
         Row(#"{"$_a":{".read":"auth != null"},"b":{"$other":{".write":"auth != null"}}}"#),
         Row(#"{"$a":{}}"#),
@@ -60,5 +61,45 @@ import Testing
 
     @Test(arguments: ["zzzzzz.exists()", "data.frobnicate()"]) func unknownName_hasNoSuggestion_whenNothingIsNear(_ expression: String) {
         #expect(faults("{\"rules\":{\".read\":\(quoted(expression))}}").map(\.hint) == [nil])
+    }
+
+    /// Whether a rule is warned of because two sides of an `==` can both be missing.
+    @Test(arguments: [
+        ("root.child('owner').val() == auth.uid", true), ("auth.uid == root.child('owner').val()", true),
+        ("auth != null && root.child('owner').val() == auth.uid", false),
+        ("auth.uid != null && data.child('owner').val() == auth.uid", false),
+        ("data.exists() && data.child('owner').val() == auth.uid", true),
+        ("data.child('owner').exists() && data.child('owner').val() == auth.uid", false),
+        ("data.hasChild('o/p') && data.child('o').child('p').val() == auth.uid", false),
+        ("data.child('owner').isString() && data.child('owner').val() == auth.uid", false),
+        ("data.child('owner').val('') == auth.uid", false), ("auth.uid == $k", false), ("data.val() == 'open'", false),
+        ("root.child('tenant').val() == auth.token.tenant", true),
+        ("auth != null && root.child('tenant').val() == auth.token.tenant", true),
+        ("auth.token.tenant != null && root.child('tenant').val() == auth.token.tenant", false),
+        ("auth.token.tenant.length > 0 && root.child('tenant').val() == auth.token.tenant", false),
+        ("root.child('of').child(auth.uid).val() == auth.token.group", true), ("root.child('of').child(auth.uid).val() == auth.uid", false),
+        ("auth != null && data.child('owner').val() == auth.token.sub", false), ("data.child('a').val() == data.child('b').val()", false),
+        ("auth.provider == 'password' && data.val() == auth.uid", false),
+        ("data.val() == auth.uid ? auth.token.admin == true : false", false),
+        ("!(data.val() == auth.uid)", false), ("query.orderByChild == 'own' && query.equalTo == auth.uid", true),
+        ("auth != null && query.orderByChild == 'own' && query.equalTo == auth.uid", false),
+        ("isOwner(data)", true), ("auth != null && isOwner(data)", false), ("isOwner(data.child('x'))", true),
+    ]) func missingSides_areWarnedOf_whereTheRuleThenGrants(_ expression: String, _ isWarned: Bool) throws {
+        let functions = expression.contains("isOwner") ? #""functions":{"isOwner(x)":"x.child('owner').val() == auth.uid"},"# : ""
+        let rules = try RuleSet(parsing: "{\(functions)\"rules\":{\"$k\":{\".read\":\(quoted(expression))}}}")
+        let warnings = rules.warnings
+        #expect(warnings.count == (isWarned ? 1 : 0), "\(warnings)")
+        #expect(warnings.allSatisfy { $0.message.hasPrefix("Both sides of this == can be missing") })
+        // It does grant, where it is warned of: to nobody, or to a user without claims, where nothing is stored.
+        let query = QueryVariables(orderByChild: "own")
+        let grants = [Node.null, ["uid": "u", "provider": "x", "token": ["sub": "u"]]].contains {
+            rules.allowsRead("/k", root: ["k": ["other": 1]], auth: $0, now: 0, query: query)
+        }
+        if isWarned { #expect(grants) }
+    }
+
+    @Test func missingSidesOfValidation_areNoFault() throws {
+        let text = #"{"rules":{"a":{".write":"auth != null",".validate":"newData.child('by').val() == auth.uid"}}}"#
+        #expect(try RuleSet(parsing: text).warnings.isEmpty)
     }
 }

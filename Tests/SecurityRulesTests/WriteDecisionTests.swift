@@ -43,4 +43,17 @@ import Testing
         let decision = try decide(rules, "a", value, keeping: 9)
         #expect(decision.isAllowed && decision.looksAtAnything && decision.dependencies.isEmpty)
     }
+
+    /// What counts or compares everything below a place rests on all of it.
+    @Test(arguments: [
+        ("newData.parent().parent().child('b').childCount() < 3", ["/b"]), ("root.child('b').hasAny(root.child('c'))", ["/b", "/c"]),
+        ("newData.equals(newData.parent().parent().child('b'))", ["/b"]), ("newData.parent().childCount() < 9", ["/a"]),
+        ("root.child('b').exists() || true", []), ("newRoot.child('b').hasAny(['x', 'y'])", []), ("data.childCount() == 0", []),
+    ]) func everythingBelow_isADependency_whereItIsCountedOrCompared(_ rule: String, _ wholes: [String]) throws {
+        let root: Node = ["b": ["x": 1], "c": ["x": 2]]
+        let decision = try decide("{\"rules\":{\"a\":{\"$k\":{\".write\":\"\(rule)\"}}}}", "a/x", ["x": 1], on: root)
+        #expect(decision.isAllowed)
+        #expect(Set(decision.wholes.map(\.description)) == Set(wholes) && decision.wholes.isSubset(of: decision.dependencies))
+        #expect(decision.looksAtOverwritten == rule.hasPrefix("data"))
+    }
 }

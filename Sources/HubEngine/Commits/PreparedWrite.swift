@@ -27,6 +27,8 @@ struct PreparedWrite: Sendable {
     private let written: Node
     /// The places that the rules read, and their ancestors.
     private let dependencies: Set<Path>
+    /// Those of them at which everything below counts as well.
+    private let wholes: Set<Path>
     private let aboveDependencies: Set<Path>
     /// Whether what it writes, or whether it may, was concluded from what is stored where it writes.
     private let restsOnOverwritten: Bool
@@ -67,6 +69,7 @@ struct PreparedWrite: Sendable {
         self.common = common
         self.written = written
         dependencies = decision?.dependencies ?? []
+        wholes = decision?.wholes ?? []
         var above: Set<Path> = []
         for path in dependencies {
             var place = path
@@ -104,7 +107,9 @@ struct PreparedWrite: Sendable {
         if aboveDependencies.contains(path) { return false }
         for depth in 0...path.depth {
             let place = Path(path.keys.prefix(depth))
-            if dependencies.contains(place), !base.node(at: place).hasSameSurface(as: root.node(at: place)) { return false }
+            guard dependencies.contains(place) else { continue }
+            let (before, after) = (base.node(at: place), root.node(at: place))
+            if !(wholes.contains(place) ? before.isIdentical(to: after) : before.hasSameSurface(as: after)) { return false }
         }
         return true
     }

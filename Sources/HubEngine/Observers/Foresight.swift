@@ -53,7 +53,9 @@ struct Foresight: Sendable {
         else { return nil }
         if root.isIdentical(to: tree) { return known.read }
         if !root.isIdentical(to: comparedTree) { (sameness, comparedTree) = ([:], root) }
-        return known.read.dependencies.allSatisfy { looksSame($0) } ? known.read : nil
+        let holds = known.read.dependencies.allSatisfy { looksSame($0) }
+            && known.read.wholes.allSatisfy { tree.node(at: $0).isIdentical(to: root.node(at: $0)) }
+        return holds ? known.read : nil
     }
 
     /// Most observers rest on the same places: each is compared once.

@@ -13,6 +13,8 @@ final class ObservedPlace {
     private(set) var indexes: [KeptIndex] = []
     /// Kept by `PlaceTrie`.
     var dependents: [ObjectIdentifier: Dependent] = [:]
+    /// Those of them for which everything below counts as well. Kept by `PlaceTrie`.
+    var wholeDependents: [ObjectIdentifier: Dependent] = [:]
     /// Of those, how many there are here and below. Kept by `PlaceTrie`.
     var dependentsWithin = 0
 

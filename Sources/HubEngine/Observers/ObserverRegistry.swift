@@ -107,14 +107,15 @@ final class ObserverRegistry: @unchecked Sendable {
     }
 
     /// Puts what an observer's permission rests on in the place of what it rested on before.
-    func setDependencies(_ paths: [Path], of observation: Observation, _ client: Client) {
+    /// - Parameter wholes: those of the places at which everything below counts as well.
+    func setDependencies(_ paths: [Path], wholes: Set<Path> = [], of observation: Observation, _ client: Client) {
         if let known = client.dependents[observation] {
-            if known.places == paths { return }
+            if known.places == paths, known.wholes == wholes { return }
             client.dependents[observation] = nil
             for path in known.places { places.remove(known, at: path) }
         }
         guard !paths.isEmpty else { return }
-        let dependent = Dependent(client, observation, paths)
+        let dependent = Dependent(client, observation, paths, wholes: wholes)
         client.dependents[observation] = dependent
         for path in paths { places.add(dependent, at: path) }
     }

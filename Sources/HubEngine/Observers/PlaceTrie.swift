@@ -170,12 +170,15 @@ final class PlaceTrie {
     // MARK: What permissions rest on
 
     func add(_ dependent: Dependent, at path: Path) {
-        guard place(at: path).dependents.updateValue(dependent, forKey: ObjectIdentifier(dependent)) == nil else { return }
+        let place = place(at: path)
+        guard place.dependents.updateValue(dependent, forKey: ObjectIdentifier(dependent)) == nil else { return }
+        if dependent.wholes.contains(path) { place.wholeDependents[ObjectIdentifier(dependent)] = dependent }
         countDependents(at: path, 1)
     }
 
     func remove(_ dependent: Dependent, at path: Path) {
         guard let place = existingPlace(at: path), place.dependents.removeValue(forKey: ObjectIdentifier(dependent)) != nil else { return }
+        if !place.wholeDependents.isEmpty { place.wholeDependents[ObjectIdentifier(dependent)] = nil }
         countDependents(at: path, -1)
         prune(path)
     }
@@ -227,9 +230,14 @@ final class PlaceTrie {
         var all: [Dependent] { Array(found.values) }
 
         mutating func look(at place: ObservedPlace, _ before: Node, _ after: Node) {
-            if place.dependents.isEmpty || before.hasSameSurface(as: after) { return }
+            if place.dependents.isEmpty { return }
+            if !before.hasSameSurface(as: after) { return add(place.dependents) }
+            if !place.wholeDependents.isEmpty, !before.isIdentical(to: after) { add(place.wholeDependents) }
+        }
+
+        private mutating func add(_ dependents: [ObjectIdentifier: Dependent]) {
             // Many rest on one place: those are shared, not copied.
-            if found.isEmpty { found = place.dependents } else { found.merge(place.dependents) { one, _ in one } }
+            if found.isEmpty { found = dependents } else { found.merge(dependents) { one, _ in one } }
         }
 
         /// The place and all below it.
@@ -250,17 +258,20 @@ final class Dependent: Sendable {
     let observation: Observation
     /// What the read rules looked at when they permitted it.
     let places: [Path]
+    /// Those of them at which everything below counts as well.
+    let wholes: Set<Path>
 
-    init(_ client: Client, _ observation: Observation, _ places: [Path]) {
+    init(_ client: Client, _ observation: Observation, _ places: [Path], wholes: Set<Path> = []) {
         self.client = client
         self.observation = observation
         self.places = places
+        self.wholes = wholes
     }
 }
 
 extension Node {
-    /// Whether rules see the same in both when they look at this place alone: no rule sees an object but for its having
-    /// children and its priority.
+    /// Whether rules see the same in both when they look at this place alone, at its having children and its priority. Those that count or
+    /// compare what is below (`Dependent.wholes`) see more.
     func hasSameSurface(as other: Node) -> Bool {
         guard hasChildren == other.hasChildren else { return false }
         return hasChildren ? isSameObject(as: other) || priority == other.priority : self == other

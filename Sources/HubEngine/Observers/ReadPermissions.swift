@@ -61,7 +61,11 @@ final class ReadPermissions {
     }
 
     private func follow(_ decision: ReadDecision, on observation: Observation, of client: Client, as request: RuledRequest) -> Bool {
-        registry.setDependencies(decision.isAllowed ? decision.dependencies : [], of: observation, client)
+        if decision.isAllowed {
+            registry.setDependencies(decision.dependencies, wholes: decision.wholes, of: observation, client)
+        } else {
+            registry.setDependencies([], of: observation, client)
+        }
         if !decision.isAllowed { refusals.report(request, readOf: observation.path, observation.query, client.identity) }
         return decision.isAllowed
     }
@@ -77,7 +81,7 @@ final class ReadPermissions {
                 continue
             }
             context.meter.spend(1)
-            if decision.isAllowed, decision.dependencies == dependent.places { continue }
+            if decision.isAllowed, decision.dependencies == dependent.places, decision.wholes == dependent.wholes { continue }
             if !follow(decision, on: observation, of: client, as: .cancelledListen) { cancel(observation, of: client) }
         }
     }

@@ -51,14 +51,17 @@ public struct RulesChanges: Sendable, Equatable {
     init(from old: RuleSet, to new: RuleSet) {
         isTextSame = old.text == new.text
         if isTextSame { return }
-        let (before, after) = (old.rules, new.rules)
-        let known = Dictionary(before.map { ($0.name, $0.source.text) }) { first, _ in first }
+        func parts(_ rules: RuleSet) -> [(name: String, text: String)] {
+            rules.functions.map { ("function \($0.name)", $0.text) } + rules.rules.map { ($0.name, $0.source.text) }
+        }
+        let (before, after) = (parts(old), parts(new))
+        let known = Dictionary(before) { first, _ in first }
         let present = Set(after.map(\.name))
-        for rule in after {
-            if let text = known[rule.name] {
-                if text != rule.source.text { changed.append(rule.name) }
+        for part in after {
+            if let text = known[part.name] {
+                if text != part.text { changed.append(part.name) }
             } else {
-                added.append(rule.name)
+                added.append(part.name)
             }
         }
         removed = before.map(\.name).filter { !present.contains($0) }

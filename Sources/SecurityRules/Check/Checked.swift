@@ -32,8 +32,8 @@ indirect enum Checked {
 
 /// Methods of snapshots and strings.
 enum Method: String, CaseIterable {
-    case val, exists, child, parent, hasChild, hasChildren, getPriority, isNumber, isString, isBoolean
-    case contains, beginsWith, endsWith, replace, toLowerCase, toUpperCase, matches
+    case val, exists, child, parent, hasChild, hasChildren, getPriority, isNumber, isString, isBoolean, childCount, equals, hasAny
+    case contains, beginsWith, endsWith, replace, toLowerCase, toUpperCase, matches, fold
 
     /// The methods of snapshots and strings.
     static func names(ofSnapshot: Bool) -> [String] {
@@ -43,7 +43,9 @@ enum Method: String, CaseIterable {
     /// Whether snapshots have it; strings have the others.
     var isOfSnapshot: Bool {
         switch self {
-        case .val, .exists, .child, .parent, .hasChild, .hasChildren, .getPriority, .isNumber, .isString, .isBoolean: true
+        case .val, .exists, .child, .parent, .hasChild, .hasChildren, .getPriority, .isNumber, .isString, .isBoolean, .childCount,
+            .equals, .hasAny:
+            true
         default: false
         }
     }

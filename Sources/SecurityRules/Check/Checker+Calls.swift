@@ -3,6 +3,7 @@ import JSONTree
 /// Calls and their arguments (rules contract §4.2).
 extension Checker {
     func call(_ callee: Expression, _ arguments: [Expression], _ span: Span) throws(ExpressionError) -> Checked {
+        if case .variable(let name) = callee.kind, let called = try call(name, arguments, span) { return called }
         guard case .method(let method, let target) = try check(callee) else {
             throw ExpressionError(at: span, message: "Type error: Function call on target that is not a function.")
         }
@@ -19,6 +20,13 @@ extension Checker {
         case .child: return .snapshot(.child(snapshot, try oneText(method, arguments, span)))
         case .hasChild: return boolean(.exists(.child(snapshot, try oneText(method, arguments, span))))
         case .hasChildren where !arguments.isEmpty: return boolean(.hasAll(snapshot, try names(arguments, span)))
+        case .equals: return boolean(.equals(snapshot, try other(method, arguments, span)))
+        case .hasAny:
+            if arguments.count == 1, case .array(let elements) = arguments[0].kind {
+                return boolean(.hasAny(snapshot, try texts(elements, "hasAny() expects an array of strings.")))
+            }
+            return boolean(.sharesKey(snapshot, try other(method, arguments, span)))
+        case .val where !arguments.isEmpty: return .value(try value(of: snapshot, arguments, span), .value)
         default: break
         }
         guard arguments.isEmpty else {
@@ -29,6 +37,7 @@ extension Checker {
         case .getPriority: return .value(Term(kind: .priority(snapshot), span: span), .value)
         case .parent: return .snapshot(.parent(snapshot, span: span))
         case .exists: return boolean(.exists(snapshot))
+        case .childCount: return .value(Term(kind: .childCount(snapshot), span: span), .number)
         case .hasChildren: return boolean(.hasChildren(snapshot))
         case .isNumber: return boolean(.isKind(snapshot, .number))
         case .isString: return boolean(.isKind(snapshot, .string))
@@ -60,11 +69,37 @@ extension Checker {
             guard arguments.isEmpty else {
                 throw ExpressionError(at: span, message: "\(method.rawValue)() expects no arguments.")
             }
-            return value(.recase(text, toUpper: method == .toUpperCase), .string)
+            return value(method == .fold ? .fold(text) : .recase(text, toUpper: method == .toUpperCase), .string)
         }
     }
 
-    private func text(_ argument: Expression, _ message: String) throws(ExpressionError) -> Term {
+    /// `x.val(default)`.
+    private func value(of snapshot: SnapshotTerm, _ arguments: [Expression], _ span: Span) throws(ExpressionError) -> Term {
+        guard arguments.count == 1 else { throw ExpressionError(at: span, message: "val() expects at most one argument.") }
+        let other = try check(arguments[0])
+        guard other.type.isEquatable else {
+            throw ExpressionError(at: arguments[0].span, message: "val() expects a number, boolean, string, or null.")
+        }
+        return Term(kind: .valOr(snapshot, other.term(at: arguments[0].span)), span: span)
+    }
+
+    /// The snapshot that is the argument of `equals` and `hasAny`.
+    private func other(_ method: Method, _ arguments: [Expression], _ span: Span) throws(ExpressionError) -> SnapshotTerm {
+        guard arguments.count == 1 else { throw ExpressionError(at: span, message: "\(method.rawValue)() expects 1 argument.") }
+        guard case .snapshot(let other) = try check(arguments[0]) else {
+            let expected = method == .hasAny ? "an array of strings or a snapshot" : "a snapshot"
+            throw ExpressionError(at: arguments[0].span, message: "\(method.rawValue)() expects \(expected) such as data.child('a').")
+        }
+        return other
+    }
+
+    private func texts(_ elements: [Expression], _ message: String) throws(ExpressionError) -> [Term] {
+        var names: [Term] = []
+        for element in elements { names.append(try text(element, message)) }
+        return names
+    }
+
+    func text(_ argument: Expression, _ message: String) throws(ExpressionError) -> Term {
         let checked = try check(argument)
         guard checked.type.isTextual else { throw ExpressionError(at: argument.span, message: message) }
         return checked.term(at: argument.span)
@@ -87,8 +122,6 @@ extension Checker {
             _ = try check(arguments[0])
             throw ExpressionError(at: arguments[0].span, message: "hasChildren() expects an array of child names.")
         }
-        var names: [Term] = []
-        for element in elements { names.append(try text(element, "hasChildren() expects an array of strings.")) }
-        return names
+        return try texts(elements, "hasChildren() expects an array of strings.")
     }
 }

@@ -4,10 +4,14 @@ import JSONTree
 /// be (rules contract §4). The messages are the wire's.
 struct Checker {
     let scope: Scope
+    /// The functions of the file, and what their calls have added so far.
+    let functions: Functions
+    /// The arguments of the function whose body is being checked, by parameter.
+    var arguments: [String: Argument] = [:]
 
     /// Checks a `.read`, `.write` or `.validate` expression: it must be a boolean.
-    static func rule(_ expression: Expression, scope: Scope) throws(ExpressionError) -> Term {
-        let checked = try Checker(scope: scope).check(expression)
+    static func rule(_ expression: Expression, scope: Scope, functions: Functions) throws(ExpressionError) -> Term {
+        let checked = try Checker(scope: scope, functions: functions).check(expression)
         guard case .value(let term, .boolean) = checked else {
             throw ExpressionError(at: expression.span, message: "Expression must evaluate to a boolean.")
         }
@@ -15,6 +19,8 @@ struct Checker {
     }
 
     func check(_ expression: Expression) throws(ExpressionError) -> Checked {
+        try functions.enter(expression)
+        defer { functions.leave() }
         let span = expression.span
         func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, span: span), type) }
 
@@ -54,6 +60,9 @@ struct Checker {
         }
     }
 
+    /// Names that mean the same in every expression.
+    static let variables = ["auth", "now", "root", "data", "newData", "newRoot", "query"]
+
     private func variable(_ name: String, _ span: Span) throws(ExpressionError) -> Checked {
         func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, span: span), type) }
         switch name {
@@ -64,10 +73,15 @@ struct Checker {
         case "newData":
             if scope.kind == .read { throw ExpressionError(at: span, message: "newData is invalid in .read expressions.") }
             return .snapshot(.newData)
+        case "newRoot":
+            if scope.kind == .read { throw ExpressionError(at: span, message: "newRoot is invalid in .read expressions.") }
+            return .snapshot(.newRoot)
         case "query": return .query
         default:
+            if let argument = arguments[name] { return try functions.value(of: argument, span) }
             guard let depth = scope.captures[name] else {
-                let known = ["auth", "now", "root", "data", "newData", "query", "true", "false", "null"] + scope.captures.keys.sorted()
+                let known = Self.variables + ["true", "false", "null"] + scope.captures.keys.sorted() + arguments.keys.sorted()
+                    + functions.names
                 throw ExpressionError(at: span, message: "Unknown variable '\(name)'.", unknown: name, among: known)
             }
             return value(.capture(depth: depth), .string)

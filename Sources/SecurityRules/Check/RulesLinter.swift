@@ -10,7 +10,10 @@ extension RuleSet {
         var reader = RulesFileReader()
         let root = reader.read(json)
         var linter = RulesLinter(text: text)
+        var faults: [LocatedError] = []
+        linter.functions.add(reader.functions, text, &faults)
         linter.visit(root, Surroundings())
+        linter.functionsWithoutCalls()
         return RulesErrors(linter.warnings, in: text).errors
     }
 }
@@ -27,8 +30,9 @@ private struct Surroundings {
 private struct RulesLinter {
     let text: RulesText
     private(set) var warnings: [LocatedError] = []
-    /// Wildcards used in the expressions checked since the last reset.
-    private var mentioned: Set<String> = []
+    let functions = Functions()
+    /// Comparisons that were told: those of a function once.
+    private var missing: Set<Int> = []
 
     init(text: RulesText) { self.text = text }
 
@@ -55,13 +59,12 @@ private struct RulesLinter {
     private mutating func wildcard(_ name: LocatedString, _ child: SourceNode, _ above: Surroundings) {
         var inner = above
         inner.captures[name.value] = above.depth
-        mentioned.remove(name.value)
         visit(child, inner)
-        let isMeant = name.value == "$other" || name.value.hasPrefix("$_")
-        if !isMeant, !mentioned.contains(name.value), Self.hasRules(child) {
-            warn(
-                name.quote,
-                "\(name.value) is never asked for: every child is treated alike. A name such as $_\(name.value.dropFirst()) says so.")
+    }
+
+    mutating func functionsWithoutCalls() {
+        for function in functions.all where !functions.called.contains(function.source.name) {
+            warn(function.source.key.quote, "Function '\(function.source.name)' is never called.")
         }
     }
 
@@ -75,11 +78,9 @@ private struct RulesLinter {
         case .expression(let string):
             guard let expression = try? ExpressionParser.parse(string.value) else { return }
             look(expression, string, scope)
-            if let term = try? Checker.rule(expression, scope: scope),
-                case .constant(.bool(let value)) = term.folded.kind
-            {
-                constant = value
-            }
+            guard let term = try? Checker.rule(expression, scope: scope, functions: functions) else { break }
+            if case .constant(.bool(let value)) = term.folded.kind { constant = value }
+            if kind != .validate { missingSides(term, string) }
         }
         guard kind == .read || kind == .write else { return }
         if above.granted.contains(kind) {
@@ -94,12 +95,20 @@ private struct RulesLinter {
         }
     }
 
+    private mutating func missingSides(_ rule: Term, _ string: LocatedString) {
+        for span in MissingSides.find(in: rule) {
+            let source = span.function < 0 ? string : functions.all[Int(span.function)].source.body
+            let offset = text.offset(in: source, at: Int(span.offset))
+            guard missing.insert(offset).inserted else { continue }
+            warn(offset, "Both sides of this == can be missing, and the rule then grants. Ask for one of them as well: … != null && …")
+        }
+    }
+
     private mutating func look(_ expression: Expression, _ string: LocatedString, _ scope: Scope) {
         let text = text
         func at() -> Int { text.offset(in: string, at: expression.offset) }
         switch expression.kind {
-        case .variable(let name): if name.hasPrefix("$") { mentioned.insert(name) }
-        case .literal, .regex: break
+        case .literal, .regex, .variable: break
         case .not(let a), .negate(let a): look(a, string, scope)
         case .all(let operands), .any(let operands), .array(let operands): for operand in operands { look(operand, string, scope) }
         case .comparison(let comparison, let a, let b):
@@ -125,7 +134,7 @@ private struct RulesLinter {
 
     /// Comparisons whose sides can never be of one type.
     private mutating func compare(_ comparison: Comparison, _ a: Expression, _ b: Expression, _ scope: Scope, _ at: () -> Int) {
-        let checker = Checker(scope: scope)
+        let checker = Checker(scope: scope, functions: functions)
         let known: [StaticType] = [.boolean, .number, .string]
         guard let x = try? checker.check(a).type, let y = try? checker.check(b).type, known.contains(x), known.contains(y), x != y else {
             return
@@ -163,9 +172,5 @@ private struct RulesLinter {
     private static func hasWrite(below node: SourceNode) -> Bool {
         let children = node.children.map(\.node) + [node.wildcard?.node].compactMap { $0 }
         return children.contains { $0.rules[.write] != nil || hasWrite(below: $0) }
-    }
-
-    private static func hasRules(_ node: SourceNode) -> Bool {
-        !node.rules.isEmpty || (node.children.map(\.node) + [node.wildcard?.node].compactMap { $0 }).contains { hasRules($0) }
     }
 }

@@ -25,6 +25,15 @@ struct Term {
         case conditional(Term, Term, Term)
 
         case val(SnapshotTerm)
+        /// The value of a place, or another one where there is none.
+        case valOr(SnapshotTerm, Term)
+        case childCount(SnapshotTerm)
+        /// Both are the same with everything below them.
+        case equals(SnapshotTerm, SnapshotTerm)
+        /// One of the names is a child.
+        case hasAny(SnapshotTerm, [Term])
+        /// Both have a child of one name.
+        case sharesKey(SnapshotTerm, SnapshotTerm)
         case priority(SnapshotTerm)
         case exists(SnapshotTerm)
         case hasChildren(SnapshotTerm)
@@ -39,12 +48,19 @@ struct Term {
         case replace(Term, Term, Term)
         case recase(Term, toUpper: Bool)
         case matches(Term, Regex)
+        case fold(Term)
+        case dayOf(Term, TimeZoneTable)
+        case dayNumber(Term)
+
+        /// The body of a function, in the place of its call.
+        case call(Term)
     }
 
     /// Whether it can only be a string.
     var isString: Bool {
         switch kind {
-        case .constant(.string), .capture, .replace, .recase: true
+        case .constant(.string), .capture, .replace, .recase, .fold, .dayOf: true
+        case .call(let body): body.isString
         case .arithmetic(.add, let a, let b): a.isString || b.isString
         case .conditional(_, let a, let b): a.isString && b.isString
         default: false
@@ -57,6 +73,7 @@ indirect enum SnapshotTerm {
     case data
     case newData
     case root
+    case newRoot
     case child(SnapshotTerm, Term)
     case parent(SnapshotTerm, span: Span)
     case conditional(Term, SnapshotTerm, SnapshotTerm)

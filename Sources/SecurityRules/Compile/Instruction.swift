@@ -24,6 +24,10 @@ enum Operation: UInt8 {
     case equalConstant, notEqualConstant
     /// snapshot a exists, has children, is a leaf of the kind in detail, has all the names in steps b ..< b + c.
     case exists, hasChildren, isKind, hasAll
+    /// snapshot a has one of the names in steps b ..< b + c.
+    case hasAny
+    /// snapshots a and b are the same, share a key.
+    case equals, sharesKey
     /// detail: string test; values a, b.
     case stringTest
     /// value a, regex b.
@@ -49,14 +53,22 @@ enum Operation: UInt8 {
     case negate
     /// snapshot a.
     case val, priority, opaque
+    /// snapshot a, else value b.
+    case valOr
+    case childCount
     case length
     case replace
     /// detail: 1 for upper case.
     case recase
+    case fold, dayNumber
+    /// value a, time zone b.
+    case dayOf
 
     // yield any of the three
     /// boolean a, then b or c.
     case conditional
+    /// the same as a: a function's body.
+    case call
 
     // yield a node
     /// data, newData or root (detail: which tree) at depth a, then steps b ..< b + c.

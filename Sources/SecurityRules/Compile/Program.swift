@@ -4,6 +4,8 @@ import JSONTree
 final class Program: Sendable {
     let tables: ProgramTables
     let details: ContiguousArray<PlaceDetails>
+    /// The functions of the file, by their numbers.
+    let functions: [(name: String, source: RuleSource)]
     /// See `RulesLimits`.
     let textWork: Int
 
@@ -12,6 +14,7 @@ final class Program: Sendable {
         precondition(NodeCursor.hasKnownLayout, "this compiler lays nodes out otherwise than cursors expect")
         tables = ProgramTables(builder)
         details = builder.details
+        functions = builder.functions
     }
 
     deinit { tables.deallocate() }
@@ -32,6 +35,7 @@ struct ProgramTables: @unchecked Sendable {
     let keys: UnsafeMutableBufferPointer<Key>
     let steps: UnsafeMutableBufferPointer<Step>
     let regexes: UnsafeMutableBufferPointer<Regex>
+    let zones: UnsafeMutableBufferPointer<TimeZoneTable>
 
     let places: UnsafeMutableBufferPointer<Place>
     /// Literal children of all places, each place's range ascending by fingerprint.
@@ -57,6 +61,7 @@ struct ProgramTables: @unchecked Sendable {
         keys = table(builder.keys)
         steps = table(builder.steps)
         regexes = table(builder.regexes)
+        zones = table(builder.zones)
         places = table(builder.places)
         literals = table(builder.literals)
         sharedPaths = table(builder.sharedPaths)
@@ -76,6 +81,7 @@ struct ProgramTables: @unchecked Sendable {
         free(keys)
         free(steps)
         free(regexes)
+        free(zones)
         free(places)
         free(literals)
         free(sharedPaths)

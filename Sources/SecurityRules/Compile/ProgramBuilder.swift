@@ -11,6 +11,9 @@ struct ProgramBuilder {
     var keys: ContiguousArray<Key> = []
     var steps: ContiguousArray<Step> = []
     var regexes: ContiguousArray<Regex> = []
+    var zones: ContiguousArray<TimeZoneTable> = []
+    /// The functions of the file, by their numbers.
+    var functions: [(name: String, source: RuleSource)] = []
     var places: ContiguousArray<Place> = []
     var literals: ContiguousArray<Literal> = []
     var details: ContiguousArray<PlaceDetails> = []
@@ -44,8 +47,11 @@ struct ProgramBuilder {
         func reads(_ operand: Int32) -> Bool { code[Int(operand)].readsData }
         switch instruction.operation {
         case .no, .yes, .queryFlag, .constant, .now, .auth, .uid, .capture, .queryField: return false
-        case .place, .shared, .below, .parent, .exists, .hasChildren, .isKind, .hasAll, .val, .priority, .opaque: return true
-        case .not, .equalConstant, .notEqualConstant, .matches, .property, .negate, .length, .recase: return reads(instruction.a)
+        case .place, .shared, .below, .parent, .exists, .hasChildren, .isKind, .hasAll, .hasAny, .equals, .sharesKey, .val,
+            .valOr, .childCount, .priority, .opaque:
+            return true
+        case .not, .equalConstant, .notEqualConstant, .matches, .property, .negate, .length, .recase, .fold, .dayNumber, .dayOf, .call:
+            return reads(instruction.a)
         case .and, .or, .compare, .stringTest, .propertyIndex, .arithmetic: return reads(instruction.a) || reads(instruction.b)
         case .replace, .conditional: return reads(instruction.a) || reads(instruction.b) || reads(instruction.c)
         }
@@ -94,6 +100,10 @@ struct ProgramBuilder {
         case .conditional(let condition, let a, let b): return emit(.conditional, lower(condition), lower(a), lower(b))
 
         case .val(let snapshot): return emit(.val, lower(snapshot))
+        case .valOr(let snapshot, let other): return emit(.valOr, lower(snapshot), lower(other))
+        case .childCount(let snapshot): return emit(.childCount, lower(snapshot))
+        case .equals(let a, let b): return emit(.equals, lower(a), lower(b))
+        case .sharesKey(let a, let b): return emit(.sharesKey, lower(a), lower(b))
         case .priority(let snapshot): return emit(.priority, lower(snapshot))
         case .exists(let snapshot): return emit(.exists, lower(snapshot))
         case .hasChildren(let snapshot): return emit(.hasChildren, lower(snapshot))
@@ -101,7 +111,8 @@ struct ProgramBuilder {
         case .opaque(let snapshot):
             guard let snapshot else { return emit(.constant, 0) }
             return emit(.opaque, lower(snapshot))
-        case .hasAll(let snapshot, let names): return hasAll(snapshot, names, term.span)
+        case .hasAll(let snapshot, let names): return hasNames(.hasAll, snapshot, names, term.span)
+        case .hasAny(let snapshot, let names): return hasNames(.hasAny, snapshot, names, term.span)
 
         case .length(let text): return emit(.length, lower(text))
         case .stringTest(let test, let text, let part): return emit(.stringTest, detail: test.rawValue, lower(text), lower(part))
@@ -110,6 +121,12 @@ struct ProgramBuilder {
         case .matches(let text, let regex):
             regexes.append(regex)
             return emit(.matches, lower(text), Int32(regexes.count - 1))
+        case .fold(let text): return emit(.fold, lower(text))
+        case .dayNumber(let text): return emit(.dayNumber, lower(text))
+        case .dayOf(let time, let zone):
+            zones.append(zone)
+            return emit(.dayOf, lower(time), Int32(zones.count - 1))
+        case .call(let body): return emit(.call, lower(body))
         }
     }
 
@@ -137,7 +154,7 @@ struct ProgramBuilder {
         return emit(Instruction(operation: .compare, detail: comparison.number, a: lower(a), b: lower(b)), span)
     }
 
-    private mutating func hasAll(_ snapshot: SnapshotTerm, _ names: [Term], _ span: Span) -> Int32 {
+    private mutating func hasNames(_ operation: Operation, _ snapshot: SnapshotTerm, _ names: [Term], _ span: Span) -> Int32 {
         let place = lower(snapshot)
         // Each name is one "below" of its own, so that deep paths and computed names need nothing special.
         var tests: [Step] = []
@@ -150,7 +167,7 @@ struct ProgramBuilder {
         }
         let start = Int32(steps.count)
         steps.append(contentsOf: tests)
-        return emit(Instruction(operation: .hasAll, a: place, b: start, c: Int32(tests.count)), span)
+        return emit(Instruction(operation: operation, a: place, b: start, c: Int32(tests.count)), span)
     }
 
     // MARK: Snapshots
@@ -186,6 +203,7 @@ struct ProgramBuilder {
         case .data: return Cursor(base: .place(.old, depth: depth))
         case .newData: return Cursor(base: .place(.new, depth: depth))
         case .root: return Cursor(base: .place(.old, depth: 0))
+        case .newRoot: return Cursor(base: .place(.new, depth: 0))
         case .child(let parent, let name):
             var cursor = cursor(parent)
             cursor.path.append(contentsOf: steps(of: name))

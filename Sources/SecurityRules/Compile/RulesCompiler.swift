@@ -6,12 +6,16 @@ struct RulesCompiler {
     private var errors: [LocatedError] = []
     private var unsupported: [LocatedError] = []
     private var builder = ProgramBuilder()
+    private let functions: Functions
+    /// Faults in functions that were found in calls, so that each is told once.
+    private var told: Set<Int> = []
 
     /// - Parameter keepsUnsupported: whether keys that this version does not act on are passed over; else they are faults.
     static func compile(
-        _ source: String, textWork: Int = RulesLimits.textWork, keepsUnsupported: Bool = false
+        _ source: String, textWork: Int = RulesLimits.textWork, functionParts: Int = RulesLimits.functionParts,
+        keepsUnsupported: Bool = false
     ) throws(RulesErrors) -> (program: Program, unsupported: [RuleError]) {
-        var compiler = RulesCompiler(text: RulesText(source))
+        var compiler = RulesCompiler(text: RulesText(source), functions: Functions(partsLimit: functionParts))
         guard compiler.text.bytes.count <= RuleSet.maxBytes else {
             throw .tooLarge
         }
@@ -23,7 +27,7 @@ struct RulesCompiler {
         return (Program(compiler.builder, textWork: textWork), unsupported)
     }
 
-    private init(text: RulesText) { self.text = text }
+    private init(text: RulesText, functions: Functions) { (self.text, self.functions) = (text, functions) }
 
     private mutating func read() {
         let json: LocatedJSON
@@ -38,6 +42,12 @@ struct RulesCompiler {
         let root = reader.read(json)
         errors += reader.errors
         unsupported = reader.unsupported
+        functions.add(reader.functions, text, &errors)
+        builder.functions = reader.functions.map { function in
+            let (line, column) = text.position(at: function.body.quote)
+            let source = RuleSource(text: function.body.value, line: line, column: column, offset: function.body.quote)
+            return (function.key.value, source)
+        }
         _ = add(root, pattern: .root, depth: 0, captures: [:])
     }
 
@@ -73,12 +83,22 @@ struct RulesCompiler {
         case .expression(let string):
             do throws(ExpressionError) {
                 let expression = try ExpressionParser.parse(string.value)
-                return builder.lower(try Checker.rule(expression, scope: scope), depth: depth)
+                return builder.lower(try Checker.rule(expression, scope: scope, functions: functions), depth: depth)
             } catch {
-                let offset = text.offset(in: string, at: error.offset)
-                errors.append(LocatedError(offset: offset, message: error.message, hint: error.hint))
+                add(error, of: string)
                 return -1
             }
         }
+    }
+
+    private mutating func add(_ error: ExpressionError, of rule: LocatedString) {
+        guard error.function >= 0 else {
+            errors.append(LocatedError(offset: text.offset(in: rule, at: error.offset), message: error.message, hint: error.hint))
+            return
+        }
+        let offset = text.offset(in: functions.all[Int(error.function)].source.body, at: error.offset)
+        guard told.insert(offset).inserted else { return }
+        let (line, column) = text.position(at: rule.quote)
+        errors.append(LocatedError(offset: offset, message: error.message, hint: error.hint ?? "called by the rule at \(line):\(column)"))
     }
 }

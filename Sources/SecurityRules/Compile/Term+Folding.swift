@@ -32,6 +32,7 @@ extension Term {
         case .conditional(let condition, let a, let b):
             guard case .bool(let value)? = condition.constantValue else { return nil }
             return (value ? a : b).constantValue
+        case .call(let body): return body.constantValue
         default: return nil
         }
     }

@@ -53,6 +53,7 @@ extension Evaluator {
                 if first.contains(.yes) { found.insert(.yes) }
                 guard first.contains(.no) else { return found }
                 i = instruction.b
+            case .call: i = instruction.a
             case .conditional:
                 let condition = outcomes(instruction.a)
                 if condition == .both { found.formUnion(outcomes(instruction.b, wanted: wanted)) }
@@ -96,7 +97,8 @@ extension Evaluator {
         case .stringTest: return fails(instruction.a, unless: .text) || fails(instruction.b, unless: .text) ? [] : .both
         case .matches: return fails(instruction.a, unless: .text) ? [] : .both
         case .exists, .hasChildren, .isKind: return placeFails(instruction.a) ? [] : .both
-        case .hasAll:
+        case .equals, .sharesKey: return placeFails(instruction.a) || placeFails(instruction.b) ? [] : .both
+        case .hasAll, .hasAny:
             if placeFails(instruction.a) { return [] }
             for step in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
                 if stepsFail(tables.code[Int(tables.steps[step].index)]) { return [] }
@@ -115,7 +117,8 @@ extension Evaluator {
             do { return .value(try value(i)) } catch { return error.reason == .tooMuchWork ? .anything : .failure }
         }
         switch instruction.operation {
-        case .val, .priority, .opaque: return placeFails(instruction.a) ? .failure : .anything
+        case .val, .valOr, .childCount, .priority, .opaque: return placeFails(instruction.a) ? .failure : .anything
+        case .call: return prospect(instruction.a)
         case .conditional:
             let condition = outcomes(instruction.a)
             if condition == .yes { return prospect(instruction.b) }
@@ -126,7 +129,9 @@ extension Evaluator {
             let operand: Operand = Arithmetic.byNumber[Int(instruction.detail)] == .add ? .ordered : .number
             return fails(instruction.a, unless: operand) || fails(instruction.b, unless: operand) ? .failure : .anything
         case .negate: return fails(instruction.a, unless: .number) ? .failure : .anything
-        case .length, .recase: return fails(instruction.a, unless: .text) ? .failure : .anything
+        case .length, .recase, .fold: return fails(instruction.a, unless: .text) ? .failure : .anything
+        case .dayOf: return fails(instruction.a, unless: .number) ? .failure : .anything
+        case .dayNumber: return fails(instruction.a, unless: .any) ? .failure : .anything
         case .replace:
             let fails = fails(instruction.a, unless: .text) || fails(instruction.b, unless: .text) || fails(instruction.c, unless: .text)
             return fails ? .failure : .anything

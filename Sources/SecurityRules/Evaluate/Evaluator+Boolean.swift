@@ -17,12 +17,15 @@ extension Evaluator {
                 i = instruction.b
             case .not: return !(try boolean(instruction.a))
             case .conditional: i = try boolean(instruction.a) ? instruction.b : instruction.c
+            case .call: do { return try boolean(instruction.a) } catch { throw error.moved(to: tables.spans[Int(i)]) }
             case .exists: return try node(instruction.a) != nil
             case .hasChildren:
                 guard let node = try node(instruction.a), case .object = node.kind else { return false }
                 return true
             case .isKind: return Self.isKind(try node(instruction.a), instruction.detail)
-            case .hasAll: return try hasAll(instruction)
+            case .hasAll, .hasAny: return try hasNames(instruction)
+            case .equals: return try isSame(try wholeNode(instruction.a), try wholeNode(instruction.b), i)
+            case .sharesKey: return try shareKey(try wholeNode(instruction.a), try wholeNode(instruction.b), i)
             case .queryFlag:
                 guard case .bool(let flag) = queryValue(QueryField.allCases[Int(instruction.detail)]) else { return false }
                 return flag
@@ -36,7 +39,7 @@ extension Evaluator {
     }
 
     func fault(_ reason: FaultReason, _ instruction: Int32) -> Fault {
-        Fault(reason: reason, offset: tables.spans[Int(instruction)].offset)
+        Fault(reason: reason, at: tables.spans[Int(instruction)])
     }
 
     /// Subtracts text work from the operation's budget.
@@ -90,15 +93,57 @@ extension Evaluator {
         }
     }
 
-    /// All names are computed before any is looked up, so a name that is no string always fails the rule.
-    private mutating func hasAll(_ instruction: Instruction) throws(Fault) -> Bool {
+    /// `hasChildren([…])` and `hasAny([…])`. All names are computed, so a name that is no string always fails the rule.
+    private mutating func hasNames(_ instruction: Instruction) throws(Fault) -> Bool {
         let base = try node(instruction.a)
-        var all = true
+        var (all, any) = (true, false)
         for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
             let test = tables.code[Int(tables.steps[i].index)]
-            if try walk(base, test) == nil { all = false }
+            if try walk(base, test) == nil { all = false } else { any = true }
             try recordChildren(of: instruction.a, test)
         }
-        return all
+        return instruction.operation == .hasAll ? all : any
+    }
+
+    // MARK: Whole nodes
+
+    /// Whether two nodes are the same with their priorities and everything below them. What both trees share is not looked at.
+    /// O(n log n) in the smaller one, as work.
+    private mutating func isSame(_ one: NodeCursor?, _ other: NodeCursor?, _ i: Int32) throws(Fault) -> Bool {
+        guard let one, let other else { return one == nil && other == nil }
+        if one == other { return true }
+        try work(RulesLimits.nodeWork, i)
+        switch (one.kind, other.kind) {
+        case (.object, .object):
+            guard one.childCount == other.childCount, one.priority == other.priority else { return false }
+            var fault: Fault?
+            let isSame = one.allChildren { key, child in
+                guard let match = other.child(key) else { return false }
+                do throws(Fault) { return try self.isSame(child, match, i) } catch {
+                    fault = error
+                    return false
+                }
+            }
+            if let fault { throw fault }
+            return isSame
+        case (.prioritized, .prioritized):
+            guard one.priority == other.priority else { return false }
+            return withUnsafePointer(to: one.leaf) { a in
+                withUnsafePointer(to: other.leaf) { b in Operations.equal(Value(NodeCursor(a)), Value(NodeCursor(b))) }
+            }
+        case (.prioritized, _), (_, .prioritized): return false
+        case (.text(let a), .text(let b)):
+            try work(min(a.utf8Count, b.utf8Count) / RulesLimits.comparedBytes, i)
+            return a.isEqual(to: b)
+        default: return Operations.equal(Value(one), Value(other))
+        }
+    }
+
+    /// Whether two nodes have a child of one name. O(n log m) with n the fewer children, as work.
+    private mutating func shareKey(_ one: NodeCursor?, _ other: NodeCursor?, _ i: Int32) throws(Fault) -> Bool {
+        guard let one, let other else { return false }
+        let (few, many) = one.childCount <= other.childCount ? (one, other) : (other, one)
+        try work(few.childCount * RulesLimits.nodeWork, i)
+        return !few.allChildren { key, _ in many.child(key) == nil }
     }
 }

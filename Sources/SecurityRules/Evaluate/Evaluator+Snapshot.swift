@@ -9,19 +9,25 @@ extension Evaluator {
         return try snapshot(i)
     }
 
-    private mutating func record(_ i: Int32, in recorder: DependencyRecorder) throws(Fault) {
+    /// The same where everything below it counts as well.
+    mutating func wholeNode(_ i: Int32) throws(Fault) -> NodeCursor? {
+        if let dependencies { try record(i, in: dependencies, whole: true) }
+        return try snapshot(i)
+    }
+
+    private mutating func record(_ i: Int32, in recorder: DependencyRecorder, whole: Bool = false) throws(Fault) {
         let instruction = tables.code[Int(i)]
         if instruction.operation == .place, Int(instruction.a) >= recorder.writtenDepth {
             return recorder.recordWritten(Tree(rawValue: instruction.detail) ?? .old)
         }
         let (tree, keys) = try location(i)
-        record(tree, keys, in: recorder)
+        record(tree, keys, in: recorder, whole: whole)
     }
 
-    private func record(_ tree: Tree, _ keys: ContiguousArray<Key>, in recorder: DependencyRecorder) {
+    private func record(_ tree: Tree, _ keys: ContiguousArray<Key>, in recorder: DependencyRecorder, whole: Bool = false) {
         let written = recorder.writtenDepth
         guard keys.count >= written, written <= depth, (0..<written).allSatisfy({ keys[$0] == key($0 &+ 1).key }) else {
-            return recorder.record(keys)
+            return recorder.record(keys, whole: whole)
         }
         recorder.recordWritten(tree)
     }

@@ -41,7 +41,8 @@ extension Evaluator {
                 next = link.b
                 link = tables.code[Int(next)]
                 // A part in parentheses is a chain of its own.
-                if tables.spans[Int(next)].start != tables.spans[Int(i)].start { break }
+                let (span, first) = (tables.spans[Int(next)], tables.spans[Int(i)])
+                if span.start != first.start || span.function != first.function { break }
             }
             collect(next, depth + 1, source, recorder, &parts, work: work)
         case .conditional:
@@ -50,7 +51,7 @@ extension Evaluator {
             if case .bool(let condition) = partValue(instruction.a, work) {
                 collect(condition ? instruction.b : instruction.c, depth + 1, source, recorder, &parts, work: work)
             }
-        case .not, .negate, .length, .recase, .equalConstant, .notEqualConstant, .matches:
+        case .not, .negate, .length, .recase, .fold, .dayOf, .dayNumber, .equalConstant, .notEqualConstant, .matches, .call:
             record(partValue(i, work))
             collect(instruction.a, depth + 1, source, recorder, &parts, work: work)
         case .compare, .stringTest, .arithmetic, .propertyIndex:

@@ -15,6 +15,10 @@ extension Evaluator {
             guard case .object(let target) = try value(instruction.a) else { return .null }
             return value(of: target.child(tables.key(instruction.b)))
         case .conditional: return try value(try boolean(instruction.a) ? instruction.b : instruction.c)
+        case .call: do { return try value(instruction.a) } catch { throw error.moved(to: tables.spans[Int(i)]) }
+        case .valOr:
+            guard let found = try node(instruction.a) else { return try value(instruction.b) }
+            return value(of: found)
         case .arithmetic: return try arithmetic(instruction, i)
         default: return try rareValue(instruction, i)
         }
@@ -44,6 +48,7 @@ extension Evaluator {
         case .priority:
             guard let node = try node(instruction.a) else { return .null }
             return keep(node.priority)
+        case .childCount: return .number(Double(try wholeNode(instruction.a)?.childCount ?? 0))
         case .opaque:
             _ = try node(instruction.a)
             return .object(tables.token)
@@ -57,6 +62,17 @@ extension Evaluator {
             let a = try value(instruction.a)
             try work(Self.length(a), i)
             do { return replace(from: mark, try Operations.recase(a, toUpper: instruction.detail == 1)) } catch { throw fault(error, i) }
+        case .fold:
+            let a = try value(instruction.a)
+            try work(Self.length(a) * RulesLimits.foldWork, i)
+            do { return replace(from: mark, try Operations.fold(a)) } catch { throw fault(error, i) }
+        case .dayOf:
+            guard case .number(let ms) = try value(instruction.a) else { throw fault(.notNumber, i) }
+            guard let day = tables.zones[Int(instruction.b)].day(ms) else { throw fault(.notDay, i) }
+            return replace(from: mark, Text(day))
+        case .dayNumber:
+            guard case .text(let text) = try value(instruction.a) else { return .null }
+            return text.withBytes { CivilDay.number($0) }.map { .number(Double($0)) } ?? .null
         case .replace:
             let (a, b, c) = (try value(instruction.a), try value(instruction.b), try value(instruction.c))
             try work(Self.length(a) + Self.length(b), i)

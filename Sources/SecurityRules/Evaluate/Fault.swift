@@ -16,6 +16,8 @@ public enum FaultReason: UInt8, Error, Sendable, Hashable {
     case stringTooLong
     /// A text that alone exceeds the work limit of a simulated regular expression.
     case textTooLong
+    /// A time whose day has no text: outside the years 0 to 9999, or no number of ms.
+    case notDay
     /// The operation needs more text work than `RulesLimits.textWork`.
     case tooMuchWork
 }
@@ -31,6 +33,7 @@ extension FaultReason: CustomStringConvertible {
         case .beyondRoot: "the root has no parent"
         case .stringTooLong: "computed string is too long"
         case .textTooLong: "text is too long for so large a regular expression"
+        case .notDay: "this time is outside the years 0 to 9999"
         case .tooMuchWork: "too much text is to be searched and matched for one request"
         }
     }
@@ -39,6 +42,11 @@ extension FaultReason: CustomStringConvertible {
 /// A fault and where it happened.
 struct Fault: Error {
     let reason: FaultReason
-    /// UTF-8 offset in the rule's text.
+    /// UTF-8 offset in the rule's text; in a function the one of its call.
     let offset: Int32
+
+    init(reason: FaultReason, at span: Span) { (self.reason, offset) = (reason, span.function < 0 ? span.offset : 0) }
+
+    /// The same fault, told of a call.
+    func moved(to call: Span) -> Fault { Fault(reason: reason, at: call) }
 }

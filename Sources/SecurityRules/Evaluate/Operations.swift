@@ -97,6 +97,13 @@ enum Operations {
         return result
     }
 
+    static func fold(_ a: Value) throws(FaultReason) -> Text {
+        guard case .text(let text) = a else { throw .notString }
+        let result = Text(TextFolding.fold(text.string))
+        guard result.utf8Count <= RulesLimits.computedBytes else { throw .stringTooLong }
+        return result
+    }
+
     static func matches(_ a: Value, _ regex: Regex, work: inout Int) throws(FaultReason) -> Bool {
         guard case .text(let text) = a else { throw .notString }
         return try regex.matches(text, work: &work)

@@ -33,12 +33,14 @@ struct Expression {
 }
 
 /// The range of an expression in its rule's text, in bytes of UTF-8.
-struct Span {
+struct Span: Equatable {
     /// Its first byte behind opening parentheses: where faults point.
     let offset: Int32
     /// All of it, parentheses included.
     let start: Int32
     let end: Int32
+    /// The function in whose text it is, by its number; -1 for the rule's own text.
+    var function: Int32 = -1
 
     static let none = Span(offset: 0, start: 0, end: 0)
 }

@@ -9,17 +9,21 @@ struct ExpressionParser {
     private var lastEnd = 0
     /// Open constructs around the place being read.
     private var nesting = 0
+    /// For the spans.
+    private let function: Int32
 
     /// Parses the whole text.
-    static func parse(_ text: String) throws(ExpressionError) -> Expression {
-        var parser = try ExpressionParser(text)
+    /// - Parameter function: number of the function whose text it is; -1 for a rule's.
+    static func parse(_ text: String, function: Int32 = -1) throws(ExpressionError) -> Expression {
+        var parser = try ExpressionParser(text, function)
         if case .end = parser.token.kind { throw ExpressionError(offset: 0, message: "Expected an expression.") }
         let expression = try parser.conditional()
         guard case .end = parser.token.kind else { throw parser.unexpected() }
         return expression
     }
 
-    private init(_ text: String) throws(ExpressionError) {
+    private init(_ text: String, _ function: Int32) throws(ExpressionError) {
+        self.function = function
         lexer = Lexer(text)
         token = try lexer.next()
         tokenEnd = lexer.offset
@@ -56,7 +60,8 @@ struct ExpressionParser {
         for child in children { height = max(height, child.height) }
         guard height < Expression.maxHeight else { throw tooDeep(offset) }
         let start = children.first.map { min(Int($0.span.start), offset) } ?? offset
-        return Expression(kind: kind, span: Span(offset: Int32(offset), start: Int32(start), end: Int32(lastEnd)), height: height + 1)
+        let span = Span(offset: Int32(offset), start: Int32(start), end: Int32(lastEnd), function: function)
+        return Expression(kind: kind, span: span, height: height + 1)
     }
 
     private func tooDeep(_ offset: Int) -> ExpressionError {
@@ -207,7 +212,7 @@ struct ExpressionParser {
             try advance()
             let inner = try conditional()
             try expect(")")
-            let span = Span(offset: inner.span.offset, start: Int32(offset), end: Int32(lastEnd))
+            let span = Span(offset: inner.span.offset, start: Int32(offset), end: Int32(lastEnd), function: function)
             return Expression(kind: inner.kind, span: span, height: inner.height)
         case .symbol("["):
             try advance()

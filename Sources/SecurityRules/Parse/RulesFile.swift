@@ -45,24 +45,30 @@ struct RulesFileReader {
     private(set) var errors: [LocatedError] = []
     /// Keys of `UnsupportedKeys`. They are faults of a file, but rules in force stay in force without them.
     private(set) var unsupported: [LocatedError] = []
+    /// In the order of the file.
+    var functions: [SourceFunction] = []
 
     /// Deepest rule node: data is at most this deep.
     static let maxDepth = Path.maxDepth
 
     private static let forbiddenName = ##"String can't contain ".", "#", "$", "/", "[", or "]""##
 
-    private mutating func addError(_ offset: Int, _ message: String) { errors.append(LocatedError(offset: offset, message: message)) }
+    mutating func addError(_ offset: Int, _ message: String) { errors.append(LocatedError(offset: offset, message: message)) }
 
-    /// Reads the top level: an object with the one key `rules`.
+    /// Reads the top level: an object with `rules`, and `functions` if needed.
     mutating func read(_ json: LocatedJSON) -> SourceNode {
         guard case .object(let members) = json.value else {
             addError(json.offset, "Expected '{'.")
             return SourceNode(offset: json.offset)
         }
         var rules: LocatedJSON?
+        var hasFunctions = false
         for member in members {
             if member.name.value == "rules", rules == nil {
                 rules = member.value
+            } else if member.name.value == "functions", !hasFunctions {
+                hasFunctions = true
+                readFunctions(member.value)
             } else if UnsupportedKeys.ofFile.contains(member.name.value) {
                 addUnsupported(member.name)
             } else {

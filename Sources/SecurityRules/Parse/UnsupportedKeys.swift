@@ -7,7 +7,9 @@ enum UnsupportedKeys {
         ".notify", ".owner", ".rate", ".removes", ".search", ".watch", ".webhook",
     ]
     /// Keys beside `rules`.
-    static let ofFile: Set<String> = ["files", "functions"]
+    static let ofFile: Set<String> = ["files"]
+    /// Functions of expressions.
+    static let functions: Set<String> = ["file"]
     /// Keys of a case of `vigla rules test`.
     static let ofCase: Set<String> = ["advance", "at", "expire", "then"]
 

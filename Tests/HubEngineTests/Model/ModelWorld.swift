@@ -61,7 +61,8 @@ final class ModelWorld {
         case (0, "s"): return isMember || (path.starts(with: ["s", "d"]) && model[["a", "open"]].leaf == 1)
         case (1, "a"): return uid != nil
         case (1, "s"): return path.starts(with: ["s", "d"]) && (isMember || !model[["s", "d", "a"]].isEmpty)
-        case (2, "a"): return uid == "u1" || (query?.limit == 1 && query?.keeps == .last)
+        // A rule sees the query at the place that is read alone.
+        case (2, "a"): return uid == "u1" || (path.count == 1 && query?.limit == 1 && query?.keeps == .last)
         default: return false
         }
     }

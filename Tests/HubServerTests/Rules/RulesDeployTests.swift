@@ -88,13 +88,15 @@ import TestSupport
 
     @Test func dryRun_changesNothing_andTellsWhatWould() throws {
         let server = try TestServer()
-        let answer = deploy(server.server, #"{"rules":{".read":"auth != null","$x":{".write":"true"}}}"#, isDryRun: true)
+        let text = #"{"rules":{".read":"auth != null","$x":{".write":"true",".validate":"auth.x == 1"}}}"#
+        let answer = deploy(server.server, text, isDryRun: true)
         let report = try Node(json: json(answer, details: true))
-        let changes = try Node(json: #"{"added":["/$x.write"],"addedCount":1,"changed":["/.read"],"changedCount":1,"removed":["/.write"],"#
+        let changes = try Node(json: #"{"added":["/$x.write","/$x.validate"],"addedCount":2,"changed":["/.read"],"#
+            + #""changedCount":1,"removed":["/.write"],"#
             + #""removedCount":1,"same":false}"#)
         #expect(report.child("changes") == changes)
         #expect(report.child("kept") == "nothing")
-        #expect(report.child("warnings").child("0").child("message").json.contains("$x is never"), "\(report.json)")
+        #expect(report.child("warnings").child("0").child("message").json.contains("auth.x is null"), "\(report.json)")
         #expect(server.server.rules(of: "test")?.text == RuleSet.allowAll.text)
     }
 

@@ -19,7 +19,8 @@ import Testing
 
     /// What a rule above says of plain reads holds for queries below it as well.
     @Test func rulesAbove_seeAPlainRead() throws {
-        let rules = try RuleSet(parsing: #"{"rules":{".read":"query.limitToFirst == null && !query.orderByKey && query.startAt == null","a":{}}}"#)
+        let rules = try RuleSet(
+            parsing: #"{"rules":{".read":"query.limitToFirst == null && !query.orderByKey && query.startAt == null","a":{}}}"#)
         let asked = QueryVariables(orderByKey: true, startAt: "x", limitToFirst: 1)
         #expect(try rules.verdict(read: "/a", ["a": 1], query: asked) == .allowed)
         #expect(try rules.verdict(read: "/a/b/c", ["a": 1], query: asked) == .allowed)

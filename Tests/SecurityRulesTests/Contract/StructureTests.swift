@@ -70,7 +70,9 @@ import Testing
         Row("rules is a list", #"{"rules":[]}"#, "1:10: Expected '{'."),
         Row("same key twice", #"{"rules":{"a":{},"a":{}}}"#, "1:18: Duplicate key 'a'."),
         Row("empty rule", #"{"rules":{".read":""}}"#, "1:20: Expected an expression."),
-        Row("expire", #"{"rules":{"a":{".expire":"data.child('at').val() + 60000"}}}"#, "1:16: '.expire' is not supported by this version."),
+        Row(
+            "expire", #"{"rules":{"a":{".expire":"data.child('at').val() + 60000"}}}"#,
+            "1:16: '.expire' is not supported by this version."),
         Row(
             "geoIndex", #"{"rules":{".geoIndex":{"lat":"latitude","lng":"current/longitude"}}}"#,
             "1:11: '.geoIndex' is not supported by this version."),

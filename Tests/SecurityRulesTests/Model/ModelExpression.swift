@@ -15,6 +15,10 @@ indirect enum ModelExpression {
     case snapshot(ModelSnapshot, String)
     case hasChild(ModelSnapshot, ModelExpression)
     case hasAll(ModelSnapshot, [ModelExpression])
+    case hasAny(ModelSnapshot, [ModelExpression])
+    case valOr(ModelSnapshot, ModelExpression)
+    /// `equals` or `hasAny` of another snapshot.
+    case pair(ModelSnapshot, String, ModelSnapshot)
     case length(ModelExpression)
     case method(ModelExpression, String, [ModelExpression])
 
@@ -31,6 +35,9 @@ indirect enum ModelExpression {
         case .snapshot(let snapshot, let method): "\(snapshot.text).\(method)()"
         case .hasChild(let snapshot, let name): "\(snapshot.text).hasChild(\(name.text))"
         case .hasAll(let snapshot, let names): "\(snapshot.text).hasChildren([\(names.map(\.text).joined(separator: ", "))])"
+        case .hasAny(let snapshot, let names): "\(snapshot.text).hasAny([\(names.map(\.text).joined(separator: ", "))])"
+        case .valOr(let snapshot, let other): "\(snapshot.text).val(\(other.text))"
+        case .pair(let a, let method, let b): "\(a.text).\(method)(\(b.text))"
         case .length(let a): "(\(a.text)).length"
         case .method(let a, let name, let arguments): "(\(a.text)).\(name)(\(arguments.map(\.text).joined(separator: ", ")))"
         }
@@ -67,7 +74,9 @@ struct ExpressionMaker {
                 snapshot(1),
                 random.pick(["exists", "isString", "isNumber", "isBoolean", "hasChildren"])) : .literal(.bool(random.chance(50)))
         }
-        switch random.below(12) {
+        switch random.below(14) {
+        case 12: return .hasAny(snapshot(depth - 1), (0..<random.below(3)).map { _ in name(0) })
+        case 13: return .pair(snapshot(depth - 1), random.pick(["equals", "hasAny"]), snapshot(depth - 1))
         case 0: return .not(boolean(depth - 1))
         case 1, 2: return .binary("&&", boolean(depth - 1), boolean(depth - 1))
         case 3, 4: return .binary("||", boolean(depth - 1), boolean(depth - 1))
@@ -98,7 +107,8 @@ struct ExpressionMaker {
 
     private mutating func number(_ depth: Int) -> ModelExpression {
         guard depth > 0 else { return random.chance(20) ? .variable("now") : .literal(random.pick([0, 1, 2, 2.5, 10])) }
-        switch random.below(4) {
+        switch random.below(5) {
+        case 4: return .snapshot(snapshot(depth - 1), "childCount")
         case 0: return .negate(random.chance(50) ? number(depth - 1) : value(depth - 1))
         case 1: return .length(textual(depth - 1))
         default:
@@ -112,7 +122,8 @@ struct ExpressionMaker {
             return random.chance(40) && !captures.isEmpty ? .variable(random.pick(captures)) : .literal(
                 .string(random.pick(["", "a", "b", "ab", "a/b", "0", "é"])))
         }
-        switch random.below(3) {
+        switch random.below(4) {
+        case 3: return .method(textual(depth - 1), "fold", [])
         case 0: return .method(textual(depth - 1), "replace", [string(0), string(0)])
         case 1: return .method(textual(depth - 1), random.pick(["toUpperCase", "toLowerCase"]), [])
         default: return random.chance(50) ? .binary(
@@ -121,7 +132,8 @@ struct ExpressionMaker {
     }
 
     private mutating func value(_ depth: Int) -> ModelExpression {
-        switch random.below(5) {
+        switch random.below(6) {
+        case 5: .valOr(snapshot(depth), depth > 0 ? anything(depth - 1) : .literal(random.pick([0, "a", .null])))
         case 0: .auth(random.pick([["uid"], ["token", "n"], ["token", "b"], ["token", "x", "y"], ["token"]]))
         case 1: .snapshot(snapshot(depth), "getPriority")
         default: .snapshot(snapshot(depth), "val")
@@ -139,7 +151,9 @@ struct ExpressionMaker {
     }
 
     private mutating func snapshot(_ depth: Int) -> ModelSnapshot {
-        guard depth > 0 else { return .named(random.pick(allowsNewData ? ["data", "newData", "newData", "root"] : ["data", "root"])) }
+        guard depth > 0 else {
+            return .named(random.pick(allowsNewData ? ["data", "newData", "newData", "root", "newRoot"] : ["data", "root"]))
+        }
         switch random.below(6) {
         case 0: return .parent(snapshot(depth - 1))
         case 1: return .conditional(boolean(0), snapshot(depth - 1), snapshot(depth - 1))

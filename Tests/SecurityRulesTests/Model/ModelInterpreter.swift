@@ -1,3 +1,4 @@
+import Foundation
 import JSONTree
 import SecurityRules
 
@@ -43,6 +44,7 @@ struct ModelInterpreter {
         switch snapshot {
         case .named("data"): return Place(root: old, path: path)
         case .named("newData"): return Place(root: new, path: path)
+        case .named("newRoot"): return Place(root: new, path: [])
         case .named: return Place(root: old, path: [])
         case .child(let parent, let name):
             var place = try place(parent)
@@ -92,6 +94,17 @@ struct ModelInterpreter {
             _ = try place(snapshot)
             let places = try names.map { try place(.child(snapshot, $0)) }
             return .bool(places.allSatisfy { $0.node.exists })
+        case .hasAny(let snapshot, let names):
+            _ = try place(snapshot)
+            let places = try names.map { try place(.child(snapshot, $0)) }
+            return .bool(places.contains { $0.node.exists })
+        case .valOr(let snapshot, let other):
+            let node = try place(snapshot).node
+            return node.exists ? Self.value(node) : try value(other)
+        case .pair(let a, let method, let b):
+            let (x, y) = (try place(a).node, try place(b).node)
+            if method == "equals" { return .bool(Self.same(x, y)) }
+            return .bool(x.children.contains { child in y.children.contains { $0.key == child.key } })
         case .length(let a): return .number(Double(Array(try string(a).utf16).count))
         case .method(let a, let name, let arguments):
             let receiver = try value(a)
@@ -106,10 +119,19 @@ struct ModelInterpreter {
         }
     }
 
+    /// Deeply, with priorities.
+    private static func same(_ a: Node, _ b: Node) -> Bool {
+        guard a.priority == b.priority, a.hasChildren == b.hasChildren else { return false }
+        guard a.hasChildren else { return a.leaf == b.leaf }
+        let (keys, others) = (a.children.map(\.key), b.children.map(\.key))
+        return keys == others && keys.allSatisfy { same(a.child($0), b.child($0)) }
+    }
+
     private func method(_ name: String, of node: Node) throws -> Value {
         switch (name, Self.value(node)) {
         case ("val", let value): value
         case ("getPriority", _): Self.value(node.priority)
+        case ("childCount", _): .number(Double(node.children.map { _ in 1 }.count))
         case ("exists", .null): .bool(false)
         case ("exists", _), ("hasChildren", .object), ("isString", .string), ("isNumber", .number), ("isBoolean", .bool): .bool(true)
         default: .bool(false)
@@ -120,6 +142,9 @@ struct ModelInterpreter {
         let bytes = Array(text.utf8)
         func occurs(at i: Int, _ part: [UInt8]) -> Bool { i + part.count <= bytes.count && Array(bytes[i..<i + part.count]) == part }
         switch name {
+        case "fold":
+            let plain = text.decomposedStringWithCanonicalMapping.unicodeScalars.filter { !$0.properties.isDiacritic && $0.value != 0x301 }
+            return .string(String(String.UnicodeScalarView(plain)).lowercased())
         case "toUpperCase": return .string(text.uppercased())
         case "toLowerCase": return .string(text.lowercased())
         case "replace":
