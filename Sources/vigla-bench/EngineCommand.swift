@@ -34,9 +34,9 @@ struct Engine: ParsableCommand {
 
     /// One place of `count` records of five fields, with its queries.
     private func place(of count: Int) throws {
-        let before = heapBytes()
+        let before = HeapMeter.allocated
         let root: Node = ["m": .object((0..<count).lazy.map { (Self.key($0), Self.record($0)) })]
-        let perLeaf = Double(heapBytes() - before) / Double(count * 5)
+        let perLeaf = Double(HeapMeter.allocated - before) / Double(count * 5)
         let hub = try BenchHub(root: root)
         hub.observe("m", TreeQuery(index: .child("at"), limit: 50, viewFrom: .last), tags: [1])
         var random = SystemRandomNumberGenerator()
@@ -53,8 +53,8 @@ struct Engine: ParsableCommand {
             return TreeWrite(Path([Key("m"), Self.key(at)]), WriteValue(Self.record(i)))
         }
         print(
-            "\(pad(count, 8))  \(pad(perLeaf.fixed(0), 10))  \(pad(append.fixed(2), 9))  \(pad(change.fixed(2), 9))  "
-                + "\(pad(overwrite.fixed(2), 12))")
+            "\(String(count).padded(8))  \(perLeaf.fixed(0).padded(10))  \(append.fixed(2).padded(9))  \(change.fixed(2).padded(9))  "
+                + "\(overwrite.fixed(2).padded(12))")
     }
 
     /// Many clients with the same query: how often a change is worked out, and what it costs more than for one.
@@ -80,16 +80,6 @@ struct Engine: ParsableCommand {
         ["author": .string("user-\(i % 5000)"), "at": .int(1_700_000_000_000 + Int64(i)), "lat": .double(
             37.9 + Double(i % 1000) / 10_007), "on": .bool(i % 2 == 0),
             "text": .string("message \(i)")]
-    }
-
-    private func heapBytes() -> Int {
-        let info = mallinfo2()
-        return info.uordblks + info.hblkhd
-    }
-
-    private func pad(_ value: some CustomStringConvertible, _ width: Int) -> String {
-        let text = value.description
-        return String(repeating: " ", count: max(0, width - text.count)) + text
     }
 }
 

@@ -11,43 +11,25 @@ struct Idle: ParsableCommand {
     @Option(help: "The vigla program; without it the one beside vigla-bench.") var vigla: String?
 
     func validate() throws {
-        guard (100...27_000).contains(connections) else { throw ValidationError("--connections is 100 to 27000 (ports of one address)") }
+        guard IdleLoad.range.contains(connections) else {
+            throw ValidationError("--connections is \(IdleLoad.range.lowerBound) to \(IdleLoad.range.upperBound) (ports of one address)")
+        }
         guard runs > 0 else { throw ValidationError("--runs must be above 0") }
     }
 
     func run() throws {
         raiseDescriptorLimit()
         print("idle, \(connections) connections")
-        for (name, target, start) in subjects(vigla) {
+        let load = IdleLoad(connections: connections)
+        for subject in IdleLoad.subjects(vigla) {
             var figures: [Double] = []
             for run in 1...runs {
-                let server = try start()
-                let kilobytes = try measure(server, target)
+                let kilobytes = try load.kilobytes(subject.start(), subject.target)
                 figures.append(kilobytes)
-                print("  \(run) \(name): \(kilobytes.fixed(2)) KB resident each")
+                print("  \(run) \(subject.name): \(kilobytes.fixed(2)) KB resident each")
             }
-            print("  median \(name): \(figures.median.fixed(2)) KB")
+            print("  median \(subject.name): \(figures.median.fixed(2)) KB")
         }
-    }
-
-    private func measure(_ server: ServerProcess, _ target: String) throws -> Double {
-        // What the server makes once, however many connect, is there before the count begins.
-        try open(50, server, target) {}
-        let before = server.residentBytes
-        var after = 0
-        try open(connections, server, target) { after = server.residentBytes }
-        return Double(after - before) / 1024 / Double(connections)
-    }
-
-    private func open(_ count: Int, _ server: ServerProcess, _ target: String, _ body: () -> Void) throws {
-        let swarm = try Swarm(port: server.port)
-        for opened in 1...count {
-            _ = try swarm.connect(target)
-            if opened % 500 == 0 { try swarm.finishUpgrades() }
-        }
-        try swarm.finishUpgrades()
-        while try swarm.frames(withinMs: 300, { _, _, _ in }) {}
-        body()
     }
 }
 
@@ -69,10 +51,11 @@ struct Connect: ParsableCommand {
     func run() throws {
         raiseDescriptorLimit()
         print("connect, \(connections) connections, \(atOnce) at once")
-        for (name, target, start) in subjects(vigla) {
+        for subject in IdleLoad.subjects(vigla) {
+            let (name, target) = (subject.name, subject.target)
             var figures: [Double] = []
             for run in 1...runs {
-                let server = try start()
+                let server = try subject.start()
                 let (begin, cpu) = (monotonicNs(), server.cpuNs)
                 for _ in 0..<max(1, connections / atOnce) {
                     let swarm = try Swarm(port: server.port)
@@ -88,16 +71,6 @@ struct Connect: ParsableCommand {
             print("  median \(name): \(Int(figures.median)) /s, no errors")
         }
     }
-}
-
-/// The servers that a connection is measured on.
-private func subjects(_ vigla: String?) -> [(name: String, target: String, start: () throws -> ServerProcess)] {
-    [
-        (
-            "vigla", "/.ws?v=5&ns=default",
-            { try ServerProcess(vigla ?? besideThisProgram("vigla"), ["serve", "--memory", "--dev", "--port", "0"]) }),
-        ("loop", "/echo", { try ServerProcess(["serve-echo", "--loops", "2"]) }),
-    ]
 }
 
 private func monotonicNs() -> UInt64 {

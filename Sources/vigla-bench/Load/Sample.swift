@@ -62,6 +62,11 @@ extension [Double] {
     }
 }
 
+extension String {
+    /// At the right of a column.
+    func padded(_ width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
+}
+
 extension Double {
     func fixed(_ places: Int) -> String {
         guard isFinite else { return "\(self)" }

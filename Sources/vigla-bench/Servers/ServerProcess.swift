@@ -49,15 +49,8 @@ final class ServerProcess {
     /// User and system time so far, of all its threads.
     var cpuNs: UInt64 { cbaseline_cpu_ns(pid) }
 
-    /// Memory that it occupies now (`/proc`, proc_pid_statm(5)).
-    var residentBytes: Int {
-        guard let file = fopen("/proc/\(pid)/statm", "r") else { return 0 }
-        defer { fclose(file) }
-        var line = [CChar](repeating: 0, count: 256)
-        guard fgets(&line, 256, file) != nil else { return 0 }
-        let pages = line.prefix { $0 != 0 }.split(separator: 32).dropFirst().first ?? []
-        return (Int(String(decoding: pages.map { UInt8(bitPattern: $0) }, as: UTF8.self)) ?? 0) * Int(getpagesize())
-    }
+    /// Memory that it occupies now.
+    var residentBytes: Int { HeapMeter.resident(pid) }
 
     /// Reads lines until one tells the port: `ready PORT`, or `… ready on http://HOST:PORT …`.
     private static func readyPort(_ fd: Int32) -> UInt16? {
