@@ -94,14 +94,40 @@ extension ChildMap: Sequence {
 extension ChildMap: Equatable {
     /// Deep equality; shared pages and objects are not visited.
     public static func == (a: ChildMap, b: ChildMap) -> Bool {
-        guard a.count == b.count else { return false }
-        if let x = a.root, let y = b.root, x === y { return true }
-        if let x = a.packed, let y = b.packed, x.isSame(as: y) { return true }
-        var others = b.makeIterator()
-        for (key, node) in a {
-            guard let other = others.next(), other.key == key, other.node == node else { return false }
+        var visits = 0
+        return a.isEqual(to: b, &visits)
+    }
+
+    /// - Parameter visits: is raised by the pages that are passed or opened and the entries that are compared one by one.
+    func isEqual(to other: ChildMap, _ visits: inout Int) -> Bool {
+        guard count == other.count else { return false }
+        if let x = root, let y = other.root, x === y { return true }
+        if let x = packed, let y = other.packed, x.isSame(as: y) { return true }
+        var (a, b) = (PageWalk(self), PageWalk(other))
+        while true {
+            visits += 1
+            switch (a.page, b.page) {
+            case (let x?, let y?):
+                if x === y {
+                    a.skip()
+                    b.skip()
+                } else {
+                    let (isTaller, isLower) = (a.height >= b.height, a.height <= b.height)
+                    if isTaller { a.open() }
+                    if isLower { b.open() }
+                }
+            // The other walk is within a page: what it stands at is compared with the first entry of this one.
+            case (_?, nil): a.open()
+            case (nil, _?): b.open()
+            case (nil, nil):
+                PageWalk.passEqual(&a, &b)
+                if a.page != nil || b.page != nil { continue }
+                guard let (object, entry) = a.entry, let (second, match) = b.entry else { return a.entry == nil && b.entry == nil }
+                guard Key.order(entry.key, match.key) == 0, object.node(entry.value) == second.node(match.value) else { return false }
+                a.advance()
+                b.advance()
+            }
         }
-        return true
     }
 }
 

@@ -64,7 +64,7 @@ public struct ChildMap: Sendable {
         guard var page = root else { return }
         root = nil
         if !isKnownUniquelyReferenced(&page) { page = page.copy() }
-        page.mutate(key, body)
+        page.mutate(key, isAtEnd: true, body)
         if page.isOverfull {
             let (separator, right) = page.split(appending: false)
             page = ChildPage(separators: [page.firstKey, separator], pages: [page, right])

@@ -90,24 +90,26 @@ final class ChildPage: @unchecked Sendable {
     }
 
     /// Precondition: this page is uniquely owned. Afterwards it may be overfull by some pages or empty; the caller repairs that.
-    func mutate(_ key: Key, _ body: (inout Node) -> Void) {
+    /// - Parameter isAtEnd: whether no page of the tree lies right of this one.
+    func mutate(_ key: Key, isAtEnd: Bool, _ body: (inout Node) -> Void) {
         let i = pageIndex(for: key)
         if isLowest {
             count += PackedPage.mutate(&leaves[i], key, body)
-            repairLeaf(i)
+            repairLeaf(i, isAtEnd: isAtEnd && i == leaves.count - 1)
             return
         }
         if !isKnownUniquelyReferenced(&pages[i]) { pages[i] = pages[i].copy() }
         let before = pages[i].count
-        pages[i].mutate(key, body)
+        let isLast = isAtEnd && i == pages.count - 1
+        pages[i].mutate(key, isAtEnd: isLast, body)
         count += pages[i].count - before
-        repairPage(i)
+        repairPage(i, isAtEnd: isLast)
     }
 
-    private func repairLeaf(_ i: Int) {
+    private func repairLeaf(_ i: Int, isAtEnd: Bool) {
         let leaf = leaves[i]
         if leaf.isOverfull {
-            let parts = leaf.split(appending: i == leaves.count - 1)
+            let parts = leaf.split(appending: isAtEnd)
             leaves.replaceSubrange(i...i, with: parts)
             separators.insert(contentsOf: parts.dropFirst().map(\.firstKey), at: i + 1)
         } else if leaf.count == 0 {
@@ -125,10 +127,10 @@ final class ChildPage: @unchecked Sendable {
         }
     }
 
-    private func repairPage(_ i: Int) {
+    private func repairPage(_ i: Int, isAtEnd: Bool) {
         let page = pages[i]
         if page.isOverfull {
-            let (separator, right) = page.split(appending: i == pages.count - 1)
+            let (separator, right) = page.split(appending: isAtEnd)
             separators.insert(separator, at: i + 1)
             pages.insert(right, at: i + 1)
         } else if page.count == 0 {
@@ -150,8 +152,8 @@ final class ChildPage: @unchecked Sendable {
         }
     }
 
-    /// Moves the upper part into a new page. At the right edge the left page stays full, so keys that arrive in order fill
-    /// their pages.
+    /// Moves the upper part into a new page. At the end of the tree the left page stays full, so keys that arrive in order fill
+    /// their pages; elsewhere both have room for what comes between their keys.
     func split(appending: Bool) -> (separator: Key, right: ChildPage) {
         let at = appending ? width - 1 : width / 2
         let separator = separators[at]

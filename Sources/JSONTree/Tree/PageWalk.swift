@@ -77,6 +77,7 @@ struct PageWalk {
 
     /// Passes the entries that are the same in both walks, which stand at entries.
     /// - Returns: how many they are.
+    @discardableResult
     static func passEqual(_ a: inout PageWalk, _ b: inout PageWalk) -> Int {
         guard let x = a.leaf, let y = b.leaf else { return 0 }
         let (one, other) = (x.members, y.members)

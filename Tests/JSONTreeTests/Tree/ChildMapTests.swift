@@ -158,6 +158,45 @@ import TestSupport
         #expect(Double(full) >= 0.95 * Double(leaves.count), "\(full) of \(leaves.count) pages are full")
     }
 
+    /// A page is left full at the end of the tree only: elsewhere keys come between those that are there.
+    @Test func keysBetween_fullPages_leaveRoomInAll() {
+        var map = ChildMap()
+        for i in 0..<20_000 { map.set(Key("-K\(1_000_000 + 2 * i)"), .int(Int64(i))) }
+        var random = SeededRandom(21)
+        for i in (0..<19_000).shuffled(using: &random) { map.set(Key("-K\(1_000_000 + 2 * i + 1)"), .int(Int64(i))) }
+        #expect(map.count == 39_000 && map.invariantFault() == nil)
+        var (leaves, widths): ([Int], [Int]) = ([], [])
+        func collect(_ page: ChildPage) {
+            leaves += page.leaves.map(\.byteCount)
+            widths.append(max(page.leaves.count, page.pages.count))
+            page.pages.forEach(collect)
+        }
+        if let root = map.root { collect(root) }
+        #expect(leaves.dropLast().allSatisfy { $0 > PackedLimits.pageBytes / 3 }, "\(leaves.dropLast().min() ?? 0) bytes")
+        #expect(widths.count > 3 && widths.dropFirst().dropLast().allSatisfy { $0 > ChildMap.pageCapacity / 4 }, "\(widths)")
+    }
+
+    @Test func equality_ofTwoVersions_visitsOnlyWhatDiffers() {
+        var old = ChildMap()
+        for i in 0..<50_000 { old.set(Key("-K\(1_000_000 + i)"), ["n": .int(Int64(i))]) }
+        var new = old
+        for i in 0..<10 { new.set(Key("-K\(1_000_000 + i * 4_321)"), ["n": .int(Int64(i * 4_321))]) }
+        var visits = 0
+        #expect(old.isEqual(to: new, &visits))
+        // Of each copied page, those beside it below the same inner pages.
+        #expect(visits > 10 && visits < 10 * 4 * ChildMap.pageCapacity, "\(visits)")
+        new.set("-K1049999", ["n": 0])
+        #expect(!old.isEqual(to: new, &visits))
+        new.set("-K1049999", .null)
+        new.set("-K1050000", ["n": 49_999])
+        #expect(old.count == new.count && old != new && new != old)
+        // Pages that are cut elsewhere.
+        var random = SeededRandom(22)
+        var other = ChildMap()
+        for i in (0..<50_000).shuffled(using: &random) { other.set(Key("-K\(1_000_000 + i)"), ["n": .int(Int64(i))]) }
+        #expect(old == other && other == old)
+    }
+
     @Test(arguments: [0, 1, 24, 31, 32, 33, 48, 49, 150, 250, 767, 768, 769, 800, 4_000, 20_000])
     func buildingSorted_anySize_isAValidMap(size: Int) {
         let entries = (0..<size).map { (Key(index: $0), Node.int(Int64($0))) }
