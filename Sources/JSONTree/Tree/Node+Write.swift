@@ -70,8 +70,8 @@ extension ObjectNode {
     var node: Node {
         guard children.root == nil else { return .object(self) }
         guard let packed = children.packed else { return .null }
-        guard priority.isNull, packed.offset == 0, packed.page.isWhole else { return .object(self) }
-        return .packed(packed)
+        guard packed.offset == 0, packed.page.isWhole, let small = packed.prioritized(priority) else { return .object(self) }
+        return .packed(small)
     }
 }
 

@@ -90,7 +90,7 @@ extension Node {
     public func with(priority: Node) -> Node {
         switch self {
         case .null: return .null
-        case .object(let object): return .object(object.copy(priority: priority))
+        case .object(let object): return object.copy(priority: priority).node
         case .packed(let object): return object.with(priority: priority)
         default: return priority.isNull ? leaf : .prioritized(PrioritizedLeaf(leaf: leaf, priority: priority))
         }
@@ -179,19 +179,25 @@ extension NodeCursor {
 extension PackedObject {
     /// The same object with another priority; null removes it.
     fileprivate func with(priority: Node) -> Node {
+        if let small = prioritized(priority) { return .packed(small) }
+        return .object(ObjectNode(children: ChildMap(PackedObject(asPage)), priority: priority))
+    }
+
+    /// The same object in packed bytes with another priority, or with none for null; nil when that does not fit.
+    /// Precondition: no member has a slot.
+    func prioritized(_ priority: Node) -> PackedObject? {
+        if priority.isNull, value.tag == PackedTag.object { return self }
         let members = members
         let bytes = end
         let entryBytes = bytes - 2 - 2 * count
         let size = priority.isNull ? 0 : priority.packedSize
-        guard let size, PackedPage.size(entries: count, bytes: entryBytes, priority: size) <= PackedLimits.objectBytes else {
-            return .object(ObjectNode(children: ChildMap(PackedObject(asPage)), priority: priority))
-        }
+        guard let size, PackedPage.size(entries: count, bytes: entryBytes, priority: size) <= PackedLimits.objectBytes else { return nil }
         var writer = PageWriter(entries: count, entryBytes: entryBytes, slots: 0, priority: priority)
         for i in 0..<count {
             let start = members.offset(i)
             writer.add(members.start + start, members.bound(i + 1, end: bytes) - start)
         }
-        return .packed(PackedObject(writer.page))
+        return PackedObject(writer.page)
     }
 }
 

@@ -106,6 +106,25 @@ import TestSupport
         #expect(prioritised.with(priority: .null) == small)
     }
 
+    @Test func object_thatHasBecomeSmall_isPackedAgain() {
+        func isPacked(_ node: Node) -> Bool { if case .packed = node { true } else { false } }
+        let small: Node = ["a": ["b": 1], "c": "text"]
+        let long = Node.string(String(repeating: "x", count: PackedLimits.textBytes + 1))
+        let prioritised = small.with(priority: long)
+        #expect(!isPacked(prioritised) && prioritised.priority == long)
+        #expect(isPacked(prioritised.with(priority: .null)) && prioritised.with(priority: .null) == small)
+        #expect(isPacked(prioritised.with(priority: 5)) && prioritised.with(priority: 5) == small.with(priority: 5))
+
+        var merged = small.with(priority: 5)
+        merged.merge(["d": 2], at: Path())
+        let both: Node = ["a": ["b": 1], "c": "text", "d": 2]
+        #expect(isPacked(merged) && merged == both.with(priority: 5))
+        var shrunk = Node.object((0..<500).map { (Key("k\($0)"), 1) }, priority: "p")
+        for i in 1..<500 { shrunk.set(.null, at: Path([Key("k\(i)")])) }
+        let one: Node = ["k0": 1]
+        #expect(isPacked(shrunk) && shrunk == one.with(priority: "p"))
+    }
+
     @Test func smallObject_isInOneAllocation_andALargeOneIsNot() {
         func isPacked(_ node: Node) -> Bool { if case .packed = node { true } else { false } }
         let record: Node = ["lat": 37.98, "lng": 23.72, "name": "Andreas", "friends": ["u1": true, "u2": true]]
