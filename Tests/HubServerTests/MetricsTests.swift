@@ -83,6 +83,17 @@ import TestSupport
         #expect(try server.metric(count("get", "/users")) == 1)
     }
 
+    /// What no content could make the rules allow does not reach a database's queue.
+    @Test func writesThatWereRefusedUnread_areCounted_too() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{"users":{"$uid":{".write":"auth.uid == $uid"}}}}"#)
+        let server = try TestServer { $0.rules = rules }
+        let peer = try RESTPeer(server)
+        let large = "\"" + String(repeating: "x", count: 2 * server.server.settings.limits.largeRequestBytes) + "\""
+        #expect(try peer.put("/users/ana.json?ns=test", large).hasPrefix("401"))
+        let count = #"vigla_rule_refusals_total{namespace="test",request="write",place="/users/$uid"}"#
+        #expect(try server.metric(count) == 1)
+    }
+
     @Test func events_areCounted_byTheFirstKeyOfTheirPlace_timesTheirObservers() throws {
         let server = try TestServer()
         let (one, other) = (try server.realtime().socket, try server.realtime().socket)

@@ -118,6 +118,9 @@ public final class Database: Sendable {
     public var eventBytes: EventBytes { engine.context.meter.eventBytes }
     public var refusals: RefusalCounts { engine.context.meter.refusals }
 
+    /// Counts a write that was refused because `mayAllowWrite` is false, so that it never came here. From any thread.
+    public func countRefusedWrite(of path: Path) { engine.context.meter.refusals.add(.write, path, engine.content.publishedRules) }
+
     /// Requests that wait for the database queue, or for their turn on it.
     public var inboxDepth: Int { inbox.withLock { $0.items.count } + engine.context.meter.reading.waitingRequests }
 

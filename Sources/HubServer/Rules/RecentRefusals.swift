@@ -6,7 +6,8 @@ import Synchronization
 /// The latest requests that the rules refused, for administrators (`GET /.settings/refusals.json`): what was asked, where and by whom.
 /// Nothing of the data is kept, neither what was written nor what the rules compared: `POST /.settings/explain` decides it again.
 ///
-/// A refusal costs a lock; at most so many in a second a few short strings, too. No rule is evaluated again.
+/// Each namespace has its own, so that what is refused in one neither displaces those of another nor is counted there. A refusal costs a
+/// lock; at most so many in a second a few short strings, too. No rule is evaluated again.
 final class RecentRefusals: Sendable {
     /// Places of one update that are kept; the others are counted.
     static let places = 3
@@ -16,11 +17,10 @@ final class RecentRefusals: Sendable {
     static let nameCharacters = 128
 
     private struct Entry {
-        /// Which of all refusals since the start it is, from 1; gaps were not kept.
+        /// Which of the namespace's refusals since the start it is, from 1; gaps were not kept.
         let number: Int
         /// ms since the epoch.
         let at: Int64
-        let namespace: String
         let request: RuledRequest
         let paths: [String]
         /// Places that are not in `paths`.
@@ -31,10 +31,17 @@ final class RecentRefusals: Sendable {
         let provider: String?
     }
 
+    /// The refusals of one namespace.
+    private final class Ring: Sendable {
+        let state = Mutex(State())
+    }
+
     private struct State {
         var second: Int64 = 0
         var keptInSecond = 0
         var number = 0
+        /// Numbers that are given and whose entries are still to come, from another thread.
+        var expected: [Int] = []
         /// A ring; `next` is its oldest entry once it is full.
         var entries: [Entry] = []
         var next = 0
@@ -42,35 +49,44 @@ final class RecentRefusals: Sendable {
 
     private let most: Int
     private let perSecond: Int
-    private let state = Mutex(State())
+    private let rings = Mutex<[String: Ring]>([:])
 
     /// - Parameters:
-    ///   - most: entries that are kept; the oldest go first.
-    ///   - perSecond: entries that are taken in one second; the others are only counted.
+    ///   - most: entries that are kept of each namespace; the oldest go first.
+    ///   - perSecond: entries that are taken of each in one second; the others are only counted.
     init(most: Int, perSecond: Int) {
         self.most = most
         self.perSecond = perSecond
     }
 
+    private func ring(_ namespace: String) -> Ring {
+        rings.withLock { rings in
+            if let ring = rings[namespace] { return ring }
+            let ring = Ring()
+            rings[namespace] = ring
+            return ring
+        }
+    }
+
     /// The listener of a namespace's refusals, which passes them on to another one as well.
     func listener(_ namespace: String, beside other: (any RefusalListener)?) -> any RefusalListener {
-        Listener(refusals: self, namespace: namespace, other: other)
+        Listener(refusals: self, ring: ring(namespace), other: other)
     }
 
     private final class Listener: RefusalListener {
         private let refusals: RecentRefusals
-        private let namespace: String
+        private let ring: Ring
         private let other: (any RefusalListener)?
         /// Who wanted the refusal that is told next: bit 0 this, bit 1 the other one. Used on the database queue only.
         private let wanted = Atomic<UInt8>(0)
         private let number = Atomic<Int>(0)
 
-        init(refusals: RecentRefusals, namespace: String, other: (any RefusalListener)?) {
-            (self.refusals, self.namespace, self.other) = (refusals, namespace, other)
+        init(refusals: RecentRefusals, ring: Ring, other: (any RefusalListener)?) {
+            (self.refusals, self.ring, self.other) = (refusals, ring, other)
         }
 
         func wantsRefusal(now: Int64) -> Bool {
-            let number = refusals.admit(now: now)
+            let number = refusals.admit(to: ring, now: now)
             self.number.store(number ?? 0, ordering: .relaxed)
             let bits: UInt8 = (number == nil ? 0 : 1) | (other?.wantsRefusal(now: now) == true ? 2 : 0)
             wanted.store(bits, ordering: .relaxed)
@@ -82,9 +98,9 @@ final class RecentRefusals: Sendable {
             if bits & 1 != 0 {
                 switch question.operation {
                 case .read(let path, let query):
-                    refusals.keep(number.load(ordering: .relaxed), request, [path], query, question.auth, namespace, now: question.now)
+                    refusals.keep(number.load(ordering: .relaxed), request, [path], query, question.auth, ring, now: question.now)
                 case .write(let paths):
-                    refusals.keep(number.load(ordering: .relaxed), request, paths, nil, question.auth, namespace, now: question.now)
+                    refusals.keep(number.load(ordering: .relaxed), request, paths, nil, question.auth, ring, now: question.now)
                 }
             }
             if bits & 2 != 0 { other?.refused(request, question) }
@@ -93,48 +109,53 @@ final class RecentRefusals: Sendable {
 
     /// Keeps a write that was refused before its content was read. From any thread.
     func refusedUnread(_ path: Path, _ auth: Node, _ namespace: String, now: Int64) {
-        guard let number = admit(now: now) else { return }
-        keep(number, .write, [path], nil, auth, namespace, now: now)
+        let ring = ring(namespace)
+        guard let number = admit(to: ring, now: now) else { return }
+        keep(number, .write, [path], nil, auth, ring, now: now)
     }
 
     /// Counts a refusal.
-    /// - Returns: its number if it is to be kept.
-    private func admit(now: Int64) -> Int? {
-        state.withLock { state in
+    /// - Returns: its number if it is to be kept; then `keep` must follow.
+    private func admit(to ring: Ring, now: Int64) -> Int? {
+        ring.state.withLock { state in
             state.number += 1
             if now / 1000 != state.second { (state.second, state.keptInSecond) = (now / 1000, 0) }
             guard most > 0, state.keptInSecond < perSecond else { return nil }
             state.keptInSecond += 1
+            state.expected.append(state.number)
             return state.number
         }
     }
 
     private func keep(
-        _ number: Int, _ request: RuledRequest, _ paths: [Path], _ query: QueryVariables?, _ auth: Node, _ namespace: String, now: Int64
+        _ number: Int, _ request: RuledRequest, _ paths: [Path], _ query: QueryVariables?, _ auth: Node, _ ring: Ring, now: Int64
     ) {
         let entry = Entry(
-            number: number, at: now, namespace: namespace, request: request,
+            number: number, at: now, request: request,
             paths: paths.prefix(Self.places).map { Self.cut($0.description, to: Self.pathBytes) },
             morePaths: max(0, paths.count - Self.places), query: query, uid: Self.text(auth.child("uid")),
             provider: Self.text(auth.child("provider")))
-        state.withLock { state in
+        ring.state.withLock { state in
+            state.expected.removeAll { $0 == number }
             if state.entries.count < most { return state.entries.append(entry) }
             state.entries[state.next] = entry
             state.next = (state.next + 1) % most
         }
     }
 
-    /// `{"latest":812,"refusals":[…]}`, the oldest first: those of a namespace behind a number. `latest` counts all since the start.
+    /// `{"latest":812,"refusals":[…]}`, the oldest first: those of a namespace behind a number. `latest` counts all of it since the start, up
+    /// to the first one whose entry is still to come: who asks for what comes after `latest` misses none.
     func json(of namespace: String, after: Int) -> [UInt8] {
-        let (latest, entries) = state.withLock { state in
-            (state.number, Array(state.entries[state.next...] + state.entries[..<state.next]))
+        let (latest, entries) = ring(namespace).state.withLock { state in
+            ((state.expected.min() ?? state.number + 1) - 1, state.entries)
         }
         var writer = JSONWriter()
         writer.raw("{\"latest\":")
         writer.int(Int64(latest))
         writer.raw(",\"refusals\":[")
         var isFirst = true
-        for entry in entries where entry.namespace == namespace && entry.number > after {
+        // Of two threads the one with the later number may have been first.
+        for entry in entries.sorted(by: { $0.number < $1.number }) where entry.number > after && entry.number <= latest {
             if !isFirst { writer.raw(",") }
             isFirst = false
             Self.write(entry, to: &writer)

@@ -6,10 +6,11 @@ public import SecurityRules
 
 /// Rules administration. Callers authorise the administrator first.
 extension Server {
-    /// Whether the rules could allow the client some write of the place. A refusal is logged and kept here, as the write never reaches
-    /// a database. From any thread.
+    /// Whether the rules could allow the client some write of the place. A refusal is counted, logged and kept here, as the write never
+    /// reaches a database's queue. From any thread.
     func mayAllowWrite(_ path: Path, in database: Database, by identity: Identity) -> Bool {
         if database.mayAllowWrite(CollectionOfOne(path), by: identity) { return true }
+        database.countRefusedWrite(of: path)
         refusalLog?.refusedUnread(path, database.name)
         recentRefusals.refusedUnread(path, identity.auth, database.name, now: scheduler.wallMs)
         return false

@@ -51,6 +51,31 @@ import Testing
         #expect(numbers(kept) == [2, 4, 5])
     }
 
+    /// What is refused in one namespace neither displaces those of another nor is counted there.
+    @Test func namespaces_haveTheirOwn() throws {
+        let refusals = RecentRefusals(most: 2, perSecond: 2)
+        refusals.refusedUnread("/a", .null, "village", now: 1)
+        for now in 1...4 as ClosedRange<Int64> { refusals.refusedUnread("/a", .null, "city", now: now * 1000) }
+        let (city, village) = (try answer(refusals), try answer(refusals, "village"))
+        #expect(numbers(city) == [3, 4] && city.child("latest") == 4)
+        #expect(numbers(village) == [1] && village.child("latest") == 1)
+        #expect(try answer(refusals, "nobodys").child("latest") == 0)
+    }
+
+    /// Whoever asks for what comes after `latest` must miss none: it stays behind what is counted and not kept yet.
+    @Test func latest_doesNotSkipWhatIsStillToCome() throws {
+        let refusals = RecentRefusals(most: 5, perSecond: 5)
+        let listener = refusals.listener("city", beside: nil)
+        #expect(listener.wantsRefusal(now: 1))
+        // On another thread, between the two calls.
+        refusals.refusedUnread("/b", .null, "city", now: 2)
+        let between = try answer(refusals)
+        #expect(between.child("latest") == 0 && numbers(between).isEmpty, "\(between.json)")
+        listener.refused(.get, question(.read("/a", .none), now: 1))
+        let after = try answer(refusals)
+        #expect(after.child("latest") == 2 && numbers(after) == [1, 2], "\(after.json)")
+    }
+
     @Test func longPathsAndNames_areCut() throws {
         let refusals = RecentRefusals(most: 3, perSecond: 2)
         let long = String(repeating: "é", count: 380)
