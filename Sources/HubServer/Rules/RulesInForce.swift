@@ -120,17 +120,30 @@ final class RulesInForce: Sendable {
     }
 
     /// Stores a text that other rules replace, ahead of them: what is stored is never fewer texts than there were.
-    private func remember(_ replaced: String, replacedBy text: String, _ namespace: String) {
+    /// - Returns: the former texts before, for the case that the other rules cannot be stored; nil when nothing has changed.
+    @discardableResult
+    private func remember(_ replaced: String, replacedBy text: String, _ namespace: String) -> FormerRules? {
         let now = scheduler.wallMs
-        let changed = state.withLock { state -> FormerRules? in
+        let (before, changed) = state.withLock { state -> (FormerRules, FormerRules) in
             var former = state.former[namespace] ?? FormerRules()
             let before = former
             former.add(replaced, until: now, inForce: text, most: formerMost)
             state.former[namespace] = former
-            return former == before ? nil : former
+            return (before, former)
         }
-        guard let changed else { return }
-        settings.put(changed.bytes(), setting: FormerRules.setting, of: namespace) { [logger] result in
+        guard changed != before else { return nil }
+        store(changed, namespace)
+        return before
+    }
+
+    /// Takes back what `remember` has done: the rules are still in force, and the oldest text has made room for nothing.
+    private func restore(_ former: FormerRules, _ namespace: String) {
+        state.withLock { $0.former[namespace] = former }
+        store(former, namespace)
+    }
+
+    private func store(_ former: FormerRules, _ namespace: String) {
+        settings.put(former.bytes(), setting: FormerRules.setting, of: namespace) { [logger] result in
             guard case .failure(let error) = result else { return }
             logger.error("former rules could not be stored", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
         }
@@ -185,12 +198,13 @@ final class RulesInForce: Sendable {
                 warnings: rules.warnings, changes: RulesChanges(from: self.rules(of: namespace), to: rules), keeps: .nothing)
             if isDryRun { return answer(.accepted(report)) }
             let (file, hash) = state.withLock { ($0.file, $0.hash) }
-            remember(self.rules(of: namespace).text, replacedBy: rules.text, namespace)
+            let former = remember(self.rules(of: namespace).text, replacedBy: rules.text, namespace)
             report.keeps = !isDurable ? .untilStop : file.map { .storedUntilFileChanges($0) } ?? .stored
             settings.put(
                 StoredRules(source: rules.text, after: hash).bytes, setting: StoredRules.setting, of: namespace) { [self, report] result in
                 if case .failure(let error) = result {
                     logger.error("rules could not be stored", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+                    if let former { restore(former, namespace) }
                     return answer(.failed(.notStored("\(error)")))
                 }
                 database.replace(rules) { [self] in

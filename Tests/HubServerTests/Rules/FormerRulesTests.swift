@@ -61,6 +61,43 @@ import TestSupport
         }
     }
 
+    /// A store that takes former rules and no others.
+    private final class Refusing: SettingStore {
+        let kept = MemorySettings()
+
+        func settings(of namespace: String?) -> [String: [UInt8]] { kept.settings(of: namespace) }
+
+        func put(
+            _ value: [UInt8]?, setting name: String, of namespace: String?,
+            completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+        ) {
+            if name == StoredRules.setting { return completion(.failure(.diskFull(reason: "full"))) }
+            kept.put(value, setting: name, of: namespace, completion: completion)
+        }
+    }
+
+    /// Rules that could not be stored have replaced nothing, and no former text has made room for them.
+    @Test func failedDeploys_changeNothing() throws {
+        let server = try TestServer()
+        let database = try #require(server.server.hub.openNow("test"))
+        let settings = Refusing()
+        var former = FormerRules()
+        for name in ["a", "b"] { former.add(rules(name), until: 1, inForce: "x", most: 2) }
+        settings.put(former.bytes(), setting: FormerRules.setting, of: "test") { _ in }
+        let made = RulesInForce(
+            try RuleSet(parsing: rules("first")), file: nil, settings: settings, isDurable: true, former: 2,
+            scheduler: FakeClock().scheduler, logger: .silent)
+        _ = try made.open("test")
+        let done = DispatchSemaphore(value: 0)
+        made.deploy(Array(rules("next").utf8), to: database, isDryRun: false) { answer in
+            if case .failed(.notStored) = answer { done.signal() }
+        }
+        #expect(done.wait(timeout: .now() + 20) == .success)
+        #expect(String(decoding: made.former(of: "test"), as: UTF8.self) == String(decoding: former.bytes(), as: UTF8.self))
+        #expect(settings.settings(of: "test")[FormerRules.setting] == former.bytes())
+        #expect(made.rules(of: "test").text == rules("first"))
+    }
+
     /// A file that was changed replaces deployed rules; they are former ones then, at a start and at SIGHUP.
     @Test func rulesThatTheFileReplaced_areKept() throws {
         let settings = MemorySettings()
