@@ -4,6 +4,8 @@ import Dispatch
 import Synchronization
 import TestHub
 import Testing
+import TestSupport
+import WireProtocols
 @testable import HubServer
 
 /// How much of what the databases say is handed to the connections of a loop in one turn.
@@ -20,6 +22,8 @@ import Testing
         let all = Mutex<[Sent]>([])
         /// Drains that were asked for, each with what was sent before.
         let drains = Mutex<[(by: Int, sent: Int)]>([])
+        /// Closes, each with what was sent before.
+        let closes = Mutex<[(by: Int, sent: Int)]>([])
     }
 
     /// Copies to the loop what it is to send, as a connection does.
@@ -40,7 +44,10 @@ import Testing
             book.all.withLock { $0.append(Sent(by: name, number: Int(frames[0]), bytes: frames.count, turn: loop.counters.turns)) }
         }
         var isTurnFull: Bool { false }
-        func close(_ code: UInt16, _ reason: String) {}
+        func close(_ code: UInt16, _ reason: String) {
+            let sent = book.all.withLock { all in all.count { $0.by == name } }
+            book.closes.withLock { $0.append((name, sent)) }
+        }
         func dismiss() {}
         func holdInput(_ isHeld: Bool) {}
         func holdWhileReading(_ isHeld: Bool) {}
@@ -143,5 +150,64 @@ import Testing
         })
         #expect(all.count { $0.by == 0 } == 4)
         #expect(all.filter { $0.by == 1 }.map(\.number) == Array(0..<40))
+    }
+
+    private static let broken = Array("{broken".utf8)
+
+    /// A peer that breaks the protocol has the answers to what it asked before.
+    @Test func closeForABrokenMessage_comesBehindWhatWaitsForATurn() throws {
+        let server = try TestServer {
+            $0.loops = 1
+            $0.limits.net.turnBytes = Self.turnBytes
+        }
+        try TestSocket(port: server.port).upgrade("/.observe?ns=test")
+        let (lane, book) = (server.server.lanes[0], Book())
+        let database = try #require(server.server.hub.database("test"))
+        let session = lane.loop.queue.sync {
+            RealtimeSession(
+                BookingCarrier(0, lane.loop, book), id: "s", host: "h", replacing: nil, lane: 0, database: database, server: server.server)
+        }
+        let (gate, done) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        lane.loop.execute { gate.wait() }
+        lane.deliver((0..<40).map { .one(session, frame($0, 30_000)) })
+        lane.loop.execute {
+            Self.broken.withUnsafeBytes { session.received(text: $0) }
+            done.signal()
+        }
+        gate.signal()
+        done.wait()
+        // Its hello, and what was delivered.
+        #expect(book.closes.withLock { $0.map(\.sent) } == [41])
+        lane.loop.queue.sync { session.ended() }
+    }
+
+    /// The same for what is no message of the protocol at all, on a socket.
+    @Test func closeForABinaryFrame_comesBehindWhatWaitsForATurn() throws {
+        let server = try TestServer {
+            $0.loops = 1
+            $0.limits.net.turnBytes = Self.turnBytes
+        }
+        let socket = try TestSocket(port: server.port)
+        try socket.upgrade("/.observe?ns=test")
+        try socket.sendText("{\"id\":0,\"op\":\"set\",\"path\":\"/a\",\"value\":\"\(String(repeating: "x", count: 30_000))\"}")
+        #expect(try socket.text().contains("\"ok\""))
+        let database = try #require(server.server.hub.database("test"))
+        let (lane, databaseGate, loopGate, held) = (
+            server.server.lanes[0], DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        // All requests are read before one is answered, and all answers are there before the loop goes on.
+        database.queue.async { databaseGate.wait() }
+        for id in 1...40 { try socket.sendText("{\"id\":\(id),\"op\":\"get\",\"path\":\"/a\"}") }
+        #expect(becomes { database.inboxDepth == 40 })
+        lane.loop.execute {
+            held.signal()
+            loopGate.wait()
+        }
+        held.wait()
+        databaseGate.signal()
+        #expect(becomes { database.inboxDepth == 0 })
+        database.queue.sync {}
+        try socket.send(WebSocketFrame.binary([1], mask: WebSocketMask(bigEndian: 1)))
+        loopGate.signal()
+        for id in 1...40 { #expect(try socket.text().hasPrefix("{\"id\":\(id),\"ok\"")) }
     }
 }

@@ -48,6 +48,12 @@ protocol SocketListener: AnyObject {
     func congested()
     /// All output has left.
     func drained()
+    /// The peer's connection is about to be closed for what the peer has sent: the last moment to send what is ready and waits for a turn.
+    func sendWaiting()
     /// The connection has ended. The last call.
     func ended()
+}
+
+extension SocketListener {
+    func sendWaiting() {}
 }

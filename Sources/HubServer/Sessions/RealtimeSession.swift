@@ -35,7 +35,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
                 } else {
                     process(try inbound.message(limits: limits, payer: self))
                 }
-            } catch { carrier.close(error.closeCode, error.reason) }
+            } catch { close(error.closeCode, error.reason) }
         }
         chargeIncoming(assembler.bufferedBytes)
     }
@@ -72,7 +72,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
         readLarge(large, largeMessageParser()) { [self] result, bytes, hold in
             switch result {
             case .success(let message): process(message.costing(bytes, hold))
-            case .failure(let error): carrier.close(error.closeCode, error.reason)
+            case .failure(let error): close(error.closeCode, error.reason)
             }
         }
     }

@@ -137,6 +137,13 @@ extension Session {
         return false
     }
 
+    /// Closes the connection for what its peer has sent, behind the answers that are ready and wait for a turn. Not for calls from the
+    /// queue itself.
+    final func close(_ code: UInt16, _ reason: String) {
+        sendWaiting()
+        carrier.close(code, reason)
+    }
+
     /// The last moment to send: all that is ready.
     final func sendWaiting() {
         guard let outputQueue, outputQueue.awaitsTurn else { return }

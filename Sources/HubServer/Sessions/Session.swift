@@ -97,7 +97,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         holdIfNeeded()
         let limit = server.settings.limits.requestsBehindAuth
         if let count = waitingRequests?.count, count > limit {
-            carrier.close(WebSocketCloseCode.policyViolation, "more than \(limit) requests wait for a credential")
+            close(WebSocketCloseCode.policyViolation, "more than \(limit) requests wait for a credential")
         }
     }
 
@@ -127,7 +127,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
             database.submit(.answer(HubFormat().reply(.failed(failure), to: token, dialect: dialect)), from: self)
             refusals += 1
             if refusals >= server.settings.limits.refusedCredentials {
-                carrier.close(WebSocketCloseCode.policyViolation, "\(refusals) credentials were refused, one after the other")
+                close(WebSocketCloseCode.policyViolation, "\(refusals) credentials were refused, one after the other")
             }
         }
         let held = waitingRequests ?? []
@@ -220,11 +220,11 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
             [carrier] in carrier.holdWhileReading($0)
         }
         self.largeReader = largeReader
-        largeReader.read(text, read) { [carrier] outcome in
+        largeReader.read(text, read) { [self] outcome in
             switch outcome.value {
             case .success(let value): then(value, outcome.bytes, outcome.hold)
             case .failure(.memory(let refusal)): carrier.close(WebSocketCloseCode.tryAgainLater, refusal.text)
-            case .failure(.message(let error)): carrier.close(error.closeCode, error.reason)
+            case .failure(.message(let error)): close(error.closeCode, error.reason)
             }
         }
     }

@@ -134,13 +134,18 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
             switch event {
             case .text(let text): listener?.received(text: text)
             case .large(let message) where message.opcode == .text: receiveLarge(message)
-            case .binary, .large: close(WebSocketCloseCode.unsupportedData, "Send text frames.")
+            case .binary, .large:
+                listener?.sendWaiting()
+                close(WebSocketCloseCode.unsupportedData, "Send text frames.")
             case .ping, .pong: if let answer = event.answer() { connection.send(answer) }
             case .close:
+                listener?.sendWaiting()
                 isClosing = true
                 if let answer = event.answer() { connection.send(answer) }
                 connection.close(.peerClosed)
-            case .failure(let error): close(error.closeCode, error.reason)
+            case .failure(let error):
+                listener?.sendWaiting()
+                close(error.closeCode, error.reason)
             }
         }
     }
