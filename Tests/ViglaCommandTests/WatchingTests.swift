@@ -76,6 +76,7 @@ import TestSupport
             let count = recv(manager, &bytes, bytes.count, 0)
             return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
         }
+        #expect(heard() == "STATUS=Reading the data folder.")
         #expect(heard().hasPrefix("READY=1"))
         #expect(heard() == "WATCHDOG=1" && heard() == "WATCHDOG=1")
         #expect(hub.stop() == 0)

@@ -50,8 +50,8 @@ extension Server {
             }
         case ".console": return .response(consoleFile(request))
         case ".metrics":
-            guard let text = metrics(request, connection) else { return .response(nothingHere(request)) }
-            return .response(plain(.ok, String(decoding: text, as: UTF8.self), "text/plain; version=0.0.4; charset=utf-8", request))
+            guard mayReadMetrics(request, connection) else { return .response(nothingHere(request)) }
+            return .pending { [self] answer in sendMetrics(answer, isHead: request.method == .head) }
         case ".health": return .response(health(request))
         default:
             if Self.isREST(request.target) { return rest(request, connection, mayOpen: mayOpen) }

@@ -1,3 +1,4 @@
+import Dispatch
 import DispatchNet
 import HTTPTypes
 import HubEngine
@@ -25,17 +26,29 @@ final class SessionCounts: Sendable {
 
 /// `/.metrics`: how the server is, as Prometheus text (exposition format 0.0.4; docs/operations.md).
 extension Server {
-    /// - Returns: nil when the peer may not read metrics. Administrators may from anywhere, unless they are off.
-    func metrics(_ request: HTTPInboundRequest, _ connection: Connection) -> [UInt8]? {
+    /// Whether the peer may read metrics. Administrators may from anywhere, unless they are off.
+    func mayReadMetrics(_ request: HTTPInboundRequest, _ connection: Connection) -> Bool {
         switch settings.metrics {
-        case .off: return nil
-        case .all: break
+        case .off: return false
+        case .all: return true
         case .loopback:
-            if let secret = Self.bearer(request.fields), secrets.admit(secret) { break }
-            guard connection.remoteAddress.isLoopback, Self.isOfThisMachine(request) else { return nil }
+            if let secret = Self.bearer(request.fields), secrets.admit(secret) { return true }
+            return connection.remoteAddress.isLoopback && Self.isOfThisMachine(request)
         }
-        return Array(metricsText().utf8)
     }
+
+    /// Off the net loops: descriptors are counted one by one, and the system is asked for sizes of files.
+    private static let measuring = DispatchQueue(label: "vigla.metrics", qos: .utility)
+
+    func sendMetrics(_ answer: PendingResponse, isHead: Bool) {
+        Self.measuring.async { [self] in
+            answer.send(.ok, Self.metricsFields, Array(metricsText().utf8), isHead: isHead)
+        }
+    }
+
+    private static let metricsFields: HTTPFields = [
+        .contentType: "text/plain; version=0.0.4; charset=utf-8", .cacheControl: "no-cache",
+    ]
 
     /// Whether a loopback request comes from a program on this machine. A proxy adds forwarding fields or keeps the client's `Host`; a web
     /// page under DNS rebinding sends its own name as `Host`.
@@ -47,6 +60,7 @@ extension Server {
         return !isPassedOn && (request.host.map { OriginPolicy.isThisMachine(host: $0) } ?? true)
     }
 
+    /// From any thread but a net loop's. O(open descriptors).
     func metricsText() -> String {
         var page = MetricsPage()
         addProcess(to: &page)

@@ -62,6 +62,8 @@ struct Serve: ParsableCommand {
         }
         let signals = ProcessSignals()
         let scheduler = Scheduler.system()
+        let manager = ServiceManager()
+        manager?.starting()
         let server: Server
         var held: [String] = []
         do throws(ServerError) {
@@ -89,7 +91,6 @@ struct Serve: ParsableCommand {
             }
         }
         notices.ready(configuration.readyLine(server))
-        let manager = ServiceManager()
         manager?.ready()
         manager?.watch(server, scheduler)
         let rulesFile = configuration.settings.rulesFile

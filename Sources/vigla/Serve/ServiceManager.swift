@@ -15,6 +15,8 @@ struct ServiceManager {
         self.address = address
     }
 
+    /// Shown by `systemctl status` until the hub is ready.
+    func starting() { notify("STATUS=Reading the data folder.") }
     func ready() { notify("READY=1\nSTATUS=Serving.") }
     func stopping() { notify("STOPPING=1") }
 
