@@ -1,5 +1,6 @@
-internal import DispatchNet
+public import DispatchNet
 internal import Glibc
+internal import JSONTree
 public import WireProtocols
 
 /// Why a request was not answered as hoped, or a client is not connected.
@@ -35,15 +36,22 @@ public enum ClientError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// The sentence in `{"error":"…"}`, or the text as it is.
+    /// The sentence in `{"error":"…"}`, or the first line of the text as it is. The text may be cut.
     private static func message(of text: String) -> String {
-        let line = text.split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
-        guard line.hasPrefix("{\"error\":\""), let end = line.lastIndex(of: "\"") else { return line }
-        return String(line[line.index(line.startIndex, offsetBy: 10)..<end])
+        var native = text
+        let sentence = native.withUTF8 { bytes -> String? in
+            var reader = JSONReader(UnsafeRawBufferPointer(bytes))
+            guard (try? reader.beginObject()) != nil, (try? reader.nextName()) == "error" else { return nil }
+            return try? reader.string()
+        }
+        return sentence ?? text.split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
     }
 
+    /// The sentence that the server gave as its reason, without the JSON around it; empty without one.
+    public static func reason(_ body: String) -> String { message(of: body) }
+
     /// A failure to connect in words for people.
-    static func text(_ error: NetError) -> String {
+    public static func text(_ error: NetError) -> String {
         switch error {
         case .connectFailed(let address, ECONNREFUSED): "nobody listens on \(address)"
         case .connectFailed(let address, let errno): "\(address): \(String(cString: strerror(errno)))"

@@ -29,6 +29,18 @@ enum Suggestion {
         return nil
     }
 
+    /// A line behind the argument parser's message, where that message alone would not help; nil elsewhere.
+    static func hint(_ arguments: some Collection<String>, _ message: String) -> String? {
+        let command = arguments.first ?? ""
+        if message.contains("nexpected argument"), ["set", "update", "push"].contains(command) || arguments.contains("claims") {
+            return WrittenValue.shellQuotes
+        }
+        let isQuery = queries.contains { message.contains("Unknown option '\($0)'") }
+        return isQuery && command != "get" ? "Only 'vigla get' takes queries." : nil
+    }
+
+    private static let queries = ["--order-by", "--start", "--end", "--equal", "--limit", "--last", "--shallow"]
+
     private static func name(_ command: any ParsableCommand.Type) -> String {
         command.configuration.commandName ?? "\(command)".lowercased()
     }

@@ -34,6 +34,15 @@ struct Vigla: ParsableCommand {
 
     static func main() {
         if let text = Suggestion.unknownCommand(CommandLine.arguments.dropFirst()) { fail(text, code: 64) }
-        main(nil)
+        do {
+            var command = try parseAsRoot()
+            try command.run()
+        } catch {
+            if let hint = Suggestion.hint(CommandLine.arguments.dropFirst(), fullMessage(for: error)) {
+                StandardStream.error.line("\(fullMessage(for: error))\n\(hint)")
+                Self.exit(withError: ExitCode(exitCode(for: error).rawValue))
+            }
+            exit(withError: error)
+        }
     }
 }

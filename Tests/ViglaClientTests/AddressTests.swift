@@ -38,6 +38,19 @@ import Testing
         #expect(throws: expected) { try HubURL(text) }
     }
 
+    @Test func priority_isNamedAtTheEndOfAPath_whereItIsTaken() throws {
+        for text in ["http://h:1/a/.priority", "http://h:1/a/.priority.json"] {
+            let url = try HubURL(text, takesPriority: true)
+            #expect(url.isPriority && url.path.description == "/a" && url.resource == "/a/.priority.json")
+            #expect(url.description == "http://h:1/a/.priority")
+            #expect(throws: HubURLError.path(".priority")) { try HubURL(text) }
+        }
+        let root = try HubURL("http://h:1/.priority", takesPriority: true)
+        #expect(root.isPriority && root.path.isRoot && root.resource == "/.priority.json")
+        #expect(throws: HubURLError.self) { try HubURL("http://h:1/.priority/a", takesPriority: true) }
+        #expect(try !HubURL("http://h:1/a", takesPriority: true).isPriority)
+    }
+
     @Test func target_carriesTheNamespaceEncoded() {
         #expect(HubAddress(namespace: "a&b").target == "/.observe?ns=a%26b")
         #expect(HubAddress().target == "/.observe")

@@ -116,8 +116,13 @@ extension Server {
     }
 
     func unknownNamespace(_ request: HTTPInboundRequest) -> [UInt8] {
-        let text = "{\"error\":\"Unknown namespace. This server holds: \(settings.namespace).\"}\n"
-        return plain(.notFound, text, "application/json; charset=utf-8", request)
+        let name = Namespace.name(of: request, default: settings.namespace).prefix(64)
+        let source = request.target.value("ns")?.isEmpty == false ? "ns=" : "the host's name"
+        var writer = JSONWriter()
+        writer.raw("{\"error\":")
+        writer.string("Unknown namespace '\(name)' (by \(source)). This server holds: \(settings.namespace).")
+        writer.raw("}\n")
+        return plain(.notFound, String(decoding: writer.bytes, as: UTF8.self), "application/json; charset=utf-8", request)
     }
 
     /// `host[:port]` as in the client's request (contract §1.3).

@@ -34,6 +34,8 @@ public struct HubAddress: Sendable, Hashable, CustomStringConvertible {
 public struct HubURL: Sendable, Hashable, CustomStringConvertible {
     public var address: HubAddress
     public var path: Path
+    /// Whether the priority of the place is meant, and not the place: `/users/ana/.priority`.
+    public var isPriority = false
     /// The other parameters of its query, as in REST: `orderBy`, `auth`, …; decoded, in their order.
     public var parameters: [Parameter] = []
 
@@ -54,8 +56,9 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
 
     /// Takes `http` and `ws`, or no scheme at all, and `https` and `wss`; the port is 80, or 443, if not given, as in every URL. An address
     /// of REST (`….json`) is the place that it names.
+    /// - Parameter takesPriority: whether `.priority` may stand at the end of the path; otherwise it is refused, as it is no place.
     /// - Throws: `HubURLError`.
-    public init(_ text: String) throws(HubURLError) {
+    public init(_ text: String, takesPriority: Bool = false) throws(HubURLError) {
         var rest = text[...]
         var isSecure = false
         if let mark = text.firstRange(of: "://") {
@@ -77,6 +80,10 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
             segments[segments.count - 1] = String(last.dropLast(".json".count))
             if segments.last?.isEmpty == true { segments.removeLast() }
         }
+        if takesPriority, segments.last == ".priority" {
+            isPriority = true
+            segments.removeLast()
+        }
         for segment in segments {
             // A segment with an escaped slash would name another place than the one written.
             guard let path = try? Path(parsing: segment), path.depth == 1 else { throw .path(segment) }
@@ -88,8 +95,11 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
         parameters = target.query.filter { $0.name != "ns" }.map { Parameter($0.name, $0.value) }
     }
 
-    /// The place's address in REST, without a query: `/users/ana.json`.
-    public var resource: String { (path.isRoot ? "/" : path.keys.map { "/" + PercentText.encode($0.string) }.joined()) + ".json" }
+    /// The place's address in REST, without a query: `/users/ana.json`, `/users/ana/.priority.json`.
+    public var resource: String {
+        let place = path.keys.map { "/" + PercentText.encode($0.string) }.joined()
+        return isPriority ? place + "/.priority.json" : (path.isRoot ? "/" : place) + ".json"
+    }
 
     /// Its parameters and others as a query of REST, with the namespace: `?orderBy=%22name%22&ns=demo`; empty without any.
     public func query(adding others: [Parameter] = []) -> String {
@@ -101,7 +111,7 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
     public var description: String {
         let scheme = address.isSecure ? "https" : "http"
         let place = path.keys.map { "/" + PercentText.encode($0.string) }.joined()
-        return "\(scheme)://\(address)\(place)\(address.namespace.map { "?ns=" + PercentText.encode($0) } ?? "")"
+        return "\(scheme)://\(address)\(place)\(isPriority ? "/.priority" : "")\(address.namespace.map { "?ns=" + PercentText.encode($0) } ?? "")"
     }
 
     private static func split(_ authority: String, defaultPort: UInt16) -> (String, UInt16)? {

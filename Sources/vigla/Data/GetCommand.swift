@@ -12,6 +12,9 @@ struct Get: ParsableCommand {
 
               vigla get http://127.0.0.1:9000/players --order-by score --last 3 --format table
               vigla get 'http://127.0.0.1:9000/players.json?orderBy="score"&limitToLast=3'
+
+            An order by a path in each child, or by value, needs its line in the hub's rules, also with --dev: at /players \
+            ".indexOn": "score". An order by key or priority needs none. A path that ends in /.priority prints the place's priority.
             """)
 
     enum Form: String, ExpressibleByArgument, CaseIterable { case json, table }
@@ -27,7 +30,7 @@ struct Get: ParsableCommand {
 
     func run() {
         let parameters = query.parameters
-        guard parameters.isEmpty, target.url.parameters.isEmpty else { return show(ask(parameters)) }
+        guard parameters.isEmpty, target.url.parameters.isEmpty, !target.url.isPriority else { return show(ask(parameters)) }
         HubCall.run(target) { client in
             client.get(target.url.path) { result in
                 switch result {
@@ -52,10 +55,28 @@ struct Get: ParsableCommand {
         }
         guard status == 200, let value else {
             let text: String? = if case .string(let text)? = value?.child("error") { text.string } else { nil }
-            let advice = status == 401 ? "\n\(target.credential.refusedByRules)" : ""
+            let advice = switch status {
+            case 401: "\n\(target.credential.refusedByRules)"
+            case 404 where NoAnswer.isUnknownNamespace(status, text ?? ""): "\n" + NoAnswer.otherNamespace
+            case 400 where text?.hasPrefix("Index not defined") == true: "\n" + missingIndex
+            default: ""
+            }
             fail("\(address) answers \(status)\(text.map { ": \($0)" } ?? "")\(advice)")
         }
         return value
+    }
+
+    /// The line that the rules file lacks for this query, where it belongs, and how it gets there.
+    private var missingIndex: String {
+        let order = query.orderBy.map { $0 == "value" ? ".value" : $0 } ?? target.url.order.map { $0 == "$value" ? ".value" : $0 } ?? "…"
+        var members = "\".indexOn\": \(Node.string(order).json)"
+        for key in target.url.path.keys.reversed() { members = "\(Node.string(key.string).json): { \(members) }" }
+        return """
+            Such an order needs a line in the rules file, also with --dev:
+              { "rules": { \(members) } }
+            Add it to the hub's file of --rules and send the hub SIGHUP, or: vigla rules get URL > rules.json, add it there, and
+            vigla rules deploy URL rules.json. (A wildcard such as "$room" may stand for a key.)
+            """
     }
 
     private func show(_ value: Node) {
@@ -73,18 +94,22 @@ struct Get: ParsableCommand {
 
 /// What is asked for of a place's children, as in REST.
 struct QueryOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Order: key, value, priority or a path in each child, such as score.", valueName: "order"))
+    @Option(help: ArgumentHelp("Order: key, value, priority or a path in each child, such as score (the rules need .indexOn for value and paths).", valueName: "order"))
     var orderBy: String?
-    @Option(help: ArgumentHelp("First value in that order; JSON, or a text as it stands.", valueName: "value")) var start: String?
-    @Option(help: ArgumentHelp("Last value.", valueName: "value")) var end: String?
-    @Option(help: ArgumentHelp("The only value.", valueName: "value")) var equal: String?
-    @Option(help: ArgumentHelp("So many from the start.", valueName: "number")) var limit: Int?
-    @Option(help: ArgumentHelp("So many from the end.", valueName: "number")) var last: Int?
+    // Unconditional: a value may begin with a dash, as -5 does.
+    @Option(parsing: .unconditional, help: ArgumentHelp("First value in that order; JSON, or a text as it stands.", valueName: "value"))
+    var start: String?
+    @Option(parsing: .unconditional, help: ArgumentHelp("Last value.", valueName: "value")) var end: String?
+    @Option(parsing: .unconditional, help: ArgumentHelp("The only value.", valueName: "value")) var equal: String?
+    @Option(parsing: .unconditional, help: ArgumentHelp("So many from the start.", valueName: "number")) var limit: Int?
+    @Option(parsing: .unconditional, help: ArgumentHelp("So many from the end.", valueName: "number")) var last: Int?
     @Flag(help: "Children as true, whatever is below them.") var shallow = false
 
     func validate() throws {
         if limit != nil, last != nil { throw ValidationError("--limit and --last exclude each other.") }
-        if let count = limit ?? last, count < 1 { throw ValidationError("--limit and --last take 1 or more.") }
+        for (name, count) in [("--limit", limit), ("--last", last)] {
+            if let count, count < 1 { throw ValidationError("\(name) takes 1 or more, not \(count).") }
+        }
         if shallow, orderBy ?? start ?? end ?? equal != nil { throw ValidationError("--shallow goes with --limit and --last only.") }
     }
 

@@ -10,7 +10,7 @@ import WireProtocols
 struct Target: ParsableArguments {
     @Argument(
         help: "Place in a hub, such as http://127.0.0.1:9000/users/ana?ns=demo (ns: namespace, if not the hub's default).",
-        transform: HubURL.init(argument:))
+        transform: { try HubURL(argument: $0, takesPriority: true) })
     var url: HubURL
     @OptionGroup var trust: Trust
     @OptionGroup var credential: AdminCredential
@@ -24,9 +24,49 @@ struct Target: ParsableArguments {
     }
 }
 
+extension Target {
+    /// Refuses `…/.priority`, for commands that know places only.
+    func refusePriority() throws {
+        if url.isPriority { throw ValidationError("Only 'vigla get', 'vigla set' and 'vigla remove' take the priority of a place.") }
+    }
+
+    /// The place as a write names it: a priority as if it were a child.
+    var written: Path { url.isPriority ? url.path.appending(Key(".priority")) : url.path }
+}
+
 extension HubURL {
-    /// For the argument parser, whose closures throw anything.
-    init(argument: String) throws { try self.init(argument) }
+    /// For the argument parser, whose closures throw anything. Tells what else was put where the address belongs.
+    init(argument: String) throws { try self.init(argument: argument, takesPriority: false) }
+
+    init(argument: String, takesPriority: Bool) throws {
+        if let first = argument.first, "{[\"".contains(first) {
+            throw ValidationError("This is a value; the address comes first: vigla set URL JSON.")
+        }
+        if !argument.contains("://"), Checks.isFile(argument) {
+            throw ValidationError("\(argument) is a file; the address of the hub comes first, such as http://127.0.0.1:9000.")
+        }
+        do throws(HubURLError) { try self.init(argument, takesPriority: takesPriority) } catch {
+            guard case .path(".priority") = error else { throw error }
+            throw ValidationError("Only 'vigla get', 'vigla set' and 'vigla remove' take the priority of a place (…/.priority).")
+        }
+    }
+
+    /// For commands that are about a whole hub: refuses what else the address says, which they would leave out.
+    /// - Parameter why: the begin of a sentence, such as `Accounts belong to the whole hub`.
+    func refusePath(_ why: String) throws {
+        if !path.isRoot { throw ValidationError("\(why): leave out the path (\(path)).") }
+        if let parameter = parameters.first {
+            let isCredential = ["auth", "access_token"].contains(parameter.name)
+            let advice = isCredential ? "give the credential with --auth-file, or VIGLA_AUTH" : "leave it out"
+            throw ValidationError("The address has '\(parameter.name)' in its query, which this command does not know: \(advice).")
+        }
+    }
+}
+
+/// Refuses a command line of which a file and an address were given in the wrong order.
+/// - Parameter usage: how they belong, such as `vigla rules deploy URL FILE`.
+func refuseSwapped(_ file: String, _ usage: String) throws {
+    if file.contains("://") { throw ValidationError("The arguments are the other way round: \(usage).") }
 }
 
 /// One conversation with a hub, at whose end the program ends.
@@ -72,32 +112,23 @@ enum HubCall {
     /// Prints why the call failed, with advice, and ends the program.
     static func stop(_ error: ClientError, _ target: Target, doing: String? = nil) -> Never {
         let (address, credential) = (target.url.address, target.credential)
-        var text = (doing.map { "\($0): " } ?? "") + error.description
+        var text = error.description
         switch error {
-        case .unreachable where text.contains("nobody listens"):
-            text += "\nIs the hub running? Start one with: vigla serve --port \(address.port)   (add --dev to try things out)"
-        case .unreachable: text += Trust.advice(text)
+        case .unreachable, .notAccepted, .badAnswer: text = NoAnswer.text(error, from: address)
         case .refused(let failure) where failure.known == .permissionDenied: text += "\n" + credential.refusedByRules
         case .refused(let failure) where failure.known == .invalidToken:
             text += "\nA hub takes its administrators' secrets and its accounts' ID tokens ('vigla token mint URL --user NAME'), and "
                 + "with --dev also \"owner\" and unsigned tokens ('vigla token mint --uid NAME')."
         default: break
         }
+        // A credential is at fault only where it was looked at.
+        if let doing, case .refused = error { text = "\(doing): \(text)" }
         fail(text)
     }
 
-    /// A request from JSON that a person wrote, judged as the hub would judge it.
+    /// A request from JSON, judged as the hub would judge it.
     static func operation(_ name: String, _ path: Path, json: String) -> ObserveOperation {
         let text = Array(json.utf8)
-        let isValue = text.withUnsafeBytes { buffer in
-            do throws(JSONError) {
-                var reader = JSONReader(buffer)
-                try reader.skipValue()
-                try reader.expectEnd()
-                return nil as Int?
-            } catch { return error.offset }
-        }
-        if let offset = isValue { fail("the value is not JSON at byte \(offset + 1); a text needs its quotes: '\"hello\"'") }
         var writer = JSONWriter()
         writer.raw("{\"id\":0,\"op\":")
         writer.string(name)

@@ -25,19 +25,6 @@ struct Trust: ParsableArguments {
     }
 }
 
-extension Trust {
-    /// Advice for an untrusted certificate; empty for other failures.
-    static func advice(_ trouble: String) -> String {
-        if trouble.contains("not trusted here") {
-            return "\nIf the hub has a certificate of your own, name its authority's file with --tls-ca FILE (or VIGLA_TLS_CA)."
-        }
-        if trouble.contains("certificate is for another host") {
-            return "\nIf it is the hub that you mean, say which name the certificate has: --tls-name HOST (or VIGLA_TLS_NAME)."
-        }
-        return ""
-    }
-}
-
 /// The program's environment, where an empty variable is as good as none.
 enum Environment {
     static subscript(name: String) -> String? {

@@ -19,26 +19,36 @@ struct Watch: ParsableCommand {
     @Option(help: ArgumentHelp(
         "What to hear of, with commas: value (the whole place), added, changed, removed (its children).", valueName: "list"))
     var events = "value"
-    @Option(help: ArgumentHelp("Stop after so many events.", valueName: "number")) var count: Int?
+    @Option(parsing: .unconditional, help: ArgumentHelp("Stop after so many events.", valueName: "number")) var count: Int?
 
-    private static let names: [String: ObserveEvents] = ["value": .value, "added": .added, "changed": .changed, "removed": .removed]
+    private static let names: [(String, ObserveEvents)] = [
+        ("value", .value), ("added", .added), ("changed", .changed), ("removed", .removed),
+    ]
 
-    private var wanted: ObserveEvents? {
+    /// - Throws: `ValidationError`, which names what is no event.
+    private func wanted() throws -> ObserveEvents {
         var wanted: ObserveEvents = []
-        for name in events.split(separator: ",", omittingEmptySubsequences: false) {
-            guard let event = Self.names[name.trimmingSpaces] else { return nil }
+        for name in events.split(separator: ",", omittingEmptySubsequences: false).map(\.trimmingSpaces) {
+            guard let event = Self.names.first(where: { $0.0 == name })?.1 else {
+                let known = Self.names.map(\.0)
+                let meant = Suggestion.nearest(to: name, of: known).map { " Did you mean '\($0)'?" } ?? ""
+                throw ValidationError(
+                    "--events: there is no event '\(UserText.plain(name))'.\(meant) There are \(known.joined(separator: ", ")), with commas "
+                        + "between them.")
+            }
             wanted.insert(event)
         }
         return wanted
     }
 
     func validate() throws {
-        if wanted == nil { throw ValidationError("--events takes value, added, changed, removed, with commas between them.") }
-        if let count, count < 1 { throw ValidationError("--count must be 1 or more.") }
+        _ = try wanted()
+        try target.refusePriority()
+        if let count, count < 1 { throw ValidationError("--count takes 1 or more, not \(count).") }
     }
 
-    func run() {
-        guard let wanted else { return }
+    func run() throws {
+        let wanted = try wanted()
         target.refuseParameters()
         let url = target.url
         let left = EventCountdown(count)

@@ -10,22 +10,61 @@ struct WrittenValue: ParsableArguments {
         "The value as JSON, or - to read it from standard input. {\".sv\":\"timestamp\"} stands for the hub's time.", valueName: "json"))
     var json: String
 
+    /// Ends the program when it is not JSON.
     func read() -> String {
-        guard json == "-" else { return json }
+        guard json == "-" else {
+            if Self.fault(json) != nil { fail("the value: \(Self.notJSON(json))") }
+            return json
+        }
         switch WholeFile.read(0) {
-        case .success(let bytes): return String(decoding: bytes, as: UTF8.self)
+        case .success(let bytes):
+            let text = String(decoding: bytes, as: UTF8.self)
+            if let place = Self.fault(text) { fail("standard input: this is not JSON at \(place)") }
+            return text
         case .failure(let fault): fail("standard input: \(fault)")
         }
     }
+
+    /// Where a text is not JSON, as `line:column (byte n)`; nil where it is.
+    private static func fault(_ json: String) -> String? {
+        var native = json
+        return native.withUTF8 { bytes in
+            let buffer = UnsafeRawBufferPointer(bytes)
+            do throws(JSONError) {
+                var reader = JSONReader(buffer)
+                try reader.skipValue()
+                try reader.expectEnd()
+                return nil
+            } catch { return error.place(in: buffer) }
+        }
+    }
+
+    /// What is wrong with an argument that is not JSON, and how it is typed: a shell takes quotes away that it was not told to leave.
+    static func notJSON(_ argument: String) -> String {
+        let shown = argument.count > 60 ? argument.prefix(60) + "…" : argument[...]
+        let place = fault(argument).map { " at \($0)" } ?? ""
+        return "this is not JSON\(place): \(UserText.plain(String(shown)))\n" + shellQuotes
+    }
+
+    /// How JSON is typed as an argument.
+    static let shellQuotes = """
+        A shell takes double quotes away. Put single quotes around the whole value: '{"name":"Ana"}', and for a text '"hello"'. Or give \
+        it on standard input, with - in its place.
+        """
 }
 
 /// `vigla set URL JSON|-`
 struct Set: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Replace what is at a place.")
+    static let configuration = CommandConfiguration(
+        abstract: "Replace what is at a place.",
+        discussion: """
+              vigla set http://127.0.0.1:9000/users/ana '{"name":"Ana"}'
+              vigla set http://127.0.0.1:9000/users/ana/.priority 3          the priority alone
+            """)
     @OptionGroup var target: Target
     @OptionGroup var value: WrittenValue
 
-    func run() { Write.run(HubCall.operation("set", target.url.path, json: value.read()), target) }
+    func run() { Write.run(HubCall.operation("set", target.written, json: value.read()), target) }
 }
 
 /// `vigla update URL JSON|-`
@@ -40,6 +79,8 @@ struct Update: ParsableCommand {
     @OptionGroup var target: Target
     @OptionGroup var value: WrittenValue
 
+    func validate() throws { try target.refusePriority() }
+
     func run() { Write.run(HubCall.operation("update", target.url.path, json: value.read()), target) }
 }
 
@@ -50,6 +91,8 @@ struct Push: ParsableCommand {
     @OptionGroup var target: Target
     @OptionGroup var value: WrittenValue
 
+    func validate() throws { try target.refusePriority() }
+
     func run() { Write.run(HubCall.operation("push", target.url.path, json: value.read()), target) }
 }
 
@@ -59,14 +102,8 @@ struct Remove: ParsableCommand {
     @OptionGroup var target: Target
 
     func run() {
-        target.refuseParameters()
-        let url = target.url
-        HubCall.run(target) { client in
-            client.remove(url.path) { result in
-                if case .failure(let error) = result { HubCall.stop(error, target) }
-                HubCall.disconnect(client)
-            }
-        }
+        let place = TreeWrite(target.url.path, part: target.url.isPriority ? .priority : .node, WriteValue(.null))
+        Write.run(.remove(place), target)
     }
 }
 

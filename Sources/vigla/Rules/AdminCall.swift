@@ -44,8 +44,7 @@ enum AdminCall {
             connection.send(request)
             return Exchange(address, answer)
         } failed: { error in
-            if case .connectFailed(_, ECONNREFUSED) = error { fail("nobody listens on \(address)\nIs the hub running there?") }
-            fail("\(error)" + Trust.advice("\(error)"))
+            fail(NoAnswer.text(.unreachable(ClientError.text(error)), from: address))
         }
         return answer.wait()
     }
@@ -90,21 +89,23 @@ enum AdminCall {
             case .response(let response):
                 if receivedBytes > 1 << 20 { progress.end() }
                 answer.give(response.status.code, response.body)
-            case .failure: fail("\(address) does not answer in HTTP/1.1")
+            case .failure: fail(NoAnswer.text(.badAnswer("\(address) does not answer in HTTP/1.1"), from: address))
             }
         }
 
         func ended(_ reason: CloseReason) {
-            if !answer.isGiven { fail("\(address) closed the connection (\(reason.name))") }
+            if !answer.isGiven { fail(NoAnswer.text(.unreachable("\(address) ended the connection (\(reason.name))"), from: address)) }
         }
     }
 }
 
 extension AdminCall {
-    /// Prints why a request failed, and ends the program.
+    /// Prints in a sentence why a request failed, with what to type, and ends the program.
     static func refused(_ status: Int, _ body: [UInt8], by address: HubAddress, _ credential: AdminCredential, advice: String) -> Never {
-        let text = String(decoding: body.prefix(2_000), as: UTF8.self).split(separator: "\n").joined(separator: " ")
-        fail("\(address) answers \(status): \(text)\n" + (status == 401 || status == 403 ? credential.refused : advice))
+        if status == 401 || status == 403 { fail("\(address) refuses this (\(status)). \(credential.refused)") }
+        let text = UserText.plain(ClientError.reason(String(decoding: body.prefix(2_000), as: UTF8.self)))
+        fail("\(address) answers \(status)\(text.isEmpty ? "" : ": \(text)")\n"
+            + (NoAnswer.isUnknownNamespace(status, text) ? NoAnswer.otherNamespace : advice))
     }
 }
 

@@ -33,7 +33,8 @@ struct RulesDeploy: ParsableCommand {
     @OptionGroup var trust: Trust
 
     func validate() throws {
-        if !url.path.isRoot { throw ValidationError("Rules belong to a whole namespace: leave out the path (\(url.path)).") }
+        try refuseSwapped(file, "vigla rules deploy URL FILE")
+        try url.refusePath("Rules belong to a whole namespace")
         if let namespace, !Namespace.isValid(namespace) { throw ValidationError("--namespace is 1–64 letters, digits, - and _.") }
     }
 

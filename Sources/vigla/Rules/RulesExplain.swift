@@ -12,10 +12,17 @@ struct RulesExplain: ParsableCommand {
 
               vigla rules explain http://127.0.0.1:9000/users/ada --as eve --auth-file secret.txt
               vigla rules explain http://127.0.0.1:9000/users/ada/name --as eve --write '"Eve"' --auth-file secret.txt
+
+            --as is the id of a user. The address of one ('ana@example.org') is looked up in the hub's accounts.
+
+            Exits with 0 when the hub has answered, allowed or denied: the first word says which. Exits with 1 when there is no answer.
             """)
 
     @Argument(help: "The place, such as http://127.0.0.1:9000/users/ada.", transform: HubURL.init(argument:)) var url: HubURL
-    @Option(help: ArgumentHelp("Who asks: the rules' auth.uid. Default: somebody who is signed out.", valueName: "uid")) var `as`: String?
+    @Option(help: ArgumentHelp(
+        "Who asks: the rules' auth.uid, or the address of an account of the hub. Default: somebody who is signed out.", valueName: "uid"))
+    var `as`: String?
+    @Flag(help: "Take --as as it stands, also with an @ in it: for ids of an identity provider of your own.") var literal = false
     @Option(help: ArgumentHelp("Claims, which the rules see in auth.token.", valueName: "json")) var claims: String?
     @Option(help: ArgumentHelp("A value to be written; null removes. Default: a read.", valueName: "json")) var write: String?
     @Option(help: ArgumentHelp("Paths below the place, and values to be written there together.", valueName: "json")) var update: String?
@@ -25,30 +32,43 @@ struct RulesExplain: ParsableCommand {
 
     func validate() throws {
         if write != nil, update != nil { throw ValidationError("--write and --update exclude each other.") }
+        if `as`?.isEmpty == true { throw ValidationError("--as is the id of a user; leave it out for somebody who is signed out.") }
         if claims != nil, `as` == nil { throw ValidationError("--claims are of somebody: name the user with --as.") }
         for (name, text) in [("--write", write), ("--update", update), ("--claims", claims)] {
             guard let text, (try? JSONValue(Array(text.utf8))) == nil else { continue }
-            throw ValidationError("\(name): this is not JSON; a text needs its quotes: '\"hello\"'.")
+            throw ValidationError("\(name): \(WrittenValue.notJSON(text))")
         }
     }
 
     func run() {
+        let user = user
         let namespace = url.address.namespace.map { "?ns=\(UserText.escaped($0))" } ?? ""
         let (status, body) = AdminCall.ask(
             "POST", "/.settings/explain\(namespace)", at: url.address, tls: trust.client(for: url.address), credential: credential.read(),
-            body: inquiry)
+            body: inquiry(as: user))
         guard status == 200, let answer = try? JSONValue(body) else {
             AdminCall.refused(status, body, by: url.address, credential, advice: "Is this a hub?")
         }
         if json { return StandardStream.output.write(body) }
-        show(answer)
+        show(answer, user)
+    }
+
+    /// The id that `--as` means; nil for nobody. Ends the program when it is the address of no account: rules compare ids, so that an
+    /// address would be denied for the wrong reason.
+    private var user: String? {
+        guard let given = `as`, given.contains("@"), !literal else { return `as` }
+        guard let id = AccountCalls(url: url, credential: credential, trust: trust).id(of: given) else {
+            fail("--as takes a user's id, and no account of this hub has the address \(UserText.plain(given)).\n"
+                + "'vigla user list \(url.address)' shows ids. For an id with an @ in it add --literal.")
+        }
+        return id
     }
 
     /// A case of `vigla rules test` without expectation.
-    private var inquiry: [UInt8] {
+    private func inquiry(as user: String?) -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"as\":")
-        if let user = `as` {
+        if let user {
             writer.raw("{\"uid\":")
             writer.string(user)
             writer.raw(",\"token\":")
@@ -67,22 +87,33 @@ struct RulesExplain: ParsableCommand {
         return writer.bytes
     }
 
-    private func show(_ answer: JSONValue) {
+    private func show(_ answer: JSONValue, _ user: String?) {
         let out = StandardStream.output
         let paths = (answer["paths"]?.elements ?? []).compactMap(\.string).joined(separator: ", ")
         let decision = answer["allowed"]?.bool == true ? "allowed" : "denied"
         let (operation, reason) = (answer["operation"]?.string ?? "", answer["reason"]?.string ?? "")
-        out.line(UserText.plain("\(decision): \(operation) \(paths) as \(`as` ?? "nobody"): \(reason)"))
+        // Of what is allowed the reason says no more than that.
+        let why = answer["allowed"]?.bool == true ? "" : ": \(reason)"
+        let who = user.map { $0 == `as` ? $0 : "\($0) (\(`as` ?? ""))" } ?? "nobody"
+        out.line(UserText.plain("\(decision): \(operation) \(paths) as \(who)\(why)"))
         for rule in answer["rules"]?.elements ?? [] {
             let outcome = rule["result"]?.bool.map { $0 ? "true" : "false" } ?? "failed: \(rule["error"]?.string ?? "")"
             let place = "\(rule["line"]?.int ?? 0):\(rule["column"]?.int ?? 0)"
             out.line(UserText.plain("  \(place) \(rule["rule"]?.string ?? "") at \(rule["path"]?.string ?? "") => \(outcome)"))
             for part in rule["parts"]?.elements ?? [] {
                 let indent = String(repeating: "  ", count: Int(part["depth"]?.int ?? 0) + 2)
-                let value = part["value"]?.json ?? part["type"]?.string ?? ""
-                out.line(UserText.plain("\(indent)\(part["text"]?.string ?? "") = \(value)"))
+                out.line(UserText.plain("\(indent)\(part["text"]?.string ?? "") = \(Self.value(part))"))
             }
         }
         if answer["truncated"]?.bool == true { out.line("  … (cut)") }
+    }
+
+    /// What a part came to. Objects and faults have no value in the answer, and are not null.
+    private static func value(_ part: JSONValue) -> String {
+        switch part["type"]?.string {
+        case "object": "an object"
+        case "error": "failed: \(part["error"]?.string ?? "")"
+        default: part["value"]?.json ?? ""
+        }
     }
 }

@@ -19,6 +19,8 @@ struct RulesGet: ParsableCommand {
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
 
+    func validate() throws { try url.refusePath("Rules belong to a whole namespace") }
+
     func run() {
         let target = "/.settings/rules.json" + url.query(adding: strict ? [.init("format", "strict")] : [])
         let (status, body) = AdminCall.ask(

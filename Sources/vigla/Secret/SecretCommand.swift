@@ -38,6 +38,7 @@ struct Secret: ParsableCommand {
         @OptionGroup var trust: Trust
 
         func validate() throws {
+            try url?.refusePath("Secrets belong to the whole hub")
             if (url == nil) == (folder == nil) || url != nil && data != nil {
                 throw ValidationError(
                     "Name either a running hub, or the data folder of one that does not run with --data (or VIGLA_DATA).")

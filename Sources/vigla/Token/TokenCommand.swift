@@ -26,12 +26,13 @@ struct Token: ParsableCommand {
         @Option(help: "With a hub: the account, by id, address or alias.") var user: String?
         @Option(help: "Without: the user that the token is for; rules see it as auth.uid.") var uid: String?
         @Option(help: ArgumentHelp("Without a hub: further claims; rules see them in auth.token.", valueName: "json")) var claims: String?
-        @Option(help: "Without a hub: hours until the token expires. Default: 24.") var hours: Int?
+        @Option(parsing: .unconditional, help: "Without a hub: hours until the token expires. Default: 24.") var hours: Int?
         @OptionGroup var credential: AdminCredential
         @OptionGroup var trust: Trust
 
         func validate() throws {
-            if url != nil {
+            if let url {
+                try url.refusePath("Tokens are for the whole hub")
                 if user == nil || uid != nil || claims != nil || hours != nil {
                     throw ValidationError("A hub signs tokens for its accounts: give --user and nothing else.")
                 }

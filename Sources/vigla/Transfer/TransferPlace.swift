@@ -50,6 +50,9 @@ struct TransferOptions: ParsableArguments {
             throw ValidationError(
                 "Two things are needed: a hub or a folder, and a file. (With one, the folder is that of VIGLA_DATA, which is not set.)")
         }
+        if let second, second.contains("://") && !first.contains("://") || Checks.isFile(first) && Checks.isFolder(second) {
+            throw ValidationError("The arguments are the other way round: the hub or the folder comes first, then the file.")
+        }
         _ = try place
         if let namespace, !Namespace.isValid(namespace) {
             throw ValidationError("--namespace: a namespace has 1 to 64 letters, digits, - and _.")

@@ -11,6 +11,8 @@ struct AccountHub: ParsableArguments {
     @OptionGroup var trust: Trust
 
     var calls: AccountCalls { AccountCalls(url: url, credential: credential, trust: trust) }
+
+    func validate() throws { try url.refusePath("Accounts belong to the whole hub") }
 }
 
 /// What this program asks of a hub's accounts. Every call waits for its answer, and ends the program when it is a refusal.
@@ -51,15 +53,36 @@ struct AccountCalls {
     }
 
     private func ask(_ method: StaticString, _ target: String, _ members: [JSONValue.Member]?) -> JSONValue {
+        switch answer(method, target, members) {
+        case .success(let answer): return answer
+        case .failure(let refusal): fail(refusal.words)
+        }
+    }
+
+    /// An answer of the contract's that is no success: `CODE`, or `CODE : a sentence`.
+    private struct Refusal: Error {
+        let message: String
+        var code: String { String(message.prefix { $0 != " " }) }
+
+        /// For a person.
+        var words: String {
+            if let words = AccountCalls.words[code] { return words }
+            guard let mark = message.firstRange(of: " : ") else { return message }
+            return "\(message[mark.upperBound...]). Nothing was changed."
+        }
+    }
+
+    /// Ends the program when the credential is refused, or when there are no accounts.
+    private func answer(_ method: StaticString, _ target: String, _ members: [JSONValue.Member]?) -> Result<JSONValue, Refusal> {
         let (status, body) = AdminCall.ask(
             method, target, at: address, tls: tls, credential: secret, body: members.map { JSONValue.object($0).bytes } ?? [])
         let answer = (try? JSONValue(body)) ?? .null
-        if status == 200 { return answer }
+        if status == 200 { return .success(answer) }
         if status == 401 || status == 403 { fail("\(address) refuses this (\(status)). \(credential.refused)") }
         guard let message = answer["error"]?["message"]?.string else {
             fail("\(address) has no accounts to administer (\(status)): is it a hub, and not started with --accounts off?")
         }
-        fail(Self.words[String(message.prefix { $0 != " " })] ?? message)
+        return .failure(Refusal(message: message))
     }
 
     /// The contract's codes for a person.
@@ -73,6 +96,24 @@ struct AccountCalls {
         "CLAIMS_TOO_LARGE": "the claims are too large.",
     ]
 
+    /// The id of an account by id, address or alias; nil when there is no such account.
+    func id(of user: String) -> String? {
+        switch answer("POST", "/.account/admin/find", [.init("user", .string(user))]) {
+        case .success(let answer): return answer["user"]?["localId"]?.string
+        case .failure(let refusal) where refusal.code == "USER_NOT_FOUND": return nil
+        case .failure(let refusal): fail(refusal.words)
+        }
+    }
+
+    /// What passwords must be like. Asked as the administrator, so that a credential that is refused shows before a password is typed.
+    func passwordRule() -> PasswordRule {
+        _ = get("/identitytoolkit.googleapis.com/v2/projects/-/config")
+        let policy = get("/identitytoolkit.googleapis.com/v2/passwordPolicy?key=any")["customStrengthOptions"]
+        return PasswordRule(
+            leastCharacters: policy?["minPasswordLength"]?.int.flatMap { Int(exactly: $0) } ?? 6,
+            mostBytes: policy?["maxPasswordLength"]?.int.flatMap { Int(exactly: $0) } ?? 4096)
+    }
+
     /// The account that a person means, by id, address or alias.
     func find(_ user: String) -> (id: String, entry: JSONValue, alias: String?) {
         let answer = operate("find", [.init("user", .string(user))])
@@ -81,13 +122,36 @@ struct AccountCalls {
     }
 }
 
+/// How long a hub's passwords are. What it refuses beside that, the commonest ones, it says itself.
+struct PasswordRule {
+    /// Unicode scalars.
+    let leastCharacters: Int
+    /// Bytes of UTF-8.
+    let mostBytes: Int
+
+    /// Why a password cannot be set, in a sentence; nil when its length is right.
+    func fault(_ password: String) -> String? {
+        let count = password.unicodeScalars.count
+        if count < leastCharacters {
+            return "this hub takes passwords of \(leastCharacters) characters or more, and this one has \(count). Nothing was changed."
+        }
+        return password.utf8.count > mostBytes ? "this hub takes passwords of up to \(mostBytes) bytes. Nothing was changed." : nil
+    }
+}
+
 /// A password, never as an argument: all users of the machine can read those.
 struct PasswordSource: ParsableArguments {
     @Option(help: ArgumentHelp("File whose first line is the password; - for standard input. Default: it is asked for.", valueName: "file"))
     var passwordFile: String?
 
-    /// Ends the program when there is none.
-    func read() -> String {
+    /// Ends the program when there is none, or when the rule does not allow it.
+    func read(_ rule: PasswordRule) -> String {
+        let password = read(leastCharacters: rule.leastCharacters)
+        if let fault = rule.fault(password) { fail(fault) }
+        return password
+    }
+
+    private func read(leastCharacters: Int) -> String {
         if let passwordFile {
             switch passwordFile == "-" ? WholeFile.read(0) : WholeFile.read(passwordFile) {
             case .failure(let fault): fail("--password-file: \(passwordFile): \(fault)")
@@ -97,7 +161,7 @@ struct PasswordSource: ParsableArguments {
                 return line
             }
         }
-        guard let first = Prompt.secret("Password: ") else {
+        guard let first = Prompt.secret("Password (\(leastCharacters) characters or more): ") else {
             fail("there is no terminal to ask for the password: give it with --password-file FILE, or - for standard input")
         }
         guard !first.isEmpty, Prompt.secret("Once more: ") == first else { fail("the two are not alike, or empty; nothing was changed") }

@@ -36,6 +36,9 @@ struct User: ParsableCommand {
         @OptionGroup var password: PasswordSource
 
         func validate() throws {
+            if let claims, (try? JSONValue(Array(claims.utf8))) == nil {
+                throw ValidationError("--claims: \(WrittenValue.notJSON(claims))")
+            }
             if email == nil, verified { throw ValidationError("--verified needs --email.") }
             if noPassword, password.passwordFile != nil { throw ValidationError("--no-password and --password-file exclude each other.") }
             if email == nil, alias == nil, password.passwordFile != nil {
@@ -44,16 +47,19 @@ struct User: ParsableCommand {
         }
 
         func run() {
+            let calls = hub.calls
+            // Before anything is asked for: the hub, the credential and the rule for passwords.
+            let rule = !noPassword && (email != nil || alias != nil) ? calls.passwordRule() : nil
             var members: [JSONValue.Member] = []
             members.add("localId", uid)
             members.add("email", email)
             members.add("displayName", name)
             if verified { members.add("emailVerified", true) }
             // Signing in needs an address beside the password.
-            if !noPassword, email != nil || alias != nil { members.add("password", password.read()) }
+            if let rule { members.add("password", password.read(rule)) }
             members.add("customAttributes", claims)
             members.add("alias", alias)
-            guard let id = hub.calls.administer("", members)["localId"]?.string else { fail("the hub made no account") }
+            guard let id = calls.administer("", members)["localId"]?.string else { fail("the hub made no account") }
             StandardStream.output.line(id)
         }
     }
@@ -118,8 +124,8 @@ struct User: ParsableCommand {
 
         func run() {
             let calls = hub.calls
-            let id = calls.find(user).id
-            _ = calls.administer(":update", [.init("localId", .string(id)), .init("password", .string(password.read()))])
+            let (id, rule) = (calls.find(user).id, calls.passwordRule())
+            _ = calls.administer(":update", [.init("localId", .string(id)), .init("password", .string(password.read(rule)))])
         }
     }
 
@@ -131,6 +137,10 @@ struct User: ParsableCommand {
         @OptionGroup var hub: AccountHub
         @Argument(help: "Id, address or alias.") var user: String
         @Argument(help: ArgumentHelp("Such as '{\"role\":\"staff\"}'.", valueName: "json")) var claims: String
+
+        func validate() throws {
+            if (try? JSONValue(Array(claims.utf8))) == nil { throw ValidationError("The claims: \(WrittenValue.notJSON(claims))") }
+        }
 
         func run() {
             let calls = hub.calls

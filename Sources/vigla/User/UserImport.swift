@@ -34,6 +34,8 @@ struct UserImport: ParsableCommand {
     @Option(help: "mem_cost.") var memCost = 14
     @Flag(help: "Write over accounts that are there already.") var overwrite = false
 
+    func validate() throws { try refuseSwapped(file, "vigla user import URL FILE") }
+
     func run() throws {
         let users = read()
         var shared: [JSONValue.Member] = []
