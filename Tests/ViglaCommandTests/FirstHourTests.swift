@@ -203,4 +203,34 @@ import TestSupport
             #expect(plain.code == 1 && plain.error.contains("write http:// instead of https://"), "\(plain.error)")
         }
     }
+
+    @Test func doctor_looksAtTheRest_whenAnOptionIsFaulty_andKnowsDeployedRules() throws {
+        let folder = try TemporaryFolder()
+        let hub = try hub(folder, "--data", "data")
+        let next = try folder.file("next.json", #"{"rules":{"a":{".read":"auth != null"}}}"#)
+        let rules = folder.url.appendingPathComponent("rules.json").path
+        let file = folder.url.appendingPathComponent("data/admin-secret.txt").path
+        func doctor(_ options: String...) throws -> String {
+            try Command.run(["doctor", "--port", "0", "--data", "data"] + options, in: folder.url).output
+        }
+        let none = try doctor()
+        #expect(none.contains("none are deployed: everything is denied"), "\(none)")
+        #expect(try Command.run("rules", "deploy", hub.url, next, "--auth-file", file).code == 0)
+        // Beside the hub, and without it.
+        for isRunning in [true, false] {
+            let replaced = try doctor("--rules", rules)
+            #expect(replaced.contains("deployed to namespace default: 1 rule, in place of \(rules) until that is changed"), "\(replaced)")
+            let alone = try doctor()
+            #expect(alone.contains("ok     rules    deployed to namespace default: 1 rule\n") && !alone.contains("is denied"), "\(alone)")
+            let changed = try doctor("--rules", next)
+            #expect(changed.contains("until the hub reads \(next)"), "\(changed)")
+            let faulty = try doctor("--rules", "missing.json", "--loops", "0")
+            for text in ["WRONG  options", "missing.json", "--loops", "data will", "disk", "clock", "deployed to namespace default: 1 rule"] {
+                #expect(faulty.contains(text == "data will" ? "data     data" : text), "\(text): \(faulty)")
+            }
+            if isRunning { #expect(hub.stop() == 0) }
+        }
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder.url.appendingPathComponent("data").path)
+        #expect(!files.contains { $0.hasSuffix("-wal") || $0.hasSuffix("-shm") }, "the doctor leaves nothing behind: \(files)")
+    }
 }

@@ -1,4 +1,5 @@
 import struct Foundation.Data
+import Glibc
 import GRDB
 public import Journal
 
@@ -6,20 +7,50 @@ extension JournalStore: SettingStore {
     public func settings(of namespace: String?) throws(JournalError) -> [String: [UInt8]] {
         let scope = namespace ?? ""
         do {
-            return try database.writeWithoutTransaction { db in
-                var settings: [String: [UInt8]] = [:]
-                let rows = try Row.fetchCursor(db, sql: "SELECT name, checksum, value FROM setting WHERE namespace = ?", arguments: [scope])
-                while let row = try rows.next() {
-                    guard let name = String.fromDatabaseValue(row[0]) else {
-                        throw JournalError.corrupt(path: path, place: "table of settings")
-                    }
-                    let value = try row.withBytes(2) { Array($0) }
-                    guard Int64.fromDatabaseValue(row[1]) == Int64(Self.checksum(value, setting: name, of: scope)) else {
-                        throw JournalError.corrupt(path: path, place: "setting \(name)\(namespace.map { " of namespace \($0)" } ?? "")")
-                    }
-                    settings[name] = value
+            return try database.writeWithoutTransaction { db in try Self.settings(of: scope, db, path: path) }
+        } catch { throw JournalError(error, opening: path) }
+    }
+
+    private static func settings(of scope: String, _ db: Database, path: String) throws -> [String: [UInt8]] {
+        var settings: [String: [UInt8]] = [:]
+        let rows = try Row.fetchCursor(db, sql: "SELECT name, checksum, value FROM setting WHERE namespace = ?", arguments: [scope])
+        while let row = try rows.next() {
+            guard let name = String.fromDatabaseValue(row[0]) else {
+                throw JournalError.corrupt(path: path, place: "table of settings")
+            }
+            let value = try row.withBytes(2) { Array($0) }
+            guard Int64.fromDatabaseValue(row[1]) == Int64(checksum(value, setting: name, of: scope)) else {
+                throw JournalError.corrupt(path: path, place: "setting \(name)\(scope.isEmpty ? "" : " of namespace \(scope)")")
+            }
+            settings[name] = value
+        }
+        return settings
+    }
+
+    /// The settings of all namespaces of a folder, by namespace and name, read beside a hub that may run on it: nothing is locked, changed
+    /// or recovered. Blocks.
+    /// - Throws: `.cannotOpen`, `.notAJournal`, `.corrupt`, `.disk`.
+    public static func settings(in folder: String) throws(JournalError) -> [String: [String: [UInt8]]] {
+        let path = folder + "/" + fileName
+        var name = path
+        // A reader of a folder at rest would leave an empty log behind, which nothing but the next hub may take away: it looks under another
+        // name, and takes that away.
+        if access(path + "-wal", F_OK) != 0 {
+            name += ".look-\(getpid())"
+            guard link(path, name) == 0 else { throw .cannotOpen(path: path, reason: FolderLock.reason(errno)) }
+        }
+        defer { if name != path { for suffix in ["", "-wal", "-shm"] { unlink(name + suffix) } } }
+        var configuration = patient
+        configuration.readonly = true
+        do {
+            let queue = try DatabaseQueue(path: name, configuration: configuration)
+            defer { try? queue.close() }
+            return try queue.writeWithoutTransaction { db in
+                var all: [String: [String: [UInt8]]] = [:]
+                for scope in try String.fetchAll(db, sql: "SELECT DISTINCT namespace FROM setting") where !scope.isEmpty {
+                    all[scope] = try settings(of: scope, db, path: path)
                 }
-                return settings
+                return all
             }
         } catch { throw JournalError(error, opening: path) }
     }

@@ -7,7 +7,8 @@ struct Doctor: ParsableCommand {
         abstract: "Look at this machine and the options of a hub: what is wrong, and what to type.",
         discussion: """
             Takes the options of 'vigla serve', and reads the same environment and --config file: put them behind 'doctor' as they would \
-            stand behind 'serve'. Starts no hub and changes nothing; it may run beside the hub.
+            stand behind 'serve'. Starts no hub and changes nothing; it may run beside the hub. An option that is wrong is named, and the \
+            rest is looked at nevertheless.
 
               vigla doctor --data /var/lib/vigla/data --rules /etc/vigla/rules.json
 
@@ -17,18 +18,15 @@ struct Doctor: ParsableCommand {
     @OptionGroup var options: ServeOptions
 
     func run() throws {
-        var findings: [Finding] = []
-        switch ServeConfiguration.resolve(options.given, environment: ServeOptions.environment) {
-        case .failure(let found):
-            findings = found.faults.map { .wrong("options", $0) }
-        case .success(let configuration):
-            let settings = configuration.settings
-            let ports = PortCheck(settings)
-            findings += ports.findings
-            findings += TLSCheck.findings(settings)
-            findings += RulesCheck.findings(settings)
-            if let folder = settings.dataFolder { findings += FolderCheck.findings(folder, isRunning: ports.isHubRunning) }
+        let examined = ServeConfiguration.examine(options.given, environment: ServeOptions.environment)
+        let (settings, faulty) = (examined.configuration.settings, examined.faulty)
+        var findings: [Finding] = examined.faults.map { .wrong("options", $0) }
+        if faulty.isDisjoint(with: [.port, .tlsPort]) {
+            findings += PortCheck(settings, isTLSKnown: !faulty.contains(.tlsCert)).findings
         }
+        findings += TLSCheck.findings(settings)
+        findings += RulesCheck.findings(settings, isFileFaulty: faulty.contains(.rules))
+        if let folder = settings.dataFolder, !faulty.contains(.data) { findings += FolderCheck.findings(folder) }
         findings += MachineCheck.findings()
         for finding in findings { for line in finding.lines { StandardStream.output.line(line) } }
         let wrong = findings.count { $0.mark == .wrong }

@@ -29,27 +29,9 @@ enum TLSCheck {
     }
 }
 
-/// Whether there are rules, and what they probably do not mean.
-enum RulesCheck {
-    static func findings(_ settings: ServerSettings) -> [Finding] {
-        guard let file = settings.rulesFile else {
-            if settings.isDev { return [.warning("rules", "none, and --dev: every program on this machine may do everything")] }
-            return [.warning(
-                "rules", "no file: everything is denied, unless rules were deployed",
-                "--rules FILE, or at the running hub: vigla rules deploy URL FILE --auth-file DATA/\(FirstSecret.fileName)")]
-        }
-        let (rules, warnings) = (settings.rules.rules.count, settings.rules.warnings.count)
-        let what = "\(file): \(rules) \(rules == 1 ? "rule" : "rules")"
-        if warnings > 0 {
-            return [.warning("rules", "\(what), \(warnings) \(warnings == 1 ? "warning" : "warnings")", "vigla rules check \(file)")]
-        }
-        return [.good("rules", what)]
-    }
-}
-
 /// The data folder: who may read it, how much room is left, how long forcing data to its disk takes.
 enum FolderCheck {
-    static func findings(_ folder: String, isRunning: Bool) -> [Finding] {
+    static func findings(_ folder: String) -> [Finding] {
         var info = stat()
         guard stat(folder, &info) == 0 else {
             return [.good("data", "\(folder) will be made at the first start")]

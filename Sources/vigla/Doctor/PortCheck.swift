@@ -6,13 +6,13 @@ import Scheduling
 /// Whether the ports are free, or a hub has them already.
 struct PortCheck {
     private(set) var findings: [Finding] = []
-    private(set) var isHubRunning = false
 
-    init(_ settings: ServerSettings) {
+    /// - Parameter isTLSKnown: false when the options of TLS are faulty, so that none of it can be said.
+    init(_ settings: ServerSettings, isTLSKnown: Bool) {
         let isTLSOnly = settings.tls != nil && settings.tls?.port == nil
         check(settings.host, settings.port, isSecure: isTLSOnly)
         if let port = settings.tls?.port { check(settings.host, port, isSecure: true) }
-        if !Checks.isLoopback(settings.host), settings.tls == nil {
+        if !Checks.isLoopback(settings.host), settings.tls == nil, isTLSKnown {
             findings.append(.warning(
                 "port", "\(settings.host) can be reached from other machines, without TLS: passwords and tokens travel in the open",
                 "put a proxy with TLS before it and listen on 127.0.0.1, or: --tls-cert FILE --tls-key FILE (docs/tls.md)"))
@@ -29,7 +29,6 @@ struct PortCheck {
             switch error {
             case .bindFailed(_, EADDRINUSE):
                 if !isSecure, Self.isHub(port) {
-                    isHubRunning = true
                     findings.append(.good("port", "a hub answers at \(place)"))
                 } else {
                     findings.append(.warning(

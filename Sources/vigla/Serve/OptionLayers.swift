@@ -20,6 +20,8 @@ struct OptionLayers {
 
     private var layers: [Layer]
     private(set) var faults: [String] = []
+    /// The options whose values cannot be read as what they should be.
+    private(set) var faulty: Swift.Set<ServeOption> = []
 
     init(_ arguments: [ServeOption: String], environment: [String: String]) {
         var values: [AbsoluteConfigKey: ConfigValue] = [:]
@@ -85,7 +87,10 @@ struct OptionLayers {
                 guard let text = result.value?.content.text else { continue }
                 return Found(text: text, source: layer.source(option), layer: index)
             }
-            if !isReadable { faults.append("\(layer.source(option)): expected \(option.kind.words)") }
+            if !isReadable {
+                faults.append("\(layer.source(option)): expected \(option.kind.words)")
+                faulty.insert(option)
+            }
         }
         return nil
     }

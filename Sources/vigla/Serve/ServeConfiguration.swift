@@ -22,11 +22,24 @@ struct ServeConfiguration {
     struct Faults: Error { let faults: [String] }
 
     static func resolve(_ arguments: [ServeOption: String], environment: [String: String]) -> Result<ServeConfiguration, Faults> {
+        let examined = examine(arguments, environment: environment)
+        return examined.faults.isEmpty ? .success(examined.configuration) : .failure(Faults(faults: examined.faults))
+    }
+
+    /// What could be made of the options, and what is wrong with them. An option among the faulty ones has its default, or nothing.
+    struct Examined {
+        let configuration: ServeConfiguration
+        let faults: [String]
+        let faulty: Swift.Set<ServeOption>
+    }
+
+    static func examine(_ arguments: [ServeOption: String], environment: [String: String]) -> Examined {
         var resolver = Resolver(layers: OptionLayers(arguments, environment: environment))
         resolver.resolve(mayLeaveMachine: environment["VIGLA_DEV_ANY_HOST"] == "1")
         resolver.made.unknownVariables = ServeOption.unknown(environment.keys)
-        let faults = resolver.layers.faults + resolver.faults
-        return faults.isEmpty ? .success(resolver.made) : .failure(Faults(faults: faults))
+        return Examined(
+            configuration: resolver.made, faults: resolver.layers.faults + resolver.faults,
+            faulty: resolver.faulty.union(resolver.layers.faulty))
     }
 
     /// Opens what the hub keeps its data in: the folder, or memory.
@@ -80,6 +93,8 @@ struct ServeConfiguration {
         var layers: OptionLayers
         var made = ServeConfiguration()
         var faults: [String] = []
+        /// The options that `faults` are about, of those whose values are looked at further.
+        var faulty: Swift.Set<ServeOption> = []
 
         mutating func resolve(mayLeaveMachine: Bool) {
             if let file = layers.find(.config) { layers.addFile(file.text, source: file.source) }
@@ -130,6 +145,7 @@ struct ServeConfiguration {
             guard let found = layers.find(option) else { return nil }
             if let value = parse(found.text) { return value }
             faults.append("\(found.source): \"\(found.text)\" is not \(expected)")
+            faulty.insert(option)
             return nil
         }
 
@@ -151,15 +167,23 @@ struct ServeConfiguration {
             case (let certificate?, let key?):
                 do throws(TLSFaults) {
                     made.settings.tls = try ServerTLS(certificate: certificate.text, key: key.text, port: port)
-                } catch { faults += error.errors.map { "\($0.file == key.text ? key.source : certificate.source): \($0)" } }
+                } catch {
+                    faults += error.errors.map { "\($0.file == key.text ? key.source : certificate.source): \($0)" }
+                    faulty.insert(.tlsCert)
+                }
                 if let port, port != 0, port == made.settings.port {
                     faults.append("\(layers.find(.tlsPort)?.source ?? "--tls-port"): \(port) is already the plain port; leave it out to "
                         + "speak TLS only")
                 }
-            case (let certificate?, nil): faults.append("\(certificate.source): TLS needs the private key too (--tls-key)")
-            case (nil, let key?): faults.append("\(key.source): TLS needs the certificate too (--tls-cert)")
+            case (let certificate?, nil):
+                faults.append("\(certificate.source): TLS needs the private key too (--tls-key)")
+                faulty.insert(.tlsCert)
+            case (nil, let key?):
+                faults.append("\(key.source): TLS needs the certificate too (--tls-cert)")
+                faulty.insert(.tlsCert)
             case (nil, nil):
                 if let found = layers.find(.tlsPort) {
+                    faulty.insert(.tlsCert)
                     faults.append("\(found.source): TLS needs a certificate and its key (--tls-cert, --tls-key)")
                 }
             }
@@ -184,7 +208,10 @@ struct ServeConfiguration {
             guard !inMemory else { return }
             let folder = data?.text ?? "./data"
             made.settings.dataFolder = folder
-            if let fault = Checks.unusableFolder(folder) { faults.append("\(data?.source ?? "--data"): \(fault)") }
+            if let fault = Checks.unusableFolder(folder) {
+                faults.append("\(data?.source ?? "--data"): \(fault)")
+                faulty.insert(.data)
+            }
         }
 
         private mutating func resolveRules() {
@@ -199,7 +226,9 @@ struct ServeConfiguration {
             made.settings.rulesFile = found.text
             switch RulesSource.read(found.text) {
             case .success(let rules): made.settings.rules = rules
-            case .failure(let fault): faults += fault.lines.map { "\(found.source): \($0)" }
+            case .failure(let fault):
+                faults += fault.lines.map { "\(found.source): \($0)" }
+                faulty.insert(.rules)
             }
         }
 

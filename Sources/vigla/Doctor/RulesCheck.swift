@@ -1,0 +1,71 @@
+import HubServer
+import Journal
+import SecurityRules
+import SQLiteJournal
+
+/// Which rules hold, those of the file or those that were deployed, and what they probably do not mean.
+enum RulesCheck {
+    /// - Parameter isFileFaulty: the file of `--rules` cannot be used, which is a finding already.
+    static func findings(_ settings: ServerSettings, isFileFaulty: Bool) -> [Finding] {
+        let (deployed, faults) = deployed(settings)
+        let file = settings.rulesFile
+        let text = isFileFaulty ? nil : file.map { _ in settings.rules.text }
+        var findings = faults
+        if let file, !isFileFaulty { findings.append(self.file(file, settings.rules)) }
+        for rules in deployed { findings.append(finding(rules, holds: isFileFaulty ? nil : rules.hold(over: text), file)) }
+        guard file == nil, !deployed.contains(where: { $0.namespace == settings.namespace }), faults.isEmpty else { return findings }
+        if settings.isDev { return findings + [.warning("rules", "none, and --dev: every program on this machine may do everything")] }
+        return findings + [.warning(
+            "rules", "no file, and none are deployed: everything is denied",
+            "--rules FILE, or at the running hub: vigla rules deploy URL FILE --auth-file DATA/\(FirstSecret.fileName)")]
+    }
+
+    private static func file(_ file: String, _ rules: RuleSet) -> Finding {
+        let what = "\(file): \(count(rules))"
+        let warnings = rules.warnings.count
+        guard warnings > 0 else { return .good("rules", what) }
+        return .warning("rules", "\(what), \(warnings) \(warnings == 1 ? "warning" : "warnings")", "vigla rules check \(file)")
+    }
+
+    private static func count(_ rules: RuleSet) -> String { "\(rules.rules.count) \(rules.rules.count == 1 ? "rule" : "rules")" }
+
+    /// - Parameter holds: nil when it cannot be said, as the file is faulty.
+    private static func finding(_ deployed: DeployedRules, holds: Bool?, _ file: String?) -> Finding {
+        let whose = "namespace \(deployed.namespace)"
+        guard let rules = try? RuleSet(parsing: Array(deployed.source.utf8)) else {
+            return .wrong("rules", "those deployed to \(whose) are faulty: everything is denied", "vigla rules deploy URL FILE")
+        }
+        let what = "deployed to \(whose): \(count(rules))"
+        guard let holds else { return .good("rules", what) }
+        guard holds else {
+            return .good("rules", "\(what), until the hub reads \(file ?? "its file") (at its next start, or SIGHUP), which has changed since")
+        }
+        let place = file.map { ", in place of \($0) until that is changed" } ?? ""
+        let warnings = rules.warnings.count
+        guard warnings > 0 else { return .good("rules", what + place) }
+        return .warning(
+            "rules", "\(what)\(place), \(warnings) \(warnings == 1 ? "warning" : "warnings")",
+            "vigla rules get URL > rules.json; vigla rules check rules.json")
+    }
+
+    /// What the data folder has, by namespace; none in memory, or in a folder without data.
+    private static func deployed(_ settings: ServerSettings) -> (rules: [DeployedRules], faults: [Finding]) {
+        guard let folder = settings.dataFolder, DataFolder.holdsData(folder) else { return ([], []) }
+        let kept: [String: [String: [UInt8]]]
+        do throws(JournalError) { kept = try JournalStore.settings(in: folder) } catch {
+            return ([], [.warning(
+                "rules", "whether rules are deployed cannot be read: \(error)",
+                "run the doctor as the hub's user: sudo -u vigla vigla doctor …")])
+        }
+        var (rules, faults): ([DeployedRules], [Finding]) = ([], [])
+        for (namespace, settings) in kept.sorted(by: { $0.key < $1.key }) {
+            do throws(DeployedRules.Unreadable) {
+                if let found = try DeployedRules(settings, of: namespace) { rules.append(found) }
+            } catch {
+                faults.append(.wrong(
+                    "rules", "those deployed to namespace \(namespace) cannot be read: everything is denied", "vigla rules deploy URL FILE"))
+            }
+        }
+        return (rules, faults)
+    }
+}
