@@ -4,7 +4,7 @@
 # Headers the package compiles against, and the C++ compiler and git that Swift builds and resolves with.
 # NAME=COMMAND means: having COMMAND on the PATH is as good as the Debian package.
 BUILD_PACKAGES := libssl-dev zlib1g-dev libsqlite3-dev libcurl4-openssl-dev g++=g++ git=git ca-certificates
-TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node python3=python3 python3-venv curl=curl openssl=openssl
+TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node python3=python3 python3-venv curl=curl jq=jq openssl=openssl
 
 BIN   := .build/release
 ARGS  ?=

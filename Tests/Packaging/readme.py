@@ -1,4 +1,4 @@
-"""The fenced blocks of README.md, and what is said about each: who executes it, or why nobody does.
+"""The fenced blocks of README.md and of docs/, and what is said about each: who executes it, or why nobody does.
 
     <!-- tested: package -->          the line before a block that the test of this name executes
     <!-- not tested: why -->          everything else that begins with `not tested`, with its reason

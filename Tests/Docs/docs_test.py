@@ -1,0 +1,164 @@
+"""Executes the blocks of docs/*.md that say so, as they stand there, and looks whether something is said about every block.
+
+    <!-- tested: docs dev -->       typed into a shell (or node) at a development hub
+    <!-- tested: docs closed -->    at a hub of its own folder ./data, closed, with the secret of its first start
+    <!-- tested: docs stopped -->   in the folder of a hub that does not run
+    <!-- tested: docs rules -->     the rules of the page's development hub
+    <!-- tested: docs file NAME --> a file, which the commands of `FILES` read
+
+The blocks of a page and a kind are one session, from top to bottom: each command must end well. `Tests/Packaging/readme.py` reads them.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "Tests/Python"), str(ROOT / "Tests/Packaging")]
+sys.dont_write_bytecode = True
+
+from hub import Hub  # noqa: E402
+from readme import blocks, unmarked  # noqa: E402
+
+# The tour has drawings, which nobody types.
+PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "tour.md")
+KINDS = ["docs dev", "docs closed", "docs stopped", "docs rules"]
+ADDRESS = "http://127.0.0.1:9000"
+# Paths of the Debian package, as they are in the session's folder.
+PATHS = {"/var/lib/vigla/data": "data", "/etc/vigla/rules.json": "rules.json"}
+CLOSED = '{"rules":{"users":{"$uid":{".read":"auth.uid === $uid",".write":"auth.uid === $uid"}}}}'
+
+# What a page takes for granted.
+BEFORE = {
+    ("operations.md", "docs closed"):
+        f"vigla user add {ADDRESS} --email ana@example.org --no-password --auth-file ./data/admin-secret.txt\n",
+    ("accounts.md", "docs closed"): "echo 'correct horse battery' > password.txt\n",
+    ("moving-in.md", "docs stopped"): "cp seed.json export.json\n",
+}
+# What is done with the files of a page.
+FILES = {
+    "rules.md": "vigla rules check rules.json\nvigla rules test rules.json cases.json\n",
+    "passwords-and-mail.md": "vigla doctor --memory --port 0 --accounts accounts.json\n",
+}
+# What happens while a program of a page runs, and what it says then.
+MEANWHILE = {
+    "observe-protocol.md": (f"vigla set {ADDRESS}/timeline/ana/p1 '{{\"text\":\"hello\"}}'", "added p1 { text: 'hello' }"),
+}
+
+
+class EveryBlock(unittest.TestCase):
+    def test_is_executed_or_says_why_not(self):
+        for page in PAGES:
+            text = (ROOT / "docs" / page).read_text()
+            blank = unmarked(text)
+            if page == "rest.md":
+                # Tests/AdminSDK/docs_test.py executes every shell block of it, and compares what it prints with the block behind it.
+                blank = [block for block in blank if block.language not in ("sh", "")]
+            self.assertEqual([f"{page}:{block.line}" for block in blank], [], "nothing is said about these blocks")
+            for block in blocks(text):
+                is_known = block.test in (None, *KINDS) or block.test.startswith("docs file ") or (page, block.test) == ("rest.md", "rest")
+                self.assertTrue(is_known, f"{page}:{block.line}: who is '{block.test}'?")
+
+    def test_commands_stand_in_blocks(self):
+        for page in PAGES:
+            for number, line in enumerate((ROOT / "docs" / page).read_text().splitlines(), 1):
+                self.assertFalse(re.match(r"    (vigla|curl|VIGLA_\w+=)", line), f"{page}:{number}: an indented command is not executed")
+
+
+class Session(unittest.TestCase):
+    """One page's blocks of one kind."""
+
+    def run_page(self, page, kind):
+        all_blocks = blocks((ROOT / "docs" / page).read_text())
+        chosen = [block for block in all_blocks if block.test == kind]
+        if not chosen:
+            return
+        with tempfile.TemporaryDirectory(prefix="vigla-docs-") as folder, self.subTest(f"{page}: {kind}"):
+            folder = Path(folder)
+            environment = self.environment(folder)
+            (folder / "rules.json").write_text(CLOSED)
+            hub = self.hub(kind, folder, all_blocks, environment)
+            try:
+                address = hub.url if hub else ADDRESS
+                shell = [block for block in chosen if block.language == "sh"]
+                script = "set -euo pipefail\n" + BEFORE.get((page, kind), "") + "".join(block.text for block in shell)
+                self.type(script, address, folder, environment)
+                for block in chosen:
+                    if block.language == "js":
+                        self.type_js(page, block, address, folder, environment)
+            finally:
+                if hub:
+                    hub.stop()
+
+    @staticmethod
+    def environment(folder):
+        """Of a session in the folder: `vigla` is the program that is tested."""
+        program = Path(os.environ.get("VIGLA_BIN", ROOT / ".build/debug/vigla")).resolve()
+        (folder / "bin").mkdir()
+        (folder / "bin/vigla").symlink_to(program)
+        # A request that is refused is a failure.
+        (folder / ".curlrc").write_text("fail\nsilent\nshow-error\n")
+        return {"PATH": f"{folder}/bin:{os.environ['PATH']}", "CURL_HOME": str(folder), "HOME": str(folder)}
+
+    def hub(self, kind, folder, all_blocks, environment):
+        """The hub of a kind; None for a stopped one, whose folder is filled."""
+        if kind == "docs dev":
+            rules = [block.text for block in all_blocks if block.test == "docs rules"]
+            return Hub("--dev", "--memory", rules=rules[0] if rules else None)
+        if kind == "docs closed":
+            (folder / "accounts.json").write_text(json.dumps({"oauth-password": True}))
+            return Hub("--data", str(folder / "data"), "--accounts", str(folder / "accounts.json"), rules=CLOSED)
+        (folder / "seed.json").write_text('{"users":{"ana":{"name":"Ana"}}}')
+        subprocess.run(["vigla", "import", "data", "seed.json"], cwd=folder, env=environment, check=True, capture_output=True)
+        return None
+
+    def type(self, script, address, folder, environment):
+        for there, here in {ADDRESS: address, ADDRESS.replace("http", "ws"): address.replace("http", "ws"), **PATHS}.items():
+            script = script.replace(there, here)
+        done = subprocess.run(["bash", "-x", "-c", script], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def type_js(self, page, block, address, folder, environment):
+        node = shutil.which("node")
+        version = subprocess.run([node, "--version"], capture_output=True, text=True).stdout if node else ""
+        if not (match := re.match(r"v(\d+)", version)) or int(match[1]) < 20:
+            self.skipTest(f"{page}:{block.line}: node 20 or later is needed for a WebSocket, this is {version.strip() or 'none'}")
+        file = folder / "block.mjs"
+        file.write_text(block.text.replace(ADDRESS.replace("http", "ws"), address.replace("http", "ws")))
+        command, said = MEANWHILE[page]
+        running = subprocess.Popen([node, "--no-warnings", "--experimental-websocket", file], cwd=folder, env=environment,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            self.type(command, address, folder, environment)
+            line = running.stdout.readline()
+            self.assertEqual(line.strip(), said)
+        finally:
+            running.kill()
+            running.communicate()
+
+    def test_files(self):
+        for page in PAGES:
+            chosen = [block for block in blocks((ROOT / "docs" / page).read_text()) if (block.test or "").startswith("docs file ")]
+            if not chosen:
+                continue
+            with tempfile.TemporaryDirectory(prefix="vigla-docs-") as folder, self.subTest(page):
+                folder = Path(folder)
+                for block in chosen:
+                    (folder / block.test.removeprefix("docs file ")).write_text(block.text)
+                self.type("set -euo pipefail\n" + FILES[page], ADDRESS, folder, self.environment(folder))
+
+    def test_pages(self):
+        for page in PAGES:
+            for kind in ["docs dev", "docs closed", "docs stopped"]:
+                self.run_page(page, kind)
+
+
+if __name__ == "__main__":
+    unittest.main()
