@@ -13,7 +13,7 @@ CASES ?=
 FUZZ_SECONDS ?= 600
 ATTACKS ?=
 
-.PHONY: help run test watchme bench autobahn fuzz hostile dist clean build-needs release
+.PHONY: help run test watchme bench bench-check autobahn fuzz hostile dist clean build-needs release
 
 help: ## list these targets
 	@echo "Vigla: a self-hosted realtime hub"
@@ -37,6 +37,9 @@ watchme: release ## run the WatchMe example with its simulation
 bench: release ## measure against a bare C loop; BENCH="requests" chooses, ARGS= adds options
 	@swift build -c release --product vigla-bench
 	@set -e; for name in $(BENCH); do $(BIN)/vigla-bench $$name $(ARGS); done
+
+bench-check: build-needs ## count the instructions of fixed work and compare; ACCEPT=1 keeps the new figures, ARGS="--only put" chooses
+	@Scripts/bench-check $(if $(ACCEPT),--accept) $(ARGS)
 
 autobahn: build-needs ## the Autobahn WebSocket test suite (needs Python 2.7, or PYTHON27=…); CASES="1.* 6.4.1" chooses
 	@set -f; Tests/Autobahn/run $(CASES)

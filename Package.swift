@@ -183,13 +183,13 @@ let package = Package(
         .target(name: "CBaseline", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
-            "Accounts", "CBaseline", "CLinux", "COpenSSL", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal",
+            "Accounts", "CBaseline", "CLinux", "COpenSSL", "Cryptography", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal",
             "Scheduling", "SecurityRules", "SQLiteJournal", "Tokens", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Histogram", package: "hdrhistogram-swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
-        ], swiftSettings: shared),
+        ], exclude: ["Instructions/figures.txt"], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -1,0 +1,13 @@
+/// A fixed piece of work whose instructions are counted.
+struct Workload: Sendable {
+    let name: String
+    /// How often it is done in the shorter of two counts; the longer one has twice as many.
+    let count: Int
+    /// Prepares the work: what it returns does the work so many times.
+    let prepare: @Sendable () throws -> (_ times: Int) throws -> Void
+
+    static let all: [Workload] = trees + [rules] + hub + [journal]
+}
+
+/// Keeps results from being optimised away.
+nonisolated(unsafe) var workloadSink = 0
