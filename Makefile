@@ -8,7 +8,7 @@ TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node pyt
 
 BIN   := .build/release
 ARGS  ?=
-BENCH ?= fanout echo
+BENCH ?= table
 CASES ?=
 FUZZ_SECONDS ?= 600
 ATTACKS ?=
@@ -34,7 +34,7 @@ watchme: release ## run the WatchMe example with its simulation
 	@swift build -c release --product watchme-simulation
 	@VIGLA_BIN=$(BIN)/vigla Examples/watchme/run --seconds 0 $(ARGS)
 
-bench: release ## measure against a bare C loop; BENCH="requests" chooses, ARGS= adds options
+bench: release ## every budget in one run (5 minutes); BENCH="fanout requests" chooses others, ARGS= adds options
 	@swift build -c release --product vigla-bench
 	@set -e; for name in $(BENCH); do $(BIN)/vigla-bench $$name $(ARGS); done
 

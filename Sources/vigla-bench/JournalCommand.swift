@@ -226,7 +226,7 @@ struct JournalBench: ParsableCommand {
 }
 
 /// What the disk itself takes for a block that is appended and made durable.
-private final class DiskProbe {
+final class DiskProbe {
     private let descriptor: Int32
     private let block = [UInt8](repeating: 7, count: 4096)
 

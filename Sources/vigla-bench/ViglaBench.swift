@@ -7,7 +7,7 @@ struct ViglaBench: ParsableCommand {
         commandName: "vigla-bench",
         abstract: "Measures Vigla and its transport against bare C servers.",
         subcommands: [
-            Echo.self, Fanout.self, Requests.self, Idle.self, Connect.self, Memory.self, Engine.self, RulesBench.self,
+            Table.self, Echo.self, Fanout.self, Requests.self, Idle.self, Connect.self, Memory.self, Engine.self, RulesBench.self,
             HashBench.self, JournalBench.self, TokensBench.self, Instructions.self, RunWorkload.self, ServeBaseline.self, ServeEcho.self,
             ServeFanout.self,
         ])

@@ -15,7 +15,7 @@ struct IdleLoad {
     static func subjects(_ vigla: String?) -> [Subject] {
         [
             Subject(name: "vigla", target: "/.ws?v=5&ns=default") {
-                try ServerProcess(vigla ?? besideThisProgram("vigla"), ["serve", "--memory", "--dev", "--port", "0"])
+                try ServerProcess(vigla ?? besideThisProgram("vigla"), ["serve", "--memory", "--dev", "--port", "0"], isQuiet: true)
             },
             Subject(name: "loop", target: "/echo") { try ServerProcess(["serve-echo", "--loops", "2"]) },
         ]

@@ -6,8 +6,10 @@ final class ServerProcess {
     let pid: pid_t
     let port: UInt16
 
-    /// - Parameter executable: a path; nil for this program itself.
-    init(_ executable: String?, _ arguments: [String]) throws {
+    /// - Parameters:
+    ///   - executable: a path; nil for this program itself.
+    ///   - isQuiet: whether its log and its warnings are dropped.
+    init(_ executable: String?, _ arguments: [String], isQuiet: Bool = false) throws {
         let path = executable ?? "/proc/self/exe"
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw BenchError.system("pipe", errno: errno) }
@@ -17,6 +19,7 @@ final class ServerProcess {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
+        if isQuiet { posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0) }
         var words = ([path] + arguments).map { strdup($0) } + [nil]
         defer { for word in words { free(word) } }
         var child = pid_t()
