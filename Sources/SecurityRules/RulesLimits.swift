@@ -28,6 +28,10 @@ public enum RulesLimits {
     /// Most parts that calls of functions put into the rules of a file: a part is a name, a literal, an operation or a call.
     public static let functionParts = 262_144
 
+    /// Longest `.message` in bytes of UTF-8, and most of them that one refusal tells.
+    public static let messageBytes = 1_000
+    public static let messages = 100
+
     /// Most steps of a trace.
     public static let traceSteps = 1_000
     /// Most parts of one step.

@@ -101,10 +101,13 @@ public struct Failure: Error, Sendable, Equatable {
 
     public var code: Code
     public var message: String
+    /// What the violated rules say to the client; empty for all other failures.
+    public var ruleMessages: [String]
 
-    public init(_ code: Code, _ message: String) {
+    public init(_ code: Code, _ message: String, ruleMessages: [String] = []) {
         self.code = code
         self.message = message
+        self.ruleMessages = ruleMessages
     }
 
     public static let permissionDenied = Failure(.permissionDenied, "Permission denied")

@@ -95,7 +95,7 @@ final class CommitLine {
         let permission = WritePermission(rules: content.rules, origin: origin)
         if permission.allows(candidate, textWork: &work) { return }
         refusals.report(request, of: candidate.paths.first ?? .root) { _ in permission.question(candidate) }
-        throw .permissionDenied
+        throw request == .write && content.rules.hasMessages ? permission.question(candidate).refusal : .permissionDenied
     }
 
     // MARK: Prepared commits

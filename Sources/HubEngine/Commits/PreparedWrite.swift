@@ -45,11 +45,14 @@ struct PreparedWrite: Sendable {
     static func prepare(
         _ asked: AskedWrite, _ permission: WritePermission, on base: Node, now: Int64, dependencies limit: Int
     ) -> Outcome {
-        if let question = permission.firstImpossible(asked.writes, on: base, now: now) { return .refused(.permissionDenied, question) }
+        if let question = permission.firstImpossible(asked.writes, on: base, now: now) { return .refused(question.refusal, question) }
         let candidate: Candidate
         do throws(Failure) { candidate = try Candidate(asked.writes, on: base, now: now) } catch { return .refused(error, nil) }
         let decision = permission.decide(candidate, keeping: limit)
-        if decision?.isAllowed == false { return .refused(.permissionDenied, permission.question(candidate)) }
+        if decision?.isAllowed == false {
+            let question = permission.question(candidate)
+            return .refused(question.refusal, question)
+        }
         if let condition = asked.condition, !base.node(at: condition.path).hasHash(condition.hash) { return .refused(.dataStale, nil) }
         return .ready(PreparedWrite(asked, candidate, decision))
     }

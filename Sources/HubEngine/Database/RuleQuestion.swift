@@ -21,6 +21,14 @@ public struct RuleQuestion: Sendable {
     /// ms since the epoch.
     public let now: Int64
 
+    /// The failure of a write that the rules refuse, with what they say to its client.
+    var refusal: Failure {
+        guard case .write(let locations) = operation else { return .permissionDenied }
+        var failure = Failure.permissionDenied
+        failure.ruleMessages = rules.messages(ofRefused: locations, old: old, new: new, auth: auth, now: now)
+        return failure
+    }
+
     /// Decides again and tells how. Costs many times what the decision does: not for the database queue.
     public func explained() -> RuleTrace {
         switch operation {

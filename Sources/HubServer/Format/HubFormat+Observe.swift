@@ -58,7 +58,7 @@ extension HubFormat {
 extension ObserveFault {
     init(_ failure: Failure) {
         let code = failure.code == .expiredToken ? ObserveCode.invalidToken : ObserveCode(rawValue: failure.code.rawValue)
-        self.init(code ?? .badRequest, failure.message)
+        self.init(code ?? .badRequest, failure.message, messages: failure.ruleMessages)
     }
 }
 

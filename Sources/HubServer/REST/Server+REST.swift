@@ -132,9 +132,11 @@ extension RESTRefusal {
         self.init(.serviceUnavailable, text)
     }
 
-    /// The REST status of a failure (contract §7.4): 401 for rules and tokens alike.
+    /// The REST status of a failure (contract §7.4): 401 for rules and tokens alike, 400 with what rules say.
     init(_ failure: Failure) {
         switch failure.code {
+        case .permissionDenied where !failure.ruleMessages.isEmpty:
+            self.init(.badRequest, failure.message, messages: failure.ruleMessages)
         case .permissionDenied, .invalidToken: self.init(.unauthorized, failure.message)
         case .expiredToken: self.init(.unauthorized, "Auth token is expired")
         case .unavailable: self.init(.serviceUnavailable, failure.message)

@@ -6,6 +6,8 @@ final class Program: Sendable {
     let details: ContiguousArray<PlaceDetails>
     /// The functions of the file, by their numbers.
     let functions: [(name: String, source: RuleSource)]
+    /// Whether any place has a message.
+    let hasMessages: Bool
     /// See `RulesLimits`.
     let textWork: Int
 
@@ -15,6 +17,7 @@ final class Program: Sendable {
         tables = ProgramTables(builder)
         details = builder.details
         functions = builder.functions
+        hasMessages = builder.details.contains { $0.message != nil }
     }
 
     deinit { tables.deallocate() }
@@ -131,6 +134,8 @@ struct PlaceDetails: Sendable {
     var pattern: Path
     var sources: [RuleKind: RuleSource] = [:]
     var indexes: [String] = []
+    /// What a client is told when the `.validate` or `.write` of the place refuses.
+    var message: String?
 }
 
 /// The source text of a rule's expression, and its position.

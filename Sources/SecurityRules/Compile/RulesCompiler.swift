@@ -53,7 +53,7 @@ struct RulesCompiler {
 
     /// Adds a rule node with all below it; returns its number.
     private mutating func add(_ node: SourceNode, pattern: Path, depth: Int, captures: [String: Int]) -> Int32 {
-        let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes))
+        let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes, message: node.message?.value))
         for (kind, rule) in node.rules {
             let instruction = compile(rule, Scope(kind: kind, captures: captures), depth)
             let (line, column) = text.position(at: rule.offset)

@@ -48,6 +48,38 @@ extension Evaluator {
         follow(locations, areKept: false) { evaluator, chain, _ in evaluator.mayBeGranted(&chain) }
     }
 
+    /// The places whose rules refuse a write and have a message: the `.write` rules on the way to a location where
+    /// none grants, else every `.validate` that is not true. None where a location without a grant has no message.
+    mutating func violated(_ locations: [Path]) -> [Int32] {
+        withExtendedLifetime(locations) {
+            let noted = Violations(limit: RulesLimits.messages)
+            let isTold = follow(locations, areKept: true) { evaluator, chain, _ in
+                if evaluator.isGranted(&chain) { return true }
+                let refusing = evaluator.refusing(chain.asked)
+                for place in refusing { noted.add(place) }
+                return !refusing.isEmpty
+            }
+            guard isTold else { return [] }
+            guard noted.places.isEmpty else { return noted.places }
+            pop(to: 0)
+            violations = noted
+            _ = follow(locations, areKept: true) { evaluator, chain, length in evaluator.isValid(&chain, length: length) }
+            violations = nil
+            return noted.places
+        }
+    }
+
+    /// The places of the walk down to a depth that have a `.write` with a message.
+    private func refusing(_ count: Int) -> [Int32] {
+        (0..<count).map { places[$0] }.filter { tables.places[Int($0)].write >= 0 && program.details[Int($0)].message != nil }
+    }
+
+    /// Whether a `.validate` that is not true was noted, so that the walk goes on.
+    private func isNoted(_ place: Int32) -> Bool {
+        guard let violations else { return false }
+        return program.details[Int(place)].message == nil ? true : violations.add(place)
+    }
+
     /// Walks the chains of the locations in order; false as soon as `decide` returns false.
     /// - Parameter areKept: whether a location's keys remain in memory during the next ones.
     @inline(__always)
@@ -143,7 +175,7 @@ extension Evaluator {
             if node(.new, at: level) == nil { return true }
             let place = places[level]
             let rule = tables.places[Int(place)].validate
-            if rule >= 0, !holds(.validate, place, rule, at: level) { return false }
+            if rule >= 0, !holds(.validate, place, rule, at: level), !isNoted(place) { return false }
             chain.validated += 1
         }
         guard length == chain.count - 1 else { return true }
@@ -172,7 +204,7 @@ extension Evaluator {
         let level = depth
         push(key, newNode: node)
         let rule = tables.places[Int(place)].validate
-        let isValid = (rule < 0 || holds(.validate, place, rule, at: depth)) && areChildrenValid(place)
+        let isValid = (rule < 0 || holds(.validate, place, rule, at: depth) || isNoted(place)) && areChildrenValid(place)
         pop(to: level)
         return isValid
     }

@@ -44,6 +44,8 @@ struct Evaluator: ~Copyable {
 
     /// Records every evaluated rule; nil without a trace.
     var recorder: TraceRecorder?
+    /// Notes the `.validate` rules that are not true, so that all are asked; nil for decisions, which end at the first.
+    var violations: Violations?
     /// Records every place that is read; nil for decisions without dependencies.
     let dependencies: DependencyRecorder?
 

@@ -8,6 +8,8 @@ final class SourceNode {
     var indexes: [String] = []
     /// Byte offset of the value of `.indexOn`.
     var indexOffset = 0
+    /// What a client is told when the `.validate` or `.write` here refuses.
+    var message: LocatedString?
     var children: [(key: Key, node: SourceNode)] = []
     var wildcard: (name: LocatedString, node: SourceNode)?
 
@@ -114,12 +116,15 @@ struct RulesFileReader {
                 node.children.append((Key(name), self.node(member.value, named: name, depth: depth + 1)))
             }
         }
+        if let message = node.message, node.rules[.validate] == nil, node.rules[.write] == nil {
+            addError(message.quote, "A '.message' stands beside the '.validate' or '.write' that it explains.")
+        }
         return node
     }
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
-        let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn"]
+        let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn", ".message"]
         return directives.contains("." + name) ? "did you mean '.\(name)'?" : nil
     }
 
@@ -140,10 +145,15 @@ struct RulesFileReader {
         let (name, json) = (member.name.value, member.value)
         switch name {
         case ".indexOn": indexes(json, node)
+        case ".message":
+            guard case .string(let text) = json.value, !text.value.isEmpty, text.value.utf8.count <= RulesLimits.messageBytes else {
+                return addError(json.offset, "Expected a text of at most \(RulesLimits.messageBytes) bytes.")
+            }
+            node.message = text
         case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)
         default:
             guard let kind = RuleKind(rawValue: name) else {
-                let hint = Spelling.nearest(name, in: RuleKind.allCases.map(\.rawValue) + [".indexOn"]).map {
+                let hint = Spelling.nearest(name, in: RuleKind.allCases.map(\.rawValue) + [".indexOn", ".message"]).map {
                     "did you mean '\($0)'?"
                 }
                 if case .object = json.value {
@@ -165,16 +175,22 @@ struct RulesFileReader {
         let message = "Invalid indexOn expression. Must be either a string or an array of strings"
         node.indexOffset = json.offset
         switch json.value {
-        case .string(let name): node.indexes = [name.value]
+        case .string(let name): addIndex(name, node)
         case .array(let elements):
             for element in elements {
                 guard case .string(let name) = element.value else {
                     addError(json.offset, message)
                     return
                 }
-                node.indexes.append(name.value)
+                addIndex(name, node)
             }
         default: addError(json.offset, message)
         }
+    }
+
+    /// `types/*` would be an index of membership: by each of the keys of `types`.
+    private mutating func addIndex(_ name: LocatedString, _ node: SourceNode) {
+        if name.value == "*" || name.value.hasSuffix("/*") { return addUnsupported(name) }
+        node.indexes.append(name.value)
     }
 }

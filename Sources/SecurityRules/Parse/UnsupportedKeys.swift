@@ -3,8 +3,8 @@
 enum UnsupportedKeys {
     /// Keys of a place.
     static let ofPlace: Set<String> = [
-        ".account", ".alias", ".copy", ".count", ".counts", ".default", ".drop", ".expire", ".geoIndex", ".inbox", ".ingest", ".message",
-        ".notify", ".owner", ".rate", ".removes", ".search", ".watch", ".webhook",
+        ".account", ".alias", ".copy", ".count", ".counts", ".default", ".drop", ".expire", ".geoIndex", ".inbox", ".ingest", ".notify",
+        ".owner", ".rate", ".removes", ".search", ".watch", ".webhook",
     ]
     /// Keys beside `rules`.
     static let ofFile: Set<String> = ["files"]

@@ -22,14 +22,17 @@ public enum ObserveCode: String, Sendable, Hashable {
     case unavailable
 }
 
-/// A refusal: `{"code":…,"message":…}` on the wire.
+/// A refusal: `{"code":…,"message":…}` on the wire, with `"messages":[…]` where rules say something.
 public struct ObserveFault: Error, Sendable, Hashable {
     public var code: ObserveCode
     public var message: String
+    /// What the violated rules say to the client.
+    public var messages: [String]
 
-    public init(_ code: ObserveCode, _ message: String) {
+    public init(_ code: ObserveCode, _ message: String, messages: [String] = []) {
         self.code = code
         self.message = message
+        self.messages = messages
     }
 
     init(_ fault: RequestFault) {

@@ -78,6 +78,10 @@ extension ObserveFault {
         writer.raw(code.rawValue.utf8)
         writer.raw("\",\"message\":")
         writer.string(message)
+        if !messages.isEmpty {
+            writer.raw(",\"messages\":")
+            writer.strings(messages)
+        }
         writer.raw("}}")
     }
 }

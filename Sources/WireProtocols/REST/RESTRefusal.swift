@@ -6,10 +6,13 @@ public struct RESTRefusal: Error, Sendable, Hashable {
     public var status: HTTPResponse.Status
     /// Text of `error` in the response body.
     public var text: String
+    /// What the violated rules say to the client: a list of texts in the place of `text`; empty for all other refusals.
+    public var messages: [String]
 
-    public init(_ status: HTTPResponse.Status, _ text: String) {
+    public init(_ status: HTTPResponse.Status, _ text: String, messages: [String] = []) {
         self.status = status
         self.text = text
+        self.messages = messages
     }
 
     static func bad(_ text: String) -> RESTRefusal { RESTRefusal(.badRequest, text) }
@@ -41,8 +44,20 @@ public struct RESTRefusal: Error, Sendable, Hashable {
     public var body: [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\n  \"error\" : ")
-        writer.string(text)
+        if messages.isEmpty { writer.string(text) } else { writer.strings(messages) }
         writer.raw("\n}\n")
         return writer.bytes
+    }
+}
+
+extension JSONWriter {
+    /// A list of texts.
+    mutating func strings(_ texts: [String]) {
+        raw("[")
+        for (i, text) in texts.enumerated() {
+            if i > 0 { raw(",") }
+            string(text)
+        }
+        raw("]")
     }
 }

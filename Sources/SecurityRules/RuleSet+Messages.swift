@@ -1,0 +1,42 @@
+public import JSONTree
+
+/// What clients are told about refused writes: the `.message` beside a rule.
+extension RuleSet {
+    /// Whether any rule has a message; else a refusal need not be looked at.
+    public var hasMessages: Bool { program.hasMessages }
+
+    /// The messages of the rules that refuse a write, in the order of the file and each once; none where only rules without a
+    /// message refuse. Costs what `allowsWrite` does for a write that is allowed.
+    ///
+    /// Where no `.write` grants a location, these are the messages of those that were asked; `.validate` rules are not asked then, as the
+    /// client may not know what is stored. At most `RulesLimits.messages`.
+    /// - Parameters: as for `allowsWrite`.
+    public func messages(ofRefused locations: [Path], old: Node, new: Node, auth: Node, now: Int64) -> [String] {
+        guard hasMessages else { return [] }
+        let places = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: .none) { $0.violated(locations) }
+        var messages: [String] = []
+        // A place has a higher number than those before it in the file.
+        for place in places.sorted() {
+            if let message = program.details[Int(place)].message, !messages.contains(message) { messages.append(message) }
+        }
+        return messages
+    }
+}
+
+/// The rules that a write violates.
+final class Violations {
+    /// Places of the rules, each once.
+    private(set) var places: [Int32] = []
+    private let limit: Int
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Notes a place; false when no more are kept.
+    @discardableResult
+    func add(_ place: Int32) -> Bool {
+        if places.contains(place) { return true }
+        guard places.count < limit else { return false }
+        places.append(place)
+        return true
+    }
+}
