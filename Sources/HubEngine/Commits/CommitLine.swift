@@ -42,8 +42,12 @@ final class CommitLine {
 
     // MARK: Small commits
 
+    /// Nodes that are hashed in the time of a unit of work.
+    private static let hashedForWork = 2
+
     /// Writes all or nothing, in order, and tells the observers. O(depth · writes + observers touched)
-    /// - Parameter mayWait: whether nothing is to be done yet when the rules are to be asked about many observers.
+    /// - Parameter mayWait: whether nothing is to be done yet when the comparison is large, or the rules are to be asked about many
+    ///   observers.
     /// - Returns: the commit's sequence number; that of the last commit when nothing was to be written. Nil when it waits.
     func commit(
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false
@@ -60,8 +64,12 @@ final class CommitLine {
         // Permission is asked before the hash, so that a stranger learns nothing about the content (contract §4.6).
         try permit(candidate, .write, origin, textWork: &work)
         if let condition {
-            // A large one is compared in the background. That was always overtaken, so whether it holds is not known.
-            guard let isSame = content.root.node(at: condition.path).hasHash(condition.hash, within: context.limits.hashNodes) else {
+            var hashed = 0
+            let isSame = content.root.node(at: condition.path).hasHash(condition.hash, within: context.limits.hashNodes, work: &hashed)
+            context.meter.spend(hashed / Self.hashedForWork)
+            guard let isSame else {
+                // A large one is compared in the background. If that was always overtaken, whether it holds is not known.
+                if mayWait { return nil }
                 throw .overtaken
             }
             if !isSame { throw .dataStale }

@@ -91,9 +91,6 @@ final class WriteRequests: @unchecked Sendable {
     /// Whether the write would take the queue for longer than others should wait.
     private func isLarge(_ asked: AskedWrite, _ item: Database.Item) -> Bool {
         if item.size > limits.largeWriteBytes || asked.writes.count > limits.largeWritePlaces { return true }
-        if let condition = asked.condition, content.root.node(at: condition.path).hasHash(condition.hash, within: limits.hashNodes) == nil {
-            return true
-        }
         var room = limits.largeWritePlaces
         // Fewer bytes than this cannot have more nodes.
         if item.size > room, !asked.writes.allSatisfy({ $0.value.node.hasNodes(within: &room) }) { return true }
@@ -103,7 +100,7 @@ final class WriteRequests: @unchecked Sendable {
     }
 
     /// Makes a small write on the queue.
-    /// - Returns: its answer; nil when nothing was done, as it may wait and many observers rest on it.
+    /// - Returns: its answer; nil when nothing was done, as it may wait, and it rests on a large comparison or many observers on it.
     private func makeNow(_ asked: AskedWrite, _ client: Client, mayWait: Bool) -> Reply? {
         if case .onDisconnect = asked.purpose { return disconnects.keep(asked.writes, client) }
         do throws(Failure) {

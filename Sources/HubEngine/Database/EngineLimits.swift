@@ -28,7 +28,8 @@ public struct EngineLimits: Sendable {
     /// Places that a write names, nodes that it writes, or nodes at and below the places whose priorities it sets, from which on it is.
     /// Default 1,000.
     public var largeWritePlaces = 1_000
-    /// Nodes that are hashed on the database queue for a comparison; with more it is made off it. Default 1,000.
+    /// Nodes that are hashed on the database queue for a comparison, each 64 bytes of a text counting as one more; with more it is made
+    /// off it. Default 1,000.
     public var hashNodes = 1_000
     /// Times that a write is prepared, or brought up to what others have written, before it is answered with `unavailable`.
     /// Default 10.

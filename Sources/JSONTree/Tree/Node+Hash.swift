@@ -7,49 +7,6 @@ extension Node {
     /// theirs, and pages what they contribute to it, so an unchanged part is hashed once. O(nodes not hashed yet)
     public var hash: String { hash(.contract) }
 
-    /// Whether a client's hash matches this value. Some SDKs deviate from the contract's hash (§4.5), and a
-    /// transaction on such a value would never end. Their deviations are accepted in values of up to 10,000 nodes.
-    public func hasHash(_ text: String) -> Bool {
-        if text == hash { return true }
-        guard !text.isEmpty, hasNodes(atMost: Self.toleratedNodes) else { return false }
-        return text == hash(.javaScript) || text == hash(.apple)
-    }
-
-    private static let toleratedNodes = 10_000
-
-    /// As `hasHash`, or nil when that would visit more than about `limit` nodes. O(limit)
-    public func hasHash(_ text: String, within limit: Int) -> Bool? {
-        if isNull || text.isEmpty { return isNull && text.isEmpty }
-        guard isHashed(within: limit) else { return nil }
-        if text == hash { return true }
-        if childCount >= Self.toleratedNodes { return false }
-        guard hasNodes(atMost: limit) else { return nil }
-        return hasHash(text)
-    }
-
-    /// Whether `hash` visits at most `limit` nodes, as the others have cached hashes. O(limit)
-    public func isHashed(within limit: Int) -> Bool {
-        var room = limit
-        return isHashed(&room)
-    }
-
-    fileprivate func isHashed(_ room: inout Int) -> Bool {
-        switch self {
-        case .object(let object):
-            if object.isHashed { return true }
-            // Its text is put together anew, also of pages that keep theirs.
-            room -= object.children.count
-            guard room >= 0 else { return false }
-            guard let root = object.children.root else { return object.children.packed?.page.isHashed(&room) ?? true }
-            return root.isHashed(&room)
-        case .packed:
-            // The object itself does not count.
-            room += 1
-            return hasNodes(within: &room)
-        default: return true
-        }
-    }
-
     /// Whether the node has at most `limit` nodes, itself included. O(limit)
     public func hasNodes(atMost limit: Int) -> Bool {
         var room = limit
@@ -61,7 +18,7 @@ extension Node {
     public func hasNodes(within room: inout Int) -> Bool { withUnsafePointer(to: self) { NodeCursor($0).hasNodes(within: &room) } }
 
     /// The hash in one of the variants; only the contract's is cached.
-    fileprivate func hash(_ manner: HashManner) -> String { withUnsafePointer(to: self) { NodeCursor($0).hash(manner) } }
+    func hash(_ manner: HashManner) -> String { withUnsafePointer(to: self) { NodeCursor($0).hash(manner) } }
 }
 
 extension NodeCursor {
@@ -95,7 +52,8 @@ extension NodeCursor {
         return sha1Base64(text)
     }
 
-    fileprivate var isPrioritized: Bool {
+    /// Whether the node has a priority of its own.
+    var isPrioritized: Bool {
         switch form {
         case .packed:
             let tag = PackedValue(address).tag
@@ -109,12 +67,6 @@ extension NodeCursor {
 }
 
 extension ChildPage {
-    fileprivate func isHashed(_ room: inout Int) -> Bool {
-        for leaf in leaves where !leaf.isHashed(&room) { return false }
-        for page in pages where !page.isHashed(&room) { return false }
-        return true
-    }
-
     /// Calls `body` for each packed page in order until it returns false.
     fileprivate func allLeaves(_ body: (PackedPage) -> Bool) -> Bool {
         for leaf in leaves where !body(leaf) { return false }
@@ -124,18 +76,6 @@ extension ChildPage {
 }
 
 extension PackedPage {
-    /// As `Node.isHashed`, of what the page contributes; its children themselves are counted already.
-    fileprivate func isHashed(_ room: inout Int) -> Bool {
-        // An empty text helps nothing: a child has a priority, so all children are hashed again, in another order.
-        if let hashText { return !hashText.isEmpty }
-        let object = PackedObject(self)
-        for i in 0..<count {
-            let node = object.node(i)
-            if !node.isHashed(&room) { return false }
-        }
-        return true
-    }
-
     /// What the children contribute to their object's hash, kept from then on; empty when one has a priority.
     fileprivate var contribution: String {
         if let hashText { return hashText }
@@ -154,7 +94,7 @@ extension PackedPage {
 }
 
 /// The variants of the hash.
-private enum HashManner {
+enum HashManner {
     case contract
     /// Takes the exponent of a double from a rounded logarithm, so that 63.99999999999999 counts as 64.
     case javaScript
@@ -221,7 +161,7 @@ extension [UInt8] {
     }
 
     /// The bits of a double as the JavaScript SDK computes them.
-    private static func bitsByLogarithm(_ value: Double) -> UInt64 {
+    static func bitsByLogarithm(_ value: Double) -> UInt64 {
         let size = value.magnitude
         guard size >= .leastNormalMagnitude, size.isFinite else { return value.bitPattern }
         let exponent = Swift.min(floor(log(size) / M_LN2), 1023)

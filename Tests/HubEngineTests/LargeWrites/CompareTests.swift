@@ -109,15 +109,39 @@ import Testing
 
     @Test func hashesOfSmallPlaces_areComparedOnTheQueue_upToTheSetting() {
         let small = Node.object((0..<1_000).map { (Key("k\($0)"), .int(Int64($0))) })
-        #expect(small.hasHash("wrong", within: 999) == nil)
-        #expect(small.hasHash("wrong", within: 1_001) == false)
-        #expect(small.hasHash(small.hash, within: 10) == true)
-        #expect(Node.null.hasHash("", within: 0) == true)
-        #expect((1 as Node).hasHash("", within: 1) == false)
+        func compare(_ node: Node, _ hash: String, within limit: Int) -> (isSame: Bool?, work: Int) {
+            var work = 0
+            return (node.hasHash(hash, within: limit, work: &work), work)
+        }
+        #expect(compare(small, "wrong", within: 999) == (nil, 0))
+        #expect(compare(small, "wrong", within: 1_001).isSame == false)
+        _ = small.hash
+        #expect(compare(small, small.hash, within: 10) == (true, 0), "it is cached")
+        #expect(compare(.null, "", within: 0) == (true, 0))
+        #expect(compare(1, "", within: 1) == (false, 0))
         // Beyond what is tolerated nothing but the hash itself counts, which is known.
         let large = Node.object((0..<10_001).map { (Key("k\($0)"), .int(Int64($0))) })
-        #expect(large.hasHash("wrong", within: 10) == nil)
+        #expect(compare(large, "wrong", within: 10).isSame == nil)
         _ = large.hash
-        #expect(large.hasHash("wrong", within: 10) == false)
+        #expect(compare(large, "wrong", within: 10).isSame == false)
+    }
+
+    @Test func longTexts_countAsManyNodes_andVariantsOnlyWhereTheyDiffer() {
+        func work(_ node: Node, within limit: Int = 100_000) -> Int? {
+            var work = 0
+            return node.hasHash("wrong", within: limit, work: &work).map { _ in work }
+        }
+        let text = Node.string(String(repeating: "a", count: 64_000))
+        #expect(work(text, within: 999) == nil)
+        #expect(work(text, within: 1_001) == 1_000)
+        let long = Node.object((0..<10).map { (Key("k\($0)"), text) })
+        #expect(work(long, within: 9_999) == nil, "long texts of a record")
+        #expect(work(long.with(priority: 1), within: 10_000) == nil, "more nodes than that in all")
+        // One walk where no variant differs, three where one may.
+        let plain = Node.object((0..<100).map { (Key("k\($0)"), .int(Int64($0))) })
+        #expect(work(plain) == 100)
+        var odd = plain
+        odd.set(.double(63.99999999999999), at: "k5")
+        #expect(work(odd) == 100 + 2 * 101)
     }
 }

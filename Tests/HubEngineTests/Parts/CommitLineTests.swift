@@ -97,6 +97,16 @@ import Testing
         }
     }
 
+    @Test func comparison_countsForTheTurn() throws {
+        let bench = Bench(root: ["many": .object((0..<900).map { (Key("k\($0)"), .int(Int64($0))) })])
+        bench.run {
+            let before = bench.context.meter.work
+            let wrong = Condition("many", hash: "another")
+            #expect(Self.refused(bench, [TreeWrite("x", 1)], if: wrong, by: .client(.anonymous)) == .dataStale)
+            #expect(bench.context.meter.work - before >= 450)
+        }
+    }
+
     @Test func emptyCommit_hasTheNumberOfTheLast() throws {
         let bench = try Self.bench()
         let sequence = try bench.run { try bench.commits.commit([], by: .client(.anonymous)) }

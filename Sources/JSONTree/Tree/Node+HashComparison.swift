@@ -1,0 +1,132 @@
+/// Comparing a place with the hash that a client sent (contract §4.5), for a bounded part of the work.
+extension Node {
+    /// Whether a client's hash matches this value. Some SDKs deviate from the contract's hash (§4.5), and a transaction on a
+    /// value where they do would never end. Their deviations are accepted in values of up to 10,000 nodes.
+    public func hasHash(_ text: String) -> Bool {
+        if text == hash { return true }
+        guard !text.isEmpty, hasNodes(atMost: Self.toleratedNodes) else { return false }
+        return hasDeviatingHash(text)
+    }
+
+    /// As `hasHash`, or nil when one walk over the value would be more work than `limit`. O(limit)
+    /// - Parameters:
+    ///   - limit: units of work: one for each node that is not hashed yet, and one for each 64 bytes of its text.
+    ///   - work: what was done is added, in the same units.
+    public func hasHash(_ text: String, within limit: Int, work: inout Int) -> Bool? {
+        if isNull || text.isEmpty { return isNull && text.isEmpty }
+        var room = limit
+        guard isHashed(&room) else { return nil }
+        work += limit - room
+        if text == hash { return true }
+        if childCount >= Self.toleratedNodes { return false }
+        room = limit
+        let isSmall = withUnsafePointer(to: self) { NodeCursor($0).takesHashing(from: &room) }
+        guard isSmall else { return nil }
+        return hasDeviatingHash(text, work: limit - room, &work)
+    }
+
+    /// Whether `hash` is at most `limit` units of work, as the rest is cached. O(limit)
+    public func isHashed(within limit: Int) -> Bool {
+        var room = limit
+        return isHashed(&room)
+    }
+
+    private static let toleratedNodes = 10_000
+
+    private func isHashed(_ room: inout Int) -> Bool { withUnsafePointer(to: self) { NodeCursor($0).isHashed(&room) } }
+
+    private func hasDeviatingHash(_ text: String) -> Bool {
+        var work = 0
+        return hasDeviatingHash(text, work: 0, &work)
+    }
+
+    /// - Parameter once: the work of one walk.
+    private func hasDeviatingHash(_ text: String, work once: Int, _ work: inout Int) -> Bool {
+        guard withUnsafePointer(to: self, { NodeCursor($0).mayDeviate }) else { return false }
+        work += 2 * once
+        return text == hash(.javaScript) || text == hash(.apple)
+    }
+}
+
+extension NodeCursor {
+    /// Bytes of text that are hashed in the time of a node.
+    private static let bytesOfUnit = 64
+
+    /// Units for the text of a leaf.
+    private var textWork: Int {
+        switch kind {
+        case .text(let text): return text.utf8Count / Self.bytesOfUnit
+        case .prioritized:
+            guard case .string(let text) = leaf else { return 0 }
+            return text.string.utf8.count / Self.bytesOfUnit
+        default: return 0
+        }
+    }
+
+    /// Takes off what hashing all of the node is. False when there is not enough room: O(room).
+    fileprivate func takesHashing(from room: inout Int) -> Bool {
+        room -= 1 + textWork
+        guard room >= 0, hasChildren else { return room >= 0 }
+        guard childCount <= room else {
+            room = -1
+            return false
+        }
+        return allChildren { _, child in child.takesHashing(from: &room) }
+    }
+
+    /// The same of what has no cached hash, without the node itself.
+    fileprivate func isHashed(_ room: inout Int) -> Bool {
+        switch form {
+        case .object:
+            return Unmanaged<ObjectNode>.fromOpaque(address)._withUnsafeGuaranteedRef { $0.isHashed(&room) }
+        case .packed where hasChildren:
+            room += 1
+            return takesHashing(from: &room)
+        default:
+            room -= textWork
+            return room >= 0
+        }
+    }
+
+    /// Whether a variant of the hash may differ from the contract's: by a priority, or by a number whose bits one takes for others.
+    fileprivate var mayDeviate: Bool {
+        if isPrioritized { return true }
+        switch kind {
+        case .int(let value): return Self.mayDeviate(Double(value))
+        case .double(let value): return Self.mayDeviate(value)
+        case .object: return !allChildren { _, child in !child.mayDeviate }
+        default: return false
+        }
+    }
+
+    private static func mayDeviate(_ number: Double) -> Bool { [UInt8].bitsByLogarithm(number) != number.bitPattern }
+}
+
+extension ObjectNode {
+    fileprivate func isHashed(_ room: inout Int) -> Bool {
+        if isHashed { return true }
+        // Its text is put together anew, also of pages that keep theirs.
+        room -= children.count
+        guard room >= 0 else { return false }
+        guard let root = children.root else { return children.packed?.page.isHashed(&room) ?? true }
+        return root.isHashed(&room)
+    }
+}
+
+extension ChildPage {
+    fileprivate func isHashed(_ room: inout Int) -> Bool {
+        for leaf in leaves where !leaf.isHashed(&room) { return false }
+        for page in pages where !page.isHashed(&room) { return false }
+        return true
+    }
+}
+
+extension PackedPage {
+    /// Of what the page contributes; its children themselves are counted already.
+    fileprivate func isHashed(_ room: inout Int) -> Bool {
+        // An empty text helps nothing: a child has a priority, so all children are hashed again, in another order.
+        if let hashText { return !hashText.isEmpty }
+        let own = Unmanaged.passUnretained(self)
+        return members.all { NodeCursor($0.value, in: own).isHashed(&room) }
+    }
+}
