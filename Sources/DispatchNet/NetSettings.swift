@@ -41,7 +41,7 @@ public struct NetSettings: Sendable {
     /// How many bytes are read from each connection in a turn in which several are ready: the last one waits for the handlers' work on the
     /// bytes of all others.
     public var sharedReadBytes = 16 << 10
-    /// How many backlog bytes of a connection are sent in a turn in which several connections are ready.
+    /// How many bytes of a connection are sent in a turn in which several connections have output, or are ready: the rest is backlog.
     public var sharedWriteBytes = 256 << 10
     /// How many bytes are copied for the connections of a loop in a turn, each distinct frame counted once, before
     /// ``EventLoop/isTurnFull`` asks those who send to leave the rest for later turns. Default 1 MiB: about a millisecond.

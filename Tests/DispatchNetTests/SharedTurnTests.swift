@@ -82,6 +82,26 @@ import Testing
         #expect(sent <= 2 * (256 << 10), "\(sent) bytes in a turn")
     }
 
+    @Test func largeFrame_leavesALittleInATurn_whileItGoesToSeveralPeers() throws {
+        let server = try TestServer()
+        let peers = (0..<4).map { _ in TestPeer(port: server.port) }
+        let connections = try peers.map { _ in try #require(server.connections.next()) }
+        let bytes = 4 << 20
+        let first = Log<Int>()
+        @Sendable func look(_ loop: EventLoop) {
+            let sent = loop.counters.bytesSent
+            if sent > 0 { first.append(sent) } else { loop.execute { look(loop) } }
+        }
+        server.loop.execute { [loop = server.loop] in
+            let frame = loop.stage([UInt8](repeating: 1, count: bytes))
+            for connection in connections { connection.send(frame) }
+            loop.execute { look(loop) }
+        }
+        let sent = try #require(first.next())
+        #expect(sent <= 4 * (256 << 10), "\(sent) bytes in a turn")
+        for peer in peers { #expect(peer.read(bytes).count == bytes) }
+    }
+
     @Test func connection_isReadInLargePieces_whileItIsAlone() throws {
         let reads = try reads(peers: 1, bytes: 60_000)
         #expect(reads.map(\.count) == [60_000])

@@ -45,7 +45,10 @@ extension Connection {
     var hasLeft: Bool { backlog == nil && (tls?.unsentBytes ?? 0) == 0 }
 
     private func sendPending() {
-        let sent = transmit(describePending())
+        var count = describePending()
+        // The system may accept megabytes for each of hundreds of peers: it gets the rest of a large frame in the next turns.
+        if pendingBytes > loop.settings.sharedWriteBytes, loop.isFlushingSeveral { count = cut(count, to: loop.settings.sharedWriteBytes) }
+        let sent = transmit(count)
         guard sent >= 0 else { return }
         if sent == pendingBytes { dropPending() } else { keepPending(skipping: sent) }
     }
@@ -58,6 +61,19 @@ extension Connection {
         for segment in more.prefix(EventLoop.vectorCapacity - 1) {
             vectors[count] = loop.frames.vector(segment)
             count += 1
+        }
+        return count
+    }
+
+    /// Leaves at most so many bytes of the loop's vectors; returns their number then.
+    private func cut(_ count: Int, to most: Int) -> Int {
+        var left = most
+        for i in 0..<count {
+            if left <= loop.vectors[i].iov_len {
+                loop.vectors[i].iov_len = left
+                return i + 1
+            }
+            left -= loop.vectors[i].iov_len
         }
         return count
     }

@@ -86,6 +86,9 @@ extension EventLoop {
     /// of its own (``execute(_:)``): before it, what was sent is flushed, and other connections are read.
     public var isTurnFull: Bool { frames.bytes > settings.turnBytes }
 
+    /// Whether others have output to leave in this turn, too.
+    var isFlushingSeveral: Bool { dirty.count > 1 }
+
     func settleIfLarge() {
         if frames.bytes > Self.settleAboveBytes { settle() }
     }
