@@ -113,6 +113,7 @@ final class DisconnectWrites: @unchecked Sendable {
             leaving[id] = client
             changes.append(.identify(session: id, auth: client.identity.auth, isAdmin: client.identity.isAdmin))
         }
+        context.meter.spend(writes.count * client.pending.writes.count / Self.comparedForWork)
         for write in writes {
             client.pending.add(write)
             changes.append(.keep(session: id, write))
@@ -121,6 +122,9 @@ final class DisconnectWrites: @unchecked Sendable {
         commits.record(changes)
         return .done
     }
+
+    /// Pending writes with which a new one is compared that are as much work as a small request.
+    private static let comparedForWork = 256
 
     func cancel(_ path: Path, of client: Client) -> Reply {
         guard let id = client.pendingID else { return .done }

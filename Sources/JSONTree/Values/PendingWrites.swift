@@ -2,31 +2,40 @@
 /// §6.2).
 public struct PendingWrites: Sendable, Equatable {
     public private(set) var writes: [TreeWrite] = []
+    /// For each write the hashes of the root, of the places on the way and of its own, so that two places are told apart by one number:
+    /// a client may have a thousand of them, all in one depth.
+    private var places: [[Int32]] = []
 
     public init() {}
+
+    public static func == (a: PendingWrites, b: PendingWrites) -> Bool { a.writes == b.writes }
 
     public var isEmpty: Bool { writes.isEmpty }
 
     /// Adds a write. A value replaces all pending writes at and below its place; a priority replaces only the
-    /// priority there. Below a pending value the write is merged into that value.
+    /// priority there. Below a pending value the write is merged into that value. O(depth + pending writes)
     public mutating func add(_ write: TreeWrite) {
-        let above = writes.firstIndex {
-            $0.part == .node && $0.path.contains(write.path) && (write.part == .priority || $0.path != write.path)
+        let place = Self.hashes(write.path)
+        let above = writes.indices.first { i in
+            Self.mayContain(places[i], place) && writes[i].part == .node && writes[i].path.contains(write.path)
+                && (write.part == .priority || writes[i].path != write.path)
         }
         if let above {
             writes[above].value.overwrite(write.part, at: write.path.dropping(writes[above].path.depth), with: write.value)
             return
         }
-        switch write.part {
-        case .node: writes.removeAll { write.path.contains($0.path) }
-        case .priority: writes.removeAll { $0.part == .priority && $0.path == write.path }
+        let replaced = writes.indices.filter { i in
+            guard Self.mayContain(place, places[i]), write.path.contains(writes[i].path) else { return false }
+            return write.part == .node || (writes[i].part == .priority && writes[i].path == write.path)
         }
+        remove(replaced)
         writes.append(write)
+        places.append(place)
     }
 
     /// Removes everything at and below a place, also that part of a value which is pending above it.
     public mutating func cancel(_ path: Path) {
-        writes.removeAll { path.contains($0.path) }
+        remove(writes.indices.filter { path.contains(writes[$0].path) })
         for i in writes.indices where writes[i].path.contains(path) {
             let below = path.dropping(writes[i].path.depth)
             writes[i].value.node.set(.null, at: below)
@@ -34,8 +43,31 @@ public struct PendingWrites: Sendable, Equatable {
         }
     }
 
+    /// Removes the writes at these indices, which ascend.
+    private mutating func remove(_ indices: [Int]) {
+        for i in indices.reversed() {
+            writes.remove(at: i)
+            places.remove(at: i)
+        }
+    }
+
+    private static func hashes(_ path: Path) -> [Int32] {
+        var hasher = Hasher()
+        return [0] + path.keys.map { key in
+            hasher.combine(key)
+            // Of a copy: the next key is added to this one.
+            let soFar = hasher
+            return Int32(truncatingIfNeeded: soFar.finalize())
+        }
+    }
+
+    /// Whether one place may be at or above the other.
+    private static func mayContain(_ place: [Int32], _ other: [Int32]) -> Bool {
+        place.count <= other.count && place[place.count - 1] == other[place.count - 1]
+    }
+
     public mutating func takeAll() -> [TreeWrite] {
-        defer { writes = [] }
+        defer { (writes, places) = ([], []) }
         return writes
     }
 }

@@ -42,6 +42,22 @@ import Testing
         #expect(Self.agrees(bench) && bench.log.sessions.isEmpty)
     }
 
+    @Test func writes_countAsWorkOfTheirTurn_byThoseThatWaitAlready() throws {
+        let bench = try Self.bench()
+        let client = Client.make()
+        bench.run {
+            func work(_ names: Range<Int>) -> Int {
+                let before = bench.context.meter.work
+                #expect(Self.isDone(bench.disconnects.keep(names.map { TreeWrite("open/n\($0)", 1) }, client)))
+                return bench.context.meter.work - before
+            }
+            #expect(work(0..<512) == 512)
+            // As many again, each compared with those that wait.
+            #expect(work(0..<256) == 256 + 512)
+            #expect(client.pending.writes.count == 512)
+        }
+    }
+
     @Test func lastCancelled_isForgotten() throws {
         let bench = try Self.bench()
         let client = Client.make()
