@@ -40,6 +40,11 @@ struct AskedWrite: Sendable {
     }
 }
 
+extension Sequence<TreeWrite> {
+    /// The number of places, deep ones counted more than once: the pages on the way to a place are copied.
+    var placesByDepth: Int { reduce(0) { $0 + 1 + $1.path.keys.count / 8 } }
+}
+
 extension Failure {
     static func tooManyPlaces(_ limit: Int) -> Failure { Failure(.tooBig, "At most \(limit) places may be written at once.") }
     /// A large write that was prepared again and again, and never on what was stored in the end.

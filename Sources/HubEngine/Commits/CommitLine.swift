@@ -79,7 +79,7 @@ final class CommitLine {
         let paths = candidate.paths
         let readers = foresight.touched(by: paths, making: candidate.tree)
         if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
-        context.meter.spend(writes.count)
+        context.meter.spend(writes.placesByDepth)
         let old = install(candidate.tree, candidate.operations, origin, at: paths)
         permissions.recheck(readers)
         publisher.publish(paths, old: old)
@@ -94,6 +94,7 @@ final class CommitLine {
 
     /// - Parameter work: that the rules may do on texts; what they did is taken off.
     func check(_ writes: [TreeWrite], by origin: WriteOrigin, textWork work: inout Int) throws(Failure) {
+        context.meter.spend(writes.placesByDepth)
         try permit(try Candidate(writes, on: content.root, now: context.clock()), .onDisconnect, origin, textWork: &work)
     }
 

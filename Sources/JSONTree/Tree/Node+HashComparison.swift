@@ -52,16 +52,20 @@ extension NodeCursor {
     /// Bytes of text that are hashed in the time of a node.
     private static let bytesOfUnit = 64
 
-    /// Units for the text of a leaf.
+    /// Units for the texts of the node itself: a leaf's and the priority's.
     private var textWork: Int {
+        var bytes = 0
+        if isPrioritized, case .string(let text) = priority { bytes += text.string.utf8.count }
         switch kind {
-        case .text(let text): return text.utf8Count / Self.bytesOfUnit
-        case .prioritized:
-            guard case .string(let text) = leaf else { return 0 }
-            return text.string.utf8.count / Self.bytesOfUnit
-        default: return 0
+        case .text(let text): bytes += text.utf8Count
+        case .prioritized: if case .string(let text) = leaf { bytes += text.string.utf8.count }
+        default: break
         }
+        return bytes / Self.bytesOfUnit
     }
+
+    /// Units for a key's text.
+    fileprivate static func work(_ key: TextCursor) -> Int { key.utf8Count / bytesOfUnit }
 
     /// Takes off what hashing all of the node is. False when there is not enough room: O(room).
     fileprivate func takesHashing(from room: inout Int) -> Bool {
@@ -71,13 +75,17 @@ extension NodeCursor {
             room = -1
             return false
         }
-        return allChildren { _, child in child.takesHashing(from: &room) }
+        return allChildren { key, child in
+            room -= Self.work(key)
+            return child.takesHashing(from: &room)
+        }
     }
 
     /// The same of what has no cached hash, without the node itself.
     fileprivate func isHashed(_ room: inout Int) -> Bool {
         switch form {
         case .object:
+            room -= textWork
             return Unmanaged<ObjectNode>.fromOpaque(address)._withUnsafeGuaranteedRef { $0.isHashed(&room) }
         case .packed where hasChildren:
             room += 1
@@ -127,6 +135,9 @@ extension PackedPage {
         // An empty text helps nothing: a child has a priority, so all children are hashed again, in another order.
         if let hashText { return !hashText.isEmpty }
         let own = Unmanaged.passUnretained(self)
-        return members.all { NodeCursor($0.value, in: own).isHashed(&room) }
+        return members.all { entry in
+            room -= NodeCursor.work(TextCursor(entry.key))
+            return NodeCursor(entry.value, in: own).isHashed(&room)
+        }
     }
 }

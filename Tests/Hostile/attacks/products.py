@@ -1,18 +1,38 @@
 """Where two numbers that a client chooses are multiplied."""
 
 import re
+import threading
 import time
 
 import wire
 from attack import attack, leaves, text_leaves
 
 OPEN = {".read": True, ".write": True}
+READ = {".read": True}
 
 
 def metric(a, name):
     """A number of /.metrics, of all namespaces."""
     text = wire.http(a.port, "GET", "/.metrics")[1].decode()
     return sum(int(float(value)) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE))
+
+
+def flood(a, peers, data, pause=0.0):
+    """Each peer sends the data again and again, until the time is over or the hub ends the connection."""
+
+    def send(peer):
+        try:
+            while not a.over():
+                peer.sendall(data)
+                time.sleep(pause)
+        except (wire.Closed, OSError):
+            pass
+
+    threads = [threading.Thread(target=send, args=(peer,), daemon=True) for peer in peers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.1, a.end + 2 - time.monotonic()))
 
 
 def merge_text(count, deep="", value="1"):
@@ -89,6 +109,42 @@ def wrong_hash(a):
         for _ in numbers:
             refused += peer.answer()[1] == "datastale"
     return {"puts": sent, "datastale": refused}
+
+
+@attack("onDisconnects-again", "two writers: 450 deep places that wait for their disconnect already, again and again", rules=OPEN, seconds=8, tail=5)
+def on_disconnects_again(a):
+    place = "/".join("abcdefghijklmnopqrst")
+    peers = [a.realtime(timeout=60) for _ in range(2)]
+    drains = [wire.Drain(peer) for peer in peers]
+    merge = "{" + ",".join(f'"{place}/k{i}":{i}' for i in range(450)) + "}"
+    batch = wire.frame(wire.request(1, "om", f'{{"p":"{a.root}","d":{merge}}}'))
+    yield
+    flood(a, peers, batch)
+    return {"answers": sum(drain.count for drain in drains), "bytes": len(batch)}
+
+
+@attack("wrong-hash-batches", "five readers: puts with a wrong compare hash on a place of 950 nodes, 500 at a time", rules=READ, seconds=8, tail=5)
+def wrong_hash_batches(a):
+    a.seed(a.root, leaves(950))
+    put = {"p": a.root, "d": 1, "h": "AAAAAAAAAAAAAAAAAAAAAAAAAAA="}
+    batch = b"".join(wire.frame(wire.request(i, "p", put)) for i in range(500))
+    peers = [a.realtime(timeout=60) for _ in range(5)]
+    drains = [wire.Drain(peer, needle=b'"permission_denied"') for peer in peers]
+    yield
+    flood(a, peers, batch)
+    return {"refused": sum(drain.count for drain in drains)}
+
+
+@attack("wrong-hash-text", "twenty readers: puts with a wrong compare hash on a text of 10 MB, one after the other", rules=READ, seconds=8, tail=5)
+def wrong_hash_text(a):
+    a.seed(a.root, b'"' + b"x" * a.size(10_000_000) + b'"')
+    put = {"p": a.root, "d": 1, "h": "AAAAAAAAAAAAAAAAAAAAAAAAAAA="}
+    batch = wire.frame(wire.request(1, "p", put))
+    peers = [a.realtime(timeout=60) for _ in range(20)]
+    drains = [wire.Drain(peer, needle=b'"permission_denied"') for peer in peers]
+    yield
+    flood(a, peers, batch, pause=0.2)
+    return {"refused": sum(drain.count for drain in drains)}
 
 
 @attack("hash-of-much", "puts with a compare hash on 500,000 children after each of them was changed", rules=OPEN, seconds=12)

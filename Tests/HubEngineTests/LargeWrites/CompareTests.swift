@@ -137,6 +137,10 @@ import Testing
         let long = Node.object((0..<10).map { (Key("k\($0)"), text) })
         #expect(work(long, within: 9_999) == nil, "long texts of a record")
         #expect(work(long.with(priority: 1), within: 10_000) == nil, "more nodes than that in all")
+        #expect(work(Node.int(1).with(priority: text), within: 999) == nil, "a long priority")
+        #expect(work((["a": 1] as Node).with(priority: text), within: 999) == nil, "of an object")
+        let names = Node.object((0..<100).map { (Key("k\($0)" + String(repeating: "n", count: 640)), .int(Int64($0))) })
+        #expect(work(names, within: 1_000) == nil, "long keys")
         // One walk where no variant differs, three where one may.
         let plain = Node.object((0..<100).map { (Key("k\($0)"), .int(Int64($0))) })
         #expect(work(plain) == 100)

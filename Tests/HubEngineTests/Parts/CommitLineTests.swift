@@ -107,6 +107,16 @@ import Testing
         }
     }
 
+    @Test func deepPlaces_countAsMoreWork() throws {
+        let bench = Bench()
+        let deep = Path((0..<24).map { Key("l\($0)") })
+        try bench.run {
+            let before = bench.context.meter.work
+            _ = try bench.commits.commit([TreeWrite("a/b", 1), TreeWrite(deep, WriteValue(1))], by: .client(.anonymous))
+            #expect(bench.context.meter.work - before == 1 + 4)
+        }
+    }
+
     @Test func emptyCommit_hasTheNumberOfTheLast() throws {
         let bench = try Self.bench()
         let sequence = try bench.run { try bench.commits.commit([], by: .client(.anonymous)) }
