@@ -3,7 +3,7 @@
 
 const renewBeforeMs = 120000; // a token is renewed so long before its end
 
-/** Where somebody who runs a hub finds what to type. */
+/** What an administrator signs in with, and where it is. */
 export const whereSecretsAre = 'A hub’s first start leaves one in the file admin-secret.txt of its data folder, and “vigla secret add” makes more. A hub started with --dev also takes the word “owner”.';
 
 export class Credentials {

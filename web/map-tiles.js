@@ -1,5 +1,5 @@
-// Tiles under the map, from an address that somebody typed: there is none by itself, as the page asks nobody else for anything. The address is
-// kept in this browser only; a link does not carry it, so that no link makes a page ask a stranger.
+// Tiles under the map, from an address that was typed into the page: by itself it asks its hub for everything. The address is kept in this
+// browser only; a link does not carry it, so that no link makes a page ask a stranger.
 
 import { element, setText } from './dom.js';
 

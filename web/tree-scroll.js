@@ -69,7 +69,7 @@ export class TreeScroll {
     return true;
   }
 
-  /** Whether it moves so fast that nobody reads what passes; asked once for each drawing. */
+  /** Whether it moves too fast to be read; asked once for each drawing. */
   get isFast() {
     const now = performance.now(), speed = Math.abs(this.map.top - this.#lastTop) / Math.max(1, now - this.#lastAt);
     this.#lastTop = this.map.top;

@@ -129,25 +129,23 @@ def million(minutes):
         rates, heaps, begun = [], [], time.monotonic()
         for window in range(int(minutes * 60 / WINDOW)):
             page.trace()
-            started, before, is_scrolled = time.monotonic(), writer.count, window % 3 == 2
+            started, before, is_scrolled, looked = time.monotonic(), writer.count, window % 3 == 2, 0
             while time.monotonic() < started + WINDOW:
+                if time.monotonic() > looked + 0.5:  # where nothing changes, the browser has nothing to draw
+                    writer.seen = page.run("return vigla.data.shown.filter((row) => row.depth === 1 && row.key !== '…').map((row) => Number(row.key.slice(1)))") or writer.seen
+                    looked = time.monotonic()
                 if is_scrolled and time.monotonic() < started + 5:
-                    page.wheel(120 if window % 2 else -90)
-                    time.sleep(0.016)
-                else:
-                    time.sleep(0.2)
-            seconds = time.monotonic() - started
+                    page.wheel(120)  # never against an end, where there is nothing to draw either
+                time.sleep(0.016 if is_scrolled else 0.2)
+            changes = (writer.count - before) / (time.monotonic() - started)
             drawn = page.frames()
             gaps = [1000 * (b - a) for a, b in zip(drawn, drawn[1:])]
             rate = (len(drawn) - 1) / (drawn[-1] - drawn[0]) if len(drawn) > 1 else 0
-            changes = (writer.count - before) / seconds
             heap, nodes = page.memory()
             rates.append(rate)
             heaps.append(heap)
             print(f"{time.monotonic() - begun:6.0f} {rate:8.1f} {max(gaps, default=0):10.0f}  {'yes' if is_scrolled else 'no ':8}  "
                   f"{changes:8.0f} {heap:9.1f} {nodes:6} {resident(page):9.0f}", flush=True)
-            shown = page.run("return vigla.data.shown.filter((row) => row.depth === 1 && row.key !== '…').map((row) => Number(row.key.slice(1)))")
-            writer.seen = shown or writer.seen
         writer.ends = True
         third = max(1, len(heaps) // 3)
         print(f"frames/s: least {min(rates):.1f}, median {statistics.median(rates):.1f}; heap: median of the first third {statistics.median(heaps[:third]):.1f} MB, "
