@@ -143,8 +143,8 @@ final class RecentRefusals: Sendable {
         }
     }
 
-    /// `{"latest":812,"refusals":[…]}`, the oldest first: those of a namespace behind a number. `latest` counts all of it since the start, up
-    /// to the first one whose entry is still to come: who asks for what comes after `latest` misses none.
+    /// `{"latest":812,"refusals":[…]}`, the oldest first: those of a namespace behind a number. `latest` counts all of it since the start,
+    /// up to the first one whose entry is still to come: who asks for what comes after `latest` misses none.
     func json(of namespace: String, after: Int) -> [UInt8] {
         let (latest, entries) = ring(namespace).state.withLock { state in
             ((state.expected.min() ?? state.number + 1) - 1, state.entries)

@@ -27,8 +27,8 @@ extension JournalStore: SettingStore {
         return settings
     }
 
-    /// The settings of all namespaces of a folder, by namespace and name, read beside a hub that may run on it: nothing is locked, changed
-    /// or recovered. Blocks.
+    /// The settings of all namespaces of a folder, by namespace and name, read beside a hub that may run on it: nothing is locked,
+    /// changed or recovered. Blocks.
     /// - Throws: `.cannotOpen`, `.notAJournal`, `.corrupt`, `.disk`.
     public static func settings(in folder: String) throws(JournalError) -> [String: [String: [UInt8]]] {
         let path = folder + "/" + fileName

@@ -94,7 +94,9 @@ struct Get: ParsableCommand {
 
 /// What is asked for of a place's children, as in REST.
 struct QueryOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Order: key, value, priority or a path in each child, such as score (the rules need .indexOn for value and paths).", valueName: "order"))
+    @Option(help: ArgumentHelp(
+        "Order: key, value, priority or a path in each child, such as score (the rules need .indexOn for value and paths).",
+        valueName: "order"))
     var orderBy: String?
     // Unconditional: a value may begin with a dash, as -5 does.
     @Option(parsing: .unconditional, help: ArgumentHelp("First value in that order; JSON, or a text as it stands.", valueName: "value"))

@@ -33,8 +33,8 @@ struct Watch: ParsableCommand {
                 let known = Self.names.map(\.0)
                 let meant = Suggestion.nearest(to: name, of: known).map { " Did you mean '\($0)'?" } ?? ""
                 throw ValidationError(
-                    "--events: there is no event '\(UserText.plain(name))'.\(meant) There are \(known.joined(separator: ", ")), with commas "
-                        + "between them.")
+                    "--events: there is no event '\(UserText.plain(name))'.\(meant) There are \(known.joined(separator: ", ")), with "
+                        + "commas between them.")
             }
             wanted.insert(event)
         }

@@ -38,7 +38,8 @@ enum RulesCheck {
         let what = "deployed to \(whose): \(count(rules))"
         guard let holds else { return .good("rules", what) }
         guard holds else {
-            return .good("rules", "\(what), until the hub reads \(file ?? "its file") (at its next start, or SIGHUP), which has changed since")
+            let file = file ?? "its file"
+            return .good("rules", "\(what), until the hub reads \(file) (at its next start, or SIGHUP), which has changed since")
         }
         let place = file.map { ", in place of \($0) until that is changed" } ?? ""
         let warnings = rules.warnings.count
@@ -63,7 +64,8 @@ enum RulesCheck {
                 if let found = try DeployedRules(settings, of: namespace) { rules.append(found) }
             } catch {
                 faults.append(.wrong(
-                    "rules", "those deployed to namespace \(namespace) cannot be read: everything is denied", "vigla rules deploy URL FILE"))
+                    "rules", "those deployed to namespace \(namespace) cannot be read: everything is denied",
+                    "vigla rules deploy URL FILE"))
             }
         }
         return (rules, faults)

@@ -68,7 +68,12 @@ struct AccountCalls {
         var words: String {
             if let words = AccountCalls.words[code] { return words }
             guard let mark = message.firstRange(of: " : ") else { return message }
-            return "\(message[mark.upperBound...]). Nothing was changed."
+            let detail = message[mark.upperBound...]
+            switch code {
+            case "WEAK_PASSWORD": return "\(detail). Nothing was changed."
+            case "FORBIDDEN_CLAIM": return "the claim '\(UserText.plain(String(detail)))' is the hub's own: choose another name."
+            default: return message
+            }
         }
     }
 
