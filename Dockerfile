@@ -33,9 +33,9 @@ LABEL org.opencontainers.image.title="Vigla" \
       org.opencontainers.image.description="A self-hosted realtime hub" \
       org.opencontainers.image.licenses="Apache-2.0"
 
-# What `ldd vigla` asks for beyond libc, and the certificate authorities that `vigla get https://…` believes.
+# What `ldd vigla` asks for beyond libc, the certificate authorities that `vigla get https://…` believes, and the time zones of rules.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libssl3 libcurl4 libgcc-s1 ca-certificates \
+    && apt-get install -y --no-install-recommends libssl3 libcurl4 libgcc-s1 ca-certificates tzdata \
     && rm -rf /var/lib/apt/lists/*
 
 # A fixed number, so that the owner of a mounted /data is the same on every host and in every version of the image.
