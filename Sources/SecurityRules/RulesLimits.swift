@@ -28,6 +28,11 @@ public enum RulesLimits {
     /// Most parts that calls of functions put into the rules of a file: a part is a name, a literal, an operation or a call.
     public static let functionParts = 262_144
 
+    /// Most functions of a file.
+    public static let functions = 1_000
+    /// Most comparisons of a rule of which the check finds out whether both sides may be missing: each evaluates the rule.
+    public static let comparisonsTried = 100
+
     /// Longest `.message` in bytes of UTF-8, and most of them that one refusal tells.
     public static let messageBytes = 1_000
     public static let messages = 100

@@ -40,9 +40,13 @@ struct AskedWrite: Sendable {
     }
 }
 
-extension Sequence<TreeWrite> {
+extension [TreeWrite] {
     /// The number of places, deep ones counted more than once: the pages on the way to a place are copied.
-    var placesByDepth: Int { reduce(0) { $0 + 1 + $1.path.keys.count / 8 } }
+    var placesByDepth: Int {
+        var places = count
+        for i in indices { places += self[i].path.keys.count / 8 }
+        return places
+    }
 }
 
 extension Failure {

@@ -53,16 +53,19 @@ final class CommitLine {
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false
     ) throws(Failure) -> UInt64? {
         var work = Int.max
-        return try commit(writes, if: condition, by: origin, mayWait: mayWait, textWork: &work)
+        return try commit(writes, if: condition, by: origin, mayWait: mayWait, textWork: &work, tells: true)
     }
 
-    /// - Parameter work: that the rules may do on texts; what they did is taken off.
+    /// - Parameters:
+    ///   - work: that the rules may do on texts; what they did is taken off.
+    ///   - tells: whether a refusal has the rules' messages. They are found with work of their own.
     func commit(
-        _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false, textWork work: inout Int
+        _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false, textWork work: inout Int,
+        tells: Bool = false
     ) throws(Failure) -> UInt64? {
         let candidate = try Candidate(writes, on: content.root, now: context.clock())
         // Permission is asked before the hash, so that a stranger learns nothing about the content (contract §4.6).
-        try permit(candidate, .write, origin, textWork: &work)
+        try permit(candidate, .write, origin, textWork: &work, tells: tells)
         if let condition {
             var hashed = 0
             let isSame = content.root.node(at: condition.path).hasHash(condition.hash, within: context.limits.hashNodes, work: &hashed)
@@ -95,16 +98,16 @@ final class CommitLine {
     /// - Parameter work: that the rules may do on texts; what they did is taken off.
     func check(_ writes: [TreeWrite], by origin: WriteOrigin, textWork work: inout Int) throws(Failure) {
         context.meter.spend(writes.placesByDepth)
-        try permit(try Candidate(writes, on: content.root, now: context.clock()), .onDisconnect, origin, textWork: &work)
+        try permit(try Candidate(writes, on: content.root, now: context.clock()), .onDisconnect, origin, textWork: &work, tells: false)
     }
 
     private func permit(
-        _ candidate: Candidate, _ request: RuledRequest, _ origin: WriteOrigin, textWork work: inout Int
+        _ candidate: Candidate, _ request: RuledRequest, _ origin: WriteOrigin, textWork work: inout Int, tells: Bool
     ) throws(Failure) {
         let permission = WritePermission(rules: content.rules, origin: origin)
         if permission.allows(candidate, textWork: &work) { return }
         refusals.report(request, of: candidate.paths.first ?? .root) { _ in permission.question(candidate) }
-        throw request == .write && content.rules.hasMessages ? permission.question(candidate).refusal : .permissionDenied
+        throw tells && content.rules.hasMessages ? permission.question(candidate).refusal : .permissionDenied
     }
 
     // MARK: Prepared commits

@@ -27,7 +27,7 @@ struct Checker {
         switch expression.kind {
         case .literal(let node): return value(.constant(node), Self.type(of: node))
         case .regex(let pattern, let ignoresCase):
-            do throws(RegexError) { return .regex(try Regex(pattern, ignoresCase: ignoresCase)) } catch {
+            do throws(RegexError) { return .regex(try functions.regex(pattern, ignoresCase)) } catch {
                 throw ExpressionError(at: span, message: error.description)
             }
         case .variable(let name): return try variable(name, span)

@@ -11,6 +11,8 @@ final class Functions {
 
     private(set) var all: [Function] = []
     private var numbers: [String: Int] = [:]
+    /// The regular expressions so far: a function's is compiled once, however many calls there are.
+    private var regexes: [String: Regex] = [:]
     /// The functions that rules call.
     private(set) var called: Set<String> = []
 
@@ -49,6 +51,15 @@ final class Functions {
     subscript(name: String) -> Function? { numbers[name].map { all[$0] } }
 
     var names: [String] { all.map(\.source.name) }
+
+    /// The regular expression of a pattern.
+    func regex(_ pattern: String, _ ignoresCase: Bool) throws(RegexError) -> Regex {
+        let key = (ignoresCase ? "i" : "-") + pattern
+        if let known = regexes[key] { return known }
+        let made = try Regex(pattern, ignoresCase: ignoresCase)
+        regexes[key] = made
+        return made
+    }
 
     // MARK: Bodies
 

@@ -14,9 +14,12 @@ struct MissingSides {
     /// The comparisons of a `.read` or `.write`.
     static func find(in rule: Term) -> [Span] {
         var found: [Span] = []
+        var tried = 0
         collect(rule) { a, b, span in
             var missing = MissingSides()
             guard missing.suppose(a), missing.suppose(b), missing.parts.contains(where: { $0.first == "auth" }) else { return }
+            tried += 1
+            guard tried <= RulesLimits.comparisonsTried else { return }
             if missing.outcomes(rule).contains(.yes) { found.append(span) }
         }
         return found

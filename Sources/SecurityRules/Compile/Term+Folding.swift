@@ -25,7 +25,9 @@ extension Term {
             guard let x = a.constantValue, let y = b.constantValue else { return nil }
             return withValues(x, y) { x, y in
                 if case .number(let x) = x, case .number(let y) = y { return .double(Operations.arithmetic(operation, x, y)) }
-                return operation == .add ? (try? Operations.join(x, y)).map { .string($0) } : nil
+                // A long text is joined when the rule is asked: calls may repeat it any number of times.
+                guard operation == .add, let text = try? Operations.join(x, y), text.utf8Count <= 1024 else { return nil }
+                return .string(text)
             }
         case .all(let operands): return constant(operands, decidedBy: false)
         case .any(let operands): return constant(operands, decidedBy: true)

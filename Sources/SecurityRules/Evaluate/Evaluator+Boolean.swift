@@ -111,7 +111,10 @@ extension Evaluator {
     /// O(n log n) in the smaller one, as work.
     private mutating func isSame(_ one: NodeCursor?, _ other: NodeCursor?, _ i: Int32) throws(Fault) -> Bool {
         guard let one, let other else { return one == nil && other == nil }
-        if one == other { return true }
+        if one == other {
+            try work(1, i)
+            return true
+        }
         try work(RulesLimits.nodeWork, i)
         switch (one.kind, other.kind) {
         case (.object, .object):

@@ -10,6 +10,9 @@ extension RulesFileReader {
     /// Reads the object of functions beside the rules.
     mutating func readFunctions(_ json: LocatedJSON) {
         guard case .object(let members) = json.value else { return addError(json.offset, "Expected '{'.") }
+        guard members.count <= RulesLimits.functions else {
+            return addError(members[RulesLimits.functions].name.quote, "At most \(RulesLimits.functions) functions.")
+        }
         for member in members {
             guard case .string(let body) = member.value.value else {
                 addError(member.value.offset, "Expected the expression of the function, a string.")

@@ -116,6 +116,21 @@ import Testing
         _ = try RuleSet(parsing: twice, functionParts: 9)
     }
 
+    @Test func number_isBounded() {
+        func file(_ count: Int) -> String { Self.file((0..<count).map { "\"f\($0)()\":\"true\"" }.joined(separator: ",")) }
+        #expect(faults(file(1_000)) == [])
+        #expect(faults(file(1_001)).map(\.message) == ["At most 1000 functions."])
+    }
+
+    /// Calls repeat what a body has: its regular expression is compiled once, and long texts are not put together beforehand.
+    @Test func calls_shareRegularExpressions_andLongTexts() throws {
+        let functions = #""m(x)":"x.matches(/^[a-z]{3}$/)","s(x)":"x + x","l(x)":"s(s(s(s(s(s(s(s(s(s(s(s(x))))))))))))""#
+        let read = Array(repeating: "m('abc')", count: 3).joined(separator: " && ") + " && l('a').length == 4096"
+        let rules = try RuleSet(parsing: Self.file(functions, read: read))
+        #expect(Set(rules.program.tables.regexes.map { ObjectIdentifier($0) }).count == 1)
+        #expect(rules.allowsRead("/t/a", root: .null, auth: .null, now: 0))
+    }
+
     @Test func growth_isBounded_inHeight() {
         // 100 calls around each other, each with a body of some height.
         let nested = String(repeating: "f(", count: 100) + "true" + String(repeating: ")", count: 100)
