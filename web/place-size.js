@@ -13,5 +13,6 @@ export async function sizeOf(hub, path, atMost, { parameters = {}, signal } = {}
 /** An error with the hub's words, from a refused request. */
 export async function fault(response) {
   const { error } = await response.json().catch(() => ({}));
+  if (Array.isArray(error)) return new Error(`The rules do not allow it: ${error.join(' ')}`);
   return new Error(response.status === 401 ? 'The rules do not allow it.' : `The hub refused: ${typeof error === 'string' ? error : `HTTP ${response.status}`}`);
 }

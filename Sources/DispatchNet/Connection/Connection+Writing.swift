@@ -46,8 +46,12 @@ extension Connection {
 
     private func sendPending() {
         var count = describePending()
-        // The system may accept megabytes for each of hundreds of peers: it gets the rest of a large frame in the next turns.
-        if pendingBytes > loop.settings.sharedWriteBytes, loop.isFlushingSeveral { count = cut(count, to: loop.settings.sharedWriteBytes) }
+        // The system may accept megabytes for each of hundreds of peers: it gets the rest of a large frame in the next turns. Not where
+        // what is left would make peers that are not slow count as such.
+        let (share, backlog) = (loop.settings.sharedWriteBytes, loop.counting.backlogBytes)
+        if pendingBytes > share, loop.isFlushingSeveral, backlog + pendingBytes < loop.settings.outboundLoopBytes / 2 {
+            count = cut(count, to: share)
+        }
         let sent = transmit(count)
         guard sent >= 0 else { return }
         if sent == pendingBytes { dropPending() } else { keepPending(skipping: sent) }

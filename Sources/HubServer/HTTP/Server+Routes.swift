@@ -156,7 +156,7 @@ extension Server {
         var fields: HTTPFields = [
             .contentType: file.type, .cacheControl: "no-cache", .xContentTypeOptions: "nosniff", .vary: "Accept-Encoding",
             .contentSecurityPolicy: "default-src 'self'; connect-src 'self' ws: wss: http: https:; style-src 'self' 'unsafe-inline'; "
-                + "img-src 'self' data:",
+                + "img-src 'self' http: https:",
         ]
         if file.isCompressed { fields[.contentEncoding] = "gzip" }
         return HTTPResponseEncoder.response(

@@ -33,8 +33,8 @@ extension JournalStore: SettingStore {
     public static func settings(in folder: String) throws(JournalError) -> [String: [String: [UInt8]]] {
         let path = folder + "/" + fileName
         var name = path
-        // A reader of a folder at rest would leave an empty log behind, which nothing but the next hub may take away: it looks under another
-        // name, and takes that away.
+        // A reader of a folder at rest would leave an empty log behind, which nothing but the next hub may take away: it looks under
+        // another name, and takes that away.
         if access(path + "-wal", F_OK) != 0 {
             name += ".look-\(getpid())"
             guard link(path, name) == 0 else { throw .cannotOpen(path: path, reason: FolderLock.reason(errno)) }

@@ -111,7 +111,8 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
     public var description: String {
         let scheme = address.isSecure ? "https" : "http"
         let place = path.keys.map { "/" + PercentText.encode($0.string) }.joined()
-        return "\(scheme)://\(address)\(place)\(isPriority ? "/.priority" : "")\(address.namespace.map { "?ns=" + PercentText.encode($0) } ?? "")"
+        let namespace = address.namespace.map { "?ns=" + PercentText.encode($0) } ?? ""
+        return "\(scheme)://\(address)\(place)\(isPriority ? "/.priority" : "")\(namespace)"
     }
 
     private static func split(_ authority: String, defaultPort: UInt16) -> (String, UInt16)? {

@@ -110,7 +110,8 @@ extension TableServers {
         let server = try hub()
         let body = KeptValue.records(775_000, fields: 5)
         let put = "PUT /big.json?ns=default&print=silent HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
-        guard try Self.exchange(server, Array("\(put)Content-Length: \(body.count)\r\n\r\n".utf8) + body).prefix(12) == "HTTP/1.1 204" else {
+        let request = Array("\(put)Content-Length: \(body.count)\r\n\r\n".utf8) + body
+        guard try Self.exchange(server, request).prefix(12) == "HTTP/1.1 204" else {
             throw BenchError.unexpected("the large value was refused")
         }
         var (rates, bytes): ([Double], Int) = ([], 0)

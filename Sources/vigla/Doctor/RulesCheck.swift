@@ -32,10 +32,15 @@ enum RulesCheck {
     /// - Parameter holds: nil when it cannot be said, as the file is faulty.
     private static func finding(_ deployed: DeployedRules, holds: Bool?, _ file: String?) -> Finding {
         let whose = "namespace \(deployed.namespace)"
-        guard let rules = try? RuleSet(parsing: Array(deployed.source.utf8)) else {
+        guard let rules = try? RuleSet(inForce: deployed.source) else {
             return .wrong("rules", "those deployed to \(whose) are faulty: everything is denied", "vigla rules deploy URL FILE")
         }
         let what = "deployed to \(whose): \(count(rules))"
+        if let key = rules.unsupported.first {
+            return .warning(
+                "rules", "\(what), and what nothing acts on: \(key)",
+                "vigla rules get URL > rules.json; take it out; vigla rules deploy URL rules.json")
+        }
         guard let holds else { return .good("rules", what) }
         guard holds else {
             let file = file ?? "its file"
