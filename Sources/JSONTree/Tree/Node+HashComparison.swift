@@ -32,6 +32,8 @@ extension Node {
     }
 
     private static let toleratedNodes = 10_000
+    /// Nodes that are examined for a deviation in the time in which one is hashed.
+    private static let examinedInUnit = 8
 
     private func isHashed(_ room: inout Int) -> Bool { withUnsafePointer(to: self) { NodeCursor($0).isHashed(&room) } }
 
@@ -42,6 +44,7 @@ extension Node {
 
     /// - Parameter once: the work of one walk.
     private func hasDeviatingHash(_ text: String, work once: Int, _ work: inout Int) -> Bool {
+        work += once / Self.examinedInUnit
         guard withUnsafePointer(to: self, { NodeCursor($0).mayDeviate }) else { return false }
         work += 2 * once
         return text == hash(.javaScript) || text == hash(.apple)

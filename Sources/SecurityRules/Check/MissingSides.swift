@@ -106,15 +106,6 @@ struct MissingSides {
 
     // MARK: Evaluation
 
-    private struct Outcomes: OptionSet {
-        let rawValue: UInt8
-        static let yes = Outcomes(rawValue: 1)
-        static let no = Outcomes(rawValue: 2)
-        static let both: Outcomes = [.yes, .no]
-        init(rawValue: UInt8) { self.rawValue = rawValue }
-        init(_ value: Bool) { self = value ? .yes : .no }
-    }
-
     private enum Known {
         case null, constant(Node), something, anything
         /// It always fails.

@@ -1,8 +1,8 @@
 import JSONTree
 
-/// The possible results of a boolean expression over all data; empty when it always fails. That it
+/// The possible results of a boolean expression of which not all is known; empty when it always fails. That it
 /// may also fail is omitted: a rule that fails is not true, and no operator makes a failure true.
-private struct Outcomes: OptionSet {
+struct Outcomes: OptionSet {
     let rawValue: UInt8
 
     static let yes = Outcomes(rawValue: 1)
