@@ -47,9 +47,11 @@ let package = Package(
         .testTarget(name: "SchedulingTests", dependencies: ["Scheduling", "TestSupport"], swiftSettings: shared),
         // what the allocator has given out, which Glibc's module leaves out
         .target(name: "CMalloc", path: "Tests/CMalloc"),
+        // what a child process should not inherit, which Glibc's module leaves out, too
+        .target(name: "CSpawn", path: "Tests/CSpawn"),
         // what tests of several targets need and no part of the product knows: seeded numbers, a clock, sockets, processes
         .target(
-            name: "TestSupport", dependencies: ["Scheduling", .product(name: "Logging", package: "swift-log")], path: "Tests/TestSupport",
+            name: "TestSupport", dependencies: ["CSpawn", "Scheduling", .product(name: "Logging", package: "swift-log")], path: "Tests/TestSupport",
             swiftSettings: shared),
         // the system's zlib
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
@@ -92,7 +94,7 @@ let package = Package(
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "DispatchNetTests", dependencies: ["CLinux", "DispatchNet", "TestCertificates", "TestSupport"], swiftSettings: shared),
         // certificates that tests make for themselves
-        .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: shared),
+        .target(name: "TestCertificates", dependencies: ["TestSupport"], path: "Tests/TestCertificates", swiftSettings: shared),
         // a WebSocket echo server on DispatchNet and WireProtocols alone, for the Autobahn test suite
         .executableTarget(
             name: "echo-server", dependencies: ["DispatchNet", "WireProtocols"], path: "Tests/Autobahn", exclude: ["run", "summary.py"],

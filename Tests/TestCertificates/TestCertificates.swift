@@ -1,4 +1,5 @@
 public import Foundation
+import TestSupport
 
 /// Certificates for tests, made once per process by the `openssl` command line tool; they go with the process.
 ///
@@ -29,12 +30,8 @@ public final class TestCertificates: Sendable {
 
     private init?() {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("vigla-certificates-\(UUID().uuidString)")
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/bin/sh")
-        process.arguments = ["-c", Self.script, "sh", folder.path]
-        process.standardError = FileHandle.nullDevice
-        process.standardOutput = FileHandle.nullDevice
-        guard (try? process.run()) != nil else { return nil }
+        let words = ["-c", Self.script, "sh", folder.path]
+        guard let process = try? ChildProcess("/bin/sh", words, output: .null, error: .null) else { return nil }
         process.waitUntilExit()
         Self.remove(folder.path)
         guard process.terminationStatus == 0 else { return nil }

@@ -29,13 +29,12 @@ package struct Command {
         _ arguments: [String], environment: [String: String] = [:], input: String? = nil, in directory: URL? = nil,
         program: String = "vigla"
     ) throws -> Result {
-        let process = process(arguments, environment, directory, program)
-        let (output, error) = (Pipe(), Pipe())
-        process.standardOutput = output
-        process.standardError = error
-        let source = Pipe()
-        process.standardInput = source
-        try process.run()
+        let (source, output, error) = (Pipe(), Pipe(), Pipe())
+        let process = try start(
+            arguments, environment, directory, program, input: .handle(source.fileHandleForReading),
+            output: .handle(output.fileHandleForWriting), error: .handle(error.fileHandleForWriting))
+        try output.fileHandleForWriting.close()
+        try error.fileHandleForWriting.close()
         if let input { try source.fileHandleForWriting.write(contentsOf: Data(input.utf8)) }
         try source.fileHandleForWriting.close()
         // Both pipes are emptied while the program runs, so that neither can fill up.
@@ -49,16 +48,14 @@ package struct Command {
                 decoding: errors.wait(), as: UTF8.self))
     }
 
-    /// A process that is not started yet.
+    /// Starts the program.
     /// - Parameter program: beside the tests, or an absolute path.
-    package static func process(
-        _ arguments: [String], _ environment: [String: String], _ directory: URL?, _ program: String = "vigla"
-    ) -> Process {
-        let process = Process()
-        process.executableURL = program.hasPrefix("/") ? URL(fileURLWithPath: program) : folder.appendingPathComponent(program)
-        process.arguments = arguments
-        process.environment = environment
-        if let directory { process.currentDirectoryURL = directory }
-        return process
+    package static func start(
+        _ arguments: [String], _ environment: [String: String] = [:], _ directory: URL? = nil, _ program: String = "vigla",
+        input: ChildProcess.Stream = .inherited, output: ChildProcess.Stream, error: ChildProcess.Stream = .inherited
+    ) throws -> ChildProcess {
+        try ChildProcess(
+            program.hasPrefix("/") ? program : folder.appendingPathComponent(program).path, arguments, environment: environment,
+            in: directory, input: input, output: output, error: error)
     }
 }

@@ -2,7 +2,7 @@ package import Foundation
 
 /// `vigla serve` on a free port, until the test lets go of it.
 package final class RunningHub {
-    package let process: Process
+    package let process: ChildProcess
     package let readyLine: String
     package let folder: TemporaryFolder
     /// `http://127.0.0.1:PORT`; `https://…` when there is nothing else.
@@ -21,19 +21,15 @@ package final class RunningHub {
     ) throws {
         let folder = try folder ?? TemporaryFolder()
         self.folder = folder
-        if let shell {
-            let words = ["-c", "\(shell) exec \"$0\" \"$@\"", Command.folder.appendingPathComponent(program).path, "serve"]
-            process = Command.process(words + arguments, environment, folder.url, "/bin/sh")
-        } else {
-            process = Command.process(["serve"] + arguments, environment, folder.url, program)
-        }
         let pipe = Pipe()
         output = pipe.fileHandleForReading
         errorFile = folder.url.appendingPathComponent("error-\(UUID().uuidString).log")
         _ = FileManager.default.createFile(atPath: errorFile.path, contents: nil)
-        process.standardOutput = pipe
-        process.standardError = try FileHandle(forWritingTo: errorFile)
-        try process.run()
+        var command = ["serve"] + arguments
+        if let shell { command = ["-c", "\(shell) exec \"$0\" \"$@\"", Command.folder.appendingPathComponent(program).path] + command }
+        process = try Command.start(
+            command, environment, folder.url, shell == nil ? program : "/bin/sh", output: .handle(pipe.fileHandleForWriting),
+            error: .handle(FileHandle(forWritingTo: errorFile)))
         try pipe.fileHandleForWriting.close()
         var line = Data()
         while let byte = try output.read(upToCount: 1), let first = byte.first, first != 0x0A { line.append(byte) }

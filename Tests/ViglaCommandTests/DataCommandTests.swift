@@ -34,10 +34,8 @@ import TestSupport
 
     @Test func watch_seesWhatOthersWrite() throws {
         let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
-        let process = Command.process(["watch", hub.url + "/n", "--count", "3"], [:], nil)
         let pipe = Pipe()
-        process.standardOutput = pipe
-        try process.run()
+        let process = try Command.start(["watch", hub.url + "/n", "--count", "3"], output: .handle(pipe.fileHandleForWriting))
         try pipe.fileHandleForWriting.close()
         func line() throws -> String {
             var line = Data()
@@ -118,10 +116,9 @@ import TestSupport
         let folder = try TemporaryFolder()
         let first = try RunningHub(["--port", "0", "--memory", "--dev"], folder: folder)
         let port = try #require(first.url.split(separator: ":").last)
-        let process = Command.process(["watch", first.url + "/n"], [:], nil)
         let (output, error) = (Pipe(), Pipe())
-        (process.standardOutput, process.standardError) = (output, error)
-        try process.run()
+        let process = try Command.start(
+            ["watch", first.url + "/n"], output: .handle(output.fileHandleForWriting), error: .handle(error.fileHandleForWriting))
         try output.fileHandleForWriting.close()
         try error.fileHandleForWriting.close()
         func line(_ pipe: Pipe) throws -> String {

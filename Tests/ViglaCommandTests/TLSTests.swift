@@ -242,16 +242,14 @@ import TestSupport
 
 /// A Python program that is talked to line by line.
 private final class Python {
-    private let process = Process()
+    private let process: ChildProcess
     private let output = Pipe()
     private let input = Pipe()
 
     init(_ program: String, _ arguments: [String]) throws {
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["python3", "-c", program] + arguments
-        process.standardOutput = output
-        process.standardInput = input
-        try process.run()
+        process = try ChildProcess(
+            "/usr/bin/env", ["python3", "-c", program] + arguments, input: .handle(input.fileHandleForReading),
+            output: .handle(output.fileHandleForWriting))
         try output.fileHandleForWriting.close()
     }
 
