@@ -81,6 +81,13 @@ public final class Connection: @unchecked Sendable {
     /// Whether it was sent as much in this turn as one turn should have (``NetSettings/turnBytes``).
     public var isTurnFull: Bool { pendingBytes > loop.settings.turnBytes }
 
+    /// Passes the connection on to another handler, as when its protocol changes: all further calls are its own. From a call of the
+    /// handler before, which the loop releases behind that.
+    public func pass(to next: any ConnectionHandler) {
+        loop.debugAssertOnLoop()
+        handler = next
+    }
+
     /// Queues bytes. Everything queued for a connection in one turn of its loop leaves in one system call at the end
     /// of the turn. No effect once the connection has been closed from either side.
     /// - Complexity: one copy of the bytes.

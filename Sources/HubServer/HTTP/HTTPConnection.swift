@@ -10,7 +10,7 @@ import WireProtocols
 /// http ── request ──► responding ── response ──► http        one request at a time: pipelined bytes wait in `unread`
 ///   │ ▲                                                     (at most one read) and reading stops
 ///   │ └── drained ── congested ◄── over the soft limit, or `turnRequests` answered in one turn
-///   ├── upgrade ──► upgraded
+///   ├── upgrade ──► upgraded: the loop passes all to the WebSocket, and this is freed
 ///   └── responding ──► sending (a large body, piece by piece) ──► http
 ///              └────► streaming
 /// ```
@@ -29,7 +29,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         case sending(ResponseBody, keepsAlive: Bool)
         /// An event stream, which has no end of its own; further input is discarded.
         case streaming(EventStreamCarrier)
-        /// The connection is a WebSocket; all further bytes belong to it.
+        /// The connection is the WebSocket's; the rest of the last read, too.
         case upgraded(WebSocketCarrier)
         /// The last response is being sent; further input is discarded.
         case closing
@@ -76,7 +76,6 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     }
 
     func received(_ bytes: UnsafeMutableRawBufferPointer) {
-        if case .upgraded(let socket) = state { return socket.received(bytes) }
         let used = unread.isEmpty ? parse(bytes) : 0
         guard used < bytes.count else { return }
         // Most peers send nothing before the response, so reading is stopped only when bytes arrive early.
@@ -199,7 +198,9 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
             parser = HTTPRequestParser()
             // The WebSocket controls reading from now on.
             connection.isReading = true
-            state = .upgraded(makeSocket())
+            let socket = makeSocket()
+            connection.pass(to: socket)
+            state = .upgraded(socket)
         }
     }
 
@@ -299,8 +300,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         case .responding, .opening, .congested, .sending:
             peerHasFinished = true
             return .keepWriting
-        case .upgraded(let socket): return socket.peerFinishedSending()
-        case .http, .streaming, .closing: return .close
+        case .http, .streaming, .upgraded, .closing: return .close
         }
     }
 
@@ -331,19 +331,17 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
 
     func outboundCongested() {
         switch state {
-        case .upgraded(let socket): socket.outboundCongested()
         case .streaming(let events): events.outboundCongested()
-        case .http, .responding, .opening, .congested, .sending, .closing: break
+        case .http, .responding, .opening, .congested, .sending, .upgraded, .closing: break
         }
     }
 
     func outboundDrained() {
         switch state {
-        case .upgraded(let socket): socket.outboundDrained()
         case .streaming(let events): events.outboundDrained()
         case .congested: resume()
         case .sending: sendMore()
-        case .http, .responding, .opening, .closing: break
+        case .http, .responding, .opening, .upgraded, .closing: break
         }
     }
 
@@ -353,9 +351,8 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         unread = UnreadBytes()
         unreadLease = IncomingBytes()
         switch state {
-        case .upgraded(let socket): socket.ended(reason)
         case .streaming(let events): events.ended()
-        case .http, .responding, .opening, .congested, .sending, .closing: lane.leave(self)
+        case .http, .responding, .opening, .congested, .sending, .upgraded, .closing: lane.leave(self)
         }
         state = .closing
     }

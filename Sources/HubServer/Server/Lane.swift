@@ -16,6 +16,8 @@ final class Lane: @unchecked Sendable {
     var unwrapped = UnwrappedEvents()
     /// Bounds the memory of the message that is being parsed on the loop.
     let allowance = NodeAllowance()
+    /// Limits of the protocols' messages, with that allowance.
+    let messages: RealtimeLimits
     /// The sign-ins of the lane's sessions and streams.
     var signIns = SignIns()
     private var members: [ObjectIdentifier: any LaneMember] = [:]
@@ -32,6 +34,9 @@ final class Lane: @unchecked Sendable {
         self.loop = loop
         self.limits = limits
         compression = LaneCompression(limits.deflate ?? DeflateSettings())
+        var messages = limits.realtime
+        messages.write.allowance = allowance
+        self.messages = messages
     }
 
     func startTicking() {

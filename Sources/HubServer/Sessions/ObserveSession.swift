@@ -6,13 +6,10 @@ import WireProtocols
 final class ObserveSession: Session, @unchecked Sendable {
     // Sendable: everything declared here is used on the lane's loop only.
 
-    private var limits: TreeWriteLimits
     /// A malformed request has come: the session ends behind what was asked before it.
     private var hasFailed = false
 
     init(_ carrier: any Carrier, lane: Int, database: Database, server: Server) {
-        limits = server.settings.limits.realtime.write
-        limits.allowance = server.lanes[lane].allowance
         super.init(carrier, lane: lane, database: database, server: server, dialect: .observe)
     }
 
@@ -25,10 +22,10 @@ final class ObserveSession: Session, @unchecked Sendable {
             return
         }
         do throws(ObserveError) {
-            limits.allowance?.begin(self)
-            defer { _ = limits.allowance?.end() }
-            let request = try ObserveRequest.parse(text, limits: limits)
-            let (cost, hold) = limits.allowance?.end() ?? (0, nil)
+            home.allowance.begin(self)
+            defer { _ = home.allowance.end() }
+            let request = try ObserveRequest.parse(text, limits: home.messages.write)
+            let (cost, hold) = home.allowance.end()
             submit(request, size: size, cost: cost, hold)
         } catch { fail(error) }
     }

@@ -8,7 +8,6 @@ import WireProtocols
 final class RealtimeSession: Session, @unchecked Sendable {
     // Sendable: everything declared here is used on the lane's loop only.
     private var assembler: RealtimeAssembler
-    private var limits: RealtimeLimits
 
     /// Sends the hello before any request is read (contract §1.3).
     /// - Parameters:
@@ -18,9 +17,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
     init(
         _ carrier: any Carrier, id: String, host: String, replacing previous: String?, lane: Int, database: Database, server: Server
     ) {
-        limits = server.settings.limits.realtime
-        assembler = RealtimeAssembler(limits: limits)
-        limits.write.allowance = server.lanes[lane].allowance
+        assembler = RealtimeAssembler(limits: server.settings.limits.realtime)
         super.init(carrier, lane: lane, database: database, server: server, dialect: .realtime)
         carrier.send(RealtimeFraming.frames(for: RealtimeReply.hello(nowMs: server.scheduler.wallMs, host: host, session: id)))
         database.submit(.begin(sessionID: id, replacing: previous), from: self)
@@ -33,7 +30,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
                 if inbound.bytes > server.settings.limits.largeRequestBytes, let source = inbound.source {
                     if let large = large(source, bytes: inbound.bytes) { read(large) }
                 } else {
-                    process(try inbound.message(limits: limits, payer: self))
+                    process(try inbound.message(limits: home.messages, payer: self))
                 }
             } catch { close(error.closeCode, error.reason) }
         }
@@ -42,7 +39,9 @@ final class RealtimeSession: Session, @unchecked Sendable {
 
     override func received(large: LargeText) {
         if isReadingLarge { return enqueue(0) { [self] in received(large: large) } }
-        guard case .socket(let message) = large.message, !assembler.isInsideMessage, message.payload.count <= limits.messageBytes else {
+        guard case .socket(let message) = large.message, !assembler.isInsideMessage,
+            message.payload.count <= home.messages.messageBytes
+        else {
             // A chunk of a larger message, or too large for one.
             if case .socket(let message) = large.message { message.payload.withUnsafeBytes { received(text: $0) } }
             return
@@ -57,7 +56,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
     override func retireInput() {
         guard assembler.bufferedBytes > IncomingBytes.freeBytes else { return }
         Retired(assembler).retire()
-        assembler = RealtimeAssembler(limits: limits)
+        assembler = RealtimeAssembler(limits: home.messages)
     }
 
     private func process(_ message: RealtimeMessage?) {

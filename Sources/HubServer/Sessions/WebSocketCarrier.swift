@@ -6,8 +6,8 @@ import WireProtocols
 ///     received ─► decoder, `turnWork` at most ─► listener           the rest of the read has its turn after other connections;
 ///                    └── the rest: `unread` ─► resume ─┘            until then, and while there is any hold, reading stops
 ///
-/// Made and used on the connection's loop.
-final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
+/// Made and used on the connection's loop; the connection's handler from its upgrade on.
+final class WebSocketCarrier: Carrier, ConnectionHandler, LaneMember, @unchecked Sendable {
     // Sendable: everything declared here is used on the connection's loop only.
     let connection: Connection
     let lane: Lane
@@ -25,7 +25,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     /// The lease and the pace of an incomplete message.
     private var incoming = IncomingBytes()
     private var pace = MessagePace()
-    private let memory: ServerMemory
+    private let server: Server
     /// Reasons for which reading is stopped; empty while it is not.
     private var holds: Holds = []
     /// The unconsumed rest of a read, and whether its turn is scheduled.
@@ -33,7 +33,6 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     private var isTurnScheduled = false
     /// The peer closed its sending side behind `unread`.
     private var peerHasFinished = false
-    private let turnWork: Int
 
     private struct Holds: OptionSet {
         let rawValue: UInt8
@@ -55,9 +54,8 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
         self.peer = peer
         lane = server.lanes[connection.loop.index]
         lastReceivedAt = lane.mark
-        memory = server.memory
+        self.server = server
         let limits = server.settings.limits
-        turnWork = limits.turnWork
         decoder = WebSocketDecoder(
             role: .server, maxMessageBytes: limits.frameBytes, deflate: deflate,
             inlineBytes: min(limits.largeRequestBytes, limits.frameBytes))
@@ -123,13 +121,13 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     /// Charges the budget for the peer's incomplete input.
     private func chargeIncoming() {
         let bytes = isClosing ? 0 : decoder.bufferedBytes + unread.count
-        if let refusal = incoming.become(bytes, memory, peer) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
+        if let refusal = incoming.become(bytes, server.memory, peer) { close(WebSocketCloseCode.tryAgainLater, refusal.text) }
     }
 
     /// Decodes frames, up to `turnWork`.
     /// - Returns: the number of bytes consumed.
     private func decode(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
-        decoder.receive(bytes, work: turnWork) { event in
+        decoder.receive(bytes, work: server.settings.limits.turnWork) { event in
             guard !isClosing else { return }
             switch event {
             case .text(let text): listener?.received(text: text)
@@ -152,7 +150,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
 
     /// Passes a large message on, with the lease that was made for it.
     private func receiveLarge(_ message: WebSocketLargeMessage) {
-        if let refusal = incoming.become(message.payload.count, memory, peer) {
+        if let refusal = incoming.become(message.payload.count, server.memory, peer) {
             return close(WebSocketCloseCode.tryAgainLater, refusal.text)
         }
         listener?.received(large: LargeText(message: .socket(message), lease: incoming.detachLease()))
@@ -224,6 +222,7 @@ final class WebSocketCarrier: Carrier, LaneMember, @unchecked Sendable {
     }
 
     func ended(_ reason: CloseReason) {
+        server.logEnd(connection, reason)
         lane.leave(self)
         unread = UnreadBytes()
         incoming = IncomingBytes()
