@@ -134,7 +134,7 @@ let package = Package(
             .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
-        ], swiftSettings: shared),
+        ], swiftSettings: shared + hotPath),
         // a server on a free port, and clients of every kind that see what a peer sees
         .target(name: "TestHub", dependencies: [
             "HubServer", "Journal", "JSONTree", "Scheduling", "SecurityRules", "SQLiteJournal", "TestSupport", "WireProtocols",
