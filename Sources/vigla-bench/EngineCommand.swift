@@ -164,22 +164,32 @@ private final class CountingFormat: WireFormat {
     func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
     func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { [0] }
 
-    func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] {
+    /// What all styles of a change end with.
+    private final class Rest: ChangeParts {
+        let bytes: [UInt8]
+        init(_ bytes: [UInt8]) { self.bytes = bytes }
+    }
+
+    func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
+        let known = parts as? Rest ?? write(change)
+        parts = known
+        let rest = known.bytes
+        guard case .patches(let tag?) = style else { return rest }
+        // One copy behind the frame's header and the tag, as for the wire.
+        var writer = JSONWriter(reservingCapacity: rest.count + 48)
+        writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"d\",\"b\":{\"t\":")
+        writer.int(tag)
+        writer.raw(rest)
+        return writer.bytes
+    }
+
+    private func write(_ change: ViewChange) -> Rest {
         count.add(1, ordering: .relaxed)
         var writer = JSONWriter()
         for patch in change.patches {
             writer.path(patch.path.keys)
             writer.node(patch.value)
         }
-        let rest = writer.bytes
-        // One copy behind the frame's header and the tag, as for the wire.
-        return { style in
-            guard case .patches(let tag?) = style else { return rest }
-            var writer = JSONWriter(reservingCapacity: rest.count + 48)
-            writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"d\",\"b\":{\"t\":")
-            writer.int(tag)
-            writer.raw(rest)
-            return writer.bytes
-        }
+        return Rest(writer.bytes)
     }
 }

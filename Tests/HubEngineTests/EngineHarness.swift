@@ -168,9 +168,7 @@ struct LineFormat: WireFormat {
         }
     }
 
-    func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] { { line(change, style: $0) } }
-
-    private func line(_ change: ViewChange, style: ObserverStyle) -> [UInt8] {
+    func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
         switch style {
         case .patches, .stream:
             if change.patches.isEmpty { return Array("d \(change.path.relativeText) \(change.new.json)".utf8) }

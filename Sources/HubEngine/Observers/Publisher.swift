@@ -227,7 +227,7 @@ final class Publisher {
             if isFull || shared.isLarge(for: observation.style) {
                 sendLater(shared.large, observation.style, to: client, least: isFull ? 0 : context.limits.inlineBytes)
             } else {
-                outbox.send(shared.frames(observation.style), to: client)
+                outbox.send(shared.frame(for: observation.style), to: client)
             }
         }
         spend(limits)
@@ -236,7 +236,7 @@ final class Publisher {
     /// What several observers of a client have missed alike.
     private final class SharedChange {
         private var size: ChangeSize
-        lazy var frames = format.change(change)
+        private var parts: (any ChangeParts)?
         lazy var large = LargeChange(change, format, limit: readBytes)
         private let change: ViewChange
         private let format: any WireFormat
@@ -248,6 +248,7 @@ final class Publisher {
         }
 
         func isLarge(for style: ObserverStyle) -> Bool { size.isLarge(for: style) }
+        func frame(for style: ObserverStyle) -> [UInt8] { format.change(change, for: style, sharing: &parts) }
     }
 
     /// How a view is now, as a change from something that missed parts of it. Nil while its index is built: then it is told when that
@@ -273,7 +274,7 @@ final class Publisher {
     /// - Parameter shared: what other views are told of the same change; nil when this one's is its own.
     private func send(_ change: ViewChange, to view: View, _ shared: inout SharedFrame?) {
         view.lastChange = outbox.batchNumber
-        let frames = context.format.change(change)
+        var parts: (any ChangeParts)?
         var size = ChangeSize(change, bound: limits.inlineBytes)
         var large: LargeChange?
         for (style, audience) in view.audiences {
@@ -287,12 +288,12 @@ final class Publisher {
                 let event = sendLater(encoding, view, style, audience, shared: isShared ? shared?.later : nil, least: least)
                 if isShared { shared?.later = event }
             } else if isShared {
-                let frame = shared?.bytes ?? frames(style)
+                let frame = shared?.bytes ?? context.format.change(change, for: style, sharing: &parts)
                 shared?.bytes = frame
                 outbox.send(frame, to: audience)
                 count(frame.count &* audience.count, view)
             } else {
-                let frame = frames(style)
+                let frame = context.format.change(change, for: style, sharing: &parts)
                 outbox.send(frame, to: audience)
                 count(frame.count &* audience.count, view)
             }

@@ -9,7 +9,7 @@ final class LargeChange: @unchecked Sendable {
     private let format: any WireFormat
     /// Bytes that one message may have.
     private let limit: Int
-    private var frames: ((ObserverStyle) -> [UInt8])?
+    private var parts: (any ChangeParts)?
     private var sizes: [Part: Int?] = [:]
     /// Whether it is larger than the bound that was asked for last.
     private var measured: (bound: Int, size: ChangeSize)?
@@ -32,9 +32,7 @@ final class LargeChange: @unchecked Sendable {
         guard let size = known else { return .done(.tooLarge) }
         return .make(reserving: size * encodingFactor) { [self] in
             lock.withLock { _ in
-                let known = frames ?? format.change(change)
-                frames = known
-                return DeferredBytes.Outcome(known(style))
+                DeferredBytes.Outcome(format.change(change, for: style, sharing: &parts))
             }
         }
     }

@@ -6,8 +6,12 @@ public protocol WireFormat: Sendable {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8]
     /// The first content of a new observer.
     func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8]
-    /// The changes of one commit, for every style of its observers. Parts that styles share are encoded once.
-    func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8]
+    /// The change of one commit, for its observers of one style.
+    /// - Parameter parts: nil for the first style; what is kept there for the next ones of the same change is encoded once.
+    func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8]
     /// The observer ends because it is no longer permitted.
     func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8]
 }
+
+/// What the messages about one change have in common for several styles, as its format keeps it. Used on one queue at a time.
+public protocol ChangeParts: AnyObject {}

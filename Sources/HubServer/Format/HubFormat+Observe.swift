@@ -6,13 +6,13 @@ import WireProtocols
 extension HubFormat {
     func observe(_ reply: Reply, _ id: Int64) -> [UInt8] {
         switch reply {
-        case .done: frame(ObserveReply.ok(id))
-        case .observing(let sequence, _), .written(let sequence): frame(ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))))
-        case .value(let node): frame(ObserveReply.ok(id, ObserveSuccess(value: node)))
-        case .pushed(let key, let sequence): frame(ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), key: key)))
-        case .identified(let identity): frame(ObserveReply.ok(id, ObserveSuccess(uid: identity.uid)))
+        case .done: ObserveReply.ok(id).frame
+        case .observing(let sequence, _), .written(let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))).frame
+        case .value(let node): ObserveReply.ok(id, ObserveSuccess(value: node)).frame
+        case .pushed(let key, let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), key: key)).frame
+        case .identified(let identity): ObserveReply.ok(id, ObserveSuccess(uid: identity.uid)).frame
         case .exchanged: []
-        case .failed(let failure): frame(ObserveReply.failed(id, ObserveFault(failure)))
+        case .failed(let failure): ObserveReply.failed(id, ObserveFault(failure)).frame
         }
     }
 
@@ -50,9 +50,7 @@ extension HubFormat {
         return frames
     }
 
-    func observeCancelled(_ id: Int64) -> [UInt8] { frame(ObserveReply.ended(sub: id, .permissionDenied)) }
-
-    private func frame(_ message: [UInt8]) -> [UInt8] { WebSocketFrame.text(message) }
+    func observeCancelled(_ id: Int64) -> [UInt8] { ObserveReply.ended(sub: id, .permissionDenied).frame }
 }
 
 extension ObserveFault {

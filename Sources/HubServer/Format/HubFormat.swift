@@ -6,7 +6,7 @@ import WireProtocols
 struct HubFormat: WireFormat {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
         switch dialect {
-        case .realtime: RealtimeFraming.frames(for: realtime(reply, token))
+        case .realtime: realtime(reply, token)
         case .observe: observe(reply, token)
         // REST and the hub itself get replies as values (`Client.replied`).
         case .rest, .system: []
@@ -21,21 +21,35 @@ struct HubFormat: WireFormat {
         }
     }
 
-    func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] {
+    /// The realtime push and the observe events of one change.
+    private final class Parts: ChangeParts {
         var push: RealtimePush?
         var observed: ObserveFrames?
-        return { style in
-            switch style {
-            case .patches(let tag):
-                let known = push ?? realtime(change)
-                push = known
-                return known.frames(tag: tag)
-            case .events(let id, let kinds):
-                let known = observed ?? self.observed(change)
-                observed = known
-                return observe(change, known, id, kinds)
-            case .stream(let exports): return stream(change, exports: exports)
-            }
+
+        /// Those that are there; all of a change come from this format.
+        static func of(_ parts: inout (any ChangeParts)?) -> Parts {
+            if let parts { return unsafeDowncast(parts, to: Parts.self) }
+            let made = Parts()
+            parts = made
+            return made
+        }
+    }
+
+    func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
+        switch style {
+        // Nothing is shared: most views have this style alone, and no other has it beside a tag.
+        case .patches(nil): return realtime(change).frames(tag: nil)
+        case .patches(let tag):
+            let parts = Parts.of(&parts)
+            let push = parts.push ?? realtime(change)
+            parts.push = push
+            return push.frames(tag: tag)
+        case .events(let id, let kinds):
+            let parts = Parts.of(&parts)
+            let observed = parts.observed ?? self.observed(change)
+            parts.observed = observed
+            return observe(change, observed, id, kinds)
+        case .stream(let exports): return stream(change, exports: exports)
         }
     }
 
@@ -51,7 +65,7 @@ struct HubFormat: WireFormat {
     func revoked(_ failure: Failure, dialect: Dialect) -> [UInt8] {
         switch dialect {
         case .realtime: RealtimeFraming.frames(for: RealtimePush.authRevoked(RealtimeRefusal(failure)))
-        case .observe: WebSocketFrame.text(ObserveReply.failed(nil, ObserveFault(failure)))
+        case .observe: ObserveReply.failed(nil, ObserveFault(failure)).frame
         case .rest: EventStreamEvent.authRevoked
         case .system: []
         }
@@ -61,12 +75,12 @@ struct HubFormat: WireFormat {
 
     private func realtime(_ reply: Reply, _ number: Int64) -> [UInt8] {
         switch reply {
-        case .done, .written, .pushed: RealtimeReply.ok(number)
-        case .observing(_, let lacksIndex): RealtimeReply.okListen(number, lacksIndex: lacksIndex)
-        case .value(let node): RealtimeReply.ok(number, value: node)
-        case .identified(let identity): RealtimeReply.okAuth(number, auth: identity.auth, expires: identity.expires)
+        case .done, .written, .pushed: RealtimeReply.ok(number).realtimeFrames
+        case .observing(_, let lacksIndex): RealtimeReply.okListen(number, lacksIndex: lacksIndex).realtimeFrames
+        case .value(let node): RealtimeReply.ok(number, value: node).realtimeFrames
+        case .identified(let identity): RealtimeReply.okAuth(number, auth: identity.auth, expires: identity.expires).realtimeFrames
         case .exchanged: []
-        case .failed(let failure): RealtimeReply.refused(number, RealtimeRefusal(failure))
+        case .failed(let failure): RealtimeReply.refused(number, RealtimeRefusal(failure)).realtimeFrames
         }
     }
 

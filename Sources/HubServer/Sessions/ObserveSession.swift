@@ -68,7 +68,7 @@ final class ObserveSession: Session, @unchecked Sendable {
     }
 
     private func close(behind fault: ObserveFault) {
-        ask(.answer(WebSocketFrame.text(ObserveReply.failed(nil, fault))), 0, size: 0)
+        ask(.answer(ObserveReply.failed(nil, fault).frame), 0, size: 0)
         closeWhenAnswered(SessionClose(WebSocketCloseCode.policyViolation, fault.message))
     }
 
@@ -96,7 +96,7 @@ final class ObserveSession: Session, @unchecked Sendable {
         case .update(let base, let writes): write { .write(writes.below(base)) }
         case .push(let path, let value): write { .push(path, value) }
         case .ping: answer(.done, id)
-        case .invalid(let fault): ask(.answer(WebSocketFrame.text(ObserveReply.failed(id, fault))), id)
+        case .invalid(let fault): ask(.answer(ObserveReply.failed(id, fault).frame), id)
         }
     }
 }

@@ -19,56 +19,56 @@ public struct ObserveSuccess: Sendable, Equatable {
     }
 }
 
-/// Answers of the server, as JSON for one text frame each.
+/// Answers of the server, one text frame each.
 public enum ObserveReply {
     /// `{"id":1,"ok":{…}}`
-    public static func ok(_ id: Int64, _ success: ObserveSuccess = ObserveSuccess()) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.raw("{\"id\":")
-        writer.int(id)
-        writer.raw(",\"ok\":{")
-        var isFirst = true
-        func member(_ name: StaticString) {
-            if !isFirst { writer.raw(",") }
-            isFirst = false
-            writer.raw(name)
+    public static func ok(_ id: Int64, _ success: ObserveSuccess = ObserveSuccess()) -> FramedText {
+        FramedText { writer in
+            writer.raw("{\"id\":")
+            writer.int(id)
+            writer.raw(",\"ok\":{")
+            var isFirst = true
+            func member(_ name: StaticString, _ writer: inout JSONWriter) {
+                if !isFirst { writer.raw(",") }
+                isFirst = false
+                writer.raw(name)
+            }
+            if let seq = success.seq {
+                member("\"seq\":", &writer)
+                writer.int(seq)
+            }
+            if let key = success.key {
+                member("\"key\":", &writer)
+                writer.string(key.text)
+            }
+            if let uid = success.uid {
+                member("\"uid\":", &writer)
+                writer.string(uid)
+            }
+            if let value = success.value {
+                member("\"value\":", &writer)
+                writer.node(value)
+            }
+            writer.raw("}}")
         }
-        if let seq = success.seq {
-            member("\"seq\":")
-            writer.int(seq)
-        }
-        if let key = success.key {
-            member("\"key\":")
-            writer.string(key.text)
-        }
-        if let uid = success.uid {
-            member("\"uid\":")
-            writer.string(uid)
-        }
-        if let value = success.value {
-            member("\"value\":")
-            writer.node(value)
-        }
-        writer.raw("}}")
-        return writer.bytes
     }
 
     /// `{"id":1,"error":{…}}`; `id` is null when the request had none, and the connection closes behind it.
-    public static func failed(_ id: Int64?, _ fault: ObserveFault) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.raw("{\"id\":")
-        if let id { writer.int(id) } else { writer.raw("null") }
-        fault.write(to: &writer)
-        return writer.bytes
+    public static func failed(_ id: Int64?, _ fault: ObserveFault) -> FramedText {
+        FramedText { writer in
+            writer.raw("{\"id\":")
+            if let id { writer.int(id) } else { writer.raw("null") }
+            fault.write(to: &writer)
+        }
     }
 
     /// `{"sub":1,"error":{…}}`: this observe has ended, for instance because the rules no longer allow it.
-    public static func ended(sub: Int64, _ fault: ObserveFault) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.raw("{\"sub\":")
-        writer.int(sub)
-        fault.write(to: &writer)
-        return writer.bytes
+    public static func ended(sub: Int64, _ fault: ObserveFault) -> FramedText {
+        FramedText { writer in
+            writer.raw("{\"sub\":")
+            writer.int(sub)
+            fault.write(to: &writer)
+        }
     }
 }
 

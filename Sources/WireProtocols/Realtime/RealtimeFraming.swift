@@ -15,15 +15,23 @@ public enum RealtimeFraming {
 
     /// Frames ready to send for one message, in UTF-8. O(n).
     public static func frames(for payload: [UInt8]) -> [UInt8] {
+        payload.withUnsafeBytes { frames(for: $0) }
+    }
+
+    static func frames(for payload: UnsafeRawBufferPointer) -> [UInt8] {
         frames(for: payload, segmentUnits: segmentUnits, tooManySegments: tooManySegments)
     }
 
     /// Appends the frames for one message.
     public static func appendFrames(for payload: [UInt8], to bytes: inout [UInt8]) {
-        appendFrames(for: payload, segmentUnits: segmentUnits, tooManySegments: tooManySegments, to: &bytes)
+        payload.withUnsafeBytes { appendFrames(for: $0, segmentUnits: segmentUnits, tooManySegments: tooManySegments, to: &bytes) }
     }
 
     static func frames(for payload: [UInt8], segmentUnits: Int, tooManySegments: Int) -> [UInt8] {
+        payload.withUnsafeBytes { frames(for: $0, segmentUnits: segmentUnits, tooManySegments: tooManySegments) }
+    }
+
+    private static func frames(for payload: UnsafeRawBufferPointer, segmentUnits: Int, tooManySegments: Int) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(payload.count + 16 + payload.count / max(1, segmentUnits) * 10)
         appendFrames(for: payload, segmentUnits: segmentUnits, tooManySegments: tooManySegments, to: &bytes)
@@ -31,21 +39,16 @@ public enum RealtimeFraming {
     }
 
     private static func appendFrames(
-        for payload: [UInt8], segmentUnits: Int, tooManySegments: Int, to bytes: inout [UInt8]
+        for payload: UnsafeRawBufferPointer, segmentUnits: Int, tooManySegments: Int, to bytes: inout [UInt8]
     ) {
         guard payload.first == UInt8(ascii: "{") else { return }
-        payload.withUnsafeBytes { payload in
-            let ends = payload.count <= segmentUnits ? [payload.count] : segmentEnds(payload, segmentUnits)
-            if ends.count == 1 || ends.count >= tooManySegments {
-                WebSocketFrame.append(.text, payload, to: &bytes)
-                return
-            }
-            bytes += WebSocketFrame.text(Array(String(ends.count).utf8))
-            var start = 0
-            for end in ends {
-                WebSocketFrame.append(.text, UnsafeRawBufferPointer(rebasing: payload[start..<end]), to: &bytes)
-                start = end
-            }
+        let ends = payload.count <= segmentUnits ? [] : segmentEnds(payload, segmentUnits)
+        if ends.count <= 1 || ends.count >= tooManySegments { return WebSocketFrame.append(.text, payload, to: &bytes) }
+        bytes += WebSocketFrame.text(Array(String(ends.count).utf8))
+        var start = 0
+        for end in ends {
+            WebSocketFrame.append(.text, UnsafeRawBufferPointer(rebasing: payload[start..<end]), to: &bytes)
+            start = end
         }
     }
 

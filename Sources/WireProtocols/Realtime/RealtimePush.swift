@@ -10,70 +10,72 @@ public import JSONTree
 public struct RealtimePush: Sendable {
     private enum Kind: Sendable {
         case data, merge
+
+        var action: StaticString {
+            switch self {
+            case .data: "{\"t\":\"d\",\"d\":{\"a\":\"d\",\"b\":{"
+            case .merge: "{\"t\":\"d\",\"d\":{\"a\":\"m\",\"b\":{"
+            }
+        }
     }
 
     private let kind: Kind
+    /// The message for default listens.
+    private let message: FramedText
+    private let restCount: Int
     /// The end of the message, the same for all.
-    let rest: [UInt8]
+    var rest: ArraySlice<UInt8> { message.text.suffix(restCount) }
+
+    private init(_ kind: Kind, _ write: (inout JSONWriter) -> Void) {
+        self.kind = kind
+        message = FramedText { writer in
+            writer.raw(kind.action)
+            write(&writer)
+        }
+        restCount = message.count - kind.action.utf8CodeUnitCount
+    }
 
     /// `d`: the value at `path` is now `value`, in export form. Server values must be resolved.
     public static func data(path: Path, value: Node) -> RealtimePush {
-        var writer = JSONWriter()
-        writer.raw("\"p\":")
-        writer.path(path.keys)
-        writer.raw(",\"d\":")
-        writer.node(value)
-        writer.raw("}}}")
-        return RealtimePush(kind: .data, rest: writer.bytes)
+        RealtimePush(.data) { writer in
+            writer.raw("\"p\":")
+            writer.path(path.keys)
+            writer.raw(",\"d\":")
+            writer.node(value)
+            writer.raw("}}}")
+        }
     }
 
     /// `m`: these places, relative to `path`, have these values now; null for removed ones.
     public static func merge(path: Path, _ entries: [(path: Path, value: Node)]) -> RealtimePush {
-        var writer = JSONWriter()
-        writer.raw("\"p\":")
-        writer.path(path.keys)
-        writer.raw(",\"d\":{")
-        var isFirst = true
-        for entry in entries {
-            if !isFirst { writer.raw(",") }
-            isFirst = false
-            writer.path(entry.path.keys)
-            writer.raw(":")
-            writer.node(entry.value)
+        RealtimePush(.merge) { writer in
+            writer.raw("\"p\":")
+            writer.path(path.keys)
+            writer.raw(",\"d\":{")
+            var isFirst = true
+            for entry in entries {
+                if !isFirst { writer.raw(",") }
+                isFirst = false
+                writer.path(entry.path.keys)
+                writer.raw(":")
+                writer.node(entry.value)
+            }
+            writer.raw("}}}}")
         }
-        writer.raw("}}}}")
-        return RealtimePush(kind: .merge, rest: writer.bytes)
     }
 
-    /// The part before `rest` for a listen with this tag, or for a default listen.
-    func prefix(tag: Int64?) -> [UInt8] {
-        var writer = JSONWriter(reservingCapacity: 48)
-        switch kind {
-        case .data: writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"d\",\"b\":{")
-        case .merge: writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"m\",\"b\":{")
-        }
-        if let tag {
+    /// The whole push in frames. Those of default listens are equal for all clients: share them. Those of tagged ones copy `rest` behind a
+    /// different prefix for each tag (measured by `vigla-bench engine`); sharing `rest` as a second segment would cost every connection
+    /// one more entry in every `writev`.
+    public func frames(tag: Int64?) -> [UInt8] {
+        guard let tag else { return message.realtimeFrames }
+        return FramedText(reservingCapacity: 64 + restCount) { writer in
+            writer.raw(kind.action)
             writer.raw("\"t\":")
             writer.int(tag)
             writer.raw(",")
-        }
-        return writer.bytes
-    }
-
-    /// The whole push in frames. Those of default listens are equal for all clients: make them once and share them. Those of tagged ones
-    /// copy `rest` behind a different prefix for each tag (measured by `vigla-bench engine`); sharing `rest` as a second segment would cost
-    /// every connection one more entry in every `writev`.
-    public func frames(tag: Int64?) -> [UInt8] {
-        let prefix = prefix(tag: tag)
-        let length = prefix.count + rest.count
-        // UTF-8 never has fewer bytes than UTF-16 has code units, so a short message is never cut.
-        guard length <= RealtimeFraming.segmentUnits else { return RealtimeFraming.frames(for: prefix + rest) }
-        var frame: [UInt8] = []
-        frame.reserveCapacity(length + 4)
-        WebSocketFrame.appendHeader(.text, payloadLength: length, to: &frame)
-        frame += prefix
-        frame += rest
-        return frame
+            writer.raw(rest)
+        }.realtimeFrames
     }
 
     // MARK: Other pushes

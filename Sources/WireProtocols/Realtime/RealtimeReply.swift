@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// Control messages and responses of the server, as JSON to be cut into frames by `RealtimeFraming`.
+/// Control messages of the server, as JSON to be cut into frames by `RealtimeFraming`, and its responses.
 public enum RealtimeReply {
     // MARK: Control (contract §1.3, §1.4)
 
@@ -41,23 +41,23 @@ public enum RealtimeReply {
     // MARK: Responses (contract §2.2, §2.4)
 
     /// ok with `""`: what most actions expect.
-    public static func ok(_ number: Int64) -> [UInt8] {
+    public static func ok(_ number: Int64) -> FramedText {
         response(number, .ok) { $0.raw("\"\"") }
     }
 
     /// ok with `{}`, or with `{"w":["no_index"]}` when the listen's index is missing (contract §3.4).
-    public static func okListen(_ number: Int64, lacksIndex: Bool = false) -> [UInt8] {
+    public static func okListen(_ number: Int64, lacksIndex: Bool = false) -> FramedText {
         response(number, .ok) { lacksIndex ? $0.raw("{\"w\":[\"no_index\"]}") : $0.raw("{}") }
     }
 
     /// ok with a value in export form: the answer to a get.
-    public static func ok(_ number: Int64, value: Node) -> [UInt8] {
+    public static func ok(_ number: Int64, value: Node) -> FramedText {
         response(number, .ok) { $0.node(value) }
     }
 
     /// ok to `auth` and `gauth`. `auth` is null for admins and for clients that are not signed in.
     /// - Parameter expires: seconds since the epoch.
-    public static func okAuth(_ number: Int64, auth: Node, expires: Int64? = nil) -> [UInt8] {
+    public static func okAuth(_ number: Int64, auth: Node, expires: Int64? = nil) -> FramedText {
         response(number, .ok) { writer in
             writer.raw("{\"auth\":")
             writer.node(auth)
@@ -67,21 +67,21 @@ public enum RealtimeReply {
         }
     }
 
-    public static func refused(_ number: Int64, _ refusal: RealtimeRefusal) -> [UInt8] {
+    public static func refused(_ number: Int64, _ refusal: RealtimeRefusal) -> FramedText {
         response(number, refusal.status) { $0.string(refusal.text) }
     }
 
     private static func response(
         _ number: Int64, _ status: RealtimeStatus, _ data: (inout JSONWriter) -> Void
-    ) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
-        writer.int(number)
-        writer.raw(",\"b\":{\"s\":\"")
-        writer.raw(status.rawValue.utf8)
-        writer.raw("\",\"d\":")
-        data(&writer)
-        writer.raw("}}}")
-        return writer.bytes
+    ) -> FramedText {
+        FramedText { writer in
+            writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
+            writer.int(number)
+            writer.raw(",\"b\":{\"s\":\"")
+            if status == .ok { writer.raw("ok") } else { writer.raw(status.rawValue.utf8) }
+            writer.raw("\",\"d\":")
+            data(&writer)
+            writer.raw("}}}")
+        }
     }
 }

@@ -386,9 +386,9 @@ struct EventFormat: WireFormat {
         sink.frame(.data(path: path, tag: Self.tag(style), patches: [(path, value)]))
     }
 
-    func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] {
+    func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
         let patches = change.patches.isEmpty ? [(path: change.path, value: change.new)] : change.patches
-        return { style in sink.frame(.data(path: change.path, tag: Self.tag(style), patches: patches)) }
+        return sink.frame(.data(path: change.path, tag: Self.tag(style), patches: patches))
     }
 
     func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { sink.frame(.cancelled(path, query: query)) }

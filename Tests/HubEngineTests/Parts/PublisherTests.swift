@@ -14,12 +14,9 @@ import Testing
         func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
             lines.initial(value, at: path, style: style, sequence: sequence)
         }
-        func change(_ change: ViewChange) -> (ObserverStyle) -> [UInt8] {
-            let write = lines.change(change)
-            return { style in
-                self.counts.withLock { $0[style, default: 0] += 1 }
-                return write(style)
-            }
+        func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
+            counts.withLock { $0[style, default: 0] += 1 }
+            return lines.change(change, for: style, sharing: &parts)
         }
         func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] {
             lines.cancelled(path, query: query, style: style)

@@ -129,13 +129,13 @@ import Testing
         for text in ["[]", "5", "{}", "{\"op\":\"ping\"}", "{\"id\":\"1\",\"op\":\"ping\"}", "{\"id\":null,\"op\":\"ping\"}"] {
             #expect(Self.parse(text) == .failure(.notAMessage))
         }
-        #expect(text(ObserveReply.failed(nil, ObserveError.malformed(offset: 3).fault)) ==
+        #expect(text(ObserveReply.failed(nil, ObserveError.malformed(offset: 3).fault).text) ==
             "{\"id\":null,\"error\":{\"code\":\"bad_request\",\"message\":\"message is not JSON at byte 3\"}}")
     }
 
     @Test func answers_areWrittenExactly_andReadBack() {
         let success = ObserveSuccess(seq: 8, value: ["a": 1], key: "-N", uid: "u\"1")
-        let cases: [([UInt8], String, ObserveMessage)] = [
+        let cases: [(FramedText, String, ObserveMessage)] = [
             (ObserveReply.ok(1), "{\"id\":1,\"ok\":{}}", .ok(id: 1, ObserveSuccess())),
             (ObserveReply.ok(1, ObserveSuccess(seq: 8123)), "{\"id\":1,\"ok\":{\"seq\":8123}}", .ok(id: 1, ObserveSuccess(seq: 8123))),
             (
@@ -154,9 +154,10 @@ import Testing
                 + "denied\"}}",
                 .ended(sub: 3, ObserveFailure(code: "permission_denied", message: "Permission denied"))),
         ]
-        for (bytes, json, message) in cases {
-            #expect(text(bytes) == json)
-            #expect(Self.read(bytes) == .success(message))
+        for (reply, json, message) in cases {
+            #expect(text(reply.text) == json)
+            #expect(reply.frame == WebSocketFrame.text(utf8(json)))
+            #expect(Self.read(Array(reply.text)) == .success(message))
         }
     }
 

@@ -61,7 +61,8 @@ import Testing
             #expect(request.number == 0)
             #expect(text.contains("\"r\":0"))
             #expect(
-                WireProtocolsTests.text(RealtimeReply.ok(request.number)) == "{\"t\":\"d\",\"d\":{\"r\":0,\"b\":{\"s\":\"ok\",\"d\":\"\"}}}"
+                WireProtocolsTests.text(RealtimeReply.ok(request.number).text)
+                    == "{\"t\":\"d\",\"d\":{\"r\":0,\"b\":{\"s\":\"ok\",\"d\":\"\"}}}"
             )
         }
     }

@@ -12,22 +12,35 @@ import Testing
 
     @Test func responses_areWrittenExactly() {
         let value: Node = ["n": 4, "x": true]
-        #expect(text(RealtimeReply.okListen(3)) == "{\"t\":\"d\",\"d\":{\"r\":3,\"b\":{\"s\":\"ok\",\"d\":{}}}}")
+        #expect(text(RealtimeReply.okListen(3).text) == "{\"t\":\"d\",\"d\":{\"r\":3,\"b\":{\"s\":\"ok\",\"d\":{}}}}")
         #expect(text(
-            RealtimeReply.okListen(3, lacksIndex: true)
+            RealtimeReply.okListen(3, lacksIndex: true).text
         ) == "{\"t\":\"d\",\"d\":{\"r\":3,\"b\":{\"s\":\"ok\",\"d\":{\"w\":[\"no_index\"]}}}}")
         #expect(
-            text(RealtimeReply.ok(12, value: value)) == "{\"t\":\"d\",\"d\":{\"r\":12,\"b\":{\"s\":\"ok\",\"d\":{\"n\":4,\"x\":true}}}}")
-        #expect(text(RealtimeReply.ok(12, value: .null)) == "{\"t\":\"d\",\"d\":{\"r\":12,\"b\":{\"s\":\"ok\",\"d\":null}}}")
-        #expect(text(RealtimeReply.okAuth(2, auth: ["uid": "u1"], expires: 1_700_003_600)) ==
+            text(RealtimeReply.ok(12, value: value).text)
+                == "{\"t\":\"d\",\"d\":{\"r\":12,\"b\":{\"s\":\"ok\",\"d\":{\"n\":4,\"x\":true}}}}")
+        #expect(text(RealtimeReply.ok(12, value: .null).text) == "{\"t\":\"d\",\"d\":{\"r\":12,\"b\":{\"s\":\"ok\",\"d\":null}}}")
+        #expect(text(RealtimeReply.okAuth(2, auth: ["uid": "u1"], expires: 1_700_003_600).text) ==
             "{\"t\":\"d\",\"d\":{\"r\":2,\"b\":{\"s\":\"ok\",\"d\":{\"auth\":{\"uid\":\"u1\"},\"expires\":1700003600}}}}")
         #expect(text(
-            RealtimeReply.okAuth(2, auth: .null)
+            RealtimeReply.okAuth(2, auth: .null).text
         ) == "{\"t\":\"d\",\"d\":{\"r\":2,\"b\":{\"s\":\"ok\",\"d\":{\"auth\":null,\"expires\":null}}}}")
         #expect(text(
-            RealtimeReply.refused(4, .permissionDenied)
+            RealtimeReply.refused(4, .permissionDenied).text
         ) == "{\"t\":\"d\",\"d\":{\"r\":4,\"b\":{\"s\":\"permission_denied\",\"d\":\"Permission denied\"}}}")
-        #expect(text(RealtimeReply.refused(4, .dataStale)).contains("\"s\":\"datastale\""))
+        #expect(text(RealtimeReply.refused(4, .dataStale).text).contains("\"s\":\"datastale\""))
+    }
+
+    @Test(arguments: [0, 60, 80, 81, 82, 16_384, 65_490, 65_491, 70_000]) func message_ofAnyLength_isFramedAsOneTextIs(length: Int) {
+        let value = Node.string(String(repeating: "é", count: length / 4) + String(repeating: "x", count: length - length / 4 * 2))
+        let whole = utf8("{\"t\":\"d\",\"d\":{\"r\":7,\"b\":{\"s\":\"ok\",\"d\":\(value.json)}}}")
+        #expect(RealtimeReply.ok(7, value: value).count == whole.count)
+        #expect(RealtimeReply.ok(7, value: value).frame == WebSocketFrame.text(whole))
+        #expect(RealtimeReply.ok(7, value: value).realtimeFrames == RealtimeFraming.frames(for: whole))
+        let push = utf8("{\"t\":\"d\",\"d\":{\"a\":\"d\",\"b\":{\"p\":\"a\",\"d\":\(value.json)}}}")
+        #expect(RealtimePush.data(path: "a", value: value).frames(tag: nil) == RealtimeFraming.frames(for: push))
+        let tagged = utf8(text(push).replacing("\"b\":{", with: "\"b\":{\"t\":12,"))
+        #expect(RealtimePush.data(path: "a", value: value).frames(tag: 12) == RealtimeFraming.frames(for: tagged))
     }
 
     @Test func pushes_haveNoLeadingSlash_andATagOnlyIfTagged() {
@@ -37,7 +50,7 @@ import Testing
         #expect(push.frames(tag: 7) == WebSocketFrame.text(utf8(whole.replacing("\"b\":{", with: "\"b\":{\"t\":7,"))))
         #expect(text(RealtimePush.data(path: .root, value: .null).rest) == "\"p\":\"\",\"d\":null}}}")
         let merge = RealtimePush.merge(path: "k", [(path: "a/b", value: .null), (path: "c\"", value: ["x": 1])])
-        #expect(text(merge.prefix(tag: 1) + merge.rest) ==
+        #expect(text(merge.frames(tag: 1).dropFirst(2)) ==
             "{\"t\":\"d\",\"d\":{\"a\":\"m\",\"b\":{\"t\":1,\"p\":\"k\",\"d\":{\"a/b\":null,\"c\\\"\":{\"x\":1}}}}}")
         #expect(text(RealtimePush.merge(path: "k", []).rest) == "\"p\":\"k\",\"d\":{}}}}")
     }
