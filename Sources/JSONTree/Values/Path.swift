@@ -19,6 +19,9 @@ public struct Path: Sendable, Hashable, ExpressibleByStringLiteral {
         keys = try result.get()
     }
 
+    /// The same for the text's bytes.
+    public init(parsing text: UnsafeBufferPointer<UInt8>) throws(PathError) { keys = try Path.segments(text) }
+
     /// A path literal in source code; not validated.
     public init(stringLiteral value: String) {
         keys = ContiguousArray(value.split(separator: "/").map { Key(String($0)) })
@@ -26,6 +29,10 @@ public struct Path: Sendable, Hashable, ExpressibleByStringLiteral {
 
     static func segments(_ bytes: UnsafeBufferPointer<UInt8>) throws(PathError) -> ContiguousArray<Key> {
         var keys = ContiguousArray<Key>()
+        if bytes.isEmpty { return keys }
+        var slashes = 0
+        for byte in bytes where byte == UInt8(ascii: "/") { slashes &+= 1 }
+        keys.reserveCapacity(min(slashes + 1, maxDepth))
         var start = 0
         while start < bytes.count {
             var end = start

@@ -26,14 +26,14 @@ private struct RealtimeParser {
     /// `{"t":"d"|"c","d":…}`
     func message() throws(JSONError) -> RealtimeMessage {
         var reader = JSONReader(bytes)
-        var type: String?
+        var type: JSONName?
         var payload: Range<Int>?
         var request: RealtimeRequest?
         try reader.beginObject()
-        while let name = try reader.nextName() {
+        while let name = try reader.nextShortName() {
             switch name {
-            case "t": type = try reader.string()
-            case "d" where type == "d" && request == nil: request = try self.request(&reader)
+            case "t": type = try reader.shortText()
+            case "d" where type == JSONName("d") && request == nil: request = try self.request(&reader)
             case "d": payload = try reader.skipValue()
             default: try reader.skipValue()
             }
@@ -43,8 +43,8 @@ private struct RealtimeParser {
         guard let payload else { throw .unexpectedType(offset: reader.offset) }
         var inner = JSONReader(bytes, range: payload)
         switch type {
-        case "d": return .request(try self.request(&inner))
-        case "c": return .control(try control(&inner))
+        case .some("d"): return .request(try self.request(&inner))
+        case .some("c"): return .control(try control(&inner))
         default: throw .unexpectedType(offset: payload.lowerBound)
         }
     }
@@ -53,7 +53,7 @@ private struct RealtimeParser {
     private func control(_ reader: inout JSONReader) throws(JSONError) -> RealtimeControl {
         var type: String?
         try reader.beginObject()
-        while let name = try reader.nextName() {
+        while let name = try reader.nextShortName() {
             if name == "t" { type = try reader.string() } else { try reader.skipValue() }
         }
         switch type {
@@ -68,14 +68,14 @@ private struct RealtimeParser {
     /// `{"r":number,"a":action,"b":body}`
     private func request(_ reader: inout JSONReader) throws(JSONError) -> RealtimeRequest {
         var number: Int64?
-        var name: String?
+        var name: ActionName?
         var payload: Range<Int>?
         var action: RealtimeAction?
         try reader.beginObject()
-        while let member = try reader.nextName() {
+        while let member = try reader.nextShortName() {
             switch member {
             case "r": number = try reader.int()
-            case "a": name = try reader.string()
+            case "a": name = try ActionName(&reader)
             case "b":
                 if let name, action == nil {
                     action = try self.action(name, &reader)
@@ -114,37 +114,54 @@ private struct RealtimeParser {
         case value, entries, none
     }
 
-    private static func data(of action: String) -> Data {
-        switch action {
+    /// The action of a request; its text is made where that is answered.
+    private struct ActionName {
+        let short: JSONName
+        private let reader: JSONReader
+        var text: String {
+            var reader = reader
+            return (try? reader.string()) ?? ""
+        }
+
+        init(_ reader: inout JSONReader) throws(JSONError) {
+            self.reader = reader
+            short = try reader.shortText()
+        }
+    }
+
+    private static func data(of action: ActionName) -> Data {
+        switch action.short {
         case "p", "o": .value
         case "m", "om": .entries
         default: .none
         }
     }
 
-    private func action(_ action: String, _ reader: inout JSONReader) throws(JSONError) -> RealtimeAction {
+    private func action(_ action: ActionName, _ reader: inout JSONReader) throws(JSONError) -> RealtimeAction {
         var body = Body()
         guard try reader.peek() == .object else {
             body.fault = .member("b")
             try reader.skipValue()
             return finish(action, body)
         }
+        let kind = Self.data(of: action)
         try reader.beginObject()
-        while let name = try reader.nextName() {
+        while let name = try reader.nextShortName() {
             switch name {
             case "p":
-                if body.place != nil { body.fault = body.fault ?? .repeated(name) }
-                body.place = try reader.place(of: name, &body.fault)
+                if body.place != nil { body.fault = body.fault ?? .repeated("p") }
+                body.place = try reader.place(of: "p", &body.fault)
             case "d":
-                if body.place == nil || Self.data(of: action) == .none {
+                if body.place == nil || kind == .none {
                     body.data = try reader.skipValue()
                 } else {
-                    try readData(action, &reader, &body)
+                    try readData(kind, &reader, &body)
                 }
-            case "h": body.hash = try reader.text(of: name, &body.fault)
+            case "h": body.hash = try reader.text(of: "h", &body.fault)
             case "q": body.query = try TreeQuery.read(&reader, &body.fault)
-            case "t": body.tag = try reader.integer(of: name, &body.fault)
-            case "cred", "token": body.credential = try reader.text(of: name, &body.fault)
+            case "t": body.tag = try reader.integer(of: "t", &body.fault)
+            case "cred": body.credential = try reader.text(of: "cred", &body.fault)
+            case "token": body.credential = try reader.text(of: "token", &body.fault)
             case "noauth":
                 if try reader.peek() == .bool { body.noauth = try reader.bool() } else { try reader.skipValue() }
             case "authvar":
@@ -154,17 +171,17 @@ private struct RealtimeParser {
             default: try reader.skipValue()
             }
         }
-        if body.place != nil, let data = body.data, Self.data(of: action) != .none {
+        if body.place != nil, let data = body.data, kind != .none {
             var inner = JSONReader(bytes, range: data)
-            try readData(action, &inner, &body)
+            try readData(kind, &inner, &body)
         }
         return finish(action, body)
     }
 
     /// Reads `d` once the place is known: how deep the data may be depends on it.
-    private func readData(_ action: String, _ reader: inout JSONReader, _ body: inout Body) throws(JSONError) {
+    private func readData(_ kind: Data, _ reader: inout JSONReader, _ body: inout Body) throws(JSONError) {
         guard let place = body.place else { return }
-        if Self.data(of: action) == .value {
+        if kind == .value {
             guard try TreeWrite.isPermitted(place.path, &reader, limits.write, &body.fault) else { return }
             body.value = try TreeWrite.value(
                 &reader, at: place, depth: place.path.depth, limits.write, &body.fault)
@@ -175,8 +192,8 @@ private struct RealtimeParser {
 
     // MARK: Action
 
-    private func finish(_ name: String, _ body: Body) -> RealtimeAction {
-        func invalid(_ fault: RequestFault) -> RealtimeAction { .invalid(action: name, RealtimeRefusal(body.fault ?? fault)) }
+    private func finish(_ name: ActionName, _ body: Body) -> RealtimeAction {
+        func invalid(_ fault: RequestFault) -> RealtimeAction { .invalid(action: name.text, RealtimeRefusal(body.fault ?? fault)) }
         /// The action if nothing was wrong and `p` names a place that is no priority.
         func at(_ action: (Path) -> RealtimeAction?) -> RealtimeAction {
             guard body.fault == nil, let place = body.place else { return invalid(.member("p")) }
@@ -192,7 +209,7 @@ private struct RealtimeParser {
             guard body.fault == nil, let text = body.credential else { return invalid(.member("cred")) }
             return action(RealtimeCredential(credential: text, noauth: body.noauth, authvar: body.authvar))
         }
-        switch name {
+        switch name.short {
         case "s": return .stats
         case "q", "l": return at { .listen(path: $0, query: body.query, tag: body.tag, hash: body.hash) }
         case "n", "u": return at { .unlisten(path: $0, query: body.query, tag: body.tag) }
@@ -207,7 +224,7 @@ private struct RealtimeParser {
         case "unauth": return .unauth
         case "appcheck": return credential { .appCheck(token: $0.credential) }
         case "unappcheck", "unappeck": return .unappCheck
-        default: return .unknown(name)
+        default: return .unknown(name.text)
         }
     }
 }

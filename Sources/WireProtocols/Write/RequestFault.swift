@@ -103,8 +103,17 @@ extension JSONReader {
 
     /// The place in member `name`: a path that may end in `.priority`. Anything else is recorded as a fault and skipped.
     mutating func place(of name: String, _ fault: inout RequestFault?) throws(JSONError) -> TreePlace? {
-        guard let text = try text(of: name, &fault) else { return nil }
-        do throws(PathError) { return try TreePlace(parsing: text) } catch {
+        guard try peek() == .string else {
+            fault = fault ?? .member(name)
+            try skipValue()
+            return nil
+        }
+        let parsed: Result<TreePlace, PathError> = try withString { text in
+            do throws(PathError) { return .success(try TreePlace(parsing: text)) } catch { return .failure(error) }
+        }
+        switch parsed {
+        case .success(let place): return place
+        case .failure(let error):
             fault = fault ?? .path(error)
             return nil
         }

@@ -11,17 +11,28 @@ struct TreePlace {
     }
 
     /// Parses a path whose last segment may be `.priority`.
-    init(parsing text: String) throws(PathError) {
-        let suffix = ".priority"
-        guard text.hasSuffix(suffix) else {
+    init(parsing text: UnsafeBufferPointer<UInt8>) throws(PathError) {
+        let suffix: StaticString = ".priority"
+        let parent = text.dropLast(suffix.utf8CodeUnitCount)
+        let end = UnsafeBufferPointer(start: suffix.utf8Start, count: suffix.utf8CodeUnitCount)
+        guard text.last == UInt8(ascii: "y"), text[parent.endIndex...].elementsEqual(end) else {
             path = try Path(parsing: text)
             part = .node
             return
         }
-        let parent = text.dropLast(suffix.utf8.count)
-        guard parent.isEmpty || parent.hasSuffix("/") else { throw .invalidKey(String(text.prefix(64))) }
-        path = try Path(parsing: String(parent))
+        guard parent.isEmpty || parent.last == UInt8(ascii: "/") else {
+            throw .invalidKey(String(String(decoding: text, as: UTF8.self).prefix(64)))
+        }
+        path = try Path(parsing: UnsafeBufferPointer(rebasing: parent))
         part = .priority
+    }
+
+    init(parsing text: String) throws(PathError) {
+        var text = text
+        let parsed: Result<TreePlace, PathError> = text.withUTF8 { bytes in
+            do throws(PathError) { return .success(try TreePlace(parsing: bytes)) } catch { return .failure(error) }
+        }
+        self = try parsed.get()
     }
 
     /// The place with `.priority` as a segment, so that places can be compared.

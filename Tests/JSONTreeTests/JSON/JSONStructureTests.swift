@@ -35,6 +35,29 @@ import Testing
         }
     }
 
+    @Test func shortNames_areEqualToTheSameTextOnly() throws {
+        func name(_ json: String) throws -> JSONName? {
+            try Array("{\"\(json)\":1}".utf8).withUnsafeBytes { bytes in
+                var reader = JSONReader(bytes)
+                try reader.beginObject()
+                return try reader.nextShortName()
+            }
+        }
+        #expect(try name("") == "" && name("p") == "p" && name("\\u0070") == "p" && name("é") == "é" && name("\\u00e9") == "é")
+        #expect(try name("unappcheck") == "unappcheck" && name("fifteen letters") == "fifteen letters")
+        for (json, other) in [("", "p"), ("p", ""), ("P", "p"), ("pp", "p"), ("unappchecK", "unappcheck")] as [(String, JSONName)] {
+            #expect(try name(json) != other)
+        }
+        // No byte of zero is the end of a name, and a long one is equal to nothing short.
+        #expect(try name("p\\u0000") != "p" && name("\\u0000") != "" && name("fifteen letters!") != "fifteen letters")
+        #expect(try name("sixteen letters!") != "")
+        #expect(try Array("{}".utf8).withUnsafeBytes { bytes in
+            var reader = JSONReader(bytes)
+            try reader.beginObject()
+            return try reader.nextShortName() == nil
+        })
+    }
+
     @Test func skipping_everyMember_returnsTheRangesOfTheValues() throws {
         let bytes = Array(Self.message.utf8)
         var found: [String: String] = [:]
