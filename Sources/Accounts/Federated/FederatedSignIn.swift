@@ -17,7 +17,10 @@ extension AccountService {
         }
         var shown = Self.credential(identity, request)
         do {
-            let result = try commit(call) { write in
+            // Else the identity is linked to an account, or an account is made.
+            let isSignIn = try token == nil
+                && store.read { try $0.account(.provider(identity.provider, rawID: identity.subject)) != nil }
+            let result = try commit(call, isSignIn ? .withSystem : .onDisk) { write in
                 try write.receive(identity, token) {
                     // Not USER_NOT_FOUND: a re-authentication as another user would sign the user out (accounts contract §3.3).
                     guard creates else { throw AccountError("EMAIL_NOT_FOUND") }

@@ -64,17 +64,27 @@ final class AccountWrite {
     }
 
     func markUsed(code secret: String) { usedCodes.append(secret) }
+
+    /// Whether it may be a sign-in, of which nothing is announced but sessions that it took the place of.
+    var isSignIn: Bool {
+        mails.isEmpty && usedCodes.isEmpty && changes.allSatisfy { if case .sessionEnded = $0.kind { true } else { false } }
+    }
 }
 
 extension AccountService {
     /// Carries out one transaction and then its effects: cached tokens of the changed accounts are dropped, the change is announced to the
     /// server, and mails are sent. There is no suspension in between, so that no other work sees the one without the other.
-    /// - Parameter call: nil for what the service does by itself.
-    func commit<Result>(_ call: AccountCall?, _ work: (AccountWrite) throws -> Result) throws -> Result {
-        let (write, result) = try store.transaction { transaction in
+    /// - Parameters:
+    ///   - call: nil for what the service does by itself.
+    ///   - durability: `.withSystem` for a sign-in that changes nothing else.
+    func commit<Result>(
+        _ call: AccountCall?, _ durability: AccountDurability = .onDisk, _ work: (AccountWrite) throws -> Result
+    ) throws -> Result {
+        let (write, result) = try store.transaction(durability) { transaction in
             let write = AccountWrite(transaction, call, settings, clock, hidesAccounts: hidesAccounts)
             return (write, try work(write))
         }
+        assert(durability == .onDisk || write.isSignIn, "a change that must outlive a power cut")
         for change in write.changes { announce(change) }
         for order in write.mails { mail.send(order) }
         if settings.isDev {

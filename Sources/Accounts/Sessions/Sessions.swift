@@ -184,7 +184,7 @@ extension AccountService {
     func resume(_ refreshToken: String, _ call: AccountCall) throws -> OpenedSession {
         let hash = SecretHash.of(refreshToken)
         let now = clock.seen
-        return try store.transaction { transaction in
+        return try store.transaction(.withSystem) { transaction in
             guard let (found, hasEnded) = try transaction.session(tokenHash: hash),
                 let account = try transaction.account(.id(found.uid))
             else {
@@ -194,7 +194,7 @@ extension AccountService {
             var session = found
             let isIdle = settings.idleDays > 0 && clock.cautious - session.lastUsedAt > Int64(settings.idleDays) * 86_400_000
             guard !hasEnded, !isIdle, session.createdAt / 1000 >= account.validSince else { throw AccountError("TOKEN_EXPIRED") }
-            // Repeated requests of a device write nothing, because each write waits for the disk.
+            // Repeated requests of a device write nothing: there are many.
             if session.peer != call.peer || now - session.lastUsedAt >= Self.useGrainMs {
                 // Never an earlier time: a clock that is behind for a while would end the session when it is corrected.
                 session.lastUsedAt = max(session.lastUsedAt, now)

@@ -12,7 +12,8 @@ extension AccountService {
             throw AccountError("INVALID_CUSTOM_TOKEN", "The custom token is refused: its uid has control characters.")
         }
         let claims = token.claims.isEmpty ? nil : token.claims.json
-        let (opened, isNew) = try commit(call) { write -> (OpenedSession, Bool) in
+        let isKnown = try store.read { try $0.account(.id(token.uid)) != nil }
+        let (opened, isNew) = try commit(call, isKnown ? .withSystem : .onDisk) { write -> (OpenedSession, Bool) in
             guard var account = try write.transaction.account(.id(token.uid)) else {
                 var account = Account(id: token.uid, createdAt: now())
                 account.hasCustomAuth = true

@@ -114,11 +114,11 @@ extension AccountService {
         let verdict = try await checkPassword(password, of: found?.id ?? typed, stored: found?.passwordHash, peer: call.peer)
         guard let found, verdict != .wrong else {
             // Also without an account: the time of the write would reveal whether there is one.
-            try commit(call) { try $0.audit(.signInFailed, found?.id) }
+            try commit(call, .withSystem) { try $0.audit(.signInFailed, found?.id) }
             throw AccountError(hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : found == nil ? "EMAIL_NOT_FOUND" : "INVALID_PASSWORD")
         }
         let better = verdict == .rightButOutdated ? try await passwords.hash(password) : nil
-        return try commit(call) { write in
+        return try commit(call, .withSystem) { write in
             // A password that was changed while this one was checked is not known.
             guard var account = try write.transaction.account(.id(found.id)), account.passwordHash == found.passwordHash else {
                 throw AccountError(hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : "INVALID_PASSWORD")

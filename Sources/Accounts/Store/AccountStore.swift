@@ -13,13 +13,18 @@ import GRDB
 ///
 /// Unsent mail is not stored: it contains codes in clear.
 ///
-/// Committed means on disk (WAL, `synchronous=FULL`). Other files of the target add the statements of their part.
+/// Committed means on disk (WAL, `synchronous=FULL`), but for sign-ins: see `AccountDurability`. Other files of the target add the
+/// statements of their part.
 ///
 /// Calls after `close` fail with `AccountStoreFault.closed`: requests that waited elsewhere may resume after the end
 /// of a hub, and GRDB's reads do not survive a closed connection.
 public final class AccountStore {
     let database: DatabaseQueue
     private var isClosed = false
+    /// What SQLite does at the next commit.
+    private var durability = AccountDurability.onDisk
+    /// Transactions so far by what they wait for, for tests.
+    private(set) var transactions: [AccountDurability: Int] = [:]
 
     /// - Parameter folder: nil keeps everything in memory.
     /// - Throws: for a file that cannot be opened or is no account store; see `AccountStoreFault.around`.
@@ -28,7 +33,7 @@ public final class AccountStore {
         configuration.label = "vigla.accounts"
         configuration.foreignKeysEnabled = true
         configuration.prepareDatabase { db in
-            try db.execute(sql: "PRAGMA synchronous = FULL")
+            try db.execute(sql: "PRAGMA synchronous = \(AccountDurability.onDisk.pragma)")
             try db.execute(sql: "PRAGMA secure_delete = ON")
         }
         if let folder {
@@ -49,8 +54,17 @@ public final class AccountStore {
     public static let fileName = "accounts.sqlite"
 
     /// Several statements as one: all or none.
-    func transaction<Result>(_ work: (AccountTransaction) throws -> Result) throws -> Result {
+    /// - Parameter durability: what the commit waits for, if the statements change anything.
+    func transaction<Result>(
+        _ durability: AccountDurability = .onDisk, _ work: (AccountTransaction) throws -> Result
+    ) throws -> Result {
         try checkOpen()
+        if durability != self.durability {
+            // SQLite takes it between transactions only.
+            try database.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA synchronous = \(durability.pragma)") }
+            self.durability = durability
+        }
+        transactions[durability, default: 0] += 1
         return try database.write { db in try work(AccountTransaction(db)) }
     }
 
@@ -69,6 +83,19 @@ public final class AccountStore {
     private func checkOpen() throws(AccountStoreFault) {
         if isClosed { throw .closed }
     }
+}
+
+/// What a commit of the accounts waits for. The order of commits is kept in any case: one that is on the disk has all before it there.
+enum AccountDurability: Sendable {
+    /// The disk: a power cut takes nothing of it back. For all that a user or an administrator has changed.
+    case onDisk
+    /// The operating system: the end of the process takes nothing of it back, a power cut may take the last half minute's. For what a
+    /// device then does again by itself, or its user with the password: sign-ins, the use of a session, and counts of attempts. So
+    /// sign-ins, which may come by the hundred, do not ask the disk that the writes of data wait for.
+    case withSystem
+
+    /// The value of SQLite's `PRAGMA synchronous`.
+    var pragma: String { self == .onDisk ? "FULL" : "NORMAL" }
 }
 
 /// Creates a file that only its owner may use, or restricts an existing one. Faults show when SQLite opens it.

@@ -96,7 +96,7 @@ extension AccountService {
         let rows = throttle.drainChanges(now: clock.steady(), wall: now())
         guard !rows.isEmpty else { return }
         do {
-            try store.transaction { try $0.save(rows) }
+            try store.transaction(.withSystem) { try $0.save(rows) }
         } catch {
             logger.error("attempts could not be written down", metadata: ["why": "\(error)"])
         }

@@ -96,7 +96,7 @@ import TestSupport
         #expect(try await left() == AccountService.eventsAtOnce + 12)
         try await bench.service.step { service in
             // What one sweep does when the time of the first ones is over by a millisecond.
-            while try service.store.transaction({ try $0.removeAudit(before: old + 1, limit: AccountService.eventsAtOnce) }) {}
+            while try service.store.transaction(.onDisk, { try $0.removeAudit(before: old + 1, limit: AccountService.eventsAtOnce) }) {}
         }
         #expect(try await left() == 7)
         bench.clock.advance(seconds: 1)
