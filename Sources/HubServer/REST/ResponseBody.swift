@@ -57,19 +57,22 @@ struct ResponseBody: Sendable {
     init(_ script: LongPollScriptEncoder) { source = .script(script) }
 
     /// The next piece of about `count` bytes, without transfer coding.
-    mutating func next(_ count: Int) -> [UInt8] {
+    mutating func next(_ count: Int) -> [UInt8] { next(count, isFramed: false) }
+
+    /// - Parameter isFramed: whether the piece is a chunk, or several: made where it is encoded, as copies of it would cost as much.
+    private mutating func next(_ count: Int, isFramed: Bool) -> [UInt8] {
         switch source {
         case .bytes(let rest):
             source = .bytes(rest.dropFirst(count))
             isDone = rest.count <= count
-            return Array(rest.prefix(count))
+            return framed(Array(rest.prefix(count)), if: isFramed)
         case .node(var encoder):
-            return piece(count) { writer in
+            return piece(count, isFramed: isFramed) { writer in
                 encoder.write(to: &writer, atLeast: count)
                 return (.node(encoder), encoder.isDone)
             }
         case .names(var encoder):
-            return piece(count) { writer in
+            return piece(count, isFramed: isFramed) { writer in
                 encoder.write(to: &writer, atLeast: count)
                 return (.names(encoder), encoder.isDone)
             }
@@ -80,32 +83,37 @@ struct ResponseBody: Sendable {
             encoder.write(to: &bytes, atLeast: count)
             isDone = encoder.isDone
             source = .script(encoder)
-            return bytes
+            return framed(bytes, if: isFramed)
         case .echo(var echo):
-            return piece(count) { writer in
+            return piece(count, isFramed: isFramed) { writer in
                 echo.write(to: &writer, atLeast: count)
                 return (.echo(echo), echo.isDone)
             }
         }
     }
 
-    private mutating func piece(_ count: Int, _ write: (inout JSONWriter) -> (Source, isDone: Bool)) -> [UInt8] {
+    private mutating func piece(
+        _ count: Int, isFramed: Bool, _ write: (inout JSONWriter) -> (Source, isDone: Bool)
+    ) -> [UInt8] {
         // Drops the other reference to the encoder's stack, which would be copied otherwise.
         source = .bytes([])
-        var writer = JSONWriter(reservingCapacity: isChunked ? count + 4096 : 512)
+        var writer = JSONWriter(reservingCapacity: isChunked ? count + NodeEncoder.slackBytes : 512)
+        if isFramed { writer.raw(HTTPResponseEncoder.openChunk) }
         writer.raw(opening)
         opening = []
         (source, isDone) = write(&writer)
         if isDone { writer.raw(closing) }
+        if isFramed {
+            HTTPResponseEncoder.endChunk(&writer.bytes)
+            if isDone { writer.raw(HTTPResponseEncoder.lastChunk) }
+        }
         return writer.bytes
     }
 
     /// The next piece with its transfer coding.
-    mutating func nextFramed() -> [UInt8] {
-        // Making the piece sets `isDone`, which `framed` reads.
-        let piece = next(Self.pieceBytes)
-        return framed(piece)
-    }
+    mutating func nextFramed() -> [UInt8] { next(Self.pieceBytes, isFramed: isChunked) }
+
+    private func framed(_ piece: [UInt8], if isFramed: Bool) -> [UInt8] { isFramed ? framed(piece) : piece }
 
     func framed(_ piece: [UInt8]) -> [UInt8] {
         guard isChunked else { return piece }

@@ -38,13 +38,10 @@ public struct JSONWriter {
 
     /// A finite double in its shortest form, as `description` has it.
     public mutating func double(_ value: Double) {
-        // Most are decimals of few digits. A decimal of at most 15 digits that parses as this double is its shortest form.
-        let scaled = (value.magnitude * 1e7).rounded()
-        guard scaled >= 1e4, scaled < 1e15, scaled / 1e7 == value.magnitude else { return raw(value.description.utf8) }
-        let digits = Int64(scaled)
+        guard let decimal = ShortDecimal(value) else { return raw(value.description.utf8) }
         if value < 0 { bytes.append(UInt8(ascii: "-")) }
-        int(digits / 10_000_000)
-        var fraction = digits % 10_000_000
+        int(decimal.whole)
+        var fraction = decimal.fraction
         guard fraction > 0 else { return raw(".0") }
         bytes.append(UInt8(ascii: "."))
         var divisor: Int64 = 1_000_000
@@ -134,6 +131,7 @@ public struct JSONWriter {
             self.node(node.priority)
             raw("}")
         case .object:
+            if node.form == .packed, PackedJSON.append(PackedValue(node.address), to: &bytes, showsPriorities: true) { return }
             raw("{")
             var isFirst = true
             _ = node.allChildren { key, child in

@@ -33,6 +33,9 @@ public struct NodeEncoder: @unchecked Sendable {
         var isFirst = true
     }
 
+    /// Room for the longest text of a packed object, besides the bytes that are asked for.
+    public static let slackBytes = PackedJSON.mostBytes(PackedLimits.objectBytes) + 1024
+
     private let form: Form
     private let root: Node
     private var hasBegun = false
@@ -49,7 +52,8 @@ public struct NodeEncoder: @unchecked Sendable {
     /// Whether all has been written.
     public var isDone: Bool { hasBegun && levels.isEmpty }
 
-    /// Appends until everything, or at least `bytes`, is in the writer. Exceeds that by at most one leaf with its key.
+    /// Appends until everything, or at least `bytes`, is in the writer. Exceeds that by at most one leaf with its key, or one object that
+    /// is packed: these are encoded as a whole where the writer has room for the longest text of one (``slackBytes``).
     public mutating func write(to writer: inout JSONWriter, atLeast bytes: Int) {
         let enough = bytes < .max - writer.bytes.count ? writer.bytes.count + bytes : .max
         if !hasBegun {
@@ -84,6 +88,12 @@ public struct NodeEncoder: @unchecked Sendable {
     private mutating func begin(_ node: NodeCursor, _ writer: inout JSONWriter) {
         switch node.kind {
         case .object:
+            if node.form == .packed, !form.isPretty {
+                let (value, form) = (PackedValue(node.address), form)
+                let isDone = PackedJSON.append(
+                    value, to: &writer.bytes, showsPriorities: form.showsPriorities, showsArrays: form.showsArrays)
+                if isDone { return }
+            }
             let priority = form.showsPriorities ? node.priority : .null
             let isArray = form.showsArrays && priority.isNull && node.isArray
             writer.raw(isArray ? "[" : "{")
@@ -162,15 +172,13 @@ extension NodeCursor {
     /// As `ChildMap.isArray`.
     fileprivate var isArray: Bool {
         guard form == .packed else { return Unmanaged<ObjectNode>.fromOpaque(address)._withUnsafeGuaranteedRef { $0.children.isArray } }
-        let members = PackedValue(address).members
-        guard let highest = Key.integer(members.entry(members.count - 1).key), Int(highest) < 2 * members.count else { return false }
-        return members.all { Key.isIndex($0.key) }
+        return PackedValue(address).members.isArray
     }
 }
 
 extension Key {
     /// `0|[1-9][0-9]*`
-    fileprivate static func isIndex(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+    static func isIndex(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard integer(bytes) != nil else { return false }
         return bytes.first == UInt8(ascii: "0") ? bytes.count == 1 : bytes.first != UInt8(ascii: "-")
     }

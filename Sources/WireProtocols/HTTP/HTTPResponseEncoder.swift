@@ -86,6 +86,21 @@ public enum HTTPResponseEncoder {
         return bytes
     }
 
+    /// The beginning of a chunk whose size is not known yet: the bytes follow, then `endChunk`.
+    public static let openChunk = Array("00000000\r\n".utf8)
+
+    /// Ends a chunk that begins with `openChunk` and is all there is in `bytes`; an empty one is removed, as it would end the body.
+    public static func endChunk(_ bytes: inout [UInt8]) {
+        var left = bytes.count - openChunk.count
+        if left <= 0 { return bytes = [] }
+        for i in (0..<8).reversed() {
+            let digit = UInt8(left & 15)
+            bytes[i] = digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10
+            left >>= 4
+        }
+        append("\r\n", to: &bytes)
+    }
+
     /// The end of a chunked body.
     public static let lastChunk = Array("0\r\n\r\n".utf8)
 
