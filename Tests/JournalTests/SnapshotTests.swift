@@ -244,6 +244,35 @@ import TestSupport
         try store.close()
     }
 
+    @Test func changesOfManyBatches_areNotedBesideTheDecoding_asOneAfterTheOther() throws {
+        for parts in [0, 1, 40] {
+            let layout = ChunkLayout((0..<parts).map {
+                .init(start: $0 == 0 ? .root : Path([Key("k\(1000 + $0 * 10)")]), chunk: StoredChunk(id: Int64($0), bytes: 1, checksum: 0))
+            })
+            var writer = Writer(MemoryJournal(), seed: UInt64(parts))
+            writer.widest = 30
+            var (whole, joined) = (layout, layout)
+            for i in 0..<50 {
+                var part = layout
+                let operations = writer.batch().operations + [.set(Path([Key("k\(1000 + i * 13)")]), i % 3 == 0 ? .null : 1)]
+                for operation in operations {
+                    whole.record(operation)
+                    part.record(operation)
+                }
+                joined.join(part)
+                #expect(joined.isChanged == whole.isChanged)
+            }
+            // Where there are no chunks, what changed is known when there are.
+            let later = ChunkLayout((0..<7).map {
+                .init(start: $0 == 0 ? .root : Path([Key("k\(1000 + $0 * 90)")]), chunk: StoredChunk(id: Int64($0), bytes: 1, checksum: 0))
+            })
+            var (fromWhole, fromJoined) = (later, later)
+            fromWhole.recordChanges(of: whole)
+            fromJoined.recordChanges(of: joined)
+            #expect(fromWhole.isChanged == fromJoined.isChanged)
+        }
+    }
+
     @Test func snapshot_interrupted_leavesTheOldOneAndItsLeftoversAreRemoved() async throws {
         let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())
         let store = try JournalStore.open(folder: folder.path, settings: smallChunks())

@@ -79,6 +79,11 @@ extension PackedPage {
     /// A page of a part of the entries.
     func part(_ range: Range<Int>) -> PackedPage { PackedPage.joining([(self, range)]) }
 
+    /// Whether two neighbours are small enough to be one page that has room.
+    func fits(beside other: PackedPage) -> Bool {
+        byteCount + other.byteCount <= PackedLimits.pageBytes * 3 / 4 && slotCount + other.slotCount <= PackedLimits.pageSlots * 3 / 4
+    }
+
     /// A page of the entries of two pages, all of one before all of the other.
     func joined(with right: PackedPage) -> PackedPage { PackedPage.joining([(self, 0..<count), (right, 0..<right.count)]) }
 

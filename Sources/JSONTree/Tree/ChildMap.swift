@@ -77,6 +77,46 @@ public struct ChildMap: Sendable {
         packed = page.leaves.first.map { PackedObject($0) }
     }
 
+    /// Adds the children of another map, all of which come behind those of this one; their pages are taken over as they are.
+    /// O(pages of the other · log n)
+    mutating func append(_ later: ChildMap) {
+        guard !later.isEmpty else { return }
+        guard !isEmpty else { return self = later }
+        var leaves = later.leaves[...]
+        if root == nil {
+            guard let page = takePage() else { return }
+            var pages: ContiguousArray = [page]
+            if let first = leaves.first, page.fits(beside: first) {
+                pages = [page.joined(with: first)]
+                leaves.removeFirst()
+            }
+            self = ChildMap(pages: pages + leaves)
+            return
+        }
+        for leaf in leaves {
+            guard var page = root else { return }
+            root = nil
+            if !isKnownUniquelyReferenced(&page) { page = page.copy() }
+            page.append(leaf)
+            if page.isOverfull {
+                let (separator, right) = page.split(appending: true)
+                page = ChildPage(separators: [page.firstKey, separator], pages: [page, right])
+            }
+            root = page
+        }
+    }
+
+    /// The pages of the children in order.
+    private var leaves: ContiguousArray<PackedPage> {
+        guard let root else { return packed.map { [$0.asPage] } ?? [] }
+        var leaves = ContiguousArray<PackedPage>()
+        root.collect(&leaves)
+        return leaves
+    }
+
+    var firstKey: Key? { root?.firstKey ?? packed?.key(0) }
+    var lastKey: Key? { root?.lastKey ?? packed.map { $0.key($0.count - 1) } }
+
     /// Children below the key. O(log n)
     func rank(of key: Key) -> Int {
         guard var page = root else { return packed?.position(of: key).index ?? 0 }

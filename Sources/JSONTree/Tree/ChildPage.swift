@@ -118,9 +118,7 @@ final class ChildPage: @unchecked Sendable {
         } else if leaf.byteCount < PackedLimits.pageBytes / 4, leaves.count > 1 {
             let left = i > 0 ? i - 1 : i
             let (a, b) = (leaves[left], leaves[left + 1])
-            guard a.byteCount + b.byteCount <= PackedLimits.pageBytes * 3 / 4,
-                a.slotCount + b.slotCount <= PackedLimits.pageSlots * 3 / 4
-            else { return }
+            guard a.fits(beside: b) else { return }
             leaves[left] = a.joined(with: b)
             separators.remove(at: left + 1)
             leaves.remove(at: left + 1)
@@ -150,6 +148,35 @@ final class ChildPage: @unchecked Sendable {
             separators.remove(at: left + 1)
             pages.remove(at: left + 1)
         }
+    }
+
+    /// Adds a packed page whose keys are all above those below this page. Precondition: this page is uniquely owned. Afterwards it may be
+    /// overfull by one page.
+    func append(_ leaf: PackedPage) {
+        count += leaf.count
+        if isLowest {
+            let last = leaves.count - 1
+            if leaves[last].fits(beside: leaf) {
+                leaves[last] = leaves[last].joined(with: leaf)
+            } else {
+                separators.append(leaf.firstKey)
+                leaves.append(leaf)
+            }
+            return
+        }
+        let last = pages.count - 1
+        if !isKnownUniquelyReferenced(&pages[last]) { pages[last] = pages[last].copy() }
+        pages[last].append(leaf)
+        guard pages[last].isOverfull else { return }
+        let (separator, right) = pages[last].split(appending: true)
+        separators.append(separator)
+        pages.append(right)
+    }
+
+    /// Adds the packed pages below this one, in order.
+    func collect(_ all: inout ContiguousArray<PackedPage>) {
+        all.append(contentsOf: leaves)
+        for page in pages { page.collect(&all) }
     }
 
     /// Moves the upper part into a new page. At the end of the tree the left page stays full, so keys that arrive in order fill

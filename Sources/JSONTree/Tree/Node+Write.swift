@@ -16,7 +16,8 @@ extension Node {
     }
 
     /// Sets every child of an object below a place in one walk; the place's other children and its priority stay.
-    /// Does nothing unless `children` is an object. O(depth · log n + children · log n)
+    /// Does nothing unless `children` is an object. O(depth · log n + children · log n); of children that all come behind those of the
+    /// place whole pages are taken over.
     public mutating func merge(_ children: Node, at path: Path) {
         guard children.hasChildren else { return }
         mutate(at: path.keys[...]) { $0.adopt(children.children) }
@@ -27,7 +28,11 @@ extension Node {
         let priority = priority
         // The only reference to an object of its own.
         self = .null
-        for (key, node) in added { children.set(key, node) }
+        if let last = children.lastKey, let first = added.firstKey, first <= last {
+            for (key, node) in added { children.set(key, node) }
+        } else {
+            children.append(added)
+        }
         self = Node(children, priority: priority)
     }
 

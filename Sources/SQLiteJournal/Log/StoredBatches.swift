@@ -24,20 +24,19 @@ struct StoredBatches {
         var last = after
         /// The batch whose parts are being read, and the number of the next part.
         var open: (sequence: UInt64, part: Int)?
-        let rows = try Row.fetchCursor(
+        let statement = try RawStatement(
             db,
-            sql: """
+            cached: """
                 SELECT sequence, previous, part, more, checksum, operations, stage, parts, batch_id, epoch FROM batch
                 WHERE namespace = ? AND sequence > ? ORDER BY sequence, part
-                """, arguments: [namespace, Int64(clamping: after)])
-        while let row = try rows.next() {
-            guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored),
+                """)
+        try statement.forEach([namespace, Int64(clamping: after)]) { row in
+            guard let stored = row.integer(0), let sequence = UInt64(exactly: stored),
                 open == nil || open?.sequence == sequence,
-                let previous = Int64.fromDatabaseValue(row[1]), UInt64(exactly: previous) == last,
-                let part = Int.fromDatabaseValue(row[2]), let more = Int.fromDatabaseValue(row[3]),
-                let stage = Int64.fromDatabaseValue(row[6]),
-                let parts = Int.fromDatabaseValue(row[7]), parts >= 0, let id = Int64.fromDatabaseValue(row[8]),
-                let epoch = Int64.fromDatabaseValue(row[9]).flatMap(UInt64.init(exactly:))
+                let previous = row.integer(1), UInt64(exactly: previous) == last,
+                let part = row.integer(2).flatMap(Int.init(exactly:)), let more = row.integer(3), let stage = row.integer(6),
+                let parts = row.integer(7).flatMap(Int.init(exactly:)), parts >= 0, let id = row.integer(8),
+                let epoch = row.integer(9).flatMap(UInt64.init(exactly:))
             else { throw PlaceFault(place: "batch after commit \(last)") }
             let before = last
             let mark = BatchMark(id: UInt64(bitPattern: id), epoch: epoch)
@@ -51,13 +50,10 @@ struct StoredBatches {
                     return .part(stage: stage, number: number)
                 }
             }
-            let checksum = Int64.fromDatabaseValue(row[4])
-            try row.withBytes(5) { bytes in
-                var stored = StoredRow.batch(previous: before, sequence: sequence, part: part, isLast: more == 0, mark: mark)
-                if parts > 0 { stored = .seal(stored, stage: stage, parts: parts) }
-                let check = DecodingPipeline.Check(checksum: checksum, row: stored)
-                try body(Part(sequence: sequence, previous: before, isLast: more == 0, mark: mark, operations: bytes, check: check))
-            }
+            var known = StoredRow.batch(previous: before, sequence: sequence, part: part, isLast: more == 0, mark: mark)
+            if parts > 0 { known = .seal(known, stage: stage, parts: parts) }
+            let check = DecodingPipeline.Check(checksum: row.integer(4), row: known)
+            try body(Part(sequence: sequence, previous: before, isLast: more == 0, mark: mark, operations: row.bytes(5), check: check))
             open = more == 0 ? nil : (sequence, part + 1)
             if more == 0 { last = sequence }
         }
@@ -70,15 +66,11 @@ struct StoredBatches {
         stored: (Int) -> StoredRow
     ) throws {
         var number = 0
-        let rows = try Row.fetchCursor(
-            db, sql: "SELECT number, checksum, operations FROM part WHERE stage = ? ORDER BY number", arguments: [stage])
-        while let row = try rows.next() {
-            guard Int.fromDatabaseValue(row[0]) == number, number < count else { throw PlaceFault(place: "batch of commit \(sequence)") }
-            let checksum = Int64.fromDatabaseValue(row[1])
-            try row.withBytes(2) { bytes in
-                let check = DecodingPipeline.Check(checksum: checksum, row: stored(number))
-                try body(Part(sequence: sequence, previous: previous, isLast: false, mark: mark, operations: bytes, check: check))
-            }
+        let statement = try RawStatement(db, cached: "SELECT number, checksum, operations FROM part WHERE stage = ? ORDER BY number")
+        try statement.forEach([stage]) { row in
+            guard row.integer(0) == Int64(number), number < count else { throw PlaceFault(place: "batch of commit \(sequence)") }
+            let check = DecodingPipeline.Check(checksum: row.integer(1), row: stored(number))
+            try body(Part(sequence: sequence, previous: previous, isLast: false, mark: mark, operations: row.bytes(2), check: check))
             number += 1
         }
         guard number == count else { throw PlaceFault(place: "batch of commit \(sequence)") }

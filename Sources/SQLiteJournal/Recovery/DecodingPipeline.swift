@@ -11,7 +11,9 @@ import JSONTree
 ///
 /// Not for a queue that something waits for: `add` and `finish` block.
 final class DecodingPipeline {
-    private let apply: ([JournalOperation], _ isBatch: Bool) -> Void
+    private let apply: ([JournalOperation], _ changes: ChunkLayout?) -> Void
+    /// The chunks of the snapshot, for noting what batches change: where a place lies among them is found beside the decoding.
+    var layout = ChunkLayout()
     private var open = Job()
     private var jobs: Deque<Job> = []
     private let workers = DispatchQueue(label: "vigla.journal.decoding", attributes: .concurrent)
@@ -36,6 +38,8 @@ final class DecodingPipeline {
         var rows: [(range: Range<Int>, check: Check)] = []
         var isBatch = false
         var operations: [JournalOperation] = []
+        /// What the operations of batches change.
+        var changes: ChunkLayout?
         /// The place that does not fit.
         var fault: String?
         var work: DispatchWorkItem?
@@ -51,16 +55,22 @@ final class DecodingPipeline {
                 }
             }
             bytes = []
+            if var layout = changes {
+                changes = nil
+                for operation in operations { layout.record(operation) }
+                changes = layout
+            }
         }
     }
 
-    /// - Parameter apply: called on the caller's thread with what rows say, in their order.
-    init(apply: @escaping ([JournalOperation], _ isBatch: Bool) -> Void) { self.apply = apply }
+    /// - Parameter apply: called on the caller's thread with what rows say, in their order, and with what batches change.
+    init(apply: @escaping ([JournalOperation], _ changes: ChunkLayout?) -> Void) { self.apply = apply }
 
     /// Takes a row. Blocks while enough is under way.
     /// - Throws: the place of an earlier row that does not fit.
     func add(_ row: UnsafeRawBufferPointer, isBatch: Bool, _ check: Check) throws(PlaceFault) {
         if open.isBatch != isBatch || open.bytes.count + row.count > Self.jobBytes { try begin() }
+        if open.rows.isEmpty { open.bytes.reserveCapacity(max(row.count, isBatch ? Self.jobBytes : 0)) }
         open.isBatch = isBatch
         let start = open.bytes.count
         open.bytes.append(contentsOf: row)
@@ -77,6 +87,7 @@ final class DecodingPipeline {
         if open.rows.isEmpty { return }
         let job = open
         open = Job()
+        if job.isBatch { job.changes = layout }
         let work = DispatchWorkItem { job.decode() }
         job.work = work
         jobs.append(job)
@@ -89,6 +100,6 @@ final class DecodingPipeline {
         job.work?.wait()
         if let place = job.fault { throw PlaceFault(place: place) }
         jobs.removeFirst()
-        apply(job.operations, job.isBatch)
+        apply(job.operations, job.changes)
     }
 }

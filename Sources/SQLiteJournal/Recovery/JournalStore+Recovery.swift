@@ -41,11 +41,9 @@ extension JournalStore {
     private func read(_ namespace: String, _ known: Registered, _ db: Database) throws -> Recovered {
         let state = SnapshotState()
         var content = DurableState()
-        let pipeline = DecodingPipeline { operations, isBatch in
-            for operation in operations {
-                content.apply(operation)
-                if isBatch { state.layout.record(operation) }
-            }
+        let pipeline = DecodingPipeline { operations, changes in
+            for operation in operations { content.apply(operation) }
+            if let changes { state.layout.join(changes) }
         }
         do {
             let snapshot = try Self.storedManifest(of: known.id, db)
@@ -55,6 +53,7 @@ extension JournalStore {
                 (state.sequence, state.snapshotBytes) = (sequence, manifest.bytes)
                 if manifest.hasPlaces { state.layout = ChunkLayout(manifest.tree) }
             }
+            pipeline.layout = state.layout
             var last = state.sequence
             let batches = StoredBatches(namespace: known.id, after: last)
             try batches.forEach(db) { part in
@@ -91,17 +90,15 @@ extension JournalStore {
     }
 
     private func readChunks(_ manifest: SnapshotManifest, of namespace: Int64, into pipeline: DecodingPipeline, _ db: Database) throws {
-        let statement = try db.makeStatement(sql: "SELECT entries FROM chunk WHERE id = ? AND namespace = ?")
+        let statement = try RawStatement(db, cached: "SELECT entries FROM chunk WHERE id = ? AND namespace = ?")
         for (number, chunk) in manifest.chunks.enumerated() {
-            let rows = try Row.fetchCursor(statement, arguments: [chunk.id, namespace])
-            // The cursor owns the bytes of the row.
-            try withExtendedLifetime(rows) {
-                guard let row = try rows.next() else { throw PlaceFault(place: "snapshot part \(number)") }
-                try row.withBytes(0) { bytes in
-                    let check = DecodingPipeline.Check(checksum: Int64(chunk.checksum), row: .chunk(number: number))
-                    try pipeline.add(bytes, isBatch: false, check)
-                }
+            var isThere = false
+            try statement.forEach([chunk.id, namespace]) { row in
+                isThere = true
+                let check = DecodingPipeline.Check(checksum: Int64(chunk.checksum), row: .chunk(number: number))
+                try pipeline.add(row.bytes(0), isBatch: false, check)
             }
+            guard isThere else { throw PlaceFault(place: "snapshot part \(number)") }
         }
     }
 }

@@ -63,6 +63,15 @@ struct ChunkLayout: Sendable {
         }
     }
 
+    /// Notes what another layout of the same chunks has noted.
+    mutating func join(_ other: ChunkLayout) {
+        if parts.isEmpty {
+            for change in other.unplaced { record(change) }
+            if other.hasLostTrack { hasLostTrack = true }
+        }
+        for i in isChanged.indices where other.isChanged[i] { isChanged[i] = true }
+    }
+
     /// Records the changes that another layout of the same tree has recorded.
     mutating func recordChanges(of other: ChunkLayout) {
         for change in other.unplaced { record(change) }
