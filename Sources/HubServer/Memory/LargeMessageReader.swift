@@ -107,8 +107,10 @@ final class LargeMessageReader: @unchecked Sendable {
         }
         let allowance = NodeAllowance(memory.lease(of: address, for: .parsing))
         let value = bytes.withUnsafeBytes { read($0, allowance) }
+        let isRefused = allowance.isUsedUp
         let (cost, hold) = allowance.end()
-        return Outcome(value: .success(value), bytes: cost, hold: hold)
+        // Nothing is kept of what the budget refuses: the client's next message finds the room when it hears of that.
+        return Outcome(value: .success(value), bytes: cost, hold: isRefused ? nil : hold)
     }
 
     private func finish(_ then: () -> Void) {
