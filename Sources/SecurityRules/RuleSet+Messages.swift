@@ -11,9 +11,13 @@ extension RuleSet {
     /// Where no `.write` grants a location, these are the messages of those that were asked; `.validate` rules are not asked then, as the
     /// client may not know what is stored. At most `RulesLimits.messages`.
     /// - Parameters: as for `allowsWrite`.
-    public func messages(ofRefused locations: [Path], old: Node, new: Node, auth: Node, now: Int64) -> [String] {
+    public func messages(
+        ofRefused locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64
+    ) -> [String] {
         guard hasMessages else { return [] }
-        let places = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: .none) { $0.violated(locations) }
+        let places = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: .none) {
+            $0.violated(locations, validating: added)
+        }
         var messages: [String] = []
         // A place has a higher number than those before it in the file.
         for place in places.sorted() {

@@ -77,12 +77,16 @@ public struct RuleSet: Sendable {
     }
 
     /// The same with a smaller budget of text work than `textWork`.
-    /// - Parameter work: the budget; the work done is subtracted.
-    public func allowsWrite(_ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, textWork work: inout Int) -> Bool {
+    /// - Parameters:
+    ///   - added: places that are written besides and that only `.validate` is asked about.
+    ///   - work: the budget; the work done is subtracted.
+    public func allowsWrite(
+        _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, textWork work: inout Int
+    ) -> Bool {
         Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: .none) { evaluator in
             let most = min(work, program.textWork)
             evaluator.textWork = most
-            let isAllowed = evaluator.allowsWrite(locations)
+            let isAllowed = evaluator.allowsWrite(locations, validating: added)
             work -= most - evaluator.textWork
             return isAllowed
         }
@@ -102,11 +106,11 @@ public struct RuleSet: Sendable {
 
     /// Decides as `allowsWrite`, with a trace; rules that several locations share appear once.
     public func explainWrite(
-        _ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables = .none
+        _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables = .none
     ) -> RuleTrace {
         let recorder = TraceRecorder(self)
         let isAllowed = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: query, recorder: recorder) {
-            $0.allowsWrite(locations)
+            $0.allowsWrite(locations, validating: added)
         }
         return RuleTrace(operation: .write(locations), isAllowed: isAllowed, steps: recorder.steps)
     }

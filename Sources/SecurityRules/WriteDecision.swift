@@ -19,11 +19,11 @@ extension RuleSet {
     /// Decides as `allowsWrite` and records the dependencies. Costs several times as much as the decision.
     /// - Parameter limit: most dependencies to record; above it the decision depends on everything.
     public func decideWrite(
-        _ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, keeping limit: Int
+        _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, keeping limit: Int
     ) -> WriteDecision {
         let recorder = DependencyRecorder(limit: limit)
         let isAllowed = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: .none, dependencies: recorder) {
-            $0.allowsWrite(locations)
+            $0.allowsWrite(locations, validating: added)
         }
         return WriteDecision(
             isAllowed: isAllowed, dependencies: recorder.places, wholes: recorder.wholes, looksAtOverwritten: recorder.readsOverwritten,

@@ -17,6 +17,8 @@ public struct Exchange: Sendable {
     public var ifHash: String?
     /// A write's answer also says what is at the place then. That, like `ifHash`, takes the permission to read it.
     public var wantsContent: Bool
+    /// An administrator's write stores what it is sent as it is: no rule adds to it.
+    public var isImport = false
 
     public init(_ path: Path, _ work: Work, ifHash: String? = nil, wantsContent: Bool = false) {
         self.path = path

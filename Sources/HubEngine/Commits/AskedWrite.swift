@@ -26,7 +26,11 @@ struct AskedWrite: Sendable {
         self.cause = cause
     }
 
-    func origin(_ client: Client) -> WriteOrigin { cause.map { .system($0) } ?? .client(client.identity) }
+    func origin(_ client: Client) -> WriteOrigin {
+        if let cause { return .system(cause) }
+        if case .exchange(let exchange, _) = purpose, exchange.isImport, client.identity.isAdmin { return .imported }
+        return .client(client.identity)
+    }
 
     /// The place whose content its answer tells, or confirms a guess of. That is for clients that may read it
     /// (contract §4.6, §7.3).

@@ -11,8 +11,8 @@ import SecurityRules
 ///                                                                                                      RecentCommits
 /// ```
 /// A large write passes the stages up to the comparison in the background (`PreparedWrite`), and the rest here. A commit that may wait
-/// stops at its readers when the rules are to be asked about too many of them, and is large then, whatever its size. Where a stage of
-/// its own fits, such as defaults (behind the shape) or derived writes (a consequence), it stands between two of these.
+/// stops at its readers when the rules are to be asked about too many of them, and is large then, whatever its size. The candidate is
+/// what the rules' `.drop` and `.default` leave of the writes (`WriteShaping`).
 /// Confined to the database queue.
 final class CommitLine {
     private let context: EngineContext
@@ -63,7 +63,8 @@ final class CommitLine {
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false, textWork work: inout Int,
         tells: Bool = false
     ) throws(Failure) -> UInt64? {
-        let candidate = try Candidate(writes, on: content.root, now: context.clock())
+        let shaping = WriteShaping(content.rules, origin, textWork: work)
+        let candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
         // Permission is asked before the hash, so that a stranger learns nothing about the content (contract §4.6).
         try permit(candidate, .write, origin, textWork: &work, tells: tells)
         if let condition {
@@ -98,7 +99,9 @@ final class CommitLine {
     /// - Parameter work: that the rules may do on texts; what they did is taken off.
     func check(_ writes: [TreeWrite], by origin: WriteOrigin, textWork work: inout Int) throws(Failure) {
         context.meter.spend(writes.placesByDepth)
-        try permit(try Candidate(writes, on: content.root, now: context.clock()), .onDisconnect, origin, textWork: &work, tells: false)
+        let shaping = WriteShaping(content.rules, origin, textWork: work)
+        let candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
+        try permit(candidate, .onDisconnect, origin, textWork: &work, tells: false)
     }
 
     private func permit(

@@ -34,6 +34,8 @@ struct PreparedWrite: Sendable {
     private let restsOnOverwritten: Bool
     private let restsOnEverything: Bool
     private let compared: (path: Path, node: Node)?
+    /// Whether something else is stored than was sent.
+    let isShaped: Bool
 
     enum Outcome: Sendable {
         case ready(PreparedWrite)
@@ -47,7 +49,10 @@ struct PreparedWrite: Sendable {
     ) -> Outcome {
         if let question = permission.firstImpossible(asked.writes, on: base, now: now) { return .refused(question.refusal, question) }
         let candidate: Candidate
-        do throws(Failure) { candidate = try Candidate(asked.writes, on: base, now: now) } catch { return .refused(error, nil) }
+        do throws(Failure) {
+            let shaping = WriteShaping(permission.rules, permission.origin, dependencies: limit)
+            candidate = try Candidate(asked.writes, on: base, now: now, shaping: shaping)
+        } catch { return .refused(error, nil) }
         let decision = permission.decide(candidate, keeping: limit)
         if decision?.isAllowed == false {
             let question = permission.question(candidate)
@@ -65,14 +70,16 @@ struct PreparedWrite: Sendable {
         changed = paths.filter { base.node(at: $0) != candidate.node(at: $0) }
         var common = asked.writes.first?.path ?? .root
         var written = Node.null
-        for write in asked.writes {
-            while !common.contains(write.path) { common = common.parent }
-            if !written.isMarked(at: write.path) { written.set(true, at: write.path) }
+        for path in made.paths {
+            while !common.contains(path) { common = common.parent }
+            if !written.isMarked(at: path) { written.set(true, at: path) }
         }
         self.common = common
         self.written = written
-        dependencies = decision?.dependencies ?? []
-        wholes = decision?.wholes ?? []
+        let shape = made.shapeDependencies
+        isShaped = made.isShaped
+        dependencies = (decision?.dependencies ?? []).union(shape?.dependencies ?? [])
+        wholes = (decision?.wholes ?? []).union(shape?.wholes ?? [])
         var above: Set<Path> = []
         for path in dependencies {
             var place = path
@@ -82,9 +89,9 @@ struct PreparedWrite: Sendable {
             }
         }
         aboveDependencies = above
-        restsOnOverwritten = decision?.looksAtOverwritten == true
+        restsOnOverwritten = decision?.looksAtOverwritten == true || shape?.looksAtOverwritten == true
             || asked.writes.contains { $0.part == .priority || $0.value.deferred.contains { $0.value != .timestamp } }
-        restsOnEverything = decision?.looksAtAnything == true
+        restsOnEverything = decision?.looksAtAnything == true || shape?.looksAtAnything == true
         compared = asked.condition.map { ($0.path, base.node(at: $0.path)) }
     }
 
@@ -134,7 +141,7 @@ struct PreparedWrite: Sendable {
 
     /// Writes there by others meanwhile are overwritten, as if they had come first.
     private mutating func overwrites() -> Bool {
-        if changed.count < operations.count { changed = paths }
+        if changed.count < paths.count { changed = paths }
         return !restsOnOverwritten
     }
 

@@ -1,5 +1,6 @@
 import Journal
 import JSONTree
+import SecurityRules
 
 /// Writes as they are asked for. A small one is decided and made at once; a large one is prepared off the queue and made when
 /// nothing has changed that it rests on (`PreparedWrite`). What many observers' permission rests on is large, however small it is.
@@ -258,8 +259,8 @@ final class WriteRequests: @unchecked Sendable {
         context.meter.counters.preparedAgain += 1
         var large = large
         large.tries -= 1
-        // The same is written again, unless the server fills in some of it.
-        if !large.asked.writes.allSatisfy({ $0.value.deferred.isEmpty }) { large.stage = nil }
+        // The same is written again, unless the server fills in some of it, or the rules do.
+        if content.rules.shapesWrites || !large.asked.writes.allSatisfy({ $0.value.deferred.isEmpty }) { large.stage = nil }
         prepare(large)
     }
 
@@ -277,7 +278,7 @@ final class WriteRequests: @unchecked Sendable {
         let (asked, client) = (large.asked, large.item.client)
         do throws(Failure) {
             let sequence = try commits.commit(write, by: asked.origin(client), stage: large.stage, mayWait: large.tries > 1)
-            return sequence.map { made(asked, sequence: $0, client, write.operations) }
+            return sequence.map { made(asked, sequence: $0, client, write.isShaped ? nil : write.operations) }
         } catch { return notMade(asked, error) }
     }
 

@@ -13,6 +13,8 @@ public struct RuleQuestion: Sendable {
     }
 
     public let operation: Operation
+    /// Places that are written besides, and that only `.validate` is asked about.
+    public var added: [Path] = []
     public let rules: RuleSet
     /// The tree before and, for writes, after the operation with server values filled in.
     public let old: Node
@@ -25,7 +27,7 @@ public struct RuleQuestion: Sendable {
     var refusal: Failure {
         guard case .write(let locations) = operation else { return .permissionDenied }
         var failure = Failure.permissionDenied
-        failure.ruleMessages = rules.messages(ofRefused: locations, old: old, new: new, auth: auth, now: now)
+        failure.ruleMessages = rules.messages(ofRefused: locations, validating: added, old: old, new: new, auth: auth, now: now)
         return failure
     }
 
@@ -33,7 +35,7 @@ public struct RuleQuestion: Sendable {
     public func explained() -> RuleTrace {
         switch operation {
         case .read(let path, let query): rules.explainRead(path, root: old, auth: auth, now: now, query: query)
-        case .write(let locations): rules.explainWrite(locations, old: old, new: new, auth: auth, now: now)
+        case .write(let locations): rules.explainWrite(locations, validating: added, old: old, new: new, auth: auth, now: now)
         }
     }
 }
@@ -109,9 +111,10 @@ extension Database {
         queue.async { [engine] in
             let now = now ?? engine.context.clock()
             do throws(Failure) {
-                let candidate = try Candidate(writes, on: engine.content.root, now: now)
-                let origin = WriteOrigin.client(Identity(auth: auth))
-                done(.success(WritePermission(rules: engine.content.rules, origin: origin).question(candidate)))
+                let (rules, origin) = (engine.content.rules, WriteOrigin.client(Identity(auth: auth)))
+                let shaping = WriteShaping(rules, origin)
+                let candidate = try Candidate(writes, on: engine.content.root, now: now, shaping: shaping)
+                done(.success(WritePermission(rules: rules, origin: origin).question(candidate)))
             } catch { done(.failure(error)) }
         }
     }

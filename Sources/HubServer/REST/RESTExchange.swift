@@ -141,9 +141,10 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     }
 
     private func submit(_ work: Exchange.Work, size: Int = 0, hold: (any NodeHold)? = nil) {
-        let exchange = Exchange(
+        var exchange = Exchange(
             request.path, work, ifHash: request.ifMatch?.hash,
             wantsContent: request.method != .get && request.wantsETag || request.ifMatch != nil)
+        exchange.isImport = request.isImport
         database.submit(.exchange(exchange), from: self, size: size, hold: hold)
     }
 

@@ -40,6 +40,8 @@ public struct RuleCase: Sendable {
     public let column: Int
     public let operation: Operation
     public let expectation: Expectation
+    /// What is at these places after an allowed write, null for nothing; empty when the case does not say.
+    public let then: [(path: Path, value: Node)]
     /// The tree before the operation.
     public let data: Node
     public let auth: Node

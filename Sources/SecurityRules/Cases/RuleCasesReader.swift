@@ -77,7 +77,8 @@ private struct RuleCasesReader {
 
     private mutating func `case`(_ json: LocatedJSON) throws(LocatedError) -> RuleCase {
         let members = try object(json, "A case is an object.")
-        try only(members, Self.operations + Self.parameters + ["name", "as", "given", "now", "value", "values", "expect", "refusedBy"])
+        let others = ["name", "as", "given", "now", "value", "values", "expect", "refusedBy", "then"]
+        try only(members, Self.operations + Self.parameters + others)
         let found = members.filter { Self.operations.contains($0.name.value) }
         guard let operation = found.first, found.count == 1 else {
             throw LocatedError(
@@ -92,10 +93,20 @@ private struct RuleCasesReader {
             }
         }
         let (line, column) = text.position(at: json.offset)
+        let expectation = try expectation(members, json.offset)
+        var then: [(path: Path, value: Node)] = []
+        if let given = value("then", members) {
+            guard expectation == .allowed, ["write", "update"].contains(operation.name.value) else {
+                throw LocatedError(offset: given.offset, message: "'then' says what an allowed 'write' or 'update' has stored.")
+            }
+            for place in try object(given, "'then' is an object of paths and values.") {
+                then.append((try self.path(place.name, place.name.quote), try node(place.value, now)))
+            }
+        }
         return RuleCase(
             name: try name(members) ?? "\(operation.name.value) \(path)", line: line, column: column,
             operation: try self.operation(operation.name.value, path, members, json.offset, now),
-            expectation: try expectation(members, json.offset), data: before, auth: try auth(members, json.offset), now: now)
+            expectation: expectation, then: then, data: before, auth: try auth(members, json.offset), now: now)
     }
 
     private func operation(

@@ -36,15 +36,25 @@ extension RuleSet {
 
     private func run(_ test: RuleCase, _ coverage: inout RuleCoverage) -> (String?, RuleTrace?) {
         let trace: RuleTrace
+        var after = test.data
         switch test.operation {
         case .read(let path, let query): trace = explainRead(path, root: test.data, auth: test.auth, now: test.now, query: query)
         case .write(let writes):
-            var new = test.data
-            for write in writes { new.set(write.value, at: write.path) }
-            trace = explainWrite(writes.map(\.path), old: test.data, new: new, auth: test.auth, now: test.now)
+            let paths = writes.map(\.path)
+            let shaped = shape(paths, old: test.data, new: test.after([]), auth: test.auth, now: test.now) { test.after($0) }
+            after = shaped.tree
+            if shaped.needsTooMuchWork { return ("needs too much work on texts", nil) }
+            trace = explainWrite(paths, validating: shaped.added, old: test.data, new: after, auth: test.auth, now: test.now)
         }
         coverage.record(trace)
-        return (mismatch(test.expectation, trace), trace)
+        return (mismatch(test.expectation, trace) ?? mismatch(test.then, after), trace)
+    }
+
+    private func mismatch(_ then: [(path: Path, value: Node)], _ after: Node) -> String? {
+        for (path, value) in then where after.node(at: path) != value {
+            return "expected \(value.json) at \(path) afterwards, there was \(after.node(at: path).json)"
+        }
+        return nil
     }
 
     private func mismatch(_ expectation: RuleCase.Expectation, _ trace: RuleTrace) -> String? {
@@ -56,6 +66,16 @@ extension RuleSet {
         case .allowed where trace.isAllowed: return nil
         default: return "expected \(expectation), was \(trace.isAllowed ? "allowed" : "denied")"
         }
+    }
+}
+
+extension RuleCase {
+    /// The tree after its writes, but for those of these numbers.
+    fileprivate func after(_ ignored: [Int]) -> Node {
+        guard case .write(let writes) = operation else { return data }
+        var tree = data
+        for (i, write) in writes.enumerated() where !ignored.contains(i) { tree.set(write.value, at: write.path) }
+        return tree
     }
 }
 

@@ -18,6 +18,15 @@ struct Checker {
         return term
     }
 
+    /// Checks an expression that yields what is stored: a number, a boolean, a string or null.
+    static func value(_ expression: Expression, scope: Scope, functions: Functions) throws(ExpressionError) -> Term {
+        let checked = try Checker(scope: scope, functions: functions).check(expression)
+        guard case .value(let term, let type) = checked, type.isEquatable else {
+            throw ExpressionError(at: expression.span, message: "Expression must evaluate to a number, boolean, string, or null.")
+        }
+        return term
+    }
+
     func check(_ expression: Expression) throws(ExpressionError) -> Checked {
         try functions.enter(expression)
         defer { functions.leave() }

@@ -42,13 +42,16 @@ private struct RulesLinter {
         var here = above
         here.hasWrite = above.hasWrite || node.rules[.write] != nil
         for (kind, rule) in node.rules { visit(kind, rule, &here, above) }
+        if case .expression(let string)? = node.drop?.text { visit(string, above) }
+        if case .expression(let string)? = node.defaultValue?.value { visit(string, above) }
         indexes(node)
         if let validate = node.rules[.validate], !here.hasWrite, !Self.hasWrite(below: node) {
             warn(validate.offset, ".validate never runs: no .write above, at or below this place grants a write.")
         }
         here.depth += 1
         for child in node.children {
-            if let hint = RulesFileReader.missingDot(child.key.string) {
+            // Data may well have a "default".
+            if child.key != "default", child.key != "drop", let hint = RulesFileReader.missingDot(child.key.string) {
                 warn(child.node.offset, "'\(child.key)' is a child of this name: \(hint)")
             }
             visit(child.node, here)
@@ -93,6 +96,14 @@ private struct RulesLinter {
             if above.depth == 0 { warn(rule.offset, "\(kind.rawValue) at the root hands out everything to everybody, signed in or not.") }
             here.granted.insert(kind)
         }
+    }
+
+    /// An expression that is no access rule.
+    private mutating func visit(_ string: LocatedString, _ above: Surroundings) {
+        let scope = Scope(kind: .write, captures: above.captures)
+        guard let expression = try? ExpressionParser.parse(string.value) else { return }
+        look(expression, string, scope)
+        _ = try? Checker(scope: scope, functions: functions).check(expression)
     }
 
     private mutating func missingSides(_ rule: Term, _ string: LocatedString) {

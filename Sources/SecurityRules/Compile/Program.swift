@@ -8,6 +8,8 @@ final class Program: Sendable {
     let functions: [(name: String, source: RuleSource)]
     /// Whether any place has a message.
     let hasMessages: Bool
+    /// Whether any place has a `.default` or a `.drop`.
+    let shapesWrites: Bool
     /// See `RulesLimits`.
     let textWork: Int
 
@@ -18,6 +20,7 @@ final class Program: Sendable {
         details = builder.details
         functions = builder.functions
         hasMessages = builder.details.contains { $0.message != nil }
+        shapesWrites = builder.places.first.map { $0.drops || $0.defaults } ?? false
     }
 
     deinit { tables.deallocate() }
@@ -99,8 +102,10 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Itself or something below has a `.validate`.
+    /// Itself or something below has a `.validate`, a `.drop`, a `.default`.
     var validates = false
+    var drops = false
+    var defaults = false
 
     subscript(kind: RuleKind) -> Int32 {
         get {
@@ -128,6 +133,13 @@ struct Literal {
     var place: Int32
 }
 
+/// What a `.default` puts at its place.
+enum DefaultValue: Sendable {
+    /// The first instruction of its expression.
+    case expression(Int32)
+    case node(Node)
+}
+
 /// Data that the usual path never reads: the texts of the file, for traces and indexes.
 struct PlaceDetails: Sendable {
     /// The rule node's place with its wildcards, such as `/users/$uid`.
@@ -136,6 +148,11 @@ struct PlaceDetails: Sendable {
     var indexes: [String] = []
     /// What a client is told when the `.validate` or `.write` of the place refuses.
     var message: String?
+    /// The first instruction of the `.drop`; -1 for none.
+    var drop: Int32 = -1
+    var defaultValue: DefaultValue?
+    /// The literal children with a `.default`, in the order of the file.
+    var defaulted: [(key: Key, place: Int32)] = []
 }
 
 /// The source text of a rule's expression, and its position.

@@ -13,6 +13,9 @@ extension ProgramBuilder {
         details[Int(place)].sources[kind] = source
     }
 
+    mutating func setDrop(_ instruction: Int32, at place: Int32) { details[Int(place)].drop = instruction }
+    mutating func setDefault(_ value: DefaultValue, at place: Int32) { details[Int(place)].defaultValue = value }
+
     /// Links a node to its children, which are complete.
     mutating func setChildren(_ children: [(Key, Int32)], wildcard: Int32, at number: Int32) {
         var place = places[Int(number)]
@@ -26,8 +29,12 @@ extension ProgramBuilder {
         }
         sorted.sort { $0.fingerprint < $1.fingerprint }
         literals.append(contentsOf: sorted)
-        place.validates = place.validate >= 0 || (children.map(\.1) + [wildcard]).contains { $0 >= 0 && places[Int($0)].validates }
+        let below = (children.map(\.1) + [wildcard]).filter { $0 >= 0 }.map { places[Int($0)] }
+        place.validates = place.validate >= 0 || below.contains { $0.validates }
+        place.drops = details[Int(number)].drop >= 0 || below.contains { $0.drops }
+        place.defaults = details[Int(number)].defaultValue != nil || below.contains { $0.defaults }
         places[Int(number)] = place
+        details[Int(number)].defaulted = children.filter { details[Int($0.1)].defaultValue != nil }.map { (key: $0.0, place: $0.1) }
     }
 
     /// The only node of the rules that allow all or nothing.

@@ -59,6 +59,9 @@ struct RulesCompiler {
             let (line, column) = text.position(at: rule.offset)
             builder.set(kind, instruction, RuleSource(text: rule.source, line: line, column: column, offset: rule.offset), at: number)
         }
+        let scope = Scope(kind: .write, captures: captures)
+        if let drop = node.drop { builder.setDrop(compile(drop, scope, depth), at: number) }
+        if let value = node.defaultValue { builder.setDefault(compile(value, scope, depth), at: number) }
         var children: [(Key, Int32)] = []
         for child in node.children {
             let place = add(child.node, pattern: pattern.appending(child.key), depth: depth + 1, captures: captures)
@@ -74,6 +77,20 @@ struct RulesCompiler {
         }
         builder.setChildren(children, wildcard: wildcard, at: number)
         return number
+    }
+
+    private mutating func compile(_ value: SourceDefault, _ scope: Scope, _ depth: Int) -> DefaultValue {
+        switch value.value {
+        case .node(let node): return .node(node)
+        case .expression(let string):
+            do throws(ExpressionError) {
+                let expression = try ExpressionParser.parse(string.value)
+                return .expression(builder.lower(try Checker.value(expression, scope: scope, functions: functions), depth: depth))
+            } catch {
+                add(error, of: string)
+                return .expression(-1)
+            }
+        }
     }
 
     /// The rule's first instruction; -1 with a fault noted.

@@ -42,6 +42,23 @@ extension Evaluator {
         }
     }
 
+    /// The same with places that only `.validate` is asked about.
+    mutating func allowsWrite(_ locations: [Path], validating added: [Path]) -> Bool {
+        guard allowsWrite(locations) else { return false }
+        return added.isEmpty || areValid(added)
+    }
+
+    /// Whether what is written at the locations is valid, whoever may write there.
+    mutating func areValid(_ locations: [Path]) -> Bool {
+        withExtendedLifetime(locations) {
+            pop(to: 0)
+            return follow(locations, areKept: true) { evaluator, chain, length in
+                evaluator.dependencies?.writtenDepth = length
+                return evaluator.isValid(&chain, length: length)
+            }
+        }
+    }
+
     /// Whether some data could make the chain of every location grant; `.validate` rules are not evaluated. Stops at the first
     /// location for which none could. Keeps no place in a tree, and so no key of an earlier location.
     mutating func mayAllowWrite(_ locations: some Sequence<Path>) -> Bool {
@@ -50,7 +67,7 @@ extension Evaluator {
 
     /// The places whose rules refuse a write and have a message: the `.write` rules on the way to a location where
     /// none grants, else every `.validate` that is not true. None where a location without a grant has no message.
-    mutating func violated(_ locations: [Path]) -> [Int32] {
+    mutating func violated(_ locations: [Path], validating added: [Path]) -> [Int32] {
         withExtendedLifetime(locations) {
             let noted = Violations(limit: RulesLimits.messages)
             let isTold = follow(locations, areKept: true) { evaluator, chain, _ in
@@ -63,7 +80,7 @@ extension Evaluator {
             guard noted.places.isEmpty else { return noted.places }
             pop(to: 0)
             violations = noted
-            _ = follow(locations, areKept: true) { evaluator, chain, length in evaluator.isValid(&chain, length: length) }
+            _ = follow(locations + added, areKept: true) { evaluator, chain, length in evaluator.isValid(&chain, length: length) }
             violations = nil
             return noted.places
         }

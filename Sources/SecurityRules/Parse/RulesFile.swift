@@ -10,10 +10,26 @@ final class SourceNode {
     var indexOffset = 0
     /// What a client is told when the `.validate` or `.write` here refuses.
     var message: LocatedString?
+    /// Whether what clients write here is stored, as an expression.
+    var drop: SourceRule?
+    /// What is put here where it is absent.
+    var defaultValue: SourceDefault?
     var children: [(key: Key, node: SourceNode)] = []
     var wildcard: (name: LocatedString, node: SourceNode)?
 
     init(offset: Int) { self.offset = offset }
+}
+
+/// The value of a `.default`.
+struct SourceDefault {
+    enum Value {
+        case expression(LocatedString)
+        /// JSON that is no string.
+        case node(Node)
+    }
+    let value: Value
+    /// Byte offset of the value.
+    let offset: Int
 }
 
 /// The expression of one rule.
@@ -99,6 +115,7 @@ struct RulesFileReader {
             return node
         }
         var seen: Set<Key> = []
+        let isWildcard = name.hasPrefix("$")
         for member in members {
             let name = member.name.value
             guard seen.insert(Key(name)).inserted else {
@@ -106,7 +123,7 @@ struct RulesFileReader {
                 continue
             }
             switch name.utf8.first {
-            case UInt8(ascii: "."): directive(member, node)
+            case UInt8(ascii: "."): directive(member, node, isWildcard: isWildcard, depth: depth)
             case UInt8(ascii: "$"): wildcard(member, node, depth)
             default:
                 guard Key(name).isValid else {
@@ -122,9 +139,11 @@ struct RulesFileReader {
         return node
     }
 
+    /// The keys of a place that have a meaning.
+    private static let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn", ".message", ".default", ".drop"]
+
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
-        let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn", ".message"]
         return directives.contains("." + name) ? "did you mean '.\(name)'?" : nil
     }
 
@@ -141,7 +160,7 @@ struct RulesFileReader {
         node.wildcard = (member.name, self.node(member.value, named: name, depth: depth + 1))
     }
 
-    private mutating func directive(_ member: LocatedJSON.Member, _ node: SourceNode) {
+    private mutating func directive(_ member: LocatedJSON.Member, _ node: SourceNode, isWildcard: Bool, depth: Int) {
         let (name, json) = (member.name.value, member.value)
         switch name {
         case ".indexOn": indexes(json, node)
@@ -150,12 +169,14 @@ struct RulesFileReader {
                 return addError(json.offset, "Expected a text of at most \(RulesLimits.messageBytes) bytes.")
             }
             node.message = text
+        case ".drop":
+            guard depth > 0 else { return addError(member.name.quote, "A '.drop' stands below the root.") }
+            node.drop = rule(json)
+        case ".default": defaultValue(member, node, isWildcard: isWildcard, depth: depth)
         case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)
         default:
             guard let kind = RuleKind(rawValue: name) else {
-                let hint = Spelling.nearest(name, in: RuleKind.allCases.map(\.rawValue) + [".indexOn", ".message"]).map {
-                    "did you mean '\($0)'?"
-                }
+                let hint = Spelling.nearest(name, in: Self.directives).map { "did you mean '\($0)'?" }
                 if case .object = json.value {
                     errors.append(LocatedError(offset: member.name.quote, message: Self.forbiddenName, hint: hint))
                 } else {
@@ -163,11 +184,17 @@ struct RulesFileReader {
                 }
                 return
             }
-            switch json.value {
-            case .bool(let value): node.rules[kind] = SourceRule(text: .constant(value), offset: json.offset)
-            case .string(let text): node.rules[kind] = SourceRule(text: .expression(text), offset: json.offset)
-            default: addError(json.offset, "Invalid rule expression.  Expected 'true', 'false', or an expression string.")
-            }
+            node.rules[kind] = rule(json)
+        }
+    }
+
+    private mutating func rule(_ json: LocatedJSON) -> SourceRule? {
+        switch json.value {
+        case .bool(let value): return SourceRule(text: .constant(value), offset: json.offset)
+        case .string(let text): return SourceRule(text: .expression(text), offset: json.offset)
+        default:
+            addError(json.offset, "Invalid rule expression.  Expected 'true', 'false', or an expression string.")
+            return nil
         }
     }
 

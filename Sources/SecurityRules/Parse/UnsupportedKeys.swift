@@ -3,7 +3,7 @@
 enum UnsupportedKeys {
     /// Keys of a place.
     static let ofPlace: Set<String> = [
-        ".account", ".alias", ".copy", ".count", ".counts", ".default", ".drop", ".expire", ".geoIndex", ".inbox", ".ingest", ".notify",
+        ".account", ".alias", ".copy", ".count", ".counts", ".expire", ".geoIndex", ".inbox", ".ingest", ".notify",
         ".owner", ".rate", ".removes", ".search", ".watch", ".webhook",
     ]
     /// Keys beside `rules`.
@@ -11,7 +11,7 @@ enum UnsupportedKeys {
     /// Functions of expressions.
     static let functions: Set<String> = ["file"]
     /// Keys of a case of `vigla rules test`.
-    static let ofCase: Set<String> = ["advance", "at", "expire", "then"]
+    static let ofCase: Set<String> = ["advance", "at", "expire"]
 
     static func message(_ name: String) -> String { "'\(name)' is not supported by this version." }
 }

@@ -16,6 +16,7 @@ extension RESTRequest {
             }
             writeSize = known
         }
+        isImport = target.value("derive") == "false"
         if let text = target.value("timeout") { timeoutMs = try Self.milliseconds(text) }
         if let text = target.value("auth_variable_override") { override = try Self.identity(text) }
         if method == .get {

@@ -20,6 +20,8 @@ public struct RESTRequest: Sendable {
     public var sizeUpTo: Int?
     /// `print=silent`: 204 without a body.
     public var isSilent = false
+    /// `derive=false`: an administrator's write is an import, to which the rules add nothing.
+    public var isImport = false
     /// JSONP: the function to call.
     public var callback: String?
     /// The file name under which a browser saves the response.

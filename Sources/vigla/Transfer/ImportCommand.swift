@@ -17,7 +17,8 @@ struct Import: ParsableCommand {
             objects with keys 0, 1, …. What was there before is gone, and so is what lost clients had left to be written into it; \
             rules and secrets stay. A folder that does not exist is made; in one that holds several namespaces --namespace says which is \
             meant. A hub takes files of up to 256 MiB and asks for an \
-            administrator (--auth and others, see 'vigla rules deploy --help'); a stopped hub's folder takes any size.
+            administrator (--auth and others, see 'vigla rules deploy --help'); a stopped hub's folder takes any size. What the file \
+            holds is stored as it is: the rules' .default and .drop change nothing of it, unless --derive asks for that.
 
               vigla import ./data export.json
               vigla import http://127.0.0.1:9000/users users.json
@@ -27,6 +28,12 @@ struct Import: ParsableCommand {
     private static let hubBytes = 256 << 20
 
     @OptionGroup var options: TransferOptions
+    @Flag(help: "Have a running hub do with the file what its rules do with other writes: .default, .drop.") var derive = false
+
+    func validate() throws {
+        guard derive, case .folder = try options.place else { return }
+        throw ValidationError("--derive is for an import into a running hub: in a folder there are no rules to follow.")
+    }
 
     func run() throws {
         let summary = TransferSummary()
@@ -42,8 +49,9 @@ struct Import: ParsableCommand {
             }
             _ = source.read(depth: url.path.depth)
             let address = options.address(url)
+            let target = "\(url.resource)?print=silent&derive=\(derive)\(address.namespaceItem)"
             AdminCall.run(
-                "PUT", "\(url.resource)?print=silent\(address.namespaceItem)", at: address, tls: options.trust.client(for: address),
+                "PUT", target, at: address, tls: options.trust.client(for: address),
                 credential: options.credential.read(), body: Array(source.bytes)
             ) { status, body in
                 guard status == 204 || status == 200 else {

@@ -1,5 +1,6 @@
 import Journal
 import JSONTree
+import SecurityRules
 
 /// The tree as it would be after a commit, with what was written: the third stage. It shares all that the writes do not touch with
 /// the tree that it was made on. Pure: on any queue.
@@ -7,20 +8,31 @@ struct Candidate: Sendable {
     /// The tree that it was made on.
     let base: Node
     private(set) var tree: Node
-    /// The operations of the commit, in the order of the writes.
+    /// The operations of the commit, in the order of the writes, then those of defaults beside them. Fewer where a `.drop` has one
+    /// dropped.
     private(set) var operations: [JournalOperation] = []
-    /// Where they write.
-    let paths: [Path]
+    /// Where the writes are, then where a default was put beside them.
+    private(set) var paths: [Path]
+    /// How many of the paths were asked for.
+    private let askedCount: Int
     /// ms since the epoch: the time of the commit.
     let now: Int64
+    /// Text work that `.drop` and `.default` have done.
+    private(set) var textWork = 0
+    /// Whether something else is stored than was sent.
+    private(set) var isShaped = false
+    /// What its shape rests on, if the shaping is to say so.
+    private(set) var shapeDependencies: WriteDecision?
 
     /// O(depth and size of the writes)
+    /// - Parameter shaping: what the rules say about what is stored; nil where they say nothing.
     /// - Throws: when the tree cannot hold what a write stores.
-    init(_ writes: [TreeWrite], on base: Node, now: Int64) throws(Failure) {
+    init(_ writes: [TreeWrite], on base: Node, now: Int64, shaping: WriteShaping? = nil) throws(Failure) {
         self.base = base
         self.now = now
         tree = base
         paths = writes.map(\.path)
+        askedCount = writes.count
         operations.reserveCapacity(writes.count)
         for write in writes {
             let value = ServerValues.resolve(write, in: tree, now: now)
@@ -34,7 +46,61 @@ struct Candidate: Sendable {
                 operations.append(.priority(write.path, value))
             }
         }
+        if let shaping { try shape(shaping) }
     }
+
+    /// The places that were asked for: all that `.write` is asked about.
+    var asked: [Path] { paths.count == askedCount ? paths : Array(paths.prefix(askedCount)) }
+    /// The places of defaults beside them.
+    var added: [Path] { paths.count == askedCount ? [] : Array(paths.dropFirst(askedCount)) }
+
+    private mutating func shape(_ shaping: WriteShaping) throws(Failure) {
+        let sent = operations
+        let shaped = shaping.rules.shape(
+            paths, old: base, new: tree, auth: shaping.auth, now: now, textWork: shaping.textWork, keeping: shaping.dependencies
+        ) { ignored in
+            var tree = base
+            for (i, operation) in sent.enumerated() where !ignored.contains(i) { tree.apply(operation) }
+            return tree
+        }
+        if shaped.needsTooMuchWork { throw .tooMuchShaping }
+        (textWork, shapeDependencies) = (shaped.textWork, shaped.dependencies)
+        guard shaped.isOther else { return }
+        isShaped = true
+        tree = shaped.tree
+        for i in shaped.changed { operations[i] = .set(paths[i], tree.node(at: paths[i])) }
+        if !shaped.ignored.isEmpty {
+            let ignored = Set(shaped.ignored)
+            operations = operations.enumerated().filter { !ignored.contains($0.offset) }.map(\.element)
+        }
+        for path in shaped.added {
+            operations.append(.set(path, tree.node(at: path)))
+            paths.append(path)
+        }
+    }
+}
+
+/// The rules' say in what a commit stores: `.drop` and `.default`.
+struct WriteShaping: Sendable {
+    let rules: RuleSet
+    let auth: Node
+    /// Text work that they may do.
+    let textWork: Int
+    /// Places in the data on which the shape may rest, if that is to be known.
+    let dependencies: Int?
+
+    /// Nil where the rules of the commit have no say.
+    init?(_ rules: RuleSet, _ origin: WriteOrigin, textWork: Int = .max, dependencies: Int? = nil) {
+        guard rules.shapesWrites, origin.isShaped else { return nil }
+        self.rules = rules
+        auth = origin.identity.auth
+        self.textWork = min(textWork, rules.textWork)
+        self.dependencies = dependencies
+    }
+}
+
+extension Failure {
+    static let tooMuchShaping = Failure(.tooBig, "The rules' '.drop' and '.default' would have too much text to work on for this write.")
 }
 
 extension JournalOperation {

@@ -5,6 +5,8 @@ struct WriteOrigin: Sendable {
     enum Cause: Sendable {
         /// A client asked for it.
         case request
+        /// An administrator imports what another hub has held: it is stored as it is.
+        case imported
         /// The onDisconnect writes of a session that has ended (contract §6.2).
         case sessionEnd(id: String)
         /// The hub itself makes it.
@@ -19,6 +21,16 @@ struct WriteOrigin: Sendable {
         WriteOrigin(identity: Identity(auth: left.auth, isAdmin: left.isAdmin), cause: .sessionEnd(id: left.id))
     }
     static func system(_ cause: SystemCause) -> WriteOrigin { WriteOrigin(identity: .admin, cause: .system(cause)) }
+
+    static let imported = WriteOrigin(identity: .admin, cause: .imported)
+
+    /// Whether `.drop` and `.default` apply: to what clients write, administrators among them.
+    var isShaped: Bool {
+        switch cause {
+        case .request, .sessionEnd: true
+        case .imported, .system: false
+        }
+    }
 
     /// Whether the rules are evaluated.
     var isRuled: Bool { !identity.isAdmin }

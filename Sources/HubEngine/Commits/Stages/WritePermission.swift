@@ -9,10 +9,15 @@ struct WritePermission {
     /// Whether the rules permit the commit. Administrators and the hub itself are not asked about.
     /// - Parameter work: that the rules may do on texts; what they did is taken off.
     func allows(_ candidate: Candidate, textWork work: inout Int) -> Bool {
+        work -= candidate.textWork
         guard origin.isRuled else { return true }
+        // Of one operation, with what its defaults have done.
+        let most = min(work, rules.textWork - candidate.textWork)
+        var left = most
+        defer { work -= most - left }
         return rules.allowsWrite(
-            candidate.paths, old: candidate.base, new: candidate.tree, auth: origin.identity.auth, now: candidate.now,
-            textWork: &work)
+            candidate.asked, validating: candidate.added, old: candidate.base, new: candidate.tree, auth: origin.identity.auth,
+            now: candidate.now, textWork: &left)
     }
 
     /// The same, with what the decision rests on. Nil for administrators and the hub.
@@ -20,14 +25,14 @@ struct WritePermission {
     func decide(_ candidate: Candidate, keeping limit: Int) -> WriteDecision? {
         guard origin.isRuled else { return nil }
         return rules.decideWrite(
-            candidate.paths, old: candidate.base, new: candidate.tree, auth: origin.identity.auth, now: candidate.now,
-            keeping: limit)
+            candidate.asked, validating: candidate.added, old: candidate.base, new: candidate.tree, auth: origin.identity.auth,
+            now: candidate.now, keeping: limit)
     }
 
     /// The decision as a question that can be explained.
     func question(_ candidate: Candidate) -> RuleQuestion {
         RuleQuestion(
-            operation: .write(candidate.paths), rules: rules, old: candidate.base, new: candidate.tree,
+            operation: .write(candidate.asked), added: candidate.added, rules: rules, old: candidate.base, new: candidate.tree,
             auth: origin.identity.auth, now: candidate.now)
     }
 

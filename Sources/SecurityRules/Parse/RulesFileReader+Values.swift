@@ -1,0 +1,47 @@
+import JSONTree
+
+extension RulesFileReader {
+    /// Reads a `.default`: a string is an expression, other JSON is the value itself.
+    mutating func defaultValue(_ member: LocatedJSON.Member, _ node: SourceNode, isWildcard: Bool, depth: Int) {
+        guard depth > 0, !isWildcard else {
+            return addError(member.name.quote, "A '.default' stands at a child with a name of its own.")
+        }
+        let json = member.value
+        if case .string(let text) = json.value {
+            node.defaultValue = SourceDefault(value: .expression(text), offset: json.offset)
+            return
+        }
+        guard let value = self.value(json) else { return }
+        guard value.exists else { return addError(json.offset, "A '.default' is an expression, or a value other than null.") }
+        guard value.fits(below: depth) else { return addError(json.offset, "Data is at most \(Path.maxDepth) levels deep.") }
+        node.defaultValue = SourceDefault(value: .node(value), offset: json.offset)
+    }
+
+    /// JSON as a node; nil with a fault noted.
+    private mutating func value(_ json: LocatedJSON) -> Node? {
+        switch json.value {
+        case .null: return .null
+        case .bool(let value): return .bool(value)
+        case .number(let node): return node
+        case .string(let text): return .string(text.value)
+        case .array(let elements):
+            var children: [(Key, Node)] = []
+            for (i, element) in elements.enumerated() {
+                guard let child = value(element) else { return nil }
+                children.append((Key(index: i), child))
+            }
+            return .object(children)
+        case .object(let members):
+            var children: [(Key, Node)] = []
+            for member in members {
+                guard Key(member.name.value).isValid else {
+                    addError(member.name.quote, "'\(member.name.value)' cannot be a key of data.")
+                    return nil
+                }
+                guard let child = value(member.value) else { return nil }
+                children.append((Key(member.name.value), child))
+            }
+            return .object(children)
+        }
+    }
+}
