@@ -59,13 +59,18 @@ public struct JournalBatch: Sendable, Equatable {
     public var isEmpty: Bool { sequence == expectedLast }
 
     /// Adds the next commit, one number above the last. What `operations` holds is not copied for the first one.
-    /// - Parameter stage: the stage that contains the operations, if they are staged.
-    public mutating func append(_ operations: [JournalOperation], pending: [PendingChange] = [], stage: JournalStage? = nil) {
+    /// - Parameters:
+    ///   - more: operations behind them in the same commit.
+    ///   - stage: the stage that contains the operations, if they are staged; not those behind them.
+    public mutating func append(
+        _ operations: [JournalOperation], also more: [JournalOperation] = [], pending: [PendingChange] = [], stage: JournalStage? = nil
+    ) {
         let start = self.operations.count
         if !isEmpty { starts.append(start) }
         sequence += 1
         if start == 0 { self.operations = operations } else { self.operations += operations }
         if let stage { staged.append(StagedRange(start..<self.operations.count, stage)) }
+        if !more.isEmpty { self.operations += more }
         for change in pending { self.operations.append(.pending(change)) }
     }
 

@@ -105,13 +105,37 @@ public struct RuleSet: Sendable {
     }
 
     /// Decides as `allowsWrite`, with a trace; rules that several locations share appear once.
+    /// - Parameter limits: of what follows from the write, to be found and decided about as well; nil for the write alone.
     public func explainWrite(
-        _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables = .none
+        _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables = .none,
+        following limits: ConsequenceLimits? = nil
     ) -> RuleTrace {
         let recorder = TraceRecorder(self)
         let isAllowed = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: query, recorder: recorder) {
             $0.allowsWrite(locations, validating: added)
         }
-        return RuleTrace(operation: .write(locations), isAllowed: isAllowed, steps: recorder.steps)
+        var trace = RuleTrace(operation: .write(locations), isAllowed: isAllowed, steps: recorder.steps)
+        guard isAllowed, let limits else { return trace }
+        follow(&trace, of: locations + added, old: old, new: new, now: now, limits)
+        return trace
+    }
+
+    /// Finds and decides about what follows from writes that nobody has to allow, with a trace.
+    public func explainConsequences(of locations: [Path], old: Node, new: Node, now: Int64, limits: ConsequenceLimits) -> RuleTrace {
+        var trace = RuleTrace(operation: .write(locations), isAllowed: true, steps: [])
+        follow(&trace, of: locations, old: old, new: new, now: now, limits)
+        return trace
+    }
+
+    private func follow(_ trace: inout RuleTrace, of locations: [Path], old: Node, new: Node, now: Int64, _ limits: ConsequenceLimits) {
+        guard hasConsequences else { return }
+        do throws(ConsequenceFault) {
+            let found = try consequences(of: locations, old: old, new: new, limits: limits)
+            let recorder = TraceRecorder(self)
+            let areAdmitted = Evaluator.run(
+                program, old: old, new: found.tree, auth: Self.hubAuth, now: now, query: .none, recorder: recorder
+            ) { $0.areValid(found.writes.map(\.path)) }
+            trace.add(found.writes, recorder.steps, areAdmitted: areAdmitted)
+        } catch { trace.add(error) }
     }
 }

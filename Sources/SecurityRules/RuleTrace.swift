@@ -55,8 +55,28 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public static let maxSteps = RulesLimits.traceSteps
 
     public let operation: Operation
-    public let isAllowed: Bool
-    public let steps: [Step]
+    public private(set) var isAllowed: Bool
+    public private(set) var steps: [Step]
+    /// What follows from an allowed write.
+    public private(set) var follows: [SystemWrite] = []
+    /// Why that cannot be done, so that the write is refused.
+    public private(set) var fault: ConsequenceFault?
+
+    init(operation: Operation, isAllowed: Bool, steps: [Step]) {
+        (self.operation, self.isAllowed, self.steps) = (operation, isAllowed, steps)
+    }
+
+    /// Adds what follows from the write.
+    mutating func add(_ follows: [SystemWrite], _ validation: [Step], areAdmitted: Bool) {
+        self.follows = follows
+        steps += validation
+        isAllowed = areAdmitted
+    }
+
+    mutating func add(_ fault: ConsequenceFault) {
+        self.fault = fault
+        isAllowed = false
+    }
 
     /// The rule that decided a refusal: a `.validate` that was not true. Nil when no rule granted.
     public var refusal: Step? { isAllowed ? nil : steps.last { $0.kind == .validate && $0.outcome != .allowed } }
@@ -72,7 +92,10 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
             (text, verb) = ("Attempt to write \(paths.map(\.description).joined(separator: ", "))\n", "Write")
         }
         for step in steps { text += step.description }
-        if !isAllowed {
+        for write in follows { text += "    then \(write.path): \(write.value.json) by \(write.rule)\n" }
+        if let fault {
+            text += "\n\(fault).\n"
+        } else if !isAllowed {
             text += refusal == nil ? "\nNo .\(verb.lowercased()) rule allowed the operation.\n" : "\nValidation failed.\n"
         }
         return text + "\(verb) was \(isAllowed ? "allowed" : "denied")."

@@ -5,10 +5,10 @@ import SecurityRules
 /// The line of stages that every commit passes: those of clients, and those that the hub makes itself.
 ///
 /// ```
-/// writes ─► server values ─► shape ─► candidate ─► permission ─► compare ─► readers ─► consequences ─► install ──► tell
-///           ServerValues  WriteShape  Candidate  WritePermission               │       WriteOrigin     Content,    ReadPermissions,
-///                                                                     PermissionForesight              Batch,      Publisher
-///                                                                                                      RecentCommits
+/// writes ─► server values ─► shape ─► candidate ─► permission ─► compare ─► consequences ─► readers ─► install ──► tell
+///           ServerValues  WriteShape  Candidate  WritePermission         CommitConsequences  │        Content,    ReadPermissions,
+///                                     WriteShaping                               PermissionForesight  Batch,      Publisher
+///                                                                                                     RecentCommits
 /// ```
 /// A large write passes the stages up to the comparison in the background (`PreparedWrite`), and the rest here. A commit that may wait
 /// stops at its readers when the rules are to be asked about too many of them, and is large then, whatever its size. The candidate is
@@ -64,7 +64,7 @@ final class CommitLine {
         tells: Bool = false
     ) throws(Failure) -> UInt64? {
         let shaping = WriteShaping(content.rules, origin, textWork: work)
-        let candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
+        var candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
         // Permission is asked before the hash, so that a stranger learns nothing about the content (contract §4.6).
         try permit(candidate, .write, origin, textWork: &work, tells: tells)
         if let condition {
@@ -80,14 +80,53 @@ final class CommitLine {
         }
         guard !writes.isEmpty else { return content.sequence }
         try log.mustTakeWrites()
-        let paths = candidate.paths
+        var found: Consequences?
+        if let consequences = CommitConsequences(content.rules, origin, context.limits.consequences) {
+            found = try follow(&candidate, consequences, origin, textWork: &work)
+        }
+        let paths = candidate.touched
         let readers = foresight.touched(by: paths, making: candidate.tree)
         if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
         context.meter.spend(writes.placesByDepth)
+        if let found { count(found) }
         let old = install(candidate.tree, candidate.operations, origin, at: paths)
         permissions.recheck(readers)
         publisher.publish(paths, old: old)
         return content.sequence
+    }
+
+    /// Adds to a candidate what the rules have follow from it, if anything.
+    private func follow(
+        _ candidate: inout Candidate, _ consequences: CommitConsequences, _ origin: WriteOrigin, textWork work: inout Int
+    ) throws(Failure) -> Consequences? {
+        let (base, tree, now) = (candidate.base, candidate.tree, candidate.now)
+        do throws(CommitConsequences.Refusal) {
+            guard let found = try consequences.find(candidate.paths, old: base, new: tree, now: now, textWork: &work) else { return nil }
+            candidate.add(found)
+            return found
+        } catch {
+            try refuse(error, WritePermission(rules: content.rules, origin: origin).question(candidate), origin)
+            return nil
+        }
+    }
+
+    private func count(_ found: Consequences) {
+        context.meter.spend(found.keysLookedAt / RequestLoop.childrenForWork)
+        for write in found.writes {
+            context.meter.spend(1 + write.path.depth / 8)
+            context.meter.counters.systemWrites[write.kind, default: 0] += 1
+        }
+    }
+
+    /// Refuses a commit for what would follow from it, but for the hub's own, which are made all the same: what belongs to a deleted
+    /// account is not to stay.
+    private func refuse(_ refusal: CommitConsequences.Refusal, _ asked: RuleQuestion, _ origin: WriteOrigin) throws(Failure) {
+        var question = asked
+        question.consequences = context.limits.consequences
+        question.isRuled = origin.isRuled
+        if case .write(let paths) = question.operation { refusals.report(.write, of: paths.first ?? .root) { _ in question } }
+        if case .system = origin.cause { return }
+        throw refusal.failure
     }
 
     /// Refuses writes that are not made now, but could not be either.
@@ -124,29 +163,49 @@ final class CommitLine {
         _ write: PreparedWrite, by origin: WriteOrigin, stage: JournalStage?, mayWait: Bool
     ) throws(Failure) -> UInt64? {
         try log.mustTakeWrites()
-        let readers = foresight.touched(by: write)
-        if mayWait, foresight.mustAsk(about: readers, in: write.candidate) { return nil }
+        let found = try consequences(of: write, by: origin)
+        let (tree, more) = (found?.tree ?? write.candidate, found?.paths ?? [])
+        let touched = more.isEmpty ? write.paths : (write.paths + more).outermost
+        let readers = more.isEmpty ? foresight.touched(by: write) : foresight.touched(by: touched, making: tree)
+        if mayWait, foresight.mustAsk(about: readers, in: tree) { return nil }
+        if let found { count(found) }
         context.meter.counters.prepared += 1
         let isFollowed = write.operations.count <= context.limits.followedPlaces
-        let paths = isFollowed ? write.paths : [write.common]
-        let old = install(write.candidate, write.operations, origin, at: paths, stage: stage)
+        let paths = (isFollowed ? write.paths : [write.common]) + more
+        let old = install(tree, write.operations, also: found?.operations ?? [], origin, at: paths, stage: stage)
         batch.retire(old)
         batch.retire(write)
         permissions.recheck(readers)
-        publisher.publish(prepared: write, old: old)
+        if more.isEmpty { publisher.publish(prepared: write, old: old) } else { publisher.publish(touched, old: old) }
         return content.sequence
+    }
+
+    /// What follows from a prepared write, on the tree of now.
+    private func consequences(of write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> Consequences? {
+        guard let consequences = CommitConsequences(content.rules, origin, context.limits.consequences) else { return nil }
+        var work = Int.max
+        do throws(CommitConsequences.Refusal) {
+            return try consequences.find(write.paths, old: content.root, new: write.candidate, now: context.clock(), textWork: &work)
+        } catch {
+            let question = RuleQuestion(
+                operation: .write(write.paths), rules: content.rules, old: content.root, new: write.candidate, auth: origin.identity.auth,
+                now: context.clock())
+            try refuse(error, question, origin)
+            return nil
+        }
     }
 
     // MARK: Installing
 
     /// - Returns: the tree before.
     private func install(
-        _ tree: Node, _ operations: [JournalOperation], _ origin: WriteOrigin, at paths: [Path], stage: JournalStage? = nil
+        _ tree: Node, _ operations: [JournalOperation], also more: [JournalOperation] = [], _ origin: WriteOrigin, at paths: [Path],
+        stage: JournalStage? = nil
     ) -> Node {
         let old = content.install(tree)
         context.meter.counters.commits += 1
         if case .system(let cause) = origin.cause { context.meter.counters.systemCommits[cause, default: 0] += 1 }
-        batch.append(operations, pending: origin.consequences, as: content.sequence, stage: stage)
+        batch.append(operations, also: more, pending: origin.pendingChanges, as: content.sequence, stage: stage)
         recent.record(paths, sequence: content.sequence)
         return old
     }

@@ -207,7 +207,7 @@ final class DisconnectWrites: @unchecked Sendable {
         // The session is removed with the last of them, because a crash between two would lose the rest.
         let single = WriteOrigin.client(origin.identity)
         for write in permitted { _ = try? commits.commit([write], by: single, textWork: &again) }
-        commits.record(origin.consequences)
+        commits.record(origin.pendingChanges)
     }
 
     /// As much work on texts as so many operations may ask for is done to decide path by path about what one session left, and as

@@ -1,3 +1,5 @@
+import SecurityRules
+
 /// Limits on what one client may request of a database. A request over a limit is refused, with no other effect.
 public struct EngineLimits: Sendable {
     /// Bytes of one answer or first content; more is answered with `too_big`. A client whose observers would have to be sent more at
@@ -17,6 +19,12 @@ public struct EngineLimits: Sendable {
     public var pendingBytes = 1 << 20
     /// The same for all clients of a database together; more is answered with `unavailable`. Default 64 MiB.
     public var pendingBytesOfAll = 64 << 20
+
+    /// Writes of the hub itself that may follow from one commit; a commit with more is refused. Default 1,000.
+    public var systemWrites = 1_000
+    /// Keys that are looked at to find them: of the places that wildcards range over, and of what was removed. A commit that needs more
+    /// is refused. Default 100,000: some 30 ms of the database queue.
+    public var systemWriteKeys = 100_000
 
     // MARK: Large writes
 
@@ -113,4 +121,11 @@ public struct EngineLimits: Sendable {
     public var retryMs = 1_000
 
     public init() {}
+
+    /// The limits of what follows from one commit.
+    var consequences: ConsequenceLimits {
+        var limits = ConsequenceLimits()
+        (limits.writes, limits.keys) = (systemWrites, systemWriteKeys)
+        return limits
+    }
 }

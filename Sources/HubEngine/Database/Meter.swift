@@ -1,3 +1,4 @@
+public import SecurityRules
 import Synchronization
 
 /// The counters of a database. The parts of its engine change them on the database queue; metrics read them from any thread.
@@ -55,6 +56,8 @@ public struct EngineCounters: Sendable {
     public var commits = 0
     /// Commits that the hub made itself, by cause.
     public var systemCommits: [SystemCause: Int] = [:]
+    /// Writes that followed from commits, by the key of the rules.
+    public var systemWrites: [ConsequenceKind: Int] = [:]
     public var requests = 0
     /// Requests that wait for their turn now, as others have had the last one.
     public var waitingRequests = 0

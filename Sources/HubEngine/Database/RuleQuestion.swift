@@ -15,6 +15,11 @@ public struct RuleQuestion: Sendable {
     public let operation: Operation
     /// Places that are written besides, and that only `.validate` is asked about.
     public var added: [Path] = []
+    /// Whether `.write` and `.validate` are asked about the operation: not about an administrator's, of which only the consequences are
+    /// in question.
+    public var isRuled = true
+    /// The limits of what follows from a write; nil where nothing does.
+    public var consequences: ConsequenceLimits?
     public let rules: RuleSet
     /// The tree before and, for writes, after the operation with server values filled in.
     public let old: Node
@@ -35,7 +40,11 @@ public struct RuleQuestion: Sendable {
     public func explained() -> RuleTrace {
         switch operation {
         case .read(let path, let query): rules.explainRead(path, root: old, auth: auth, now: now, query: query)
-        case .write(let locations): rules.explainWrite(locations, validating: added, old: old, new: new, auth: auth, now: now)
+        case .write(let locations) where isRuled:
+            rules.explainWrite(
+                locations, validating: added, old: old, new: new, auth: auth, now: now, following: consequences)
+        case .write(let locations):
+            rules.explainConsequences(of: locations + added, old: old, new: new, now: now, limits: consequences ?? ConsequenceLimits())
         }
     }
 }
@@ -114,7 +123,9 @@ extension Database {
                 let (rules, origin) = (engine.content.rules, WriteOrigin.client(Identity(auth: auth)))
                 let shaping = WriteShaping(rules, origin)
                 let candidate = try Candidate(writes, on: engine.content.root, now: now, shaping: shaping)
-                done(.success(WritePermission(rules: rules, origin: origin).question(candidate)))
+                var question = WritePermission(rules: rules, origin: origin).question(candidate)
+                question.consequences = engine.context.limits.consequences
+                done(.success(question))
             } catch { done(.failure(error)) }
         }
     }

@@ -31,10 +31,12 @@ final class Batch {
     var hasCommits: Bool { !journalled.isEmpty }
 
     /// Adds a commit: the one behind the last.
-    /// - Parameter stage: what the journal has of the operations already.
-    func append(_ operations: [JournalOperation], pending: [PendingChange], as sequence: UInt64, stage: JournalStage? = nil) {
+    /// - Parameters:
+    ///   - more: operations behind them in the same commit.
+    ///   - stage: what the journal has of the operations already.
+    func append(_ operations: [JournalOperation], also more: [JournalOperation] = [], pending: [PendingChange], as sequence: UInt64, stage: JournalStage? = nil) {
         if journalled.isEmpty { journalled = JournalBatch(after: sequence - 1) }
-        journalled.append(operations, pending: pending, stage: stage)
+        journalled.append(operations, also: more, pending: pending, stage: stage)
     }
 
     /// A request of so many bytes is carried out in this batch.

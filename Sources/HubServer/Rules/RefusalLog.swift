@@ -102,7 +102,7 @@ final class RefusalLog: Sendable {
 
     /// The evaluated rules that refused, the deciding one first, with the values of their sub-expressions.
     static func rules(_ trace: RuleTrace) -> String {
-        var text = ""
+        var text = trace.fault.map { "\($0)" } ?? ""
         for step in trace.steps.reversed() where step.outcome != .allowed {
             guard text.utf8.count < lineBytes else { return text + "; …" }
             if !text.isEmpty { text += "; " }

@@ -37,6 +37,15 @@ extension RuleTrace {
             if i > 0 { writer.raw(",") }
             writer.step(step, &isCut)
         }
+        writer.raw("],\"then\":[")
+        for (i, write) in follows.enumerated() {
+            if writer.bytes.count > Self.jsonBytes {
+                isCut = true
+                break
+            }
+            if i > 0 { writer.raw(",") }
+            writer.follows(write)
+        }
         writer.raw(isCut || steps.count >= Self.maxSteps ? "],\"truncated\":true}\n" : "],\"truncated\":false}\n")
         return writer.bytes
     }
@@ -44,6 +53,7 @@ extension RuleTrace {
     /// The verdict in a sentence.
     var reason: String {
         let (verb, kind) = if case .read = operation { ("read", RuleKind.read) } else { ("write", RuleKind.write) }
+        if let fault { return "\(fault)." }
         if let refusal { return "\(refusal.pattern)\(refusal.kind.rawValue) is not true." }
         if isAllowed { return "Allowed." }
         let asked = steps.contains { $0.kind == kind }
@@ -83,6 +93,17 @@ extension JSONWriter {
             self.part(part)
         }
         raw("]}")
+    }
+
+    fileprivate mutating func follows(_ write: SystemWrite) {
+        raw("{\"path\":")
+        string(write.path.description)
+        raw(",\"value\":")
+        // Large values are the data's business.
+        write.value.hasChildren ? raw("{}") : node(write.value.leaf)
+        raw(",\"rule\":")
+        string(write.rule)
+        raw("}")
     }
 
     private mutating func part(_ part: RuleTrace.Part) {

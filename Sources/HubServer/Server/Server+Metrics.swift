@@ -3,6 +3,7 @@ import DispatchNet
 import HTTPTypes
 import HubEngine
 import Logging
+import SecurityRules
 import Synchronization
 import WireProtocols
 
@@ -117,6 +118,11 @@ extension Server {
             "vigla_system_commits_total", "Commits that the hub made itself, by cause.", labels: label, "cause",
             databases.flatMap { database in
                 SystemCause.allCases.map { (database.name, $0.rawValue, database.counters.systemCommits[$0] ?? 0) }
+            })
+        page.counter(
+            "vigla_system_writes_total", "Writes that the rules had follow from commits, by the key.", labels: label, "cause",
+            databases.flatMap { database in
+                ConsequenceKind.allCases.map { (database.name, $0.name, database.counters.systemWrites[$0] ?? 0) }
             })
         page.gauge(
             "vigla_degraded", "1 while the disk refuses, and with it every write is refused.", label: label,

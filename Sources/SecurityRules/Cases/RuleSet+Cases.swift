@@ -44,7 +44,9 @@ extension RuleSet {
             let shaped = shape(paths, old: test.data, new: test.after([]), auth: test.auth, now: test.now) { test.after($0) }
             after = shaped.tree
             if shaped.needsTooMuchWork { return ("needs too much work on texts", nil) }
-            trace = explainWrite(paths, validating: shaped.added, old: test.data, new: after, auth: test.auth, now: test.now)
+            trace = explainWrite(
+                paths, validating: shaped.added, old: test.data, new: after, auth: test.auth, now: test.now, following: ConsequenceLimits())
+            for write in trace.follows { after.set(write.value, at: write.path) }
         }
         coverage.record(trace)
         return (mismatch(test.expectation, trace) ?? mismatch(test.then, after), trace)

@@ -10,6 +10,8 @@ final class Program: Sendable {
     let hasMessages: Bool
     /// Whether any place has a `.default` or a `.drop`.
     let shapesWrites: Bool
+    /// Whether any place has something follow from writes.
+    let hasConsequences: Bool
     /// See `RulesLimits`.
     let textWork: Int
 
@@ -20,6 +22,7 @@ final class Program: Sendable {
         details = builder.details
         functions = builder.functions
         hasMessages = builder.details.contains { $0.message != nil }
+        hasConsequences = builder.places.first?.removes ?? false
         shapesWrites = builder.places.first.map { $0.drops || $0.defaults } ?? false
     }
 
@@ -102,10 +105,11 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Itself or something below has a `.validate`, a `.drop`, a `.default`.
+    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`.
     var validates = false
     var drops = false
     var defaults = false
+    var removes = false
 
     subscript(kind: RuleKind) -> Int32 {
         get {
@@ -151,6 +155,8 @@ struct PlaceDetails: Sendable {
     /// The first instruction of the `.drop`; -1 for none.
     var drop: Int32 = -1
     var defaultValue: DefaultValue?
+    /// What is removed with the node.
+    var removes: [PathTemplate] = []
     /// The literal children with a `.default`, in the order of the file.
     var defaulted: [(key: Key, place: Int32)] = []
 }

@@ -16,6 +16,8 @@ extension ProgramBuilder {
     mutating func setDrop(_ instruction: Int32, at place: Int32) { details[Int(place)].drop = instruction }
     mutating func setDefault(_ value: DefaultValue, at place: Int32) { details[Int(place)].defaultValue = value }
 
+    mutating func setRemoves(_ templates: [PathTemplate], at place: Int32) { details[Int(place)].removes = templates }
+
     /// Links a node to its children, which are complete.
     mutating func setChildren(_ children: [(Key, Int32)], wildcard: Int32, at number: Int32) {
         var place = places[Int(number)]
@@ -33,6 +35,7 @@ extension ProgramBuilder {
         place.validates = place.validate >= 0 || below.contains { $0.validates }
         place.drops = details[Int(number)].drop >= 0 || below.contains { $0.drops }
         place.defaults = details[Int(number)].defaultValue != nil || below.contains { $0.defaults }
+        place.removes = !details[Int(number)].removes.isEmpty || below.contains { $0.removes }
         places[Int(number)] = place
         details[Int(number)].defaulted = children.filter { details[Int($0.1)].defaultValue != nil }.map { (key: $0.0, place: $0.1) }
     }

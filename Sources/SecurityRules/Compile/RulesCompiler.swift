@@ -62,6 +62,7 @@ struct RulesCompiler {
         let scope = Scope(kind: .write, captures: captures)
         if let drop = node.drop { builder.setDrop(compile(drop, scope, depth), at: number) }
         if let value = node.defaultValue { builder.setDefault(compile(value, scope, depth), at: number) }
+        builder.setRemoves(node.removes.compactMap { template($0, captures) }, at: number)
         var children: [(Key, Int32)] = []
         for child in node.children {
             let place = add(child.node, pattern: pattern.appending(child.key), depth: depth + 1, captures: captures)
@@ -77,6 +78,13 @@ struct RulesCompiler {
         }
         builder.setChildren(children, wildcard: wildcard, at: number)
         return number
+    }
+
+    private mutating func template(_ text: LocatedString, _ captures: [String: Int]) -> PathTemplate? {
+        do throws(ExpressionError) { return try PathTemplate(text.value, captures: captures) } catch {
+            add(error, of: text)
+            return nil
+        }
     }
 
     private mutating func compile(_ value: SourceDefault, _ scope: Scope, _ depth: Int) -> DefaultValue {

@@ -14,6 +14,8 @@ final class SourceNode {
     var drop: SourceRule?
     /// What is put here where it is absent.
     var defaultValue: SourceDefault?
+    /// What is removed with the node: places.
+    var removes: [LocatedString] = []
     var children: [(key: Key, node: SourceNode)] = []
     var wildcard: (name: LocatedString, node: SourceNode)?
 
@@ -140,7 +142,7 @@ struct RulesFileReader {
     }
 
     /// The keys of a place that have a meaning.
-    private static let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn", ".message", ".default", ".drop"]
+    private static let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn", ".message", ".default", ".drop", ".removes"]
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
@@ -172,6 +174,9 @@ struct RulesFileReader {
         case ".drop":
             guard depth > 0 else { return addError(member.name.quote, "A '.drop' stands below the root.") }
             node.drop = rule(json)
+        case ".removes":
+            guard depth > 0 else { return addError(member.name.quote, "A '.removes' stands below the root.") }
+            node.removes = places(json, ".removes")
         case ".default": defaultValue(member, node, isWildcard: isWildcard, depth: depth)
         case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)
         default:

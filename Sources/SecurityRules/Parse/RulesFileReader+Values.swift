@@ -17,6 +17,23 @@ extension RulesFileReader {
         node.defaultValue = SourceDefault(value: .node(value), offset: json.offset)
     }
 
+    /// A place, or a list of them.
+    mutating func places(_ json: LocatedJSON, _ name: String) -> [LocatedString] {
+        let message = "A '\(name)' is a place such as \"comments/$post\", or a list of them."
+        switch json.value {
+        case .string(let text): return [text]
+        case .array(let elements) where !elements.isEmpty:
+            return elements.compactMap { element in
+                if case .string(let text) = element.value { return text }
+                addError(element.offset, message)
+                return nil
+            }
+        default:
+            addError(json.offset, message)
+            return []
+        }
+    }
+
     /// JSON as a node; nil with a fault noted.
     private mutating func value(_ json: LocatedJSON) -> Node? {
         switch json.value {

@@ -4,7 +4,7 @@ enum UnsupportedKeys {
     /// Keys of a place.
     static let ofPlace: Set<String> = [
         ".account", ".alias", ".copy", ".count", ".counts", ".expire", ".geoIndex", ".inbox", ".ingest", ".notify",
-        ".owner", ".rate", ".removes", ".search", ".watch", ".webhook",
+        ".owner", ".rate", ".search", ".watch", ".webhook",
     ]
     /// Keys beside `rules`.
     static let ofFile: Set<String> = ["files"]

@@ -105,6 +105,11 @@ struct RulesExplain: ParsableCommand {
                 out.line(UserText.plain("\(indent)\(part["text"]?.string ?? "") = \(Self.value(part))"))
             }
         }
+        for write in answer["then"]?.elements ?? [] {
+            let (path, rule) = (write["path"]?.string ?? "", write["rule"]?.string ?? "")
+            let isRemoved = write["value"]?.json == "null"
+            out.line(UserText.plain("  then \(path) \(isRemoved ? "is removed" : "= \(write["value"]?.json ?? "")") by \(rule)"))
+        }
         if answer["truncated"]?.bool == true { out.line("  … (cut)") }
     }
 

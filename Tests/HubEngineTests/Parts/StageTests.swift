@@ -63,9 +63,9 @@ import Testing
     }
 
     @Test func origin_saysWhatBecomesDurableWithTheWrites() {
-        #expect(WriteOrigin.client(.admin).consequences.isEmpty)
-        #expect(WriteOrigin.system(.accountDeletion).consequences.isEmpty)
-        #expect(WriteOrigin.sessionEnd(PendingSession(id: "s")).consequences == [.forget(session: "s")])
+        #expect(WriteOrigin.client(.admin).pendingChanges.isEmpty)
+        #expect(WriteOrigin.system(.accountDeletion).pendingChanges.isEmpty)
+        #expect(WriteOrigin.sessionEnd(PendingSession(id: "s")).pendingChanges == [.forget(session: "s")])
     }
 
     @Test func recentCommits_rememberSoMany_whileNothingIsPrepared() throws {

@@ -13,6 +13,8 @@ struct Candidate: Sendable {
     private(set) var operations: [JournalOperation] = []
     /// Where the writes are, then where a default was put beside them.
     private(set) var paths: [Path]
+    /// Where writes follow from it.
+    private var followed: [Path] = []
     /// How many of the paths were asked for.
     private let askedCount: Int
     /// ms since the epoch: the time of the commit.
@@ -53,6 +55,16 @@ struct Candidate: Sendable {
     var asked: [Path] { paths.count == askedCount ? paths : Array(paths.prefix(askedCount)) }
     /// The places of defaults beside them.
     var added: [Path] { paths.count == askedCount ? [] : Array(paths.dropFirst(askedCount)) }
+
+    /// Adds what follows from it.
+    mutating func add(_ consequences: Consequences) {
+        tree = consequences.tree
+        operations += consequences.operations
+        followed = consequences.paths
+    }
+
+    /// Where it writes, with what follows from it; then no place contains another.
+    var touched: [Path] { followed.isEmpty ? paths : (paths + followed).outermost }
 
     private mutating func shape(_ shaping: WriteShaping) throws(Failure) {
         let sent = operations
@@ -101,6 +113,15 @@ struct WriteShaping: Sendable {
 
 extension Failure {
     static let tooMuchShaping = Failure(.tooBig, "The rules' '.drop' and '.default' would have too much text to work on for this write.")
+}
+
+extension [Path] {
+    /// Ascending, without those that lie below others.
+    var outermost: [Path] {
+        var kept: [Path] = []
+        for path in sorted() where kept.last?.contains(path) != true { kept.append(path) }
+        return kept
+    }
 }
 
 extension JournalOperation {

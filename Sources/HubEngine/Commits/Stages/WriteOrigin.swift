@@ -32,12 +32,15 @@ struct WriteOrigin: Sendable {
         }
     }
 
+    /// Whether what the rules have follow is done: for all but imports.
+    var isFollowed: Bool { if case .imported = cause { false } else { true } }
+
     /// Whether the rules are evaluated.
     var isRuled: Bool { !identity.isAdmin }
 
-    /// The fifth stage of a commit, its consequences: changes that become durable together with its writes. The onDisconnect writes of
+    /// Changes that become durable together with its writes. The onDisconnect writes of
     /// an ended session are no longer pending.
-    var consequences: [PendingChange] {
+    var pendingChanges: [PendingChange] {
         if case .sessionEnd(let id) = cause { [.forget(session: id)] } else { [] }
     }
 }

@@ -1,0 +1,56 @@
+import Journal
+import JSONTree
+import SecurityRules
+
+/// What the rules have follow from a commit: the stage before it is installed. The hub's own writes join the commit and are asked
+/// `.validate` about, as the hub.
+struct CommitConsequences {
+    let rules: RuleSet
+    let origin: WriteOrigin
+    let limits: ConsequenceLimits
+
+    /// Why a commit is refused for what would follow.
+    enum Refusal: Error {
+        case fault(ConsequenceFault)
+        /// A `.validate` refuses it.
+        case invalid
+
+        /// What a client is told: of the rules' sentences no more than of other refusals.
+        var failure: Failure {
+            guard case .fault(let fault) = self else { return .permissionDenied }
+            switch fault.reason {
+            case .tooManyWrites(let limit): return Failure(.tooBig, "More than \(limit) writes would follow from this one.")
+            case .tooManyKeys(let limit):
+                return Failure(.tooBig, "More than \(limit) keys would have to be looked at for what follows from this write.")
+            case .illegalKey, .tooDeep: return .permissionDenied
+            }
+        }
+    }
+
+    /// Nil where nothing can follow: the usual rules, and imports.
+    init?(_ rules: RuleSet, _ origin: WriteOrigin, _ limits: ConsequenceLimits) {
+        guard rules.hasConsequences, origin.isFollowed else { return nil }
+        (self.rules, self.origin, self.limits) = (rules, origin, limits)
+    }
+
+    /// Finds what follows. Pure. O(what was written where rules with such keys are, and what follows)
+    /// - Parameters:
+    ///   - paths: where the commit writes.
+    ///   - now: ms since the epoch.
+    ///   - work: that the rules may do on texts; what they did is taken off.
+    /// - Returns: nil when nothing does.
+    func find(_ paths: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int) throws(Refusal) -> Consequences? {
+        let found: Consequences
+        do throws(ConsequenceFault) { found = try rules.consequences(of: paths, old: old, new: new, limits: limits) } catch {
+            throw .fault(error)
+        }
+        guard !found.writes.isEmpty else { return nil }
+        guard rules.admits(found, old: old, now: now, textWork: &work) else { throw .invalid }
+        return found
+    }
+}
+
+extension Consequences {
+    var paths: [Path] { writes.map(\.path) }
+    var operations: [JournalOperation] { writes.map { .set($0.path, $0.value) } }
+}

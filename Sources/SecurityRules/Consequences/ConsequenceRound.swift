@@ -1,0 +1,146 @@
+import JSONTree
+
+/// What follows directly from some writes.
+struct ConsequenceRound {
+    let program: Program
+    /// The trees before and after the writes.
+    let before: Node
+    let after: Node
+    /// All so far.
+    private(set) var result: Consequences
+    private let limits: ConsequenceLimits
+    /// The keys down to the place that is looked at.
+    private var keys: ContiguousArray<Key> = []
+    /// Places whose removal was seen: several writes may have been needed for one.
+    private var seen: Set<Path> = []
+
+    private var tables: ProgramTables { program.tables }
+
+    init(_ program: Program, before: Node, after: Node, _ result: Consequences, _ limits: ConsequenceLimits) {
+        self.program = program
+        self.before = before
+        self.after = after
+        self.result = result
+        self.limits = limits
+    }
+
+    mutating func run(_ locations: [Path]) throws(ConsequenceFault) {
+        for location in locations { try removals(at: location) }
+    }
+
+    // MARK: Removals
+
+    /// What follows from the removal of the location, of places above it that it leaves empty, and of what was below it.
+    private mutating func removals(at location: Path) throws(ConsequenceFault) {
+        keys = []
+        var place: Int32 = 0
+        var (was, isNow) = (before, after)
+        for (level, key) in location.keys.enumerated() {
+            guard tables.places[Int(place)].removes, was.exists else { return }
+            if isNow.isNull, level > 0 { try removed(place, was) }
+            keys.append(key)
+            place = child(of: place, key)
+            if place < 0 { return }
+            (was, isNow) = (was.child(key), isNow.child(key))
+        }
+        try removals(place, was, isNow)
+    }
+
+    /// The same for a place and everything below it.
+    private mutating func removals(_ place: Int32, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
+        guard tables.places[Int(place)].removes, was.exists, !was.isIdentical(to: isNow) else { return }
+        if isNow.isNull, !keys.isEmpty { try removed(place, was) }
+        guard was.hasChildren else { return }
+        let rules = tables.places[Int(place)]
+        guard rules.wildcard >= 0, tables.places[Int(rules.wildcard)].removes else {
+            for i in Int(rules.firstLiteral)..<Int(rules.firstLiteral + rules.literalCount) {
+                let literal = tables.literals[i]
+                let key = tables.keys[Int(literal.key)]
+                try descend(key, literal.place, was.child(key), isNow.child(key))
+            }
+            return
+        }
+        try look(at: was.childCount, place, .removes)
+        for (key, node) in was.children { try descend(key, child(of: place, key), node, isNow.child(key)) }
+    }
+
+    private mutating func descend(_ key: Key, _ place: Int32, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
+        guard place >= 0 else { return }
+        keys.append(key)
+        defer { keys.removeLast() }
+        try removals(place, was, isNow)
+    }
+
+    /// The node at the current place is gone.
+    private mutating func removed(_ place: Int32, _ was: Node) throws(ConsequenceFault) {
+        let templates = program.details[Int(place)].removes
+        guard !templates.isEmpty, seen.insert(Path(keys)).inserted else { return }
+        for template in templates {
+            // Also where nothing would be found: a value that is no key is told at once.
+            for case .value(let field) in template.segments { _ = try key(was.node(at: field), place, .removes) }
+            var targets: [Path] = []
+            try expand(template, 0, of: was, place, .removes, result.tree, .root, &targets)
+            for target in targets { try write(.null, at: target, place, .removes) }
+        }
+    }
+
+    // MARK: Writes
+
+    private mutating func write(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
+        // Another target may have been above it.
+        guard result.tree.node(at: path) != value else { return }
+        guard result.writes.count < limits.writes else { throw fault(.tooManyWrites(limits.writes), place, kind) }
+        result.tree.set(value, at: path)
+        result.writes.append(SystemWrite(path: path, value: value, kind: kind, pattern: program.details[Int(place)].pattern))
+    }
+
+    /// The existing places of a template.
+    private mutating func expand(
+        _ template: PathTemplate, _ i: Int, of node: Node, _ place: Int32, _ kind: ConsequenceKind, _ tree: Node, _ path: Path,
+        _ found: inout [Path]
+    ) throws(ConsequenceFault) {
+        guard tree.exists else { return }
+        guard i < template.segments.count else { return found.append(path) }
+        switch template.segments[i] {
+        case .every:
+            guard tree.hasChildren else { return }
+            try look(at: tree.childCount, place, kind)
+            for (key, child) in tree.children {
+                try expand(template, i + 1, of: node, place, kind, child, path.appending(key), &found)
+            }
+        case .key(let key): try expand(template, i + 1, of: node, place, kind, tree.child(key), path.appending(key), &found)
+        case .capture(let depth):
+            let key = keys[depth - 1]
+            try expand(template, i + 1, of: node, place, kind, tree.child(key), path.appending(key), &found)
+        case .value(let field):
+            guard let key = try self.key(node.node(at: field), place, kind) else { return }
+            try expand(template, i + 1, of: node, place, kind, tree.child(key), path.appending(key), &found)
+        }
+    }
+
+    /// The key that a value is; nil for none.
+    private func key(_ value: Node, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) -> Key? {
+        let key: Key
+        switch value.leaf {
+        case .string(let text): key = Key(text.string)
+        case .int(let number): key = Key(String(number))
+        case .null where !value.hasChildren: return nil
+        default: throw fault(.illegalKey(value.json), place, kind)
+        }
+        guard key.isValid else { throw fault(.illegalKey(key.string), place, kind) }
+        return key
+    }
+
+    // MARK: Bounds
+
+    private mutating func look(at count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
+        result.keysLookedAt += count
+        guard result.keysLookedAt <= limits.keys else { throw fault(.tooManyKeys(limits.keys), place, kind) }
+    }
+
+    private func fault(_ reason: ConsequenceFault.Reason, _ place: Int32, _ kind: ConsequenceKind) -> ConsequenceFault {
+        ConsequenceFault(reason: reason, rule: "\(program.details[Int(place)].pattern)\(kind.rawValue)", path: Path(keys))
+    }
+
+    private func child(of place: Int32, _ key: Key) -> Int32 { withUnsafePointer(to: key) { tables.child(of: place, TextCursor($0)) } }
+}

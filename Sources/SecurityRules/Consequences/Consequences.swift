@@ -1,0 +1,120 @@
+public import JSONTree
+
+/// What has the hub write by itself: a key of the rules file.
+public enum ConsequenceKind: String, Sendable, Hashable, CaseIterable {
+    case removes = ".removes"
+
+    /// Its name in metrics.
+    public var name: String { String(rawValue.dropFirst()) }
+}
+
+/// A write that the rules have follow from another.
+public struct SystemWrite: Sendable, Equatable {
+    public let path: Path
+    /// What is put there; null removes.
+    public let value: Node
+    public let kind: ConsequenceKind
+    /// The rule node that has it follow, with its wildcards' names.
+    public let pattern: Path
+
+    /// Such as `/posts/$post.removes`.
+    public var rule: String { "\(pattern)\(kind.rawValue)" }
+}
+
+/// All that follows from the writes of a commit.
+public struct Consequences: Sendable {
+    /// The tree with them made.
+    public internal(set) var tree: Node
+    /// In the order in which they are made.
+    public internal(set) var writes: [SystemWrite] = []
+    /// Keys that were looked at to find them.
+    public internal(set) var keysLookedAt = 0
+}
+
+/// Why what the rules have follow cannot be done, so that the commit is refused.
+public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertible {
+    public enum Reason: Sendable, Hashable {
+        /// More writes than the limit.
+        case tooManyWrites(Int)
+        /// More keys are to be looked at than the limit.
+        case tooManyKeys(Int)
+        /// A value that is to be a key, and cannot.
+        case illegalKey(String)
+        /// A place that would be deeper than data may be.
+        case tooDeep
+    }
+
+    public let reason: Reason
+    /// Such as `/posts/$post.removes`, and the place in the data.
+    public let rule: String
+    public let path: Path
+
+    public var description: String {
+        switch reason {
+        case .tooManyWrites(let limit): "\(rule) at \(path): more than \(limit) writes would follow"
+        case .tooManyKeys(let limit): "\(rule) at \(path): more than \(limit) keys would have to be looked at"
+        case .illegalKey(let text): "\(rule) at \(path): '\(text.prefix(64))' cannot be a key"
+        case .tooDeep: "\(rule) at \(path): the place would be deeper than \(Path.maxDepth) levels"
+        }
+    }
+}
+
+/// Bounds for what may follow from one commit.
+public struct ConsequenceLimits: Sendable, Hashable {
+    /// Most writes. Default 1,000.
+    public var writes = 1_000
+    /// Most keys that are looked at to find them: of the places that wildcards range over, and of what was removed.
+    /// Default 100,000.
+    public var keys = 100_000
+
+    public init() {}
+}
+
+extension RuleSet {
+    /// Whether the rules have anything follow from writes.
+    public var hasConsequences: Bool { program.hasConsequences }
+
+    /// What `auth` is when `.validate` is asked about a write of the hub.
+    public static let hubAuth: Node = ["provider": "hub"]
+
+    /// What the rules have follow from writes; a pure function. `.validate` is not asked yet.
+    ///
+    /// ```
+    /// old ── asked ──► new ── round 1 ──► · ── round 2: of what round 1 wrote ──► · … until nothing follows
+    /// ```
+    /// Costs the size of what was written where rules with such keys are, and what is written.
+    /// - Parameters:
+    ///   - locations: the places that the commit writes.
+    ///   - old: the tree before.
+    ///   - new: the tree after.
+    public func consequences(
+        of locations: [Path], old: Node, new: Node, limits: ConsequenceLimits = ConsequenceLimits()
+    ) throws(ConsequenceFault) -> Consequences {
+        var result = Consequences(tree: new)
+        guard hasConsequences else { return result }
+        var (before, after, next) = (old, new, locations)
+        while !next.isEmpty {
+            var round = ConsequenceRound(program, before: before, after: after, result, limits)
+            try round.run(next)
+            next = round.result.writes[result.writes.count...].map(\.path)
+            result = round.result
+            (before, after) = (after, result.tree)
+        }
+        return result
+    }
+
+    /// Whether `.validate` admits what follows from a commit, asked as the hub.
+    /// - Parameters:
+    ///   - old: the tree before the commit.
+    ///   - now: ms since the epoch.
+    ///   - work: text work that may be done; the work done is subtracted.
+    public func admits(_ consequences: Consequences, old: Node, now: Int64, textWork work: inout Int) -> Bool {
+        let most = min(work, program.textWork)
+        return Evaluator.run(program, old: old, new: consequences.tree, auth: Self.hubAuth, now: now, query: .none) { evaluator in
+            evaluator.textWork = most
+            let isValid = evaluator.areValid(consequences.writes.map(\.path))
+            work -= most - evaluator.textWork
+            return isValid
+        }
+    }
+}

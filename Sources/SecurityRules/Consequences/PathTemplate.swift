@@ -1,0 +1,87 @@
+import JSONTree
+
+/// Places of the tree that a key of the rules names from the root: `timeline/$friend/{user}/*`.
+struct PathTemplate: Sendable {
+    enum Segment: Sendable {
+        case key(Key)
+        /// The key that a wildcard of the rules is bound to, by its depth.
+        case capture(depth: Int)
+        /// The value of a child of the node that the key stands at.
+        case value(Path)
+        /// Every key that exists there; by its name with the `$`, or nil for `*`.
+        case every(name: String?)
+    }
+
+    let segments: [Segment]
+    /// The text in the rules file.
+    let text: String
+}
+
+extension PathTemplate {
+    /// - Parameter captures: wildcards in force, by name with the `$`, and the depth of the rule node that declares each.
+    /// - Throws: the fault, at the segment in which it is.
+    init(_ text: String, captures: [String: Int]) throws(ExpressionError) {
+        var segments: [Segment] = []
+        var names: Set<String> = []
+        var offset = 0
+        for part in try Self.parts(text) {
+            func fault(_ message: String) -> ExpressionError { ExpressionError(offset: offset, message: message) }
+            if part == "*" {
+                segments.append(.every(name: nil))
+            } else if part.hasPrefix("{"), part.hasSuffix("}") {
+                guard let path = try? Path(parsing: String(part.dropFirst().dropLast())), !path.isRoot else {
+                    throw fault("'\(part)' is no child of the node: such as {author/uid}.")
+                }
+                segments.append(.value(path))
+            } else if part.hasPrefix("$") {
+                if let depth = captures[part] {
+                    segments.append(.capture(depth: depth))
+                } else {
+                    guard names.insert(part).inserted else { throw fault("'\(part)' ranges over keys, and can do so once.") }
+                    segments.append(.every(name: part))
+                }
+            } else {
+                guard Key(part).isValid else { throw fault("'\(part)' cannot be a key of data.") }
+                segments.append(.key(Key(part)))
+            }
+            offset += part.utf8.count + 1
+        }
+        guard !segments.isEmpty else { throw ExpressionError(offset: 0, message: "Expected a place such as \"comments/$post\".") }
+        guard segments.count <= Path.maxDepth else {
+            throw ExpressionError(offset: 0, message: "Data is at most \(Path.maxDepth) levels deep.")
+        }
+        self.segments = segments
+        self.text = text
+    }
+
+    /// Splits at slashes outside of braces.
+    private static func parts(_ text: String) throws(ExpressionError) -> [String] {
+        var parts: [String] = []
+        var part = ""
+        var isInBraces = false
+        var offset = 0
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "{":
+                guard !isInBraces, part.isEmpty else {
+                    throw ExpressionError(offset: offset, message: "A '{' begins a segment of a place.")
+                }
+                isInBraces = true
+            case "}": isInBraces = false
+            default: break
+            }
+            if scalar == "/", !isInBraces {
+                guard !part.isEmpty else { throw ExpressionError(offset: offset, message: "A segment of the place is empty.") }
+                parts.append(part)
+                part = ""
+            } else {
+                part.unicodeScalars.append(scalar)
+            }
+            offset += UTF8.width(scalar)
+        }
+        if isInBraces { throw ExpressionError(offset: offset, message: "Expected '}'.") }
+        guard text.isEmpty || !part.isEmpty else { throw ExpressionError(offset: offset, message: "A segment of the place is empty.") }
+        if !part.isEmpty { parts.append(part) }
+        return parts
+    }
+}

@@ -1,0 +1,142 @@
+import HubEngine
+import Journal
+import JSONTree
+import SecurityRules
+import Synchronization
+import TestSupport
+import Testing
+
+/// What the rules have follow from a commit joins it, in all ways of writing.
+@Suite(.timeLimit(.minutes(30))) struct ConsequenceTests {
+    private static let rules = #"""
+        {"rules":{".read":true,
+          "posts":{"$p":{".write":true,".removes":["comments/$p","timeline/*/$p","by/{user}/$p"]}},
+          "comments":{"$p":{"$c":{".removes":"likes/$c"}}},
+          "timeline":{"$u":{".validate":"auth.provider == 'hub' || newData.exists()"}},
+          "guarded":{"$g":{".write":true,".removes":"kept/x"}},
+          "kept":{".validate":"newData.hasChild('x')"}}}
+        """#
+    private static let root: Node = [
+        "posts": ["p": ["user": "u"], "q": ["user": "v"]], "comments": ["p": ["c": 1, "d": 2]], "likes": ["c": 1, "z": 1],
+        "timeline": ["a": ["p": 1, "q": 2], "b": ["p": 3]], "by": ["u": ["p": 1]], "guarded": ["g": 1], "kept": ["x": 1, "y": 2],
+    ]
+    private static let after: Node = [
+        "posts": ["q": ["user": "v"]], "likes": ["z": 1], "timeline": ["a": ["q": 2]], "guarded": ["g": 1], "kept": ["x": 1, "y": 2],
+    ]
+
+    private final class Listener: RefusalListener {
+        let heard = Mutex<[String]>([])
+        func wantsRefusal(now: Int64) -> Bool { true }
+        func refused(_ request: RuledRequest, _ question: RuleQuestion) {
+            let trace = question.explained()
+            heard.withLock { $0.append("\(trace.isAllowed) \(trace.fault.map { "\($0)" } ?? trace.refusal?.pattern.description ?? "-")") }
+        }
+    }
+
+    @Test func removal_isOneCommit_withWhatFollows_andOneMessageForEachListen() throws {
+        let it = try GatedHarness(Self.rules, root: Self.root, limits: EngineLimits())
+        let (one, timeline, all) = (Client.make(), Client.make(), Client.make())
+        _ = it.ask(timeline, .listen("timeline"))
+        _ = it.ask(all, .events("comments"))
+        #expect(it.ask(one, .put("posts/p", .null)) == ["ok 0"])
+        #expect(it.hub.take(timeline) == [#"m timeline {"a/p":null,"b/p":null}"#])
+        #expect(it.hub.take(all) == ["removed 1 p {\"c\":1,\"d\":2} -"])
+        #expect(it.content == Self.after)
+        #expect(it.hub.database.counters.commits == 1 && it.hub.database.counters.systemWrites[.removes] == 5)
+    }
+
+    /// Each way of writing on the same content comes to the same.
+    @Test func everyWayOfWriting_isFollowed_butAnImport() throws {
+        let write = TreeWrite("posts/p", WriteValue(.null))
+        var imported = Exchange("posts/p", .write([write]))
+        imported.isImport = true
+        let ways: [(String, [Request])] = [
+            ("update", [.merge(["posts/p/user": .null])]), ("REST", [.exchange(Exchange("posts/p", .write([write])))]),
+            ("disconnect", [.onDisconnect([write]), .end]),
+            ("transaction", [.write([write], condition: Condition("posts/p", hash: Self.root.node(at: "posts/p").hash))]),
+            ("administrator", [.identify(.admin), .put("posts/p", .null)]), ("hub", [.system([write], .accountDeletion)]),
+        ]
+        for (name, requests) in ways {
+            let it = try GatedHarness(Self.rules, root: Self.root, limits: EngineLimits())
+            let one = Client.make()
+            for request in requests { _ = it.ask(one, request) }
+            #expect(it.content == Self.after, "\(name)")
+        }
+        let it = try GatedHarness(Self.rules, root: Self.root, limits: EngineLimits())
+        _ = it.ask(.make(), .identify(.admin), .exchange(imported))
+        var expected = Self.root
+        expected.set(.null, at: "posts/p")
+        #expect(it.content == expected)
+    }
+
+    /// Prepared beside the queue; what others write meanwhile is followed, too.
+    @Test func largeWrite_isFollowed_asOfNow() throws {
+        let it = try GatedHarness(Self.rules, root: Self.root)
+        let (one, other) = (Client.make(), Client.make())
+        let watcher = Client.make()
+        _ = it.ask(watcher, .listen("timeline"))
+        #expect(it.ask(one, .merge(["posts/p/user": .null, "posts/x": 1, "posts/y": 2])) == [])
+        #expect(it.ask(other, .identify(.admin), .put("timeline/c/p", 9)).last == "ok 1")
+        _ = it.hub.take(watcher)
+        it.finish()
+        #expect(it.hub.take(one) == ["ok 0"])
+        var expected = Self.after
+        expected.set(["q": ["user": "v"], "x": 1, "y": 2], at: "posts")
+        #expect(it.content == expected)
+        #expect(it.hub.take(watcher) == [#"m timeline {"a/p":null,"b/p":null,"c/p":null}"#])
+        #expect(it.hub.database.counters.prepared == 1 && it.hub.database.counters.systemWrites[.removes] == 6)
+    }
+
+    @Test func refusedConsequence_refusesAll_andIsExplained() throws {
+        let listener = Listener()
+        let hub = EngineHarness(rules: try RuleSet(parsing: Self.rules), root: Self.root, refusals: listener)
+        let one = Client.make()
+        #expect(hub.ask(one, .put("guarded/g", .null), .get("guarded")) == ["error 0 permission_denied", #"value 1 {"g":1}"#])
+        #expect(hub.ask(one, .identify(.admin), .put("guarded/g", .null)).last == "error 1 permission_denied", "an administrator's, too")
+        #expect(hub.ask(one, .put("posts/z", ["user": "a/b"]), .put("posts/z", .null)) == ["ok 0", "error 1 permission_denied"])
+        #expect(listener.heard.withLock { $0 } == [
+            "false /kept", "false /kept", "false /posts/$p.removes at /posts/z: 'a/b' cannot be a key",
+        ])
+        // What belongs to a deleted account goes all the same.
+        let removal = Request.system([TreeWrite("guarded/g", WriteValue(.null))], .accountDeletion)
+        #expect(hub.ask(one, removal, .get("guarded")) == ["ok 0", "value 1 null"])
+    }
+
+    @Test func operationsBehindStagedOnes_areStoredWithTheBatch() {
+        let stage = JournalStage(number: 1, parts: 1, bytes: 1) { _ in }
+        var batch = JournalBatch(after: 5)
+        batch.append([.set("a", 1)], pending: [.forget(session: "s")])
+        batch.append([.set("b", 1), .set("c", 2)], also: [.set("d", .null)], stage: stage)
+        #expect(batch.staged.map(\.range) == [2..<4] && batch.starts == [2] && batch.operations.count == 5)
+        #expect(batch.commits.map { $0.operations.compactMap(\.path).map(\.description) } == [["/a"], ["/b", "/c", "/d"]])
+    }
+
+    @Test func limits_refuseWhatIsOverThem() throws {
+        var limits = EngineLimits()
+        (limits.systemWrites, limits.systemWriteKeys) = (5, 2)
+        var it = try GatedHarness(Self.rules, root: Self.root, limits: limits)
+        #expect(it.ask(.make(), .put("posts/p", .null)) == ["error 0 too_big"], "comments/p has two keys, the timeline two")
+        limits.systemWriteKeys = 4
+        it = try GatedHarness(Self.rules, root: Self.root, limits: limits)
+        #expect(it.ask(.make(), .put("posts/p", .null)) == ["ok 0"])
+        limits.systemWrites = 4
+        it = try GatedHarness(Self.rules, root: Self.root, limits: limits)
+        #expect(it.ask(.make(), .put("posts/p", .null)) == ["error 0 too_big"])
+        #expect(it.content == Self.root)
+    }
+
+    /// The journal has what followed: who applies its commits comes to the same tree without rules.
+    @Test func journal_hasWhatFollowed() throws {
+        let journal = MemoryJournal(last: 0, epoch: 0, keeping: 100, isImmediate: true)
+        let hub = EngineHarness(rules: try RuleSet(parsing: Self.rules), root: Self.root, log: journal)
+        let tree = Mutex(Self.root)
+        let tail = journal.tail(from: 0) { event in
+            guard case .batch(let batch) = event else { return }
+            tree.withLock { tree in for operation in batch.operations { tree.apply(operation) } }
+        }
+        #expect(hub.ask(.make(), .put("posts/p", .null)) == ["ok 0"])
+        hub.settle()
+        #expect(tree.withLock { $0 } == Self.after)
+        tail.cancel()
+    }
+}

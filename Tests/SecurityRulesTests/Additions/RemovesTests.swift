@@ -1,0 +1,234 @@
+import JSONTree
+import SecurityRules
+import Testing
+import TestSupport
+
+/// `.removes`: what goes with a node.
+@Suite(.timeLimit(.minutes(30))) struct RemovesTests {
+    private static let rules = #"""
+        {"rules":{
+          "posts":{"$p":{".removes":["comments/$p","timeline/*/$p","by/{author/uid}/$p"]}},
+          "friends":{"$a":{"$b":{".removes":["friends/$b/$a","follow/$a/$b","follow/$b/$a"]}}},
+          "chain":{"$n":{".removes":"chain/{next}"}},
+          "box":{".removes":["lid","tape/$t/x"],"a":{".removes":"marks/a"}},
+          "up":{"x":{".removes":"up"}},
+          "comments":{"$p":{"$c":{".removes":"likes/$c"}}}}}
+        """#
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        let old: String
+        let writes: KeyValuePairs<String, String>
+        let removed: [String]
+        init(_ old: String, _ writes: KeyValuePairs<String, String>, _ removed: String...) {
+            (self.old, self.writes, self.removed) = (old, writes, removed)
+        }
+        var testDescription: String { "\(old) \(writes)" }
+    }
+
+    private static let post = #"{"posts":{"p":{"author":{"uid":"u"}},"q":{"t":1}},"comments":{"p":{"c":1,"d":2}},"likes":{"c":5,"e":6},"#
+        + #""timeline":{"x":{"p":1,"q":2},"y":{"q":1},"z":{"p":3}},"by":{"u":{"p":1},"v":{"p":2}}}"#
+
+    @Test(arguments: [
+        // by itself, with what is above it, as one of several
+        Row(post, ["posts/p": "null"], "/comments/p", "/timeline/x/p", "/timeline/z/p", "/by/u/p", "/likes/c"),
+        Row(
+            post, ["posts": "null"],
+            "/comments/p", "/timeline/x/p", "/timeline/z/p", "/timeline/x/q", "/timeline/y/q", "/by/u/p", "/likes/c"),
+        Row(post, ["posts": #"{"q":{"t":1}}"#], "/comments/p", "/timeline/x/p", "/timeline/z/p", "/by/u/p", "/likes/c"),
+        // with the last of what it had
+        Row(post, ["posts/p/author/uid": "null"], "/comments/p", "/timeline/x/p", "/timeline/z/p", "/by/u/p", "/likes/c"),
+        Row(post, ["posts/q/t": "null"], "/timeline/x/q", "/timeline/y/q"),
+        // a change removes nothing, nor does a removal of nothing
+        Row(post, ["posts/p": "5"]), Row(post, ["posts/p/author": "null", "posts/p/t": "1"]), Row(post, ["posts/none": "null"]),
+        // what the client removes itself is not removed again
+        Row(post, ["posts/p": "null", "comments": "null", "timeline/x/p": "null"], "/timeline/z/p", "/by/u/p", "/likes/c"),
+        // both ways, which ends by itself
+        Row(#"{"friends":{"a":{"b":1},"b":{"a":1}},"follow":{"a":{"b":1},"b":{"a":1,"c":1}}}"#, ["friends/a/b": "null"],
+            "/friends/b/a", "/follow/a/b", "/follow/b/a"),
+        Row(#"{"friends":{"a":{"b":1},"b":{"c":1}},"follow":{"b":{"a":1}}}"#, ["friends/a": "null"], "/follow/b/a"),
+        // one after the other, and in a circle
+        Row(#"{"chain":{"1":{"next":"2"},"2":{"next":3},"3":{"next":"4"},"5":{"next":"1"}}}"#, ["chain/1": "null"], "/chain/2", "/chain/3"),
+        Row(#"{"chain":{"1":{"next":"2"},"2":{"next":"1"}}}"#, ["chain/1/next": "null"], "/chain/2"),
+        // no key to go on with; a new one that ranges; nested; above itself
+        Row(#"{"posts":{"p":{"author":{"x":1}}},"by":{"u":{"p":1}}}"#, ["posts/p": "null"]),
+        Row(#"{"box":{"a":1,"b":2},"lid":1,"tape":{"r":{"x":1,"y":2},"s":{"x":1}},"marks":{"a":1}}"#, ["box/a": "null"], "/marks/a"),
+        Row(#"{"box":{"a":1},"lid":1,"tape":{"r":{"x":1,"y":2},"s":{"x":1}},"marks":{"a":1}}"#, ["box": "null"],
+            "/lid", "/tape/r/x", "/tape/s/x", "/marks/a"),
+        Row(#"{"up":{"x":1,"y":2}}"#, ["up/x": "null"], "/up"), Row(#"{"box":{"a":1}}"#, ["/": "null"]),
+    ]) func removal_hasItsTargetsRemoved(_ row: Row) throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let old = try Node(json: row.old)
+        let writes = try row.writes.map { (path: try Path(parsing: $0.key), value: try Node(json: $0.value)) }
+        let new = writes.after(old)
+        let found = try rules.consequences(of: writes.map(\.path), old: old, new: new)
+        #expect(Set(found.writes.map(\.path.description)) == Set(row.removed) && found.writes.count == row.removed.count)
+        #expect(found.writes.allSatisfy { $0.value.isNull })
+        var tree = new
+        for write in found.writes { tree.set(.null, at: write.path) }
+        #expect(tree == found.tree)
+    }
+
+    @Test(arguments: [
+        (#"{".removes":"a"}"#, "1:11: A '.removes' stands below the root."),
+        (#"{"a":{".removes":5}}"#, "1:27: A '.removes' is a place such as \"comments/$post\", or a list of them."),
+        (#"{"a":{".removes":[]}}"#, "1:27: A '.removes' is a place such as \"comments/$post\", or a list of them."),
+        (#"{"a":{".removes":["x",5]}}"#, "1:32: A '.removes' is a place such as \"comments/$post\", or a list of them."),
+        (#"{"a":{".removes":""}}"#, "1:28: Expected a place such as \"comments/$post\"."),
+        (#"{"a":{".removes":"/x"}}"#, "1:28: A segment of the place is empty."),
+        (#"{"a":{".removes":"x//y"}}"#, "1:30: A segment of the place is empty."),
+        (#"{"a":{".removes":"x/y.z"}}"#, "1:30: 'y.z' cannot be a key of data."),
+        (#"{"a":{".removes":"x/{}"}}"#, "1:30: '{}' is no child of the node: such as {author/uid}."),
+        (#"{"a":{".removes":"x/{b"}}"#, "1:32: Expected '}'."),
+        (#"{"a":{".removes":"x/$f/$f"}}"#, "1:33: '$f' ranges over keys, and can do so once."),
+    ]) func slip_isRefused(_ rules: String, _ message: String) {
+        #expect(faults("{\"rules\":\(rules)}").map(\.description) == [message])
+    }
+
+    /// Nobody removes elsewhere by what is stored.
+    @Test(arguments: [#""a/b""#, #""a.b""#, "1.5", "true", #"{"x":1}"#]) func valueThatIsNoKey_refusesTheCommit(_ value: String) throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let old: Node = ["chain": ["1": ["next": try Node(json: value)]]]
+        do throws(ConsequenceFault) {
+            _ = try rules.consequences(of: ["/chain/1"], old: old, new: .null)
+            Issue.record("found")
+        } catch {
+            if case .illegalKey = error.reason {} else { Issue.record("\(error)") }
+            #expect(error.rule == "/chain/$n.removes" && error.path == "/chain/1")
+        }
+    }
+
+    @Test func writes_andKeys_areBounded() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{"a":{".removes":"b/*/x"}}}"#)
+        let old: Node = ["a": 1, "b": .object((0..<10).map { (Key("\($0)"), ["x": 1]) })]
+        let new: Node = ["b": old.child("b")]
+        var limits = ConsequenceLimits()
+        (limits.writes, limits.keys) = (10, 10)
+        let found = try rules.consequences(of: ["/a"], old: old, new: new, limits: limits)
+        #expect(found.writes.count == 10 && found.keysLookedAt == 10 && found.tree.isNull)
+        limits.writes = 9
+        #expect(throws: ConsequenceFault.self) { try rules.consequences(of: ["/a"], old: old, new: new, limits: limits) }
+        (limits.writes, limits.keys) = (10, 9)
+        #expect(throws: ConsequenceFault.self) { try rules.consequences(of: ["/a"], old: old, new: new, limits: limits) }
+    }
+
+    /// A write that removes nothing costs nothing, whatever else there is.
+    @Test func keysLookedAt_areThoseOfWhatIsWritten() throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let posts = Node.object((0..<1000).map { (Key("p\($0)"), ["t": 1]) })
+        var new: Node = ["posts": posts]
+        new.set(5, at: "posts/p7/x")
+        #expect(try rules.consequences(of: ["/posts/p7/x"], old: ["posts": posts], new: new).keysLookedAt == 0)
+        new.set(.null, at: "posts/p7")
+        #expect(try rules.consequences(of: ["/posts/p7"], old: ["posts": posts], new: new).keysLookedAt == 0)
+    }
+
+    /// `.validate` is asked about the hub's writes, as the hub.
+    @Test func validate_isAskedAsTheHub() throws {
+        func admits(_ validate: String) throws -> Bool {
+            let rules = try RuleSet(parsing: #"{"rules":{"a":{".removes":"b/x"},"b":{".write":false,".validate":"\#(validate)"}}}"#)
+            let old: Node = ["a": 1, "b": ["x": 1, "y": 2]]
+            let found = try rules.consequences(of: ["/a"], old: old, new: ["b": old.child("b")])
+            var work = RulesLimits.textWork
+            return rules.admits(found, old: old, now: 0, textWork: &work)
+        }
+        #expect(try admits("newData.hasChild('y')") && !(try admits("newData.hasChild('x')")))
+        #expect(try admits("auth.provider == 'hub' && auth.uid == null") && !(try admits("auth == null")))
+    }
+
+    // MARK: Model
+
+    /// Against a model that looks at all places for each rule, again and again.
+    @Test(arguments: Array(1...80) as [UInt64]) func randomRemovals_areThoseOfTheModel(seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        let names = ["a", "b", "c"]
+        var rules: [(pattern: [String], target: [String])] = []
+        for _ in 0...random.below(5) {
+            let depth = 1 + random.below(3)
+            let pattern = (0..<depth).map { random.chance(50) ? "$\($0)" : random.pick(names) }
+            if rules.contains(where: { $0.pattern == pattern }) { continue }
+            let target = (0...random.below(3)).map { _ in
+                switch random.below(5) {
+                case 0: "*"
+                case 1: pattern.filter { $0.hasPrefix("$") }.randomElement(using: &random) ?? "a"
+                case 2: "{v}"
+                default: random.pick(names)
+                }
+            }
+            rules.append((pattern, target))
+        }
+        let set = try RuleSet(parsing: Self.file(rules))
+        var old = Node.null
+        for step in 0..<80 {
+            var writes: [(path: Path, value: Node)] = []
+            for _ in 0...random.below(2) {
+                let path = Path((0..<(1 + random.below(3))).map { _ in Key(random.pick(names)) })
+                if writes.contains(where: { $0.path.contains(path) || path.contains($0.path) }) { continue }
+                writes.append((path, random.chance(40) ? .null : Self.value(&random, 3)))
+            }
+            let new = writes.after(old)
+            let found = try set.consequences(of: writes.map(\.path), old: old, new: new)
+            let expected = Self.model(rules, old, new)
+            guard found.tree == expected else {
+                Issue.record("step \(step): \(Self.file(rules))\n\(old.json)\n\(new.json)\n\(found.tree.json)\n\(expected.json)")
+                return
+            }
+            old = random.chance(20) ? Self.value(&random, 4) : found.tree
+        }
+    }
+
+    private static func value(_ random: inout SeededRandom, _ depth: Int) -> Node {
+        if depth == 0 || random.chance(20) { return .string(random.pick(["a", "b", "c"])) }
+        var node: Node = ["v": .string(random.pick(["a", "b", "c"]))]
+        for key in ["a", "b", "c"] where random.chance(50) { node.set(value(&random, depth - 1), at: Path([Key(key)])) }
+        return node
+    }
+
+    /// The rule node of a place: a literal one hides the wildcard beside it.
+    private static func pattern(_ place: Path, _ rules: [(pattern: [String], target: [String])]) -> [String]? {
+        place.keys.enumerated().reduce(Optional([])) { prefix, next in
+            [next.element.string, "$\(next.offset)"].compactMap { name in prefix.map { $0 + [name] } }
+                .first { candidate in rules.contains { $0.pattern.starts(with: candidate) } }
+        }
+    }
+
+    private static func file(_ rules: [(pattern: [String], target: [String])]) -> String {
+        func node(_ prefix: [String]) -> String {
+            let below = rules.filter { $0.pattern.starts(with: prefix) }
+            var members = below.filter { $0.pattern.count == prefix.count }.map { "\".removes\":\"\($0.target.joined(separator: "/"))\"" }
+            for name in Set(below.filter { $0.pattern.count > prefix.count }.map { $0.pattern[prefix.count] }).sorted() {
+                members.append("\"\(name)\":\(node(prefix + [name]))")
+            }
+            return "{\(members.joined(separator: ","))}"
+        }
+        return "{\"rules\":\(node([]))}"
+    }
+
+    private static func model(_ rules: [(pattern: [String], target: [String])], _ old: Node, _ new: Node) -> Node {
+        var (before, after) = (old, new)
+        while true {
+            var next = after
+            for place in places(before) where after.node(at: place).isNull {
+                for rule in rules where rule.pattern == pattern(place, rules) {
+                    let keys = place.keys.map(\.string)
+                    let bound = Dictionary(uniqueKeysWithValues: zip(rule.pattern, keys).filter { $0.0.hasPrefix("$") })
+                    for target in places(next) where target.depth == rule.target.count {
+                        let isTarget = zip(rule.target, target.keys).allSatisfy { segment, key in
+                            switch segment {
+                            case "*": true
+                            case "{v}": before.node(at: place).child("v") == .string(key.string)
+                            default: (bound[segment] ?? segment) == key.string
+                            }
+                        }
+                        if isTarget { next.set(.null, at: target) }
+                    }
+                }
+            }
+            if next == after { return after }
+            (before, after) = (after, next)
+        }
+    }
+
+    private static func places(_ tree: Node, at path: Path = .root) -> [Path] {
+        tree.hasChildren ? tree.children.flatMap { key, child in [path.appending(key)] + places(child, at: path.appending(key)) } : []
+    }
+}
