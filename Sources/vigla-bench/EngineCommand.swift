@@ -161,7 +161,7 @@ private final class CountingFormat: WireFormat {
         return [0]
     }
 
-    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
+    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
     func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { [0] }
 
     /// What all styles of a change end with.

@@ -46,6 +46,8 @@ FILES = {
     "rules.md": "vigla rules check rules.json\nvigla rules test rules.json cases.json\n",
     "passwords-and-mail.md": "vigla doctor --memory --port 0 --accounts accounts.json\n",
 }
+# What other tests execute.
+ELSEWHERE = [("rest.md", "rest"), ("observe-protocol.md", "observe"), ("observe-protocol.md", "observe rules")]
 # What happens while a program of a page runs, and what it says then.
 MEANWHILE = {
     "observe-protocol.md": (f"vigla set {ADDRESS}/timeline/ana/p1 '{{\"text\":\"hello\"}}'", "added p1 { text: 'hello' }"),
@@ -60,12 +62,15 @@ class EveryBlock(unittest.TestCase):
             if page == "rest.md":
                 # Tests/AdminSDK/docs_test.py executes every shell block of it, and compares what it prints with the block behind it.
                 blank = [block for block in blank if block.language not in ("sh", "")]
+            if page == "observe-protocol.md":
+                # ObserveDocumentTests hold its conversations with a hub, and compare what it says.
+                self.assertIn("observe", [block.test for block in blocks(text)])
             if page == "rules-extensions.md":
                 # DocumentationTests of the rules' target run every rules file of it with the cases behind it.
                 blank = [block for block in blank if block.language != "jsonc"]
             self.assertEqual([f"{page}:{block.line}" for block in blank], [], "nothing is said about these blocks")
             for block in blocks(text):
-                is_known = block.test in (None, *KINDS) or block.test.startswith("docs file ") or (page, block.test) == ("rest.md", "rest")
+                is_known = block.test in (None, *KINDS) or block.test.startswith("docs file ") or (page, block.test) in ELSEWHERE
                 self.assertTrue(is_known, f"{page}:{block.line}: who is '{block.test}'?")
 
     def test_commands_stand_in_blocks(self):

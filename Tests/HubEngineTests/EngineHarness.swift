@@ -161,7 +161,7 @@ struct LineFormat: WireFormat {
         return Array(line.utf8)
     }
 
-    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {
         case .patches, .stream: Array("d \(path.relativeText) \(value.json)".utf8)
         case .events(let id, _): Array("initial \(id) \(value.json)".utf8)
@@ -178,7 +178,7 @@ struct LineFormat: WireFormat {
         case .events(let id, let kinds):
             var lines: [String] = []
             for event in change.events where kinds.contains(event.kind) {
-                let name = event.kind == .added ? "added" : event.kind == .changed ? "changed" : "removed"
+                let name = [EventKinds.added: "added", .changed: "changed", .removed: "removed", .moved: "moved"][event.kind] ?? "?"
                 lines.append("\(name) \(id) \(event.key) \(event.value.json) \(event.previous?.string ?? "-")")
             }
             if kinds.contains(.value) { lines.append("value \(id) \(change.new.json)") }

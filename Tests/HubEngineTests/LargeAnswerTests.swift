@@ -430,9 +430,9 @@ final class CountingFormat: WireFormat {
         return LineFormat().reply(reply, to: token, dialect: dialect)
     }
 
-    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         state.withLock { $0.initials += 1 }
-        return LineFormat().initial(value, at: path, style: style, sequence: sequence)
+        return LineFormat().initial(value, at: path, query: query, style: style, sequence: sequence)
     }
 
     private final class Parts: ChangeParts {}

@@ -137,7 +137,7 @@ import TestSupport
         let hub = hub(["k": ["a": ["age": 1, "size": 1]]])
         #expect(hub.ask(.make(), listen("k", last(1, by: .child("size")))).last == "ok 0 no_index")
         #expect(hub.ask(.make(), listen("k", last(1, by: .child("age")))).last == "ok 0")
-        #expect(hub.ask(.make(), .get("k", query: last(1, by: .child("size")))) == ["error 0 failure"])
+        #expect(hub.ask(.make(), .get("k", query: last(1, by: .child("size")))) == ["error 0 missing_index"])
         #expect(hub.ask(.make(), .get("k", query: last(1, by: .child("age")))) == [#"value 0 {"a":{"age":1,"size":1}}"#])
     }
 

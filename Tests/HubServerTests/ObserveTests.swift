@@ -47,6 +47,103 @@ import WireProtocols
         #expect(try socket.text() == #"{"id":2,"ok":{"seq":1}}"#)
     }
 
+    private func ask(_ request: String, _ socket: TestSocket, _ answers: Int) throws -> [String] {
+        try socket.sendText(request)
+        return try (0..<answers).map { _ in try socket.text() }
+    }
+
+    private static let players = #"{"ana":{"score":5},"ben":{"score":9},"cleo":{"score":7},"dan":{"score":7}}"#
+    private static let indexed = try? RuleSet(parsing: #"{"rules":{".read":true,".write":true,"p":{".indexOn":"score"}}}"#)
+
+    @Test func queryObserver_seesItsChildrenInOrder_thenReady_andWhatMoves() throws {
+        let server = try TestServer { $0.rules = Self.indexed ?? .denyAll }
+        let (watcher, writer) = (try connect(server), try connect(server))
+        _ = try ask(#"{"id":1,"op":"set","path":"/p","value":\#(Self.players)}"#, writer, 1)
+        let observe = #"{"id":7,"op":"observe","path":"/p","events":["added","changed","moved","removed","ready"],"#
+            + #""query":{"orderBy":"score","limitToLast":3}}"#
+        #expect(try ask(observe, watcher, 5) == [
+            #"{"id":7,"ok":{"seq":1}}"#,
+            #"{"sub":7,"seq":1,"event":"added","key":"cleo","value":{"score":7},"prev":null}"#,
+            #"{"sub":7,"seq":1,"event":"added","key":"dan","value":{"score":7},"prev":"cleo"}"#,
+            #"{"sub":7,"seq":1,"event":"added","key":"ben","value":{"score":9},"prev":"dan"}"#,
+            #"{"sub":7,"seq":1,"event":"ready"}"#,
+        ])
+        _ = try ask(#"{"id":2,"op":"update","path":"/p","value":{"cleo/score":8,"ana/score":10}}"#, writer, 1)
+        #expect(try (0..<4).map { _ in try watcher.text() } == [
+            #"{"sub":7,"seq":2,"event":"removed","key":"dan","value":{"score":7}}"#,
+            #"{"sub":7,"seq":2,"event":"moved","key":"cleo","prev":null}"#,
+            #"{"sub":7,"seq":2,"event":"added","key":"ana","value":{"score":10},"prev":"ben"}"#,
+            #"{"sub":7,"seq":2,"event":"changed","key":"cleo","value":{"score":8},"prev":null}"#,
+        ])
+        // Written as a whole: told as what differs.
+        _ = try ask(#"{"id":3,"op":"set","path":"/p","value":{"ana":{"score":10},"eve":{"score":1}}}"#, writer, 1)
+        #expect(try (0..<3).map { _ in try watcher.text() } == [
+            #"{"sub":7,"seq":3,"event":"removed","key":"cleo","value":{"score":8}}"#,
+            #"{"sub":7,"seq":3,"event":"removed","key":"ben","value":{"score":9}}"#,
+            #"{"sub":7,"seq":3,"event":"added","key":"eve","value":{"score":1},"prev":null}"#,
+        ])
+    }
+
+    @Test func queryObserver_ofValues_getsAllThatItShowsEachTime() throws {
+        let server = try TestServer { $0.rules = Self.indexed ?? .denyAll }
+        let socket = try connect(server)
+        _ = try ask(#"{"id":1,"op":"set","path":"/p","value":\#(Self.players)}"#, socket, 1)
+        let observe = #"{"id":2,"op":"observe","path":"/p","query":{"orderBy":"score","equalTo":7}}"#
+        #expect(try ask(observe, socket, 2).last == #"{"sub":2,"seq":1,"event":"value","value":{"cleo":{"score":7},"dan":{"score":7}}}"#)
+        #expect(try ask(#"{"id":3,"op":"set","path":"/p/dan/name","value":"D"}"#, socket, 2) == [
+            #"{"sub":2,"seq":2,"event":"value","value":{"cleo":{"score":7},"dan":{"name":"D","score":7}}}"#, #"{"id":3,"ok":{"seq":2}}"#,
+        ])
+    }
+
+    @Test func get_pagesByCursor() throws {
+        let server = try TestServer { $0.rules = Self.indexed ?? .denyAll }
+        let socket = try connect(server)
+        _ = try ask(#"{"id":1,"op":"set","path":"/p","value":\#(Self.players)}"#, socket, 1)
+        let pages = [
+            (#""limitToFirst":2"#, #"{"ana":{"score":5},"cleo":{"score":7}}"#),
+            (#""startAfter":[7,"cleo"],"limitToFirst":2"#, #"{"ben":{"score":9},"dan":{"score":7}}"#),
+            (#""startAfter":[9,"ben"],"limitToFirst":2"#, "null"), (#""startAfter":7"#, #"{"ben":{"score":9}}"#),
+            (#""endBefore":[7,"dan"]"#, #"{"ana":{"score":5},"cleo":{"score":7}}"#),
+        ]
+        for (page, expected) in pages {
+            let answer = try ask(#"{"id":2,"op":"get","path":"/p","query":{"orderBy":"score",\#(page)}}"#, socket, 1)
+            #expect(answer == [#"{"id":2,"ok":{"value":\#(expected)}}"#], "\(page)")
+        }
+    }
+
+    @Test func queryWithoutIndex_isServedOfFew_andRefusedOfMany_withTheLineThatIsMissing() throws {
+        let server = try TestServer { $0.limits.engine.unindexedChildren = 4 }
+        let socket = try connect(server)
+        _ = try ask(#"{"id":1,"op":"set","path":"/p","value":\#(Self.players)}"#, socket, 1)
+        let query = #""path":"/p","query":{"orderBy":"score","limitToLast":1}}"#
+        #expect(try ask(#"{"id":2,"op":"get",\#(query)"#, socket, 1) == [#"{"id":2,"ok":{"value":{"ben":{"score":9}}}}"#])
+        #expect(try ask(#"{"id":3,"op":"observe",\#(query)"#, socket, 2).first == #"{"id":3,"ok":{"seq":1,"lacksIndex":true}}"#)
+        _ = try ask(#"{"id":4,"op":"set","path":"/p/eve","value":{"score":1}}"#, socket, 1)
+        let refusal = #""code":"missing_index","message":"Index not defined, add \".indexOn\": \"score\", for path \"/p\", to the rules"}}"#
+        #expect(try ask(#"{"id":5,"op":"get",\#(query)"#, socket, 1) == [#"{"id":5,"error":{\#(refusal)"#])
+        #expect(try ask(#"{"id":6,"op":"observe",\#(query)"#, socket, 1) == [#"{"id":6,"error":{\#(refusal)"#])
+    }
+
+    @Test func rules_seeTheQuery() throws {
+        let rules = #"{"rules":{"p":{".read":"query.orderByChild == 'score' && query.limitToLast <= 10",".indexOn":"score"}}}"#
+        let parsed = try RuleSet(parsing: rules)
+        let server = try TestServer { $0.rules = parsed }
+        let socket = try connect(server)
+        for (query, isAllowed) in [
+            (#"{"orderBy":"score","limitToLast":10}"#, true), (#"{"orderBy":"score","limitToLast":11}"#, false),
+            (#"{"orderBy":"score","limitToFirst":1}"#, false), (#"{"limitToLast":1}"#, false),
+        ] {
+            for op in ["get", "observe"] {
+                let answer = try ask(#"{"id":1,"op":"\#(op)","path":"/p","query":\#(query)}"#, socket, 1)[0]
+                #expect(answer.contains(isAllowed ? #""ok""# : "permission_denied"), "\(op) \(query): \(answer)")
+                if op == "observe", isAllowed {
+                    _ = try socket.text()
+                    _ = try ask(#"{"id":2,"op":"unobserve","sub":1}"#, socket, 1)
+                }
+            }
+        }
+    }
+
     @Test func badRequests_areAnsweredOnThatRequest() throws {
         let server = try TestServer()
         let socket = try connect(server)

@@ -203,6 +203,8 @@ import WireProtocols
         case .added(let key, let value, let prev): "added \(key) \(value.json) \(prev?.string ?? "-")"
         case .changed(let key, let value, let prev): "changed \(key) \(value.json) \(prev?.string ?? "-")"
         case .removed(let key, let value): "removed \(key) \(value.json)"
+        case .moved(let key, let prev): "moved \(key) \(prev?.string ?? "-")"
+        case .ready: "ready"
         }
     }
 }

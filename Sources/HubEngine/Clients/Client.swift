@@ -123,7 +123,14 @@ public struct EventKinds: OptionSet, Hashable, Sendable {
     public static let added = EventKinds(rawValue: 2)
     public static let changed = EventKinds(rawValue: 4)
     public static let removed = EventKinds(rawValue: 8)
-    public static let children: EventKinds = [.added, .changed, .removed]
+    /// A child stands elsewhere in the order of a query.
+    public static let moved = EventKinds(rawValue: 16)
+    /// Once, behind the first content.
+    public static let ready = EventKinds(rawValue: 32)
+    public static let children: EventKinds = [.added, .changed, .removed, .moved]
+
+    /// Whether only whole values are told of what changes, each of which stands for all before it.
+    var areValues: Bool { subtracting(.ready) == .value }
 }
 
 /// One observer of one client.

@@ -94,6 +94,8 @@ public struct Failure: Error, Sendable, Equatable {
         case tooBig = "too_big"
         case unavailable
         case failure
+        /// The order of a query is declared by no `.indexOn` of the rules.
+        case missingIndex = "missing_index"
         /// Observe protocol: no observer has the id, or one has it already.
         case unknownObserver = "unknown_sub"
         case duplicateObserver = "duplicate_id"

@@ -82,9 +82,9 @@ final class Engine: @unchecked Sendable {
                 later?.disconnects.found(commit)
             }
         }
-        indexes.onShown = { [weak later] path, ordering in
-            later?.batch.record(.show(path, ordering))
-            later?.publisher.publish(path, ordering)
+        indexes.onShown = { [weak later] path, ordering, owed in
+            later?.batch.record(.show(path, ordering, owed))
+            later?.publisher.publish(path, ordering, owed)
         }
         indexes.cancel = { [weak later] observation, client in later?.permissions.cancel(observation, of: client) }
         permissions.onStreamCancelled = { [weak later] in later?.sessions.end($0) }

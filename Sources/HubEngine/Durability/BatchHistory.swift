@@ -16,7 +16,7 @@ struct BatchHistory {
         /// The observers of a slow client were sent the current state.
         case catchUp(Client, Missed)
         /// Live queries showed what they select, after their index was built anew.
-        case show(Path, TreeQuery.Index)
+        case show(Path, TreeQuery.Index, Owed)
         /// The onDisconnect writes of an ended session were made, not by a request.
         case fire(PendingSession)
         /// The pending onDisconnect writes of a session were stored again.

@@ -17,7 +17,7 @@ final class IndexKeeper: @unchecked Sendable {
     /// Orders that were brought up to date with the commit that is being told.
     private var prepared = PreparedOrders()
     /// Live queries of a place in an order show what they select now: their index has been built anew.
-    var onShown: (Path, TreeQuery.Index) -> Void = { _, _ in }
+    var onShown: (Path, TreeQuery.Index, Owed) -> Void = { _, _, _ in }
     /// An observer cannot go on, as there is no room for the index that it needs.
     var cancel: (Observation, Client) -> Void = { _, _ in }
 
@@ -179,11 +179,10 @@ final class IndexKeeper: @unchecked Sendable {
 
     /// Live queries whose place was written as a whole while it was large show what they select now.
     private func show(_ index: KeptIndex) {
-        guard index.owesViews, let place = places.existingPlace(at: index.path) else { return }
-        index.owesViews = false
+        guard let owed = index.takeOwed(), let place = places.existingPlace(at: index.path) else { return }
         let node = content.root.node(at: index.path)
         for view in place.views(by: index.ordering) { view.shown.reset(over: node, at: place) }
-        onShown(index.path, index.ordering)
+        onShown(index.path, index.ordering, owed)
     }
 
     // MARK: Following commits
@@ -230,23 +229,24 @@ final class IndexKeeper: @unchecked Sendable {
             guard let sorted = index.index, !takePrepared(index, over: new) else { continue }
             kept.use(index)
             kept.change(index) { index.index = nil }
-            index.owesViews = index.views > 0
+            index.owe(since: old, content.sequence)
             build(index, over: new, from: (sorted, old))
         }
     }
 
     /// After a place was written as a whole: windows follow, at once or, where the index that they need is large, when it has
     /// been built anew. Indexes that are not used go.
-    func rebuild(_ place: ObservedPlace, over node: Node) {
-        for index in place.indexes { rebuild(index, over: node) }
+    func rebuild(_ place: ObservedPlace, over node: Node, from old: Node) {
+        for index in place.indexes { rebuild(index, over: node, from: old) }
         for view in place.views { view.shown.reset(over: node, at: place) }
     }
 
-    private func rebuild(_ index: KeptIndex, over node: Node) {
+    /// - Parameter old: the content of which observers have been told, unless it waits to be told.
+    private func rebuild(_ index: KeptIndex, over node: Node, from old: Node) {
         if index.isBuilding {
             // What is being built is brought up to date, or built again, when it comes back.
             kept.change(index) { index.index = nil }
-            index.owesViews = index.views > 0
+            index.owe(since: old, content.sequence)
         } else if !index.isInUse {
             drop(index)
         } else if takePrepared(index, over: node) {
@@ -256,7 +256,7 @@ final class IndexKeeper: @unchecked Sendable {
             context.meter.counters.childrenSortedOnQueue += node.childCount
         } else {
             kept.change(index) { index.index = nil }
-            index.owesViews = true
+            index.owe(since: old, content.sequence)
             build(index, over: node)
         }
     }
@@ -265,8 +265,10 @@ final class IndexKeeper: @unchecked Sendable {
     func follow(from before: Node) {
         places.forEach(from: before, to: content.root) { [self] place, old, new in
             for index in place.indexes {
+                index.rollBack(to: content.sequence)
                 guard var sorted = index.index, sorted.follow(index.ordering, from: old, to: new, atMost: limits.followedChanges) else {
-                    rebuild(index, over: new)
+                    // What was told of what is taken back has not left.
+                    rebuild(index, over: new, from: new)
                     continue
                 }
                 kept.change(index) { index.index = sorted }
@@ -290,7 +292,7 @@ final class IndexKeeper: @unchecked Sendable {
             query, lanes: context.lanes, window: place.children(of: node, by: query.orderedBy).map { QueryWindow(query, over: $0) })
         if let index = place.existingIndex(query.orderedBy) {
             kept.use(index)
-            if index.index == nil, !index.isBuilding { rebuild(index, over: node) }
+            if index.index == nil, !index.isBuilding { rebuild(index, over: node, from: node) }
             if view.shown.all(of: node, at: place) == nil { view.shown.reset(over: node, at: place) }
         }
         return view
@@ -371,7 +373,7 @@ final class IndexKeeper: @unchecked Sendable {
 
 extension Failure {
     static func missingIndex(_ ordering: TreeQuery.Index, _ path: Path) -> Failure {
-        Failure(.failure, "Index not defined, add \".indexOn\": \"\(ordering.text)\", for path \"\(path)\", to the rules")
+        Failure(.missingIndex, "Index not defined, add \".indexOn\": \"\(ordering.text)\", for path \"\(path)\", to the rules")
     }
 
     static let tooManyIndexes = Failure(

@@ -28,8 +28,8 @@ final class KeptIndex: @unchecked Sendable {
     var pins = 0
     /// Whether it is being built now.
     var isBuilding = false
-    /// Whether live queries have shown nothing since their place was written as a whole.
-    var owesViews = false
+    /// Nil when observers of live queries are up to date.
+    private(set) var owed: Owed?
     var isDropped = false
 
     /// When it was last used, ms of the steady clock, and its neighbours among the idle ones.
@@ -52,6 +52,22 @@ final class KeptIndex: @unchecked Sendable {
 
     var isInUse: Bool { views > 0 || pins > 0 || !waiting.isEmpty || isBuilding }
 
+    /// Observers of live queries are told of what follows a content when the index is there.
+    func owe(since content: Node, _ sequence: UInt64) {
+        if views > 0, owed == nil { owed = Owed(content: content, sequence: sequence) }
+    }
+
+    func takeOwed() -> Owed? {
+        defer { owed = nil }
+        return owed
+    }
+
+    /// What was taken is still owed, as the index is gone again.
+    func giveBack(_ owed: Owed) { self.owed = owed }
+
+    /// Commits after this one were taken back, and nothing of them was told.
+    func rollBack(to sequence: UInt64) { if let owed, owed.sequence > sequence { self.owed = nil } }
+
     /// Brings it up to date with children that a commit changed. O(changes · log n)
     func follow(_ changes: [ChildChange]) {
         guard index != nil else { return }
@@ -61,6 +77,14 @@ final class KeptIndex: @unchecked Sendable {
                 ChildMap.Change(key: change.key, old: change.old.exists ? change.old : nil, new: change.new.exists ? change.new : nil))
         }
     }
+}
+
+/// What observers of live queries are told when the order of their place is known again: all that has changed since a content.
+struct Owed: Sendable {
+    /// What they were told of last.
+    let content: Node
+    /// The commit that has changed it first.
+    let sequence: UInt64
 }
 
 /// All kept indexes of a namespace: what they take, and which are idle, in the order of their last use. All in O(1).

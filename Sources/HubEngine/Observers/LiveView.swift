@@ -79,7 +79,8 @@ enum Difference {
     /// All of the place may differ.
     case value(Node, before: Node)
     /// All that a query shows may differ: the place was written as a whole.
-    case selection(TreeQuery, OrderedChildren, of: Node)
+    /// - since: the content of which its observers were told before; nil when it is not compared.
+    case selection(TreeQuery, OrderedChildren, of: Node, since: Node? = nil)
     /// These children differ; one that is not shown, before or after, is null there. Observers of those that were shown before
     /// are told what was written below them, of others the whole child.
     case children([ChildChange], SiblingOrder)
@@ -87,6 +88,17 @@ enum Difference {
     indirect case written(WrittenBelow)
     /// Much was written of what a query showed before, or shows now in this order.
     indirect case moved(QueryWindow, WrittenBelow, over: OrderedChildren)
+}
+
+extension Difference {
+    /// The same for observers who were told of another content last.
+    func since(_ told: Node) -> Difference {
+        switch self {
+        case .value(let value, _): .value(value, before: told)
+        case .selection(let query, let children, let node, _): .selection(query, children, of: node, since: told)
+        case .children, .written, .moved: self
+        }
+    }
 }
 
 /// Where a child stands among those that are shown.
@@ -100,6 +112,21 @@ enum SiblingOrder {
         case .byKey(let children): children.key(before: key)
         case .window(let window, let children, let node): window.sibling(before: key, in: node, over: children)
         }
+    }
+
+    /// Whether a child that is shown before and after stands at another place, or may: what it is ordered by differs.
+    func hasMoved(_ child: ChildChange) -> Bool {
+        guard case .window(let window, _, _) = self, window.query.orderedBy != .key else { return false }
+        let ordering = window.query.orderedBy
+        return ordering.place(child.key, child.old).value.valueOrder(ordering.place(child.key, child.new).value) != 0
+    }
+
+    /// Children that are shown, each behind those that come before it. O(n log n) unless they are in key order.
+    func sorted(_ children: [ChildChange]) -> [ChildChange] {
+        guard children.count > 1, case .window(let window, _, _) = self else { return children }
+        let ordering = window.query.orderedBy
+        let places = children.map { ordering.place($0.key, $0.new) }
+        return children.indices.sorted { places[$0].order(places[$1]) < 0 }.map { children[$0] }
     }
 }
 
@@ -133,7 +160,7 @@ final class LiveWindow: LiveView {
     }
 
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
-        if commit.isOverwritten { return all(of: commit.new, at: place) }
+        if commit.isOverwritten { return all(of: commit.new, at: place)?.since(commit.old) }
         guard let children = place.children(of: commit.new, by: query.orderedBy) else { return nil }
         guard let differing = window?.apply(commit, over: children), let window else { return nil }
         return differing.isEmpty ? nil : .children(differing, .window(window, children, of: commit.new))

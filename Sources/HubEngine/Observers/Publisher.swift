@@ -72,7 +72,7 @@ final class Publisher {
         _ commit: inout PlaceChange, at place: ObservedPlace, _ shared: inout SharedFrame?, within limits: inout ChangeLimits
     ) {
         if commit.isOverwritten {
-            indexes.rebuild(place, over: commit.new)
+            indexes.rebuild(place, over: commit.new, from: commit.old)
         } else {
             indexes.follow(commit.children, at: place)
         }
@@ -191,12 +191,16 @@ final class Publisher {
     // MARK: Contents
 
     /// Tells all observers of a place's live queries in an order what these show now.
-    func publish(_ path: Path, _ ordering: TreeQuery.Index) {
+    func publish(_ path: Path, _ ordering: TreeQuery.Index, _ owed: Owed) {
         guard let place = places.existingPlace(at: path) else { return }
         let node = content.root.node(at: path)
+        // Of commits that were taken back nothing was told.
+        let isTakenBack = owed.sequence > content.sequence
+        if !isTakenBack, let index = place.existingIndex(ordering), index.index == nil { return index.giveBack(owed) }
+        let told = isTakenBack ? node : owed.content
         var (limits, own) = (changeLimits, SharedFrame?.none)
         for view in place.views(by: ordering) {
-            guard let all = view.shown.all(of: node, at: place) else { continue }
+            guard let all = view.shown.all(of: node, at: place)?.since(told) else { continue }
             let change = ViewChange(all, of: view, written: [], new: node, sequence: content.sequence, within: &limits)
             slowReaders.conflate(view, patches: [])
             send(change, to: view, &own)
@@ -342,7 +346,9 @@ final class Publisher {
 
 extension ObserverStyle {
     /// Whether an observer is told values only, each of which stands for all before it.
-    var isValue: Bool { if case .events(_, .value) = self { true } else { false } }
+    var isValue: Bool { if case .events(_, let kinds) = self { kinds.areValues } else { false } }
+    /// Whether an observer is told whole values, also beside other events.
+    var hasValues: Bool { if case .events(_, let kinds) = self { kinds.contains(.value) } else { false } }
     /// Whether an observer is told of children one by one.
     var isOfChildren: Bool { if case .events(_, let kinds) = self { !kinds.isDisjoint(with: .children) } else { false } }
 }

@@ -39,13 +39,17 @@ final class View {
     /// Whether any observer asks for events of children, which need to be compared for them.
     var wantsChildren: Bool { childStyles > 0 }
     private var childStyles = 0
+    /// Whether any asks for all that a query shows with each change of it, which needs to be collected for them.
+    var wantsSelection: Bool { valueStyles > 0 && !isWhole }
+    private var valueStyles = 0
 
-    private static func wantsChildren(_ style: ObserverStyle) -> Bool {
-        if case .events(_, let kinds) = style { !kinds.isDisjoint(with: .children) } else { false }
+    private func count(_ style: ObserverStyle, _ change: Int) {
+        if style.isOfChildren { childStyles += change }
+        if style.hasValues { valueStyles += change }
     }
 
     func add(_ client: Client, style: ObserverStyle) {
-        if audiences[style] == nil, Self.wantsChildren(style) { childStyles += 1 }
+        if audiences[style] == nil { count(style, 1) }
         audiences[style, default: Audience(lanes: laneCount)].add(client)
     }
 
@@ -67,7 +71,7 @@ final class View {
     private func removeFromAudience(_ client: Client, _ style: ObserverStyle) {
         guard audiences[style] != nil else { return }
         Self.remove(client, style, from: &audiences)
-        if audiences[style] == nil, Self.wantsChildren(style) { childStyles -= 1 }
+        if audiences[style] == nil { count(style, -1) }
     }
 
     private static func remove(_ client: Client, _ style: ObserverStyle, from audiences: inout [ObserverStyle: Audience]) {

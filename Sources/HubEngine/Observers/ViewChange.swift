@@ -17,15 +17,23 @@ public struct ViewChange: Sendable {
     indirect enum Remainder: Sendable {
         /// The events: the place had this content before.
         case events(since: Node)
-        /// What a query shows of this content, by that order of its children.
-        case selection(TreeQuery, OrderedChildren, of: Node)
+        /// What a query shows of this content, by that order of its children; and the events, where it showed this before.
+        case selection(TreeQuery, OrderedChildren, of: Node, since: Node?)
+        /// The value alone: what a query shows.
+        case value(TreeQuery, OrderedChildren, of: Node)
         /// The patches, and the events where they are asked for: this was written below the place.
         case written(WrittenBelow, events: Bool)
-        /// The same of a query, which showed this before and now what its order has.
-        case moved(QueryWindow, WrittenBelow, over: OrderedChildren, events: Bool)
+        /// The same of a query, which showed this before and now what its order has; and its value where that is asked for.
+        case moved(QueryWindow, WrittenBelow, over: OrderedChildren, events: Bool, value: Bool)
 
-        /// Whether the events are all that is not known.
-        var isOfEvents: Bool { if case .events = self { true } else { false } }
+        /// Whether something that observers of a style are told is not known.
+        func concerns(_ style: ObserverStyle) -> Bool {
+            switch self {
+            case .events: style.isOfChildren
+            case .value: style.hasValues
+            case .selection, .written, .moved: true
+            }
+        }
     }
 
     /// Whether nothing is to be told after all: what was written was not there and is not shown.
@@ -35,17 +43,22 @@ public struct ViewChange: Sendable {
     mutating func finish() {
         switch remainder {
         case .events(let old)?: events = ChildEvent.events(from: old, to: new)
-        case .selection(let query, let children, let node)?: new = TreeQuery.value(of: query.select(from: children), in: node)
+        case .selection(let query, let children, let node, let old)?:
+            let selected = query.select(from: children)
+            new = TreeQuery.value(of: selected, in: node)
+            if let old { events = ChildEvent.events(query, from: old, to: node, showing: selected) }
+        case .value(let query, let children, let node)?: new = TreeQuery.value(of: query.select(from: children), in: node)
         case .written(let writes, let wantsEvents)?:
             let commit = PlaceChange(writes)
             patches = commit.patches
             if wantsEvents { events = ChildEvent.events(of: commit.children, .byKey(new.children)) }
-        case .moved(var window, let writes, let children, let wantsEvents)?:
+        case .moved(var window, let writes, let children, let wantsEvents, let wantsValue)?:
             var commit = PlaceChange(writes)
             commit.ordered = commit.children.placed(by: window.query.orderedBy)
             let differing = window.apply(commit, over: children)
             patches = Self.patches(of: differing, commit.patches, below: path)
             if wantsEvents { events = ChildEvent.events(of: differing, .window(window, children, of: commit.new)) }
+            if wantsValue { new = TreeQuery.value(of: window.query.select(from: children), in: commit.new) }
             isNothing = differing.isEmpty
         case nil: return
         }
@@ -53,11 +66,12 @@ public struct ViewChange: Sendable {
     }
 }
 
-/// An event of one child, in the order of the SDKs: removed, added, changed.
+/// An event of one child. Those of one commit: removed; then added and moved, in the order of their places, so that each has its sibling
+/// before it when it is told; then changed.
 public struct ChildEvent: Sendable, Equatable {
     public let kind: EventKinds
     public let key: Key
-    /// The child's new value; for `removed` the one it had.
+    /// The child's new value; for `removed` the one it had, for `moved` null.
     public let value: Node
     /// The key of the sibling before it after the change; nil at the front and for `removed`.
     public let previous: Key?
@@ -94,18 +108,27 @@ extension ViewChange {
             } else {
                 events = ChildEvent.events(from: before, to: value)
             }
-        case .selection(let query, let children, let node):
+        case .selection(let query, let children, let node, let told):
             self.patches = []
             events = []
-            let most = min(limits.room, limits.children)
-            let few = query.select(from: children, atMost: most)
-            limits.room -= few?.count ?? most
+            let old = view.wantsChildren ? told : nil
+            let few = Self.few(query, children, within: &limits)
             self.new = few.map { TreeQuery.value(of: $0, in: node) } ?? .null
-            if few == nil { remainder = .selection(query, children, of: node) }
+            if let few, old?.childCount ?? 0 <= limits.children {
+                if let old { events = ChildEvent.events(query, from: old, to: node, showing: few) }
+            } else {
+                remainder = .selection(query, children, of: node, since: old)
+            }
         case .children(let children, let order):
             self.new = view.shown.showsWrites ? new : .null
             self.patches = view.shown.showsWrites ? patches : Self.patches(of: children, patches, below: view.path)
             events = view.wantsChildren ? ChildEvent.events(of: children, order) : []
+            guard view.wantsSelection, case .window(let window, let all, let node) = order else { return }
+            if let few = Self.few(window.query, all, within: &limits) {
+                self.new = TreeQuery.value(of: few, in: node)
+            } else {
+                remainder = .value(window.query, all, of: node)
+            }
         case .written(let writes):
             self.new = new
             self.patches = []
@@ -115,8 +138,18 @@ extension ViewChange {
             self.new = .null
             self.patches = []
             events = []
-            remainder = .moved(window, writes, over: children, events: view.wantsChildren)
+            remainder = .moved(window, writes, over: children, events: view.wantsChildren, value: view.wantsSelection)
         }
+    }
+
+    /// What a query shows, if that is few enough to be collected here.
+    private static func few(
+        _ query: TreeQuery, _ children: OrderedChildren, within limits: inout ChangeLimits
+    ) -> ContiguousArray<OrderedChild>? {
+        let most = min(limits.room, limits.children)
+        let few = query.select(from: children, atMost: most)
+        limits.room -= few?.count ?? most
+        return few
     }
 
     /// Places that an observer has missed, as they are now.
@@ -160,7 +193,35 @@ extension ChildEvent {
     /// The events of children that differ. O(children · log n)
     static func events(of children: [ChildChange], _ order: SiblingOrder) -> [ChildEvent] {
         var events = Sorted()
-        for child in children { events.compare(child.key, child.old, child.new) { order.sibling(before: child.key) } }
+        for child in order.sorted(children) {
+            let isShown = !child.old.isNull && !child.new.isNull
+            events.compare(child.key, child.old, child.new, hasMoved: isShown && order.hasMoved(child)) { order.sibling(before: child.key) }
+        }
+        return events.all
+    }
+
+    /// The events that lead from what a query shows of one content to what it shows of another. O(n log n)
+    /// - Parameter shown: what it shows of the other.
+    static func events(
+        _ query: TreeQuery, from old: Node, to new: Node, showing shown: ContiguousArray<OrderedChild>
+    ) -> [ChildEvent] {
+        let ordering = query.orderedBy
+        let ordered: OrderedChildren = ordering == .key ? .byKey(old.children) : .indexed(OrderedIndex(ordering, of: old))
+        let former = query.select(from: ordered)
+        let now = Set(shown.lazy.map(\.key))
+        var places: [Key: OrderedChild] = [:]
+        var events = Sorted()
+        for child in former {
+            places[child.key] = child
+            if !now.contains(child.key) { events.compare(child.key, old.child(child.key), .null) { nil } }
+        }
+        var previous: Key?
+        for child in shown {
+            let before = places[child.key]
+            let hasMoved = before.map { $0.value.valueOrder(child.value) != 0 } ?? false
+            events.compare(child.key, before == nil ? .null : old.child(child.key), new.child(child.key), hasMoved: hasMoved) { previous }
+            previous = child.key
+        }
         return events.all
     }
 
@@ -180,19 +241,23 @@ extension ChildEvent {
     /// Events by kind, in the order in which they are told.
     private struct Sorted {
         private var removed: [ChildEvent] = []
-        private var added: [ChildEvent] = []
+        /// Added and moved.
+        private var placed: [ChildEvent] = []
         private var changed: [ChildEvent] = []
 
-        var all: [ChildEvent] { removed + added + changed }
+        var all: [ChildEvent] { removed + placed + changed }
 
-        mutating func compare(_ key: Key, _ was: Node, _ now: Node, previous: () -> Key?) {
+        /// - Parameter hasMoved: whether a child that was there and is there now may stand elsewhere.
+        mutating func compare(_ key: Key, _ was: Node, _ now: Node, hasMoved: Bool = false, previous: () -> Key?) {
             if now.isNull {
                 if was.isNull { return }
                 removed.append(ChildEvent(kind: .removed, key: key, value: was, previous: nil))
             } else if was.isNull {
-                added.append(ChildEvent(kind: .added, key: key, value: now, previous: previous()))
+                placed.append(ChildEvent(kind: .added, key: key, value: now, previous: previous()))
             } else if !was.isIdentical(to: now), was != now {
-                changed.append(ChildEvent(kind: .changed, key: key, value: now, previous: previous()))
+                let before = previous()
+                if hasMoved { placed.append(ChildEvent(kind: .moved, key: key, value: .null, previous: before)) }
+                changed.append(ChildEvent(kind: .changed, key: key, value: now, previous: before))
             }
         }
     }

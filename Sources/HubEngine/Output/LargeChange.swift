@@ -107,7 +107,7 @@ struct ChangeSize {
     /// O(bound) for the first of each kind of style.
     mutating func isLarge(for style: ObserverStyle) -> Bool {
         // The size of the rest is unknown, because finding it out would take too long.
-        if let remainder = change.remainder, !remainder.isOfEvents { return true }
+        if let remainder = change.remainder, remainder.concerns(style) { return true }
         switch style {
         case .patches, .stream: return change.patches.isEmpty ? valueIsLarge() : patchesAreLarge()
         case .events(_, let kinds):

@@ -5,7 +5,8 @@ public import JSONTree
 public protocol WireFormat: Sendable {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8]
     /// The first content of a new observer.
-    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8]
+    /// - Parameter query: what selected it; nil for the whole place.
+    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8]
     /// The change of one commit, for its observers of one style.
     /// - Parameter parts: nil for the first style; what is kept there for the next ones of the same change is encoded once.
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8]

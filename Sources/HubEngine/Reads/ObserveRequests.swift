@@ -110,7 +110,7 @@ final class ObserveRequests: @unchecked Sendable {
         registry.insert(observation, of: client, showing: selection?.window)
         let reply = Reply.observing(sequence: content.sequence, lacksIndex: unindexed)
         if answers.isLarge(node) { return beginLater(observation, node, hash, reply, item, holding: selection?.hold) }
-        let first = mustSend(node, hash, style) ? context.format.initial(node, at: path, style: style, sequence: content.sequence) : []
+        let first = mustSend(node, hash, style) ? self.initial(node, observation) : []
         guard first.count <= context.limits.readBytes else {
             registry.remove(observation, of: client)
             return answers.answer(.failed(.readTooBig), item)
@@ -124,6 +124,10 @@ final class ObserveRequests: @unchecked Sendable {
             answers.answer(reply, item)
             outbox.send(first, to: client)
         }
+    }
+
+    private func initial(_ node: Node, _ observation: Observation) -> [UInt8] {
+        context.format.initial(node, at: observation.path, query: observation.query, style: observation.style, sequence: content.sequence)
     }
 
     /// Whether a realtime client lacks the content: one that holds the same already is not sent it again.
@@ -167,7 +171,9 @@ final class ObserveRequests: @unchecked Sendable {
                 return .elsewhere
             }
             return .make(reserving: (size + node.childCount * Self.bytesAroundChild) * encodingFactor) {
-                let content = withExtendedLifetime(hold) { format.initial(node, at: observation.path, style: style, sequence: sequence) }
+                let content = withExtendedLifetime(hold) {
+                    format.initial(node, at: observation.path, query: observation.query, style: style, sequence: sequence)
+                }
                 // Events of many small children are larger than these.
                 if content.count > limit, style.isOfChildren {
                     refuse(first)

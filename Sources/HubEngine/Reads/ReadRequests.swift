@@ -47,7 +47,7 @@ final class ReadRequests: @unchecked Sendable {
         if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
         guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
         guard let query else { return answers.answer(reply(content.root.node(at: path)), item) }
-        guard !indexes.isMissing(query.orderedBy, path) else { return answers.answer(.failed(.missingIndex(query.orderedBy, path)), item) }
+        guard !lacksIndex(query, path, client) else { return answers.answer(.failed(.missingIndex(query.orderedBy, path)), item) }
         select(query, at: path, for: item, mustKeep: false) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
@@ -58,6 +58,13 @@ final class ReadRequests: @unchecked Sendable {
             case .failure(let failure): answers.answer(.failed(failure), item)
             }
         }
+    }
+
+    /// Whether a get is refused for want of a line of the rules. The SDKs' and REST's are always (contract §3.4); others ask for places
+    /// that are observed in such an order, too.
+    private func lacksIndex(_ query: TreeQuery, _ path: Path, _ client: Client) -> Bool {
+        guard indexes.isMissing(query.orderedBy, path) else { return false }
+        return client.dialect != .observe || content.root.node(at: path).childCount > limits.unindexedChildren
     }
 
     func isTooLong(_ query: TreeQuery?) -> Bool { query.map { $0.textBytes > limits.queryBytes } ?? false }

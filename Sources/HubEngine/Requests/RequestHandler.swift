@@ -140,7 +140,7 @@ final class RequestHandler: @unchecked Sendable {
         case .settled(let item): if !item.client.hasEnded { early.repeatMuted { carryOut(item) } }
         case .tooLarge(let client, let observation): observers.remove(observation, of: client)
         case .catchUp(let client, let missed): if !client.hasEnded { publisher.publish(missed, to: client) }
-        case .show(let path, let ordering): publisher.publish(path, ordering)
+        case .show(let path, let ordering, let owed): publisher.publish(path, ordering, owed)
         case .fire(let left): disconnects.fire(left)
         case .restate(let id): disconnects.restateLater(id)
         }

@@ -7,7 +7,9 @@ extension HubFormat {
     func observe(_ reply: Reply, _ id: Int64) -> [UInt8] {
         switch reply {
         case .done: ObserveReply.ok(id).frame
-        case .observing(let sequence, _), .written(let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))).frame
+        case .observing(let sequence, let lacksIndex):
+            ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), lacksIndex: lacksIndex)).frame
+        case .written(let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))).frame
         case .value(let node): ObserveReply.ok(id, ObserveSuccess(value: node)).frame
         case .pushed(let key, let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), key: key)).frame
         case .identified(let identity): ObserveReply.ok(id, ObserveSuccess(uid: identity.uid)).frame
@@ -16,17 +18,26 @@ extension HubFormat {
         }
     }
 
-    /// The first events of an observer: each child as added, in key order, then the value.
-    func observeInitial(_ value: Node, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
+    /// The first events of an observer: each child as added, in key order or that of the query, then the value, then that this was all.
+    func observeInitial(_ value: Node, _ query: TreeQuery?, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
         var frames: [UInt8] = []
+        func append(_ event: ObserveEvent) { frames += ObservePush(event, seq: Int64(sequence)).frame(sub: id) }
         if kinds.contains(.added) {
+            let children = value.children
             var previous: Key?
-            for (key, child) in value.children {
-                frames += ObservePush(.added(key: key, value: child, prev: previous), seq: Int64(sequence)).frame(sub: id)
+            func added(_ key: Key, _ child: Node) {
+                append(.added(key: key, value: child, prev: previous))
                 previous = key
             }
+            if let query, query.orderedBy != .key {
+                let ordered = children.map { query.orderedBy.place($0.0, $0.1) }.sorted { $0.order($1) < 0 }
+                for child in ordered { added(child.key, children[child.key] ?? .null) }
+            } else {
+                for (key, child) in children { added(key, child) }
+            }
         }
-        if kinds.contains(.value) { frames += ObservePush(.value(value), seq: Int64(sequence)).frame(sub: id) }
+        if kinds.contains(.value) { append(.value(value)) }
+        if kinds.contains(.ready) { append(.ready) }
         return frames
     }
 
@@ -36,6 +47,7 @@ extension HubFormat {
             switch event.kind {
             case .added: .added(key: event.key, value: event.value, prev: event.previous)
             case .removed: .removed(key: event.key, value: event.value)
+            case .moved: .moved(key: event.key, prev: event.previous)
             default: .changed(key: event.key, value: event.value, prev: event.previous)
             }
         }

@@ -13,10 +13,10 @@ struct HubFormat: WireFormat {
         }
     }
 
-    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {
         case .patches(let tag): RealtimePush.data(path: path, value: value).frames(tag: tag)
-        case .events(let id, let kinds): observeInitial(value, id, kinds, sequence)
+        case .events(let id, let kinds): observeInitial(value, query, id, kinds, sequence)
         case .stream(let exports): streamInitial(value, exports: exports)
         }
     }

@@ -141,7 +141,7 @@ extension RESTRefusal {
         case .expiredToken: self.init(.unauthorized, "Auth token is expired")
         case .unavailable: self.init(.serviceUnavailable, failure.message)
         case .dataStale: self.init(.preconditionFailed, failure.message)
-        case .tooBig, .failure, .unknownObserver, .duplicateObserver: self.init(.badRequest, failure.message)
+        case .tooBig, .failure, .missingIndex, .unknownObserver, .duplicateObserver: self.init(.badRequest, failure.message)
         }
     }
 }

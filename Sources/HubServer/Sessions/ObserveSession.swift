@@ -88,10 +88,10 @@ final class ObserveSession: Session, @unchecked Sendable {
         }
         switch request.operation {
         case .auth(let token): identify(token, token: id)
-        case .observe(let path, let events):
-            ask(.observe(path, style: .events(id: id, kinds: EventKinds(rawValue: events.rawValue)), hash: ""), id)
+        case .observe(let path, let events, let query):
+            ask(.observe(path, query: query?.tree, style: .events(id: id, kinds: EventKinds(rawValue: events.rawValue)), hash: ""), id)
         case .unobserve(let sub): ask(.unobserveID(sub), id)
-        case .get(let path): ask(.get(path), id)
+        case .get(let path, let query): ask(.get(path, query: query?.tree), id)
         case .set(let one), .remove(let one): write { .write([one]) }
         case .update(let base, let writes): write { .write(writes.below(base)) }
         case .push(let path, let value): write { .push(path, value) }

@@ -9,6 +9,10 @@ public enum ObserveEvent: Sendable, Equatable {
     case changed(key: Key, value: Node, prev: Key?)
     /// `value` is what the child was.
     case removed(key: Key, value: Node)
+    /// A child of a query may stand elsewhere, as what it is ordered by has changed; its value comes with `changed`.
+    case moved(key: Key, prev: Key?)
+    /// All that was there at the start has been told.
+    case ready
 }
 
 /// One event, encoded once for all observers of the place.
@@ -40,6 +44,11 @@ public struct ObservePush: Sendable {
         case .removed(let key, let value):
             writer.raw(",\"event\":\"removed\"")
             Self.child(key, value, &writer)
+        case .moved(let key, let prev):
+            writer.raw(",\"event\":\"moved\",\"key\":")
+            writer.string(key.text)
+            Self.previous(prev, &writer)
+        case .ready: writer.raw(",\"event\":\"ready\"")
         }
         writer.raw("}")
         rest = writer.bytes

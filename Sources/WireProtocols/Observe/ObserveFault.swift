@@ -8,6 +8,8 @@ public enum ObserveCode: String, Sendable, Hashable {
     case badData = "bad_data"
     /// A member or event that this server does not know (yet).
     case notSupported = "not_supported"
+    /// The order of the query needs a line in the rules file, which the message names.
+    case missingIndex = "missing_index"
     /// The rules refuse it.
     case permissionDenied = "permission_denied"
     /// The token is not valid, or no longer.
@@ -22,16 +24,20 @@ public enum ObserveCode: String, Sendable, Hashable {
     case unavailable
 }
 
-/// A refusal: `{"code":…,"message":…}` on the wire, with `"messages":[…]` where rules say something.
+/// A refusal: `{"code":…,"message":…}` on the wire, with `"member":…` where one of the request is at fault, and `"messages":[…]` where
+/// rules say something.
 public struct ObserveFault: Error, Sendable, Hashable {
     public var code: ObserveCode
     public var message: String
+    /// The member of the request that is at fault, such as `path` or `query.orderBy`; nil when none is.
+    public var member: String?
     /// What the violated rules say to the client.
     public var messages: [String]
 
-    public init(_ code: ObserveCode, _ message: String, messages: [String] = []) {
+    public init(_ code: ObserveCode, _ message: String, member: String? = nil, messages: [String] = []) {
         self.code = code
         self.message = message
+        self.member = member
         self.messages = messages
     }
 
@@ -45,7 +51,7 @@ public struct ObserveFault: Error, Sendable, Hashable {
             case .unsupported: .notSupported
             case .denied: .permissionDenied
             }
-        self.init(code, fault.text)
+        self.init(code, fault.text, member: fault.member)
     }
 
     public static let permissionDenied = ObserveFault(.permissionDenied, "Permission denied")

@@ -24,6 +24,14 @@ public enum ObserveMessage: Sendable, Equatable {
 public struct ObserveFailure: Error, Sendable, Hashable {
     public var code: String
     public var message: String
+    /// The member of the request that is at fault.
+    public var member: String?
+
+    public init(code: String, message: String, member: String? = nil) {
+        self.code = code
+        self.message = message
+        self.member = member
+    }
 
     /// The code if this version knows it.
     public var known: ObserveCode? { ObserveCode(rawValue: code) }
@@ -90,6 +98,7 @@ private struct ObserveMessageParser {
             case "seq": success.seq = try reader.int()
             case "key": success.key = Key(try reader.string())
             case "uid": success.uid = try reader.string()
+            case "lacksIndex": success.lacksIndex = try reader.bool()
             case "value": success.value = try reader.writeValue().node
             default: try reader.skipValue()
             }
@@ -104,6 +113,7 @@ private struct ObserveMessageParser {
             switch name {
             case "code": failure.code = try reader.string()
             case "message": failure.message = try reader.string()
+            case "member": failure.member = try reader.string()
             default: try reader.skipValue()
             }
         }
@@ -111,6 +121,8 @@ private struct ObserveMessageParser {
     }
 
     private func event(_ members: Members) -> ObserveEvent? {
+        if members.event == "ready" { return .ready }
+        if members.event == "moved" { return members.key.map { .moved(key: $0, prev: members.prev) } }
         guard let value = members.value else { return nil }
         if members.event == "value" { return .value(value) }
         guard let key = members.key else { return nil }

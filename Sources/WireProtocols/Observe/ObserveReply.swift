@@ -10,12 +10,15 @@ public struct ObserveSuccess: Sendable, Equatable {
     public var key: Key?
     /// Answer to `auth`: the user's id.
     public var uid: String?
+    /// Answer to `observe`: the rules file does not declare the order of the query. On the wire only when it is so.
+    public var lacksIndex = false
 
-    public init(seq: Int64? = nil, value: Node? = nil, key: Key? = nil, uid: String? = nil) {
+    public init(seq: Int64? = nil, value: Node? = nil, key: Key? = nil, uid: String? = nil, lacksIndex: Bool = false) {
         self.seq = seq
         self.value = value
         self.key = key
         self.uid = uid
+        self.lacksIndex = lacksIndex
     }
 }
 
@@ -45,6 +48,7 @@ public enum ObserveReply {
                 member("\"uid\":", &writer)
                 writer.string(uid)
             }
+            if success.lacksIndex { member("\"lacksIndex\":true", &writer) }
             if let value = success.value {
                 member("\"value\":", &writer)
                 writer.node(value)
@@ -78,6 +82,10 @@ extension ObserveFault {
         writer.raw(code.rawValue.utf8)
         writer.raw("\",\"message\":")
         writer.string(message)
+        if let member {
+            writer.raw(",\"member\":")
+            writer.string(member)
+        }
         if !messages.isEmpty {
             writer.raw(",\"messages\":")
             writer.strings(messages)

@@ -11,7 +11,7 @@ extension ObserveRequest {
         case .auth(let token):
             writer.raw("auth\",\"token\":")
             writer.string(token)
-        case .observe(let path, let events):
+        case .observe(let path, let events, let query):
             writer.raw("observe\"")
             Self.path(path, .node, &writer)
             writer.raw(",\"events\":[")
@@ -22,12 +22,14 @@ extension ObserveRequest {
                 writer.string(name)
             }
             writer.raw("]")
+            query?.write(to: &writer)
         case .unobserve(let sub):
             writer.raw("unobserve\",\"sub\":")
             writer.int(sub)
-        case .get(let path):
+        case .get(let path, let query):
             writer.raw("get\"")
             Self.path(path, .node, &writer)
+            query?.write(to: &writer)
         case .set(let write):
             writer.raw("set\"")
             Self.path(write.path, write.part, &writer)

@@ -28,6 +28,7 @@ private struct ObserveRequestParser {
         var value: WriteValue?
         var entries: [TreeWrite]?
         var events: ObserveEvents?
+        var query: ObserveQuery?
         var sub: Int64?
         var token: String?
         /// Names that no operation of this server uses.
@@ -55,6 +56,7 @@ private struct ObserveRequestParser {
                     members.valueText = try reader.skipValue()
                 }
             case "events": members.events = try events(&reader, &members)
+            case "query": members.query = try ObserveQuery.read(&reader, &members.fault)
             case "sub": members.sub = try reader.integer(of: name, &members.fault)
             case "token": members.token = try reader.text(of: name, &members.fault)
             default:
@@ -101,7 +103,7 @@ private struct ObserveRequestParser {
             if let known = ObserveEvents.names.first(where: { $0.name == name }) {
                 events.insert(known.event)
             } else {
-                members.fault = members.fault ?? .unsupported("event \"\(name.prefix(64))\"")
+                members.fault = members.fault ?? .unsupported("event \"\(name.prefix(64))\"", member: "events")
             }
         }
         if events.isEmpty { members.fault = members.fault ?? .empty("events") }
@@ -110,11 +112,11 @@ private struct ObserveRequestParser {
 
     // MARK: Operation
 
-    private static let known: Set<String> = ["id", "op", "path", "value", "events", "sub", "token"]
+    private static let known: Set<String> = ["id", "op", "path", "value", "events", "query", "sub", "token"]
 
     /// Members that each operation takes, besides `id` and `op`.
     private static let taken: [String: Set<String>] = [
-        "auth": ["token"], "observe": ["path", "events"], "unobserve": ["sub"], "get": ["path"],
+        "auth": ["token"], "observe": ["path", "events", "query"], "unobserve": ["sub"], "get": ["path", "query"],
         "set": ["path", "value"], "update": ["path", "value"], "push": ["path", "value"], "remove": ["path"],
         "ping": [],
     ]
@@ -122,10 +124,12 @@ private struct ObserveRequestParser {
     private func operation(_ members: Members) -> ObserveOperation {
         func invalid(_ fault: RequestFault) -> ObserveOperation { .invalid(ObserveFault(members.fault ?? fault)) }
         guard let op = members.op else { return invalid(.member("op")) }
-        guard let taken = Self.taken[op] else { return invalid(.unsupported("op \"\(op.prefix(64))\"")) }
-        if let name = members.unsupported { return .invalid(ObserveFault(.unsupported("\"\(name.prefix(64))\""))) }
+        guard let taken = Self.taken[op] else { return invalid(.unsupported("op \"\(op.prefix(64))\"", member: "op")) }
+        if let name = members.unsupported?.prefix(64) {
+            return .invalid(ObserveFault(.unsupported("\"\(name)\"", member: String(name))))
+        }
         if let name = members.names.subtracting(taken).subtracting(["id", "op"]).min() {
-            return .invalid(ObserveFault(.badRequest, "\"\(op)\" takes no \"\(name)\""))
+            return .invalid(ObserveFault(.badRequest, "\"\(op)\" takes no \"\(name)\"", member: name))
         }
         if let fault = members.fault { return .invalid(ObserveFault(fault)) }
 
@@ -146,8 +150,8 @@ private struct ObserveRequestParser {
         }
         guard place.part == .node else { return invalid(.path(.invalidKey(".priority"))) }
         switch op {
-        case "observe": return .observe(path: place.path, events: members.events ?? .value)
-        case "get": return .get(path: place.path)
+        case "observe": return .observe(path: place.path, events: members.events ?? .value, query: members.query?.filter)
+        case "get": return .get(path: place.path, query: members.query?.filter)
         case "update":
             guard let entries = members.entries else { return invalid(.member("value")) }
             return .update(path: place.path, entries)

@@ -14,10 +14,11 @@ public struct ObserveRequest: Sendable, Equatable {
 
 public enum ObserveOperation: Sendable, Equatable {
     case auth(token: String)
-    case observe(path: Path, events: ObserveEvents)
+    /// - query: which children; nil for the whole place.
+    case observe(path: Path, events: ObserveEvents, query: ObserveQuery? = nil)
     /// Ends the observe whose request had this id.
     case unobserve(sub: Int64)
-    case get(path: Path)
+    case get(path: Path, query: ObserveQuery? = nil)
     case set(TreeWrite)
     /// Paths of the writes are relative to `path` and do not overlap.
     case update(path: Path, [TreeWrite])
@@ -41,9 +42,12 @@ public struct ObserveEvents: OptionSet, Sendable, Hashable {
     public static let added = ObserveEvents(rawValue: 2)
     public static let changed = ObserveEvents(rawValue: 4)
     public static let removed = ObserveEvents(rawValue: 8)
+    public static let moved = ObserveEvents(rawValue: 16)
+    public static let ready = ObserveEvents(rawValue: 32)
     public static let children: ObserveEvents = [.added, .changed, .removed]
 
-    static let names: [(name: String, event: ObserveEvents)] = [
-        ("value", .value), ("added", .added), ("changed", .changed), ("removed", .removed),
+    /// All events by their names on the wire.
+    public static let names: [(name: String, event: ObserveEvents)] = [
+        ("value", .value), ("added", .added), ("changed", .changed), ("removed", .removed), ("moved", .moved), ("ready", .ready),
     ]
 }

@@ -17,11 +17,11 @@ enum RequestFault: Equatable {
     /// One place of an update contains another.
     case overlap(Path, Path)
     /// A query member has an impossible value.
-    case query(String)
+    case query(String, member: String? = nil)
     /// No data could make the rules allow the write.
     case denied
     /// Something this server does not do (yet).
-    case unsupported(String)
+    case unsupported(String, member: String? = nil)
 
     /// One sentence for the client's developer (contract §7.5 where it has one).
     var text: String {
@@ -36,9 +36,20 @@ enum RequestFault: Equatable {
             "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
         case .overlap(let ancestor, let descendant):
             "Invalid data; contains a path \(ancestor) that is ancestor of another path \(descendant)"
-        case .query(let text): text
+        case .query(let text, _): text
         case .denied: "Permission denied"
-        case .unsupported(let what): "\(what) is not supported"
+        case .unsupported(let what, _): "\(what) is not supported"
+        }
+    }
+
+    /// The member of the request that is at fault; nil where it is what the operation is given to write.
+    var member: String? {
+        switch self {
+        case .member(let name), .empty(let name), .repeated(let name): name
+        case .query(_, let name), .unsupported(_, let name): name
+        case .path: "path"
+        case .data, .notAnObject, .overlap: "value"
+        case .denied: nil
         }
     }
 

@@ -382,7 +382,7 @@ struct EventFormat: WireFormat {
         return [0]
     }
 
-    func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         sink.frame(.data(path: path, tag: Self.tag(style), patches: [(path, value)]))
     }
 

@@ -150,13 +150,13 @@ import Testing
         let bench = try Self.bench(limits, children: 5)
         bench.observe(Observation("q", TreeQuery(index: .value, limit: 2)), by: .make())
         let shown = Seen<[String]>([])
-        bench.indexes.onShown = { shown.value.append("\($0) \($1.text)") }
+        bench.indexes.onShown = { path, ordering, _ in shown.value.append("\(path) \(ordering.text)") }
         let place = try #require(bench.places.existingPlace(at: "q"))
         let view = try #require(place.views.first)
         func overwrite(_ count: Int) {
             bench.run {
-                _ = bench.content.install(["q": Self.place(count, from: 100)])
-                bench.indexes.rebuild(place, over: bench.content.root.child("q"))
+                let old = bench.content.install(["q": Self.place(count, from: 100)])
+                bench.indexes.rebuild(place, over: bench.content.root.child("q"), from: old.child("q"))
             }
         }
         overwrite(10)

@@ -19,17 +19,45 @@ import Testing
         return .object(shown(query, of: node).map { ($0, node.child($0)) })
     }
 
-    /// The events that lead from one list of children to another, kind by kind.
-    private static func events(_ before: [Key], _ after: [Key], _ old: Node, _ new: Node) -> [[ChildEvent]] {
+    /// The events that lead from one list of children to another: removed, placed, changed; the last two in the order of the list.
+    private static func events(
+        _ before: [Key], _ after: [Key], _ old: Node, _ new: Node, by ordering: TreeQuery.Index = .key
+    ) -> [[ChildEvent]] {
         func previous(_ key: Key) -> Key? { after.firstIndex(of: key).flatMap { $0 > 0 ? after[$0 - 1] : nil } }
-        let removed = before.filter { !after.contains($0) }
-        let added = after.filter { !before.contains($0) }
+        func value(_ key: Key, _ node: Node) -> Node { ordering.place(key, node.child(key)).value }
         let changed = after.filter { before.contains($0) && old.child($0) != new.child($0) }
+        let placed = after.compactMap { key -> ChildEvent? in
+            if !before.contains(key) { return ChildEvent(kind: .added, key: key, value: new.child(key), previous: previous(key)) }
+            guard value(key, old).valueOrder(value(key, new)) != 0 else { return nil }
+            return ChildEvent(kind: .moved, key: key, value: .null, previous: previous(key))
+        }
+        let removed = before.filter { !after.contains($0) }.map { ChildEvent(kind: .removed, key: $0, value: old.child($0), previous: nil) }
         return [
-            removed.map { ChildEvent(kind: .removed, key: $0, value: old.child($0), previous: nil) },
-            added.map { ChildEvent(kind: .added, key: $0, value: new.child($0), previous: previous($0)) },
+            removed.sorted { $0.key < $1.key }, placed,
             changed.map { ChildEvent(kind: .changed, key: $0, value: new.child($0), previous: previous($0)) },
-        ].map { $0.sorted { $0.key < $1.key } }
+        ]
+    }
+
+    /// The same three parts of what was told.
+    private static func parts(_ events: [ChildEvent]) -> [[ChildEvent]] {
+        [
+            events.filter { $0.kind == .removed }.sorted { $0.key < $1.key }, events.filter { $0.kind == .added || $0.kind == .moved },
+            events.filter { $0.kind == .changed },
+        ]
+    }
+
+    /// A list that follows the events, as a client does which knows nothing else.
+    private static func replay(_ list: [Key], _ events: [ChildEvent]) throws -> [Key] {
+        var list = list
+        for event in events {
+            if event.kind != .added { try #require(list.contains(event.key), "\(event)") }
+            if event.kind == .changed { continue }
+            list.removeAll { $0 == event.key }
+            if event.kind == .removed { continue }
+            let before = try event.previous.map { try #require(list.firstIndex(of: $0), "\(event)") + 1 } ?? 0
+            list.insert(event.key, at: before)
+        }
+        return list
     }
 
     private static let queries: [TreeQuery?] = [
@@ -141,7 +169,7 @@ import Testing
             let after = it.root.child("q")
             for view in it.views {
                 let (old, new) = (Self.shown(view.query, of: before), Self.shown(view.query, of: after))
-                let expected = Self.events(old, new, before, after)
+                let expected = Self.events(old, new, before, after, by: view.query?.orderedBy ?? .key)
                 let note = "seed \(seed) step \(step) \(view.query as TreeQuery?)" as Comment
                 guard let (_, difference, commit) = told.first(where: { $0.view === view }) else {
                     #expect(expected.joined().isEmpty, note)
@@ -155,14 +183,14 @@ import Testing
                 if change.patches.isEmpty { cache = ["q": change.new] }
                 for patch in change.patches { cache.set(patch.value, at: patch.path) }
                 #expect(cache.child("q") == Self.value(view.query, of: after), note)
+                // Events: removed, then added and moved, then changed, each behind its sibling in the order of the query.
+                #expect(Self.parts(change.events) == expected, note)
+                #expect(change.events.drop { $0.kind == .removed } == ArraySlice(expected[1] + expected[2]), note)
+                #expect(try Self.replay(old, change.events) == new, note)
                 guard case .children(let children, let order) = difference else {
                     #expect(commit.isOverwritten && change.patches.isEmpty, note)
                     continue
                 }
-                // Events: removed, then added, then changed, each child once and behind its sibling in the order of the query.
-                let kinds = [EventKinds.removed, .added, .changed].map { kind in change.events.filter { $0.kind == kind } }
-                #expect(kinds.map { $0.sorted { $0.key < $1.key } } == expected, note)
-                #expect(change.events == Array(kinds.joined()), note)
                 #expect(Set(children.map(\.key)).count == children.count, note)
                 let siblings: [Key?] = new.indices.map { $0 > 0 ? new[$0 - 1] : nil }
                 #expect(new.map { order.sibling(before: $0) } == siblings, note)
@@ -185,7 +213,7 @@ import Testing
             let after = it.root.child("q")
             for view in it.views {
                 let (old, new) = (Self.shown(view.query, of: before), Self.shown(view.query, of: after))
-                let expected = Self.events(old, new, before, after)
+                let expected = Self.events(old, new, before, after, by: view.query?.orderedBy ?? .key)
                 let note = "seed \(seed) step \(step) \(view.query as TreeQuery?)" as Comment
                 guard let (_, difference) = told.first(where: { $0.view === view }) else {
                     #expect(expected.joined().isEmpty, note)
@@ -202,10 +230,8 @@ import Testing
                 var cache: Node = ["q": Self.value(view.query, of: before)]
                 for patch in change.patches { cache.set(patch.value, at: patch.path) }
                 #expect(cache.child("q") == Self.value(view.query, of: after), note)
-                let kinds = [EventKinds.removed, .added, .changed].map { kind in change.events.filter { $0.kind == kind } }
-                #expect(kinds.map { $0.sorted { $0.key < $1.key } } == expected, note)
-                let previous = Dictionary(uniqueKeysWithValues: zip(new, [nil] + new.dropLast().map { Optional($0) }))
-                for event in change.events where event.kind != .removed { #expect(event.previous == previous[event.key], note) }
+                #expect(Self.parts(change.events) == expected, note)
+                #expect(try Self.replay(old, change.events) == new, note)
             }
         }
     }

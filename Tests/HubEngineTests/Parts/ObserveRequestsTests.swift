@@ -70,7 +70,7 @@ import Testing
         // Asked for again it is not one too many.
         Self.observe(bench, Observation("s"), client, token: 6)
         #expect(bench.finish() == [
-            "error 1 permission_denied", "error 2 too_big", "error 3 failure", #"d s "text""#, "ok 4", "error 5 too_big",
+            "error 1 permission_denied", "error 2 too_big", "error 3 missing_index", #"d s "text""#, "ok 4", "error 5 too_big",
             #"d s "text""#, "ok 6",
         ])
         // A client that is refused takes its observer for gone.

@@ -97,9 +97,9 @@ import Testing
         let bench = Bench(root: ["few": place(2), "some": place(150), "many": place(151), "other": place(3)], limits: limits)
         let client = Self.user("u")
         func query(_ place: String, _ limit: Int = 1) -> Observation { Observation(place, TreeQuery(index: .value, limit: limit)) }
-        #expect(Self.refusal(bench, query("many"), client) == .failure, "one child too many")
+        #expect(Self.refusal(bench, query("many"), client) == .missingIndex, "one child too many")
         #expect(Self.refusal(bench, Observation("many", TreeQuery(index: .key, limit: 1)), client) == nil, "key order needs no index")
-        #expect(Self.fill(bench, client, [query("some"), query("few"), query("some", 2), query("other")]) == (3, .failure))
+        #expect(Self.fill(bench, client, [query("some"), query("few"), query("some", 2), query("other")]) == (3, .missingIndex))
         #expect(client.charge.unindexedEntries == 250, "150, and 100 for few: the same order of a place counts once")
         #expect(Self.refusal(bench, query("other"), Self.user("v")) == nil)
         bench.run { bench.registry.remove(query("some"), of: client) }

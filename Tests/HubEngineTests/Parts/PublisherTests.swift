@@ -11,8 +11,8 @@ import Testing
         private let lines = LineFormat()
 
         func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] { lines.reply(reply, to: token, dialect: dialect) }
-        func initial(_ value: Node, at path: Path, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
-            lines.initial(value, at: path, style: style, sequence: sequence)
+        func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+            lines.initial(value, at: path, query: query, style: style, sequence: sequence)
         }
         func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
             counts.withLock { $0[style, default: 0] += 1 }
@@ -178,7 +178,7 @@ import Testing
 
     @Test func manyWrites_letAnIndexBeFollowedBesideTheQueue_andItsWindowsShowAllThen() throws {
         let bench = Bench(root: ["q": .object(Self.numbers(5_000) { $0 })], limits: Self.roomy, lanes: 1)
-        bench.indexes.onShown = { bench.publisher.publish($0, $1) }
+        bench.indexes.onShown = { bench.publisher.publish($0, $1, $2) }
         bench.observe(Observation("q", TreeQuery(index: .value, limit: 2, viewFrom: .last), style: .patches(tag: 1)), by: .make())
         let before = bench.context.meter.counters
         bench.work.close()
@@ -259,9 +259,10 @@ import Testing
             bench.observe(Observation("q", query, style: .patches(tag: tag)), by: .make())
         }
         bench.observe(Observation("q", TreeQuery(index: .key, limit: 1)), by: .make())
-        bench.run { bench.publisher.publish("q", .value) }
+        let owed = Owed(content: .null, sequence: 0)
+        bench.run { bench.publisher.publish("q", .value, owed) }
         #expect(bench.finish().sorted() == [#"d q {"b":1,"c":2}"#, #"d q {"b":1}"#])
-        bench.run { bench.publisher.publish("nowhere", .value) }
+        bench.run { bench.publisher.publish("nowhere", .value, owed) }
         #expect(bench.finish().isEmpty)
     }
 

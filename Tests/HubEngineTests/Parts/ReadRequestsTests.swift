@@ -41,7 +41,7 @@ import Testing
         Self.get(bench, "q", TreeQuery(index: .value, limit: 1, viewFrom: .first), token: 3)
         Self.get(bench, "q", TreeQuery(index: .child("x"), limit: 1), token: 4)
         Self.get(bench, "m", nil, Client(lane: 0, dialect: .realtime, identity: Identity(auth: ["uid": "u"])), token: 5)
-        #expect(bench.finish() == ["value 1 3", "error 2 permission_denied", #"value 3 {"b":1}"#, "error 4 failure", "value 5 1"])
+        #expect(bench.finish() == ["value 1 3", "error 2 permission_denied", #"value 3 {"b":1}"#, "error 4 missing_index", "value 5 1"])
     }
 
     @Test func queryText_isLimited() throws {

@@ -75,7 +75,6 @@ import Testing
 
     @Test func requestsThatCannotBeCarriedOut_areRefusedByCode() {
         let cases: [(String, ObserveCode, String)] = [
-            ("\"op\":\"observe\",\"path\":\"/a\",\"query\":{\"limitToLast\":2}", .notSupported, "\"query\" is not supported"),
             ("\"op\":\"observe\",\"path\":\"/a\",\"where\":[]", .notSupported, "\"where\""),
             ("\"op\":\"observe\",\"path\":\"/a\",\"near\":{}", .notSupported, "\"near\""),
             ("\"op\":\"observe\",\"path\":\"/a\",\"since\":1", .notSupported, "\"since\""),
@@ -107,6 +106,24 @@ import Testing
                 #expect(fault.code == code && fault.message.contains(message), "\(text): \(fault)")
             }
         }
+    }
+
+    @Test func refusals_nameTheMemberThatIsAtFault() throws {
+        let cases: [(String, String?)] = [
+            ("\"op\":\"dance\"", "op"), ("\"op\":\"get\"", "path"), ("\"op\":\"get\",\"path\":\"/a.b\"", "path"),
+            ("\"op\":\"get\",\"path\":\"/a\",\"sub\":1", "sub"), ("\"op\":\"observe\",\"path\":\"/a\",\"events\":[\"x\"]", "events"),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"since\":1", "since"), ("\"op\":\"set\",\"path\":\"/a\"", "value"),
+            ("\"op\":\"set\",\"path\":\"/a\",\"value\":{\"x.y\":1}", "value"),
+            ("\"op\":\"get\",\"path\":\"/a\",\"query\":{\"orderBy\":\"a.b\"}", "query.orderBy"),
+            ("\"op\":\"get\",\"path\":\"/a\",\"query\":{\"where\":[]}", "query.where"),
+        ]
+        for (members, member) in cases {
+            guard case .invalid(let fault) = try Self.parse("{\"id\":4,\(members)}").get().operation else { Issue.record("\(members)"); continue }
+            #expect(fault.member == member, "\(members): \(fault)")
+        }
+        let answer = ObserveReply.failed(1, ObserveFault(.badPath, "m", member: "path"))
+        #expect(text(answer) == "{\"id\":1,\"error\":{\"code\":\"bad_path\",\"message\":\"m\",\"member\":\"path\"}}")
+        #expect(Self.read(answer) == .success(.failed(id: 1, ObserveFailure(code: "bad_path", message: "m", member: "path"))))
     }
 
     @Test func depth_countsTheKeyThatAPushAdds() {
@@ -168,6 +185,8 @@ import Testing
             .changed(key: "p1", value: ["x": true], prev: "p\"0"),
             "\"event\":\"changed\",\"key\":\"p1\",\"value\":{\"x\":true},\"prev\":\"p\\\"0\"}"),
         (.removed(key: "p1", value: 2), "\"event\":\"removed\",\"key\":\"p1\",\"value\":2}"),
+        (.moved(key: "p1", prev: "p0"), "\"event\":\"moved\",\"key\":\"p1\",\"prev\":\"p0\"}"),
+        (.moved(key: "p1", prev: nil), "\"event\":\"moved\",\"key\":\"p1\",\"prev\":null}"), (.ready, "\"event\":\"ready\"}"),
     ]
 
     @Test func events_shareTheirRest_behindAPrefixPerObserve() {

@@ -1,0 +1,316 @@
+import Glibc
+import HubEngine
+import JSONTree
+import Testing
+import TestSupport
+
+/// Random writes × random live queries of observers that are told events: each keeps a list by what it is told alone, and after every
+/// step that list, and the value it was told last, are what the query selects of the content, found by filtering and sorting all of it.
+/// `VIGLA_MODEL_OPERATIONS` asks for more steps, `VIGLA_MODEL_SEED` for one run again.
+@Suite(.timeLimit(.minutes(30))) struct QueryEventModelTests {
+    private static let stepsPerRun = 300
+    private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
+
+    @Test(arguments: [false, true]) func listsAndValues_areWhatASelectionMadeAnewShows(refuses: Bool) throws {
+        let runs = max(1, (Self.number("VIGLA_MODEL_OPERATIONS") ?? 4_500) / UInt64(Self.stepsPerRun))
+        let seeds = Self.number("VIGLA_MODEL_SEED").map { $0...$0 } ?? 1...runs
+        var (events, moves, later) = (0, 0, 0)
+        for seed in seeds {
+            let world = QueryEventWorld(seed: seed, refuses: refuses)
+            for step in 0..<Self.stepsPerRun {
+                do { try world.step() } catch {
+                    Issue.record("seed \(seed), step \(step): \(error)\n\(world.trace.suffix(40).joined(separator: "\n"))")
+                    return
+                }
+            }
+            events += world.events
+            moves += world.moves
+            later += world.later
+        }
+        #expect(events > 200 * seeds.count && moves > 10 * seeds.count && later > seeds.count, "\(events), \(moves), \(later)")
+    }
+}
+
+/// One database, and observers of its queries.
+private final class QueryEventWorld {
+    struct Wrong: Error, CustomStringConvertible { let description: String }
+
+    private final class Watcher {
+        let client = Client(lane: 0, dialect: .observe)
+        var observed: [Int64: Observed] = [:]
+    }
+
+    private struct Observed {
+        let path: Path
+        let query: TreeQuery?
+        let kinds: EventKinds
+        var list: [(key: String, value: String)] = []
+        var value: String?
+        var isReady = false
+    }
+
+    private var random: SeededRandom
+    private let log: FlakyLog?
+    private let hub: EngineHarness
+    private let writer = Client(lane: 1, dialect: .observe)
+    private var watchers: [Watcher] = []
+    private var nextID: Int64 = 1
+    /// Kept: the harness knows clients by their memory.
+    private var used: [Client] = []
+    private(set) var trace: [String] = []
+    private(set) var (events, moves) = (0, 0)
+    var later: Int { hub.work.count }
+
+    private static let limits = {
+        var limits = EngineLimits.patient
+        (limits.inlineChildren, limits.windowsAtOnce, limits.largeWritePlaces, limits.followedChanges) = (8, 20, 30, 10)
+        (limits.inlineBytes, limits.retryMs) = (512, EngineLimits.patient.retryMs)
+        return limits
+    }()
+
+    init(seed: UInt64, refuses: Bool) {
+        random = SeededRandom(seed)
+        log = refuses ? FlakyLog() : nil
+        hub = EngineHarness(log: log, limits: Self.limits, format: EventLines())
+    }
+
+    // MARK: Steps
+
+    func step() throws {
+        if hub.work.waiting == 0, random.chance(10) { hub.work.close() }
+        switch random.below(20) {
+        case 0...2: observe()
+        case 3: unobserve()
+        case 4: leave()
+        case 5: submit([Self.set("p/l", .object((0..<random.below(40)).map { (Key("k\($0)"), child()) }))])
+        case 6: submit([Self.set(random.pick(["p", "p/l", "p/m"]), random.chance(50) ? .null : ["l": ["k1": child()]])])
+        case 7...9:
+            var writes: [TreeWrite] = []
+            for _ in 0..<random.below(random.chance(20) ? 60 : 12) {
+                let write = write()
+                if !writes.contains(where: { $0.path.contains(write.path) || write.path.contains($0.path) }) { writes.append(write) }
+            }
+            submit(writes)
+        default: submit([write()])
+        }
+        if let log {
+            hub.settle()
+            if random.chance(15), !log.isIdle { log.refuse() } else if random.chance(50), !log.isIdle { log.complete() }
+            if random.chance(30) { hub.passRetryTime() }
+            guard random.chance(30) else { return }
+        } else if hub.work.waiting > 0, random.chance(50) {
+            return
+        }
+        try compare()
+    }
+
+    private func submit(_ writes: [TreeWrite]) {
+        trace.append("write \(writes.map { "\($0.path)\($0.part == .priority ? "!" : "") \($0.value.node.json)" })")
+        hub.database.submit(.write(writes), from: writer, token: 0, size: writes.count * 20)
+    }
+
+    private func observe() {
+        if watchers.count < 4 { watchers.append(Watcher()) }
+        let watcher = random.pick(watchers)
+        let kinds: EventKinds = random.pick([.children, [.children, .ready], [.children, .value, .ready], .value, [.value, .ready]])
+        let query = random.chance(15) ? nil : query()
+        let observed = Observed(path: random.pick(["p/l", "p/l", "p/m", "p"] as [Path]), query: query, kinds: kinds)
+        trace.append("observe \(nextID) \(observed.path) \(query as TreeQuery?) \(kinds.rawValue)")
+        watcher.observed[nextID] = observed
+        hub.database.submit(
+            .observe(observed.path, query: query, style: .events(id: nextID, kinds: kinds), hash: ""), from: watcher.client, token: nextID)
+        nextID += 1
+    }
+
+    private func unobserve() {
+        guard let watcher = watchers.randomElement(using: &random), let id = watcher.observed.keys.sorted().first else { return }
+        trace.append("unobserve \(id)")
+        hub.database.submit(.unobserveID(id), from: watcher.client, token: 0)
+        watcher.observed[id] = nil
+    }
+
+    private func leave() {
+        guard let at = watchers.indices.randomElement(using: &random) else { return }
+        trace.append("end")
+        let client = watchers.remove(at: at).client
+        used.append(client)
+        hub.lose(client)
+        hub.database.submit(.end, from: client)
+    }
+
+    private func child() -> Node {
+        let number: Node = random.pick([0, 1, 2, 3, 2.5, "s", "t", true, .null])
+        switch random.below(6) {
+        case 0: return .null
+        case 1: return number
+        case 2: return number.exists ? number.with(priority: .int(Int64(random.below(3)))) : .null
+        case 3: return (["v": number, "w": 1] as Node).with(priority: random.pick([1, "p"]))
+        default: return ["v": number, "w": .int(Int64(random.below(3)))]
+        }
+    }
+
+    private static func set(_ path: Path, _ value: Node) -> TreeWrite { TreeWrite(path, WriteValue(value)) }
+
+    private func write() -> TreeWrite {
+        let key = random.chance(90) ? Path(["p", "l", Key("k\(random.below(40))")]) : Path(["p", "m", Key("k\(random.below(3))")])
+        switch random.below(8) {
+        case 0: return Self.set(key, .null)
+        case 1, 2: return Self.set(key.appending("v" as Key), random.pick([0, 1, 2, 3, "s"]))
+        case 3: return Self.set(key.appending("w" as Key), random.pick([.null, 1, 2]))
+        case 4: return TreeWrite(key, part: .priority, WriteValue(random.pick([.null, 1, 2])))
+        default: return Self.set(key, child())
+        }
+    }
+
+    private func query() -> TreeQuery {
+        var query = TreeQuery(index: random.pick([.key, .value, .priority, .child("v"), .child("v"), .child("w")]))
+        if random.chance(40) { query.start = bound(query) }
+        if random.chance(30) { query.end = bound(query) }
+        if random.chance(10), let start = query.start { query.end = start }
+        if random.chance(70) { (query.limit, query.viewFrom) = (random.pick([1, 2, 3, 12]), random.pick([.first, .last])) }
+        return query
+    }
+
+    private func bound(_ query: TreeQuery) -> TreeQuery.Bound {
+        if query.orderedBy == .key { return .init(value: .string(Text("k\(random.below(40))")), inclusive: random.chance(50)) }
+        return .init(
+            value: random.pick([.null, 1, 2, "s"]), key: random.pick([nil, nil, "k20", "[MAX_NAME]", "[MIN_NAME]"]),
+            inclusive: random.chance(50))
+    }
+
+    // MARK: Comparing
+
+    /// Lets all be done that waits, and looks at what every observer was told.
+    private func compare() throws {
+        hub.work.open()
+        repeat {
+            hub.settle()
+            log?.completeAll()
+            hub.settle()
+        } while try takeAll() || log?.isIdle == false
+        let reader = Client(lane: 1, dialect: .observe, identity: .admin)
+        used.append(reader)
+        let answers = hub.ask(reader, .get(.root))
+        guard let json = answers.first(where: { $0 != "probe" }), let content = try? Node(json: json) else {
+            throw Wrong(description: "the content is \(answers)")
+        }
+        for watcher in watchers {
+            for (id, observed) in watcher.observed {
+                let node = content.node(at: observed.path)
+                let expected = Self.selection(observed.query, node)
+                let note = "observer \(id) of \(observed.path), \(observed.query as TreeQuery?)"
+                if observed.kinds.contains(.ready), !observed.isReady { throw Wrong(description: "\(note) is not ready") }
+                if observed.kinds.contains(.value) {
+                    let value = observed.query == nil ? node : Node.object(expected.map { ($0, node.child($0)) })
+                    if observed.value != value.json { throw Wrong(description: "\(note): \(observed.value ?? "-") for \(value.json)") }
+                }
+                guard observed.kinds.contains(.added) else { continue }
+                let list = expected.map { "\($0) \(node.child($0).json)" }
+                if observed.list.map({ "\($0.key) \($0.value)" }) != list {
+                    throw Wrong(description: "\(note): \(observed.list) for \(list)")
+                }
+            }
+        }
+    }
+
+    private static func selection(_ query: TreeQuery?, _ node: Node) -> [Key] {
+        guard let query else { return node.children.map(\.key) }
+        let all = node.children.map { query.orderedBy.place($0.key, $0.node) }
+        let range = all.filter { query.admits($0) }.sorted { $0.order($1) < 0 }.map(\.key)
+        guard let limit = query.limit else { return range }
+        return query.keeps == .first ? Array(range.prefix(limit)) : Array(range.suffix(limit))
+    }
+
+    /// Whether somebody was told something.
+    private func takeAll() throws -> Bool {
+        var wasTold = false
+        _ = hub.take(writer)
+        for watcher in watchers {
+            let lines = hub.take(watcher.client).flatMap { $0.split(separator: "\n").map(String.init) }
+            if lines.contains("probe") { hub.database.submit(.drained, from: watcher.client) }
+            for line in lines where !line.hasPrefix("ok") && line != "probe" {
+                wasTold = true
+                try apply(line, watcher)
+            }
+            wasTold = wasTold || lines.contains("probe")
+        }
+        return wasTold
+    }
+
+    private func apply(_ line: String, _ watcher: Watcher) throws {
+        let words = line.split(separator: " ").map(String.init)
+        if words[0] == "refused" {
+            // Too fast, or no room: the observer is not there.
+            watcher.observed[Int64(words[1]) ?? 0] = nil
+            return
+        }
+        guard words.count > 1, let id = Int64(words[1]), var observed = watcher.observed[id] else { return }
+        events += 1
+        defer { watcher.observed[id] = observed }
+        let wrong = Wrong(description: "\(line), to \(observed.list)")
+        func place(_ value: String) throws {
+            guard words[3] == "-" || observed.list.contains(where: { $0.key == words[3] }) else { throw wrong }
+            let at = observed.list.firstIndex { $0.key == words[3] }.map { $0 + 1 } ?? 0
+            observed.list.insert((words[2], value), at: at)
+        }
+        let known = words.count > 2 ? observed.list.firstIndex { $0.key == words[2] } : nil
+        switch words[0] {
+        case "value": observed.value = words[2]
+        case "ready":
+            if observed.isReady { throw wrong }
+            observed.isReady = true
+        case "added":
+            if known != nil { throw wrong }
+            try place(words[4])
+        case "removed":
+            guard let known, observed.list[known].value == words[4] else { throw wrong }
+            observed.list.remove(at: known)
+        case "moved":
+            guard let known else { throw wrong }
+            moves += 1
+            try place(observed.list.remove(at: known).value)
+        default:
+            guard let known, (known == 0 ? "-" : observed.list[known - 1].key) == words[3] else { throw wrong }
+            observed.list[known].value = words[4]
+        }
+    }
+}
+
+/// `added 7 key prev value`, `value 7 value`, `ready 7`; a get is answered with its value alone.
+private struct EventLines: WireFormat {
+    func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
+        switch reply {
+        case .value(let node): Array(node.json.utf8)
+        case .failed: Array("refused \(token)\n".utf8)
+        default: Array("ok \(token)\n".utf8)
+        }
+    }
+
+    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        guard case .events(let id, let kinds) = style else { return [] }
+        var lines: [String] = []
+        if kinds.contains(.added) {
+            let ordering = query?.orderedBy ?? .key
+            var previous: Key?
+            for child in value.children.map({ ordering.place($0.key, $0.node) }).sorted(by: { $0.order($1) < 0 }) {
+                lines.append("added \(id) \(child.key) \(previous?.string ?? "-") \(value.child(child.key).json)")
+                previous = child.key
+            }
+        }
+        if kinds.contains(.value) { lines.append("value \(id) \(value.json)") }
+        if kinds.contains(.ready) { lines.append("ready \(id)") }
+        return Array(lines.map { $0 + "\n" }.joined().utf8)
+    }
+
+    func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
+        guard case .events(let id, let kinds) = style else { return [] }
+        let names: [EventKinds: String] = [.added: "added", .changed: "changed", .removed: "removed", .moved: "moved"]
+        var lines = change.events.filter { kinds.contains($0.kind) }.map { event in
+            "\(names[event.kind] ?? "?") \(id) \(event.key) \(event.previous?.string ?? "-") \(event.value.json)"
+        }
+        if kinds.contains(.value) { lines.append("value \(id) \(change.new.json)") }
+        return Array(lines.map { $0 + "\n" }.joined().utf8)
+    }
+
+    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { [] }
+}
