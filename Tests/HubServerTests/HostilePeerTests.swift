@@ -212,7 +212,7 @@ import WireProtocols
             "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
         for (line, fields) in [
             ("/.ws?ns=test", upgrade + "Origin: http://evil.example\r\n"), ("/.ws?ns=test", upgrade + "Origin: null\r\n"),
-            ("/.observe?ns=test", upgrade + "Origin: http://evil.example\r\n"),
+            ("/.observe?ns=test", "Origin: http://evil.example\r\n"),
             ("/.lp?start=t&ser=1&cb=3&v=5&ns=test", "Referer: http://evil.example/page\r\n"),
             ("/.lp?start=t&ser=1&cb=3&v=5&ns=test", "Sec-Fetch-Site: cross-site\r\n"),
             ("/.lp?start=t&ser=1&cb=3&v=5&ns=test", "Sec-Fetch-Site: same-site\r\n"),
@@ -224,6 +224,24 @@ import WireProtocols
         let socket = try TestSocket(port: server.port)
         try socket.send("GET /.ws?ns=test HTTP/1.1\r\nHost: localhost\r\n\(upgrade)Origin: http://localhost:3000\r\n\r\n")
         #expect(try socket.response().status == 101)
+        // The observe protocol is for pages that people write themselves: they are told why.
+        for (field, reason) in [
+            ("Origin: http://evil.example\r\n", "Pages of http://evil.example are not let in: see --allow-origin of this hub."),
+            ("Origin: null\r\n", "A page from a file or a sandboxed frame (Origin null) is not let in: serve it, or see --allow-origin."),
+            ("Origin: https://\(String(repeating: "a", count: 300)).example\r\n", "Pages of https://\(String(repeating: "a", count: 40)) are"),
+        ] {
+            let socket = try TestSocket(port: server.port)
+            let ask = #"{"id":1,"op":"set","path":"/stolen","value":1}"#
+            try socket.send("GET /.observe?ns=test HTTP/1.1\r\nHost: localhost\r\n\(upgrade)\(field)\r\n")
+            #expect(try socket.response().status == 101)
+            try? socket.sendText(ask)
+            #expect(try socket.next() == .close(1008))
+            #expect(socket.closeReason?.hasPrefix(reason) == true, "\(socket.closeReason ?? "")")
+        }
+        let own = try TestSocket(port: server.port)
+        try own.upgrade("/.observe?ns=test")
+        try own.sendText(#"{"id":1,"op":"get","path":"/stolen"}"#)
+        #expect(try own.text() == #"{"id":1,"ok":{"value":null}}"#)
     }
 
     // MARK: Namespaces

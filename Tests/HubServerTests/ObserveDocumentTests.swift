@@ -7,7 +7,7 @@ import Testing
 /// The conversations of docs/observe-protocol.md, held with a hub as they stand there: every line of the hub is compared.
 ///
 ///     <!-- tested: observe rules -->   the rules of the hub
-///     <!-- tested: observe -->         a conversation: `→` the client says, `←` the hub says; `2→` and `2←` over a second connection
+///     <!-- tested: observe -->         a conversation: `→` the client says or does (`close`), `←` the hub says; `2→` and `2←` over a second connection
 ///
 /// They are one after the other, with one hub. `…` stands for any text.
 @Suite(.timeLimit(.minutes(30))) struct ObserveDocumentTests {
@@ -60,7 +60,7 @@ import Testing
                 let name = String(line[..<arrow])
                 let message = line[line.index(after: arrow)...].trimmingCharacters(in: .whitespaces)
                 if line[arrow] == "→" {
-                    try socket(name).sendText(message)
+                    if message == "close" { sockets[name] = nil } else { try socket(name).sendText(message) }
                 } else if message.hasPrefix("close ") {
                     #expect(try socket(name).next() == .close(UInt16(message.dropFirst(6))), "line \(conversation.line)")
                     sockets[name] = nil

@@ -119,7 +119,8 @@ import WireProtocols
         #expect(try ask(#"{"id":2,"op":"get",\#(query)"#, socket, 1) == [#"{"id":2,"ok":{"value":{"ben":{"score":9}}}}"#])
         #expect(try ask(#"{"id":3,"op":"observe",\#(query)"#, socket, 2).first == #"{"id":3,"ok":{"seq":1,"lacksIndex":true}}"#)
         _ = try ask(#"{"id":4,"op":"set","path":"/p/eve","value":{"score":1}}"#, socket, 1)
-        let refusal = #""code":"missing_index","message":"Index not defined, add \".indexOn\": \"score\", for path \"/p\", to the rules"}}"#
+        let refusal = #""code":"missing_index","message":"Index not defined, add \".indexOn\": \"score\", for path \"/p\", to the rules","#
+            + #""member":"query.orderBy"}}"#
         #expect(try ask(#"{"id":5,"op":"get",\#(query)"#, socket, 1) == [#"{"id":5,"error":{\#(refusal)"#])
         #expect(try ask(#"{"id":6,"op":"observe",\#(query)"#, socket, 1) == [#"{"id":6,"error":{\#(refusal)"#])
     }
@@ -142,6 +143,72 @@ import WireProtocols
                 }
             }
         }
+    }
+
+    @Test func transaction_isMadeOnTheValueItNames_elseToldWhatIsThere() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{"n":{".read":true,".write":true},"w":{".write":true}}}"#)
+        let server = try TestServer { $0.rules = rules }
+        let socket = try connect(server)
+        func transact(_ path: String, _ members: String) throws -> String {
+            try ask(#"{"id":1,"op":"transaction","path":"\#(path)",\#(members)}"#, socket, 1)[0]
+        }
+        let stale = #""code":"stale","message":"The place has another value.""#
+        #expect(try transact("/n/a", #""was":null,"value":5"#) == #"{"id":1,"ok":{"seq":1}}"#)
+        #expect(try transact("/n/a", #""was":4,"value":6"#) == #"{"id":1,"error":{\#(stale),"value":5}}"#)
+        #expect(try transact("/n/a", #""was":5,"value":{"x":1,"y":2}"#) == #"{"id":1,"ok":{"seq":2}}"#)
+        #expect(try transact("/n/a", #""was":{"y":2,"x":1},"value":null"#) == #"{"id":1,"ok":{"seq":3}}"#)
+        #expect(try transact("/n/a", #""hash":"","value":{".sv":{"increment":2}}"#) == #"{"id":1,"ok":{"seq":4}}"#)
+        #expect(try transact("/n/a", #""hash":"\#(Node.int(2).hash)","value":7"#) == #"{"id":1,"ok":{"seq":5}}"#)
+        #expect(try transact("/n/a", #""hash":"rubbish","value":7"#) == #"{"id":1,"error":{\#(stale),"value":7}}"#)
+        // Who may not read learns nothing of what is there.
+        #expect(try transact("/w/a", #""was":null,"value":5"#).contains("permission_denied"))
+        // More than is told in a refusal.
+        let long = String(repeating: "x", count: 70_000)
+        _ = try ask(#"{"id":2,"op":"set","path":"/n/b","value":"\#(long)"}"#, socket, 1)
+        #expect(try transact("/n/b", #""was":null,"value":5"#) == #"{"id":1,"error":{\#(stale)}}"#)
+        #expect(try transact("/n/b", #""was":"\#(long)","value":5"#) == #"{"id":1,"ok":{"seq":7}}"#)
+    }
+
+    @Test func onDisconnect_isDoneWhenTheConnectionEnds_unlessItWasCancelled() throws {
+        let server = try TestServer()
+        let watcher = try connect(server)
+        _ = try ask(#"{"id":1,"op":"set","path":"/s","value":{"old":1,"keep":1}}"#, watcher, 1)
+        _ = try ask(#"{"id":2,"op":"observe","path":"/s"}"#, watcher, 2)
+        try {
+            let leaver = try connect(server)
+            for request in [
+                #""do":"set","path":"/s/a","value":{"at":1}"#, #""do":"update","path":"/s","value":{"b/c":2,"d":3}"#,
+                #""do":"remove","path":"/s/old""#, #""do":"set","path":"/s/cancelled","value":1"#, #""do":"cancel","path":"/s/cancelled""#,
+                #""do":"remove","path":"/s/keep""#, #""do":"cancel","path":"/s/keep""#,
+            ] { #expect(try ask(#"{"id":1,"op":"onDisconnect",\#(request)}"#, leaver, 1) == [#"{"id":1,"ok":{}}"#]) }
+        }()
+        #expect(try Node(json: watcher.text()).child("value") == ["a": ["at": 1], "b": ["c": 2], "d": 3, "keep": 1])
+    }
+
+    @Test func binaryFrames_areRefused_withTheReason() throws {
+        let server = try TestServer()
+        let socket = try connect(server)
+        var frame = WebSocketFrame.text(Array("{}".utf8), mask: WebSocketMask(bigEndian: 5))
+        frame[0] = 0x82
+        try socket.send(frame)
+        #expect(try socket.next() == .close(1003))
+        #expect(socket.closeReason == "Send text frames: a message is a JSON text, never binary.")
+    }
+
+    @Test func version_isOne_andAnotherIsRefused_withTheReason() throws {
+        let server = try TestServer()
+        let socket = try TestSocket(port: server.port)
+        try socket.upgrade("/.observe?ns=test&v=1")
+        #expect(try ask(#"{"id":1,"op":"ping"}"#, socket, 1) == [#"{"id":1,"ok":{}}"#])
+        for version in ["2", "", "one"] {
+            let other = try TestSocket(port: server.port)
+            try other.upgrade("/.observe?ns=test&v=\(version)")
+            #expect(try other.next() == .close(1008))
+            #expect(other.closeReason == "This hub speaks version 1 of the observe protocol.")
+        }
+        let plain = try TestSocket(port: server.port)
+        try plain.send("GET /.observe?v=2 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        #expect(try plain.response().status >= 400)
     }
 
     @Test func badRequests_areAnsweredOnThatRequest() throws {

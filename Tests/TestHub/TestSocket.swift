@@ -24,6 +24,8 @@ package final class TestSocket {
     private var events: [Event] = []
     /// What the server answered to an offer of extensions.
     package private(set) var extensions: String?
+    /// The text of the close frame that came.
+    package private(set) var closeReason: String?
     /// All bytes that came.
     package private(set) var bytesRead = 0
 
@@ -179,7 +181,9 @@ package final class TestSocket {
                     switch event {
                     case .text(let text): events.append(.text(String(decoding: text, as: UTF8.self)))
                     case .ping(let payload): events.append(.ping(Array(payload)))
-                    case .close(let code, _): events.append(.close(code))
+                    case .close(let code, let reason):
+                        closeReason = String(decoding: reason, as: UTF8.self)
+                        events.append(.close(code))
                     default: break
                     }
                 }

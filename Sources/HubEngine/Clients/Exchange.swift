@@ -37,6 +37,8 @@ public struct Exchanged: Sendable {
     public var written: [Node]?
     /// The child that a push has made.
     public var key: Key?
+    /// Number of the commit of a write; of the last one when nothing was to be written.
+    public var sequence: UInt64 = 0
     /// Whether the stored value has another hash than the condition, so that nothing was written.
     public var isStale = false
 

@@ -292,7 +292,7 @@ final class WriteRequests: @unchecked Sendable {
         case .onDisconnect: return .done
         case .exchange(let exchange, let key):
             var outcome = Exchanged()
-            outcome.key = key
+            (outcome.key, outcome.sequence) = (key, sequence)
             if exchange.wantsContent { outcome.content = content.root.node(at: exchange.path) }
             let isComputed = asked.writes.contains { !$0.value.deferred.isEmpty }
             if !isComputed || permissions.mayRead(exchange.path, nil, client, in: content.root) {

@@ -13,7 +13,12 @@ extension HubFormat {
         case .value(let node): ObserveReply.ok(id, ObserveSuccess(value: node)).frame
         case .pushed(let key, let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), key: key)).frame
         case .identified(let identity): ObserveReply.ok(id, ObserveSuccess(uid: identity.uid)).frame
-        case .exchanged: []
+        case .exchanged(let outcome):
+            if outcome.isStale {
+                ObserveReply.failed(id, .stale, value: outcome.content.isLarger(than: Self.staleBytes) ? nil : outcome.content).frame
+            } else {
+                ObserveReply.ok(id, ObserveSuccess(seq: Int64(outcome.sequence))).frame
+            }
         case .failed(let failure): ObserveReply.failed(id, ObserveFault(failure)).frame
         }
     }
@@ -62,14 +67,30 @@ extension HubFormat {
         return frames
     }
 
+    /// Bytes up to which a refused transaction tells what is at the place: it is encoded on the database queue.
+    static let staleBytes = 64 << 10
+
     func observeCancelled(_ id: Int64) -> [UInt8] { ObserveReply.ended(sub: id, .permissionDenied).frame }
 }
 
 extension ObserveFault {
     init(_ failure: Failure) {
-        let code = failure.code == .expiredToken ? ObserveCode.invalidToken : ObserveCode(rawValue: failure.code.rawValue)
-        self.init(code ?? .badRequest, failure.message, messages: failure.ruleMessages)
+        let (code, member): (ObserveCode, String?) =
+            switch failure.code {
+            case .permissionDenied: (.permissionDenied, nil)
+            case .dataStale: (.stale, nil)
+            case .invalidToken, .expiredToken: (.invalidToken, "token")
+            case .tooBig: (.tooBig, nil)
+            case .unavailable: (.unavailable, nil)
+            case .failure: (.badRequest, nil)
+            case .missingIndex: (.missingIndex, "query.orderBy")
+            case .unknownObserver: (.unknownSub, "sub")
+            case .duplicateObserver: (.duplicateID, "id")
+            }
+        self.init(code, failure.message, member: member, messages: failure.ruleMessages)
     }
+
+    static let stale = ObserveFault(.stale, "The place has another value.")
 }
 
 extension Identity {

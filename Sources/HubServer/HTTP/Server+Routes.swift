@@ -26,7 +26,9 @@ extension Server {
     func route(_ request: HTTPInboundRequest, _ connection: Connection, mayOpen: Bool) -> Route {
         let first = request.target.segments.first
         if let first, [".ws", ".lp", ".observe"].contains(first) {
-            guard origins.permits(request, usesReferer: first == ".lp") else { return .response(forbiddenOrigin(request)) }
+            guard origins.permits(request, usesReferer: first == ".lp") else {
+                return first == ".observe" ? refusal(of: request, connection) : .response(forbiddenOrigin(request))
+            }
             let name = Namespace.name(of: request, default: settings.namespace)
             if mayOpen, settings.isDev, Namespace.isValid(name), hub.database(name) == nil { return .opening(name) }
         }
@@ -45,6 +47,10 @@ extension Server {
             }
         case ".lp": return longPoll(request, connection)
         case ".observe":
+            if let version = request.target.value("v"), version != Self.observeVersion {
+                let reason = "This hub speaks version \(Self.observeVersion) of the observe protocol."
+                return closing(request, connection, reason) { .refusal($0) }
+            }
             return webSocket(request, connection, deflate: settings.limits.deflate) { [self] carrier, database in
                 ObserveSession(carrier, lane: carrier.lane.index, database: database, server: self)
             }
@@ -79,6 +85,41 @@ extension Server {
                 + "name others."
             : "Pages of this origin are not let in. Start the hub with --allow-origin to name those that are."
         return plain(.forbidden, "{\"error\":\"\(text)\"}\n", "application/json; charset=utf-8", request)
+    }
+
+    /// Version of the observe protocol, which a client may ask for with `v`.
+    private static let observeVersion = "1"
+
+    /// Tells a page that its origin is not let in to the observe protocol, and the log.
+    private func refusal(of request: HTTPInboundRequest, _ connection: Connection) -> Route {
+        let origin = request.fields[.origin]
+        refusedOrigins.log("origin refused", [
+            "origin": "\((origin ?? "-").prefix(64))", "host": "\((request.host ?? "-").prefix(64))", "peer": "\(connection.remoteAddress)",
+        ])
+        let reason =
+            switch origin {
+            case "null": "A page from a file or a sandboxed frame (Origin null) is not let in: serve it, or see --allow-origin."
+            case let origin?: "Pages of \(origin.prefix(48)) are not let in: see --allow-origin of this hub."
+            case nil: "With --dev this hub is not dialled by this name: see --allow-origin."
+            }
+        return closing(request, connection, reason) { _ in .response(forbiddenOrigin(request)) }
+    }
+
+    /// Accepts the upgrade to say in a close frame why there is no conversation: of any other refusal a browser tells its page nothing
+    /// but code 1006.
+    /// - Parameter refusal: the answer to a request for no WebSocket.
+    private func closing(
+        _ request: HTTPInboundRequest, _ connection: Connection, _ reason: String, otherwise refusal: (HTTPFailure) -> Route
+    ) -> Route {
+        switch WebSocketHandshake.respond(to: request) {
+        case .failure(let failure): return refusal(failure)
+        case .success(let accepted):
+            return .upgrade(accepted.response) { [self] in
+                let carrier = WebSocketCarrier(connection, of: client(of: request, connection), server: self, deflate: nil)
+                carrier.close(WebSocketCloseCode.policyViolation, reason)
+                return carrier
+            }
+        }
     }
 
     /// - Parameters:

@@ -23,6 +23,8 @@ public final class Server: Sendable {
     let scheduler: Scheduler
     /// Throttles the log of requests for unknown namespaces.
     let unknownNamespaces: LogThrottle
+    /// Pages that were not let in to the observe protocol.
+    let refusedOrigins: LogThrottle
     let hub: Hub
     let lanes: [Lane]
     let console: ConsoleFiles?
@@ -79,6 +81,7 @@ public final class Server: Sendable {
         startedAt = (scheduler.wallMs, scheduler.steadyNs)
         requestLog = RequestLog(isOn: settings.logsRequests, scheduler, logger: logger)
         unknownNamespaces = LogThrottle(logger, .notice, scheduler)
+        refusedOrigins = LogThrottle(logger, .notice, scheduler)
         memory = ServerMemory(settings.limits)
         largeWork = LargeWork(settings.limits)
         let loopCount = settings.loops > 0 ? settings.loops : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))

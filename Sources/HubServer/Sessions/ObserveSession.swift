@@ -95,6 +95,10 @@ final class ObserveSession: Session, @unchecked Sendable {
         case .set(let one), .remove(let one): write { .write([one]) }
         case .update(let base, let writes): write { .write(writes.below(base)) }
         case .push(let path, let value): write { .push(path, value) }
+        case .transaction(let one, let hash): write { .exchange(Exchange(one.path, .write([one]), ifHash: hash)) }
+        case .onDisconnect(.set(let one)), .onDisconnect(.remove(let one)): write { .onDisconnect([one]) }
+        case .onDisconnect(.update(let base, let writes)): write { .onDisconnect(writes.below(base)) }
+        case .onDisconnect(.cancel(let path)): ask(.cancelOnDisconnect(path), id)
         case .ping: answer(.done, id)
         case .invalid(let fault): ask(.answer(ObserveReply.failed(id, fault).frame), id)
         }

@@ -134,7 +134,7 @@ final class WebSocketCarrier: Carrier, ConnectionHandler, LaneMember, @unchecked
             case .large(let message) where message.opcode == .text: receiveLarge(message)
             case .binary, .large:
                 listener?.sendWaiting()
-                close(WebSocketCloseCode.unsupportedData, "Send text frames.")
+                close(WebSocketCloseCode.unsupportedData, "Send text frames: a message is a JSON text, never binary.")
             case .ping, .pong: if let answer = event.answer() { connection.send(answer) }
             case .close:
                 listener?.sendWaiting()

@@ -10,6 +10,8 @@ public enum ObserveCode: String, Sendable, Hashable {
     case notSupported = "not_supported"
     /// The order of the query needs a line in the rules file, which the message names.
     case missingIndex = "missing_index"
+    /// The place does not have the value that a transaction rests on.
+    case stale
     /// The rules refuse it.
     case permissionDenied = "permission_denied"
     /// The token is not valid, or no longer.

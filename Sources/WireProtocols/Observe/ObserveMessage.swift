@@ -1,4 +1,4 @@
-import JSONTree
+public import JSONTree
 
 /// One message of an observe server, as a client reads it.
 public enum ObserveMessage: Sendable, Equatable {
@@ -21,13 +21,16 @@ public enum ObserveMessage: Sendable, Equatable {
 }
 
 /// A refusal as a client sees it. `code` is one of `ObserveCode`, or a newer one.
-public struct ObserveFailure: Error, Sendable, Hashable {
+public struct ObserveFailure: Error, Sendable, Equatable {
     public var code: String
     public var message: String
     /// The member of the request that is at fault.
     public var member: String?
+    /// For `stale`: what is at the place; nil where the hub does not tell.
+    public var value: Node?
 
-    public init(code: String, message: String, member: String? = nil) {
+    public init(code: String, message: String, member: String? = nil, value: Node? = nil) {
+        self.value = value
         self.code = code
         self.message = message
         self.member = member
@@ -113,6 +116,7 @@ private struct ObserveMessageParser {
             switch name {
             case "code": failure.code = try reader.string()
             case "message": failure.message = try reader.string()
+            case "value": failure.value = try reader.writeValue().node
             case "member": failure.member = try reader.string()
             default: try reader.skipValue()
             }

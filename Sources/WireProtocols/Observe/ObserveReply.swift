@@ -58,11 +58,12 @@ public enum ObserveReply {
     }
 
     /// `{"id":1,"error":{…}}`; `id` is null when the request had none, and the connection closes behind it.
-    public static func failed(_ id: Int64?, _ fault: ObserveFault) -> FramedText {
+    /// - Parameter value: what is at the place, for `stale`; nil where that is not told.
+    public static func failed(_ id: Int64?, _ fault: ObserveFault, value: Node? = nil) -> FramedText {
         FramedText { writer in
             writer.raw("{\"id\":")
             if let id { writer.int(id) } else { writer.raw("null") }
-            fault.write(to: &writer)
+            fault.write(to: &writer, value: value)
         }
     }
 
@@ -77,7 +78,7 @@ public enum ObserveReply {
 }
 
 extension ObserveFault {
-    fileprivate func write(to writer: inout JSONWriter) {
+    fileprivate func write(to writer: inout JSONWriter, value: Node? = nil) {
         writer.raw(",\"error\":{\"code\":\"")
         writer.raw(code.rawValue.utf8)
         writer.raw("\",\"message\":")
@@ -89,6 +90,10 @@ extension ObserveFault {
         if !messages.isEmpty {
             writer.raw(",\"messages\":")
             writer.strings(messages)
+        }
+        if let value {
+            writer.raw(",\"value\":")
+            writer.node(value)
         }
         writer.raw("}}")
     }

@@ -32,22 +32,10 @@ extension ObserveRequest {
             query?.write(to: &writer)
         case .set(let write):
             writer.raw("set\"")
-            Self.path(write.path, write.part, &writer)
-            writer.raw(",\"value\":")
-            writer.write(write.value)
+            Self.set(write, &writer)
         case .update(let path, let writes):
             writer.raw("update\"")
-            Self.path(path, .node, &writer)
-            writer.raw(",\"value\":{")
-            var isFirst = true
-            for write in writes {
-                if !isFirst { writer.raw(",") }
-                isFirst = false
-                writer.path(Self.keys(write.path, write.part))
-                writer.raw(":")
-                writer.write(write.value)
-            }
-            writer.raw("}")
+            Self.update(path, writes, &writer)
         case .push(let path, let value):
             writer.raw("push\"")
             Self.path(path, .node, &writer)
@@ -56,11 +44,58 @@ extension ObserveRequest {
         case .remove(let write):
             writer.raw("remove\"")
             Self.path(write.path, write.part, &writer)
+        case .transaction(let write, let hash):
+            writer.raw("transaction\"")
+            Self.path(write.path, write.part, &writer)
+            writer.raw(",\"hash\":")
+            writer.string(hash)
+            writer.raw(",\"value\":")
+            writer.write(write.value)
+        case .onDisconnect(let leaving):
+            writer.raw("onDisconnect\",\"do\":\"")
+            Self.leaving(leaving, &writer)
         case .ping, .invalid:
             writer.raw("ping\"")
         }
         writer.raw("}")
         return writer.bytes
+    }
+
+    private static func leaving(_ leaving: ObserveLeaving, _ writer: inout JSONWriter) {
+        switch leaving {
+        case .set(let write):
+            writer.raw("set\"")
+            set(write, &writer)
+        case .update(let path, let writes):
+            writer.raw("update\"")
+            update(path, writes, &writer)
+        case .remove(let write):
+            writer.raw("remove\"")
+            path(write.path, write.part, &writer)
+        case .cancel(let place):
+            writer.raw("cancel\"")
+            path(place, .node, &writer)
+        }
+    }
+
+    private static func set(_ write: TreeWrite, _ writer: inout JSONWriter) {
+        path(write.path, write.part, &writer)
+        writer.raw(",\"value\":")
+        writer.write(write.value)
+    }
+
+    private static func update(_ base: Path, _ writes: [TreeWrite], _ writer: inout JSONWriter) {
+        path(base, .node, &writer)
+        writer.raw(",\"value\":{")
+        var isFirst = true
+        for write in writes {
+            if !isFirst { writer.raw(",") }
+            isFirst = false
+            writer.path(keys(write.path, write.part))
+            writer.raw(":")
+            writer.write(write.value)
+        }
+        writer.raw("}")
     }
 
     private static func keys(_ path: Path, _ part: TreeWrite.Part) -> ContiguousArray<Key> {

@@ -31,11 +31,25 @@ private struct ObserveRequestParser {
         var query: ObserveQuery?
         var sub: Int64?
         var token: String?
+        /// What is left behind: `do` of `onDisconnect`.
+        var leaving: String?
+        /// The value that a transaction must find, by its hash.
+        var hash: String?
         /// Names that no operation of this server uses.
         var unsupported: String?
         /// Members of the request, to refuse those that its operation does not have.
         var names: Set<String> = []
         var fault: RequestFault?
+
+        /// As what `value` is read; nil before that is known.
+        var valueKind: String? {
+            switch op {
+            case "onDisconnect": leaving
+            case "transaction": "set"
+            default: op
+            }
+        }
+        var mayReadValue: Bool { valueKind != nil && place != nil }
     }
 
     func request() throws(JSONError) -> ObserveRequest {
@@ -50,7 +64,7 @@ private struct ObserveRequestParser {
             case "op": members.op = try reader.text(of: name, &members.fault)
             case "path": members.place = try reader.place(of: name, &members.fault)
             case "value":
-                if members.op != nil && members.place != nil {
+                if members.mayReadValue {
                     try readValue(&reader, &members)
                 } else {
                     members.valueText = try reader.skipValue()
@@ -58,6 +72,9 @@ private struct ObserveRequestParser {
             case "events": members.events = try events(&reader, &members)
             case "query": members.query = try ObserveQuery.read(&reader, &members.fault)
             case "sub": members.sub = try reader.integer(of: name, &members.fault)
+            case "do": members.leaving = try reader.text(of: name, &members.fault)
+            case "was": members.hash = try was(&reader, &members.fault)
+            case "hash": members.hash = try reader.text(of: name, &members.fault)
             case "token": members.token = try reader.text(of: name, &members.fault)
             default:
                 members.unsupported = members.unsupported ?? name
@@ -66,7 +83,7 @@ private struct ObserveRequestParser {
         }
         try reader.expectEnd()
         guard let id = members.id else { throw .unexpectedType(offset: reader.offset) }
-        if members.op != nil && members.place != nil, let text = members.valueText {
+        if members.mayReadValue, let text = members.valueText {
             var inner = JSONReader(bytes, range: text)
             try readValue(&inner, &members)
         }
@@ -75,7 +92,7 @@ private struct ObserveRequestParser {
 
     private func readValue(_ reader: inout JSONReader, _ members: inout Members) throws(JSONError) {
         guard let place = members.place else { return }
-        switch members.op {
+        switch members.valueKind {
         case "update":
             members.entries = try TreeWrite.entries(&reader, base: place.path, limits, &members.fault)
         case "set":
@@ -88,6 +105,17 @@ private struct ObserveRequestParser {
         default:
             try reader.skipValue()
         }
+    }
+
+    /// The hash of a value; empty for nothing.
+    private func was(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> String? {
+        let place = TreePlace(path: .root, part: .node)
+        guard let value = try TreeWrite.value(&reader, at: place, depth: 0, limits, &fault) else { return nil }
+        guard value.deferred.isEmpty else {
+            fault = fault ?? .member("was")
+            return nil
+        }
+        return value.node.exists ? value.node.hash : ""
     }
 
     private func events(_ reader: inout JSONReader, _ members: inout Members) throws(JSONError) -> ObserveEvents? {
@@ -112,13 +140,13 @@ private struct ObserveRequestParser {
 
     // MARK: Operation
 
-    private static let known: Set<String> = ["id", "op", "path", "value", "events", "query", "sub", "token"]
+    private static let known: Set<String> = ["id", "op", "path", "value", "events", "query", "sub", "token", "do", "was", "hash"]
 
     /// Members that each operation takes, besides `id` and `op`.
     private static let taken: [String: Set<String>] = [
         "auth": ["token"], "observe": ["path", "events", "query"], "unobserve": ["sub"], "get": ["path", "query"],
         "set": ["path", "value"], "update": ["path", "value"], "push": ["path", "value"], "remove": ["path"],
-        "ping": [],
+        "transaction": ["path", "was", "hash", "value"], "onDisconnect": ["do", "path", "value"], "ping": [],
     ]
 
     private func operation(_ members: Members) -> ObserveOperation {
@@ -146,6 +174,7 @@ private struct ObserveRequestParser {
             return .set(TreeWrite(place.path, part: place.part, value))
         case "remove":
             return .remove(TreeWrite(place.path, part: place.part, WriteValue(.null)))
+        case "onDisconnect": return leaving(members, place)
         default: break
         }
         guard place.part == .node else { return invalid(.path(.invalidKey(".priority"))) }
@@ -155,9 +184,36 @@ private struct ObserveRequestParser {
         case "update":
             guard let entries = members.entries else { return invalid(.member("value")) }
             return .update(path: place.path, entries)
+        case "transaction":
+            if members.names.isSuperset(of: ["was", "hash"]) {
+                return invalid(.query("\"was\" and \"hash\" exclude each other", member: "hash"))
+            }
+            guard let hash = members.hash else { return invalid(.member("was")) }
+            guard let value = members.value else { return invalid(.member("value")) }
+            return .transaction(TreeWrite(place.path, value), hash: hash)
         default:
             guard let value = members.value else { return invalid(.member("value")) }
             return .push(path: place.path, value)
+        }
+    }
+
+    private func leaving(_ members: Members, _ place: TreePlace) -> ObserveOperation {
+        func invalid(_ fault: RequestFault) -> ObserveOperation { .invalid(ObserveFault(fault)) }
+        guard let kind = members.leaving else { return invalid(.member("do")) }
+        let takesValue = kind == "set" || kind == "update"
+        if members.names.contains("value"), !takesValue {
+            return invalid(.query("onDisconnect with \"do\":\"\(kind.prefix(64))\" takes no \"value\"", member: "value"))
+        }
+        if kind == "set" {
+            guard let value = members.value else { return invalid(.member("value")) }
+            return .onDisconnect(.set(TreeWrite(place.path, part: place.part, value)))
+        }
+        if kind == "remove" { return .onDisconnect(.remove(TreeWrite(place.path, part: place.part, WriteValue(.null)))) }
+        guard place.part == .node else { return invalid(.path(.invalidKey(".priority"))) }
+        switch kind {
+        case "update": return members.entries.map { .onDisconnect(.update(path: place.path, $0)) } ?? invalid(.member("value"))
+        case "cancel": return .onDisconnect(.cancel(path: place.path))
+        default: return invalid(.unsupported("onDisconnect with \"do\":\"\(kind.prefix(64))\"", member: "do"))
         }
     }
 }

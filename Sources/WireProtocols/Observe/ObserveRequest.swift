@@ -25,9 +25,24 @@ public enum ObserveOperation: Sendable, Equatable {
     /// Sets a new child of `path`, whose key the server chooses.
     case push(path: Path, WriteValue)
     case remove(TreeWrite)
+    /// Sets a place if it has a certain value.
+    /// - hash: of that value, as the realtime protocol computes it; empty for nothing.
+    case transaction(TreeWrite, hash: String)
+    /// To be done when the connection has ended.
+    case onDisconnect(ObserveLeaving)
     case ping
     /// Read from the wire, but it cannot be carried out: answer this request so, and go on.
     case invalid(ObserveFault)
+}
+
+/// What a connection leaves behind for its end: the member `do` of `onDisconnect`.
+public enum ObserveLeaving: Sendable, Equatable {
+    case set(TreeWrite)
+    /// Paths of the writes are relative to `path` and do not overlap.
+    case update(path: Path, [TreeWrite])
+    case remove(TreeWrite)
+    /// Nothing at the place and below it any more.
+    case cancel(path: Path)
 }
 
 /// Which events an observe asks for.
