@@ -45,6 +45,55 @@ import Testing
         #expect(seen.next() == false)
     }
 
+    @Test func endOfATurn_comesOnce_howeverOftenItIsAskedFor_andBeforeTheFlush() throws {
+        let server = try TestServer()
+        let peer = TestPeer(port: server.port)
+        let connection = try #require(server.connections.next())
+        let (loop, writes) = (server.loop, Log<Int>())
+        loop.execute {
+            var calls: UInt8 = 0
+            loop.beforeFlush {
+                calls += 1
+                connection.send([calls])
+            }
+            writes.append(loop.counters.writes)
+        }
+        for call: UInt8 in 1...3 {
+            loop.execute {
+                for _ in 0..<3 { loop.finishLater() }
+                connection.send([0])
+            }
+            #expect(peer.read(2) == [0, call])
+        }
+        // Outside of a turn, too.
+        loop.queue.async { loop.finishLater() }
+        #expect(peer.read(1) == [4])
+        // A later turn knows of all before it.
+        loop.execute { writes.append(loop.counters.writes) }
+        #expect((writes.next() ?? 0) + 4 == writes.next(), "what a turn and its end send leaves at once")
+    }
+
+    @Test func endOfATurn_thatAsksForAnother_needsNoEventForIt() throws {
+        var settings = NetSettings()
+        // Were the loop to wait for an event, it would for a minute.
+        settings.stayAwakeMs = 60_000
+        let group = try EventLoopGroup(count: 1, settings: settings)
+        defer { group.shutdownAndWait() }
+        let (loop, seen) = (group.next(), Log<Int>())
+        loop.execute {
+            var calls = 0
+            loop.beforeFlush {
+                calls += 1
+                seen.append(calls)
+                if calls < 2_500 { loop.finishLater() }
+            }
+            loop.finishLater()
+        }
+        for call in 1...2_500 { #expect(seen.next() == call) }
+        loop.execute { seen.append(0) }
+        #expect(seen.next() == 0)
+    }
+
     @Test func timers_fireInOrderOfTheirDeadlines() throws {
         let group = try EventLoopGroup(count: 1)
         defer { group.shutdownAndWait() }

@@ -17,6 +17,10 @@ final class EngineHarness: Sendable {
     private let held = Mutex<[ObjectIdentifier: [Held]]>([:])
     /// Work beside the database queue.
     let work: TestWork
+    /// Called before each hand-over to a lane is taken.
+    let onDelivery = Mutex(OnDelivery())
+
+    struct OnDelivery { var body: (@Sendable () -> Void)? }
 
     private enum Held {
         case later(DeferredBytes)
@@ -49,6 +53,7 @@ final class EngineHarness: Sendable {
     }
 
     private func record(_ deliveries: [Delivery], _ lane: Int) {
+        onDelivery.withLock { $0.body }?()
         let bytes = deliveries.reduce(0) { sum, delivery in
             switch delivery {
             case .one(_, let bytes), .many(_, let bytes): sum + bytes.count
@@ -123,7 +128,12 @@ final class EngineHarness: Sendable {
     /// What a client has been sent since the last call.
     func take(_ client: Client) -> [String] {
         settle()
-        return lines.withLock { $0.removeValue(forKey: ObjectIdentifier(client)) ?? [] }
+        return told(client)
+    }
+
+    /// The same, without waiting for anything.
+    func told(_ client: Client) -> [String] {
+        lines.withLock { $0.removeValue(forKey: ObjectIdentifier(client)) ?? [] }
     }
 
     /// Shared frames sent so far.

@@ -14,12 +14,13 @@ extension EventLoop {
         var mayWait = false
         for _ in 0..<Self.turnsPerVisit {
             let worked = runInbox()
-            let events = phase == .closed ? 0 : runEvents(waiting: mayWait && !worked)
+            let events = phase == .closed ? 0 : runEvents(waiting: mayWait && !worked && !mustFinish)
+            finishTurn()
             settle()
             counting.turns += 1
             if phase == .closing, slots.occupied == 0 { finishClosing() }
             published.withLock { $0 = counting }
-            if worked || events > 0 {
+            if worked || events > 0 || mustFinish {
                 rest.isQuiet = false
             } else if rest.isOver || settings.stayAwakeMs <= 0 || phase == .closed {
                 break
@@ -89,7 +90,8 @@ extension EventLoop {
     /// Whether others have output to leave in this turn, too.
     var isFlushingSeveral: Bool { dirty.count > 1 }
 
-    func settleIfLarge() {
+    /// Flushes what was sent in this turn if it is much: to be called between pieces of work that send. No staged frame is valid behind it.
+    public func settleIfLarge() {
         if frames.bytes > Self.settleAboveBytes { settle() }
     }
 
@@ -118,6 +120,21 @@ extension EventLoop {
             ending.connection.handler = nil
             handler?.ended(ending.reason)
         }
+    }
+
+    /// From any call on the loop: what was set with ``beforeFlush(_:)`` is called at the end of this turn.
+    public func finishLater() {
+        debugAssertOnLoop()
+        guard !mustFinish else { return }
+        mustFinish = true
+        if !inTurn { wakeToSettle() }
+    }
+
+    private func finishTurn() {
+        guard mustFinish, let finish else { return }
+        // What is asked for from now on is for the next turn.
+        mustFinish = false
+        finish()
     }
 
     // MARK: reports of connections

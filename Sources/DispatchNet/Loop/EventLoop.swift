@@ -9,7 +9,8 @@ internal import Synchronization
 ///                  │  a turn:                                                      │
 /// DispatchSource ► │ 1 work handed over by `execute`                               │ ◄ doorbell, while it waits
 /// queue.async ───► │ 2 a batch of events: reads, room to write, accepts, timers    │
-///                  │ 3 settle: one writev per dirty connection, then `ended` calls │ again, until a short wait
+///                  │ 3 `beforeFlush`, if something of this turn has asked for it   │
+///                  │ 4 settle: one writev per dirty connection, then `ended` calls │ again, until a short wait
 ///                  └───────────────────────────────────────────────────────────────┘ in 2 brings nothing
 /// ```
 ///
@@ -59,6 +60,9 @@ public final class EventLoop: @unchecked Sendable {
 
     // The turn.
     var inTurn = false
+    /// Called at the end of a turn in which `finishLater` was called; see ``beforeFlush(_:)``.
+    var finish: (() -> Void)?
+    var mustFinish = false
     /// More than one connection is ready in this turn, so that each has a smaller read limit.
     var isShared = false
     /// Number of TLS handshakes that may still be processed in this turn.
@@ -95,6 +99,13 @@ public final class EventLoop: @unchecked Sendable {
     deinit {
         readBuffer.deallocate()
         vectors.deallocate()
+    }
+
+    /// Sets what is to be done for all that a turn has read, together: called at the end of each turn in which ``finishLater()`` was
+    /// called, before what was sent is flushed. On the loop.
+    public func beforeFlush(_ body: @escaping () -> Void) {
+        assertOnLoop()
+        finish = body
     }
 
     func sharedTLSWire() throws(NetError) -> TLSWire {

@@ -1,4 +1,3 @@
-public import Dispatch
 public import Journal
 public import JSONTree
 public import Scheduling
@@ -10,11 +9,12 @@ import Synchronization
 ///      any thread            database queue                              net loop of each lane
 ///      submit ─► inbox ─► drain: request by request ─► OutputBuffer ─► (journal) ─► outlet
 ///
-/// Requests collect in the inbox while a batch runs; one hop carries them all. The output of a batch leaves when the batch
-/// is durable, and never before that of an earlier one.
+/// Requests collect in the inbox while a batch runs; one hop carries them all. A few that find the queue idle take none: the thread
+/// that asks carries them out itself (`start`). The output of a batch leaves when the batch is durable, and never before that of an
+/// earlier one.
 public final class Database: Sendable {
     public let name: String
-    public let queue: DispatchQueue
+    public let queue: DatabaseQueue
     /// Where the commits go.
     public let journal: any Journal
 
@@ -37,9 +37,14 @@ public final class Database: Sendable {
 
     private struct Inbox {
         var items: [Item] = []
+        /// What they will cost, in the units of `EngineLimits.turnWork`.
+        var work = 0
+        /// They are carried out on the queue.
         var isScheduled = false
         /// When the first of the items was submitted, steady ns.
         var since: Int64 = 0
+        /// Until then nothing is carried out by a thread that asks, steady ns.
+        var restsUntil: Int64 = 0
     }
 
     /// - Parameters:
@@ -66,7 +71,7 @@ public final class Database: Sendable {
         let journal = journal ?? MemoryJournal(last: start.sequence, epoch: epoch, keeping: 0, isImmediate: true)
         self.journal = journal
         self.limits = limits
-        queue = DispatchQueue(label: "vigla.database.\(name)")
+        queue = DatabaseQueue(label: "vigla.database.\(name)")
         let context = EngineContext(
             queue: queue, limits: limits, format: format, lanes: lanes, background: background, budget: budget, scheduler: scheduler,
             onJournal: onJournal)
@@ -76,31 +81,66 @@ public final class Database: Sendable {
         if !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
     }
 
-    /// Queues a request. Callable from any thread; requests of one client must come from one thread at a time.
+    // MARK: Requests
+
+    /// Queues a request and has it carried out on the database queue. Callable from any thread; requests of one client must come from
+    /// one thread at a time.
     /// - Parameters:
     ///   - size: bytes that the request holds.
     ///   - hold: their reservation in the budget; released when the request is carried out and durable.
     /// - Returns: whether too many bytes wait: submit no more until a mark has come back.
     @discardableResult
     public func submit(_ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any NodeHold)? = nil) -> Bool {
+        defer { start(mayRunHere: false) }
+        return enqueue(request, from: client, token: token, size: size, hold: hold)
+    }
+
+    /// The same for one of several requests: they are carried out when `start` is called behind them.
+    public func enqueue(
+        _ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any NodeHold)? = nil
+    ) -> Bool {
         let before = size > 0 ? engine.context.meter.waitingBytes.add(size, ordering: .relaxed).oldValue : 0
-        let mustSchedule = inbox.withLock { inbox in
-            if !inbox.isScheduled { inbox.since = engine.context.scheduler.steadyNs }
+        inbox.withLock { inbox in
+            if inbox.items.isEmpty { inbox.since = engine.context.scheduler.steadyNs }
             inbox.items.append(Item(client: client, request: request, token: token, size: size, hold: hold, since: inbox.since))
-            defer { inbox.isScheduled = true }
-            return !inbox.isScheduled
+            inbox.work += RequestLoop.work(ofBytes: size)
         }
-        if mustSchedule { queue.async { [self] in drain() } }
         return before + size > limits.waitingBytes
     }
 
-    private func drain() {
+    /// Has the queued requests carried out, on the database queue or, if that is idle and they are few, by the calling thread.
+    /// - Parameter mayRunHere: whether the thread has time for a small turn (`EngineLimits.directWork`). Not inside a call by the database.
+    public func start(mayRunHere: Bool) {
+        let isFew: Bool? = inbox.withLock { inbox in
+            if inbox.items.isEmpty || inbox.isScheduled { return nil }
+            let isFew = mayRunHere && inbox.work <= limits.directWork && inbox.since >= inbox.restsUntil
+            if !isFew { inbox.isScheduled = true }
+            return isFew
+        }
+        guard let isFew else { return }
+        if !isFew { return queue.async { [self] in drain() } }
+        if queue.runIfIdle({ runHere() }) { return }
+        start(mayRunHere: false)
+    }
+
+    /// Carries out requests on the thread that asks. After one that took longer than such requests do, the next ones of a while are
+    /// carried out on the queue: the thread has other clients.
+    private func runHere() {
+        let begin = engine.context.scheduler.steadyNs
+        drain(work: limits.directWork)
+        let end = engine.context.scheduler.steadyNs
+        if end - begin > Int64(limits.directMs) * 1_000_000 {
+            inbox.withLock { $0.restsUntil = end + Int64(limits.directRestMs) * 1_000_000 }
+        }
+    }
+
+    /// - Parameter work: of what is carried out in this turn; the rest has the next one, on the queue.
+    private func drain(work: Int = .max) {
         let items = inbox.withLock { inbox in
-            defer { inbox.items = [] }
-            inbox.isScheduled = false
+            defer { (inbox.items, inbox.work, inbox.isScheduled) = ([], 0, false) }
             return inbox.items
         }
-        engine.loop.handle(items)
+        engine.loop.handle(items, work: work)
     }
 
     /// Whether some data could make the rules in force allow the client a write of all the places. False means that the write

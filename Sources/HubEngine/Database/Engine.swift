@@ -1,4 +1,3 @@
-import Dispatch
 import Journal
 import JSONTree
 import SecurityRules
@@ -104,7 +103,7 @@ final class Engine: @unchecked Sendable {
 
     /// Replaces the rules. Observers that the new rules refuse are cancelled before they receive anything else.
     func deploy(_ rules: RuleSet) {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         content.deploy(rules)
         indexes.recheckDeclarations()
         permissions.recheckAllObservers()
@@ -113,14 +112,14 @@ final class Engine: @unchecked Sendable {
 
     /// Makes the onDisconnect writes of the sessions of an earlier process, a turn's work at a time; requests wait until all are made.
     func fireAbandoned(_ sessions: [PendingSession]) {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         disconnects.fireAbandoned(sessions)
         durability.finishBatch()
     }
 
     /// The pending onDisconnect writes of all sessions.
     var pendingSessions: [PendingSession] {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         return follower?.pendingSessions ?? disconnects.pendingSessions
     }
 }

@@ -1,11 +1,10 @@
-import Dispatch
 import JSONTree
 import Scheduling
 
 /// The environment that all parts of a database's engine share: queue, limits, clocks, background work. Immutable.
 final class EngineContext: Sendable {
     /// The database queue: all parts are confined to it.
-    let queue: DispatchQueue
+    let queue: DatabaseQueue
     let limits: EngineLimits
     let format: any WireFormat
     /// The clocks, and what happens by time.
@@ -22,7 +21,7 @@ final class EngineContext: Sendable {
     let onJournal: @Sendable (JournalEvent) -> Void
 
     init(
-        queue: DispatchQueue, limits: EngineLimits, format: any WireFormat, lanes: Int, background: BackgroundWork, budget: MemoryBudget,
+        queue: DatabaseQueue, limits: EngineLimits, format: any WireFormat, lanes: Int, background: BackgroundWork, budget: MemoryBudget,
         scheduler: Scheduler, onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
     ) {
         self.queue = queue

@@ -114,6 +114,13 @@ public struct EngineLimits: Sendable {
     /// as one each. When half as many commits wait for the journal, clients that wait for it already get no further turn.
     /// Default 4,000.
     public var turnWork = 4_000
+    /// Work in the same units, some 0.3 ms, that a net loop carries out itself when the database is idle, in place of a hop to its queue
+    /// and back; what is more is carried out on the queue. 0: all is. Default 150.
+    public var directWork = 150
+    /// ms after which such work has taken too long, and ms for which all is carried out on the queue then: one request can take some ms,
+    /// and the loop's other clients wait meanwhile. Default 1 and 100.
+    public var directMs = 1
+    public var directRestMs = 100
     /// Bytes of requests that may wait for a database, for its queue or its journal, before those who ask are read no more.
     /// Default 256 MiB.
     public var waitingBytes = 256 << 20

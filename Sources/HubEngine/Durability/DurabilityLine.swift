@@ -1,5 +1,4 @@
 import DequeModule
-import Dispatch
 import Journal
 import JSONTree
 import Scheduling
@@ -100,6 +99,8 @@ final class DurabilityLine: @unchecked Sendable {
                 tally: tally, handedOver: now))
         waitingCommits += stamped.commitCount
         journal.append(stamped) { [self] result in
+            // What a batch says leaves on the journal's thread if the queue is idle; a refusal leads to more.
+            if case .success = result { return context.queue.run { [self] in completed(number, result) } }
             context.queue.async { [self] in completed(number, result) }
         }
     }
@@ -138,7 +139,7 @@ final class DurabilityLine: @unchecked Sendable {
     }
 
     private func completed(_ number: Int, _ result: Result<Void, JournalError>) {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         // Below the first: the batch was given up together with an earlier one.
         guard number >= firstWaiting else { return }
         switch result {

@@ -1,4 +1,3 @@
-import Dispatch
 import Journal
 import JSONTree
 
@@ -53,7 +52,7 @@ final class Follower: @unchecked Sendable {
     }
 
     private func receive(_ event: TailEvent) {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         if hasEnded { return }
         switch event {
         case .end(let error): end(error)

@@ -1,4 +1,3 @@
-import Dispatch
 import Journal
 import JSONTree
 import Scheduling
@@ -76,7 +75,7 @@ final class LogGuard: @unchecked Sendable {
     /// Tries the journal in a while, and again until it takes commits.
     func tryLater() {
         let number = context.meter.counters.refusals
-        context.scheduler.after(ms: Int64(context.limits.retryMs), on: context.queue) { [weak self] in
+        context.scheduler.after(ms: Int64(context.limits.retryMs), on: context.queue.queue) { [weak self] in
             guard let self, breaker.reason?.mayPass == true, number == context.meter.counters.refusals else { return }
             tryNow()
             tryLater()
@@ -99,7 +98,7 @@ final class LogGuard: @unchecked Sendable {
     }
 
     private func tried(_ batch: JournalBatch, _ result: Result<Void, JournalError>) {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         switch result {
         case .failure(.conflict(_, let last)) where unsettled.contains { $0.sequence == last }:
             // Those up to the content's have been found before.

@@ -1,4 +1,3 @@
-import Dispatch
 import JSONTree
 import Scheduling
 import SecurityRules
@@ -138,7 +137,7 @@ final class IndexKeeper: @unchecked Sendable {
     }
 
     private func built(_ index: KeptIndex, _ sorted: OrderedIndex, over node: Node, _ attempt: Int) {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         var sorted = sorted
         let now = content.root.node(at: index.path)
         guard sorted.follow(index.ordering, from: node, to: now, atMost: limits.followedChanges) else {

@@ -1,4 +1,3 @@
-import Dispatch
 import JSONTree
 
 /// Which observers there are: taken in, removed, and counted.
@@ -172,7 +171,7 @@ final class ObserverRegistry: @unchecked Sendable {
     }
 
     private func removeSlice() {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         var left = context.limits.removalsAtOnce
         while left > 0, let client = leaving.first {
             // What ended it may have been undone.

@@ -1,4 +1,3 @@
-import Dispatch
 import JSONTree
 import Synchronization
 
@@ -188,7 +187,7 @@ final class ObserveRequests: @unchecked Sendable {
     private static let bytesAroundChild = 80
 
     private func withdraw(_ observation: Observation, of client: Client, _ first: DeferredBytes) {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         // The batch was rolled back: the observer was registered again, with another first content.
         if first.isAbandoned.load(ordering: .relaxed) { return }
         registry.remove(observation, of: client)

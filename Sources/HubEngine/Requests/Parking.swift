@@ -1,4 +1,3 @@
-import Dispatch
 import JSONTree
 import Synchronization
 
@@ -225,7 +224,7 @@ final class Parking: @unchecked Sendable {
 
     /// Resumes a parked request, then carries out the later requests of its client.
     func unpark(_ parked: Parked, _ client: Client, _ resume: () -> Void) {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         // Another request: the log refused a batch meanwhile, and this one was started again.
         guard client.parked === parked else { return }
         leave(parked)

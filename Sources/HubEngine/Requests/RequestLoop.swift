@@ -1,4 +1,3 @@
-import Dispatch
 import JSONTree
 import Synchronization
 
@@ -42,11 +41,13 @@ final class RequestLoop: @unchecked Sendable {
     }
 
     /// Handles requests, those of one client in order, as a batch or several, and sends what a batch has to say when it is durable.
-    func handle(_ items: [Database.Item]) {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+    /// - Parameter work: the most of this turn; at most `turnWork` in any case.
+    func handle(_ items: [Database.Item], work: Int = .max) {
+        context.queue.assertCurrent()
         beginTurn()
+        let most = min(work, context.limits.turnWork)
         var handled = 0
-        while handled < items.count, turns.isEmpty, context.meter.work < context.limits.turnWork, !isLogBehind {
+        while handled < items.count, turns.isEmpty, context.meter.work < most, !isLogBehind {
             handleInBatch(items[handled])
             handled += 1
         }
@@ -95,7 +96,7 @@ final class RequestLoop: @unchecked Sendable {
     }
 
     private func runTurn() {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         let turnWork = context.limits.turnWork
         isTurnComing = false
         beginTurn()
@@ -151,7 +152,7 @@ final class RequestLoop: @unchecked Sendable {
 
     /// Calls back when no requests wait for a turn. What waits for background work is not waited for.
     func whenIdle(_ body: @escaping @Sendable () -> Void) {
-        dispatchPrecondition(condition: .onQueue(context.queue))
+        context.queue.assertCurrent()
         if turns.isEmpty { body() } else { idleWaiters.append(body) }
     }
 }

@@ -145,7 +145,8 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
             request.path, work, ifHash: request.ifMatch?.hash,
             wantsContent: request.method != .get && request.wantsETag || request.ifMatch != nil)
         exchange.isImport = request.isImport
-        database.submit(.exchange(exchange), from: self, size: size, hold: hold)
+        home.willStart(database)
+        _ = database.enqueue(.exchange(exchange), from: self, size: size, hold: hold)
     }
 
     // MARK: The answer

@@ -2,9 +2,17 @@ import DequeModule
 import DispatchNet
 import HubEngine
 import JSONTree
+import Synchronization
 import WireProtocols
 
-/// One net loop with its sessions: delivers the databases' output and checks timeouts once a second.
+/// One net loop with its sessions: hands their requests to the databases, delivers what these have to say, and checks timeouts once a
+/// second.
+///
+/// ```
+/// a turn of the loop:  read ─► request ─► Database.enqueue … ─► start: the requests of the turn, together ──┐
+///                      flush ◄── deliveries, in order ◄── mailbox ◄── a database that was idle: on the loop ┤
+///                                                            ▲─────── else on its queue, meanwhile ◄────────┘
+/// ```
 final class Lane: @unchecked Sendable {
     // Sendable: mutable state is used on the loop's queue only, which every entry checks.
     let loop: EventLoop
@@ -20,6 +28,9 @@ final class Lane: @unchecked Sendable {
     let messages: RealtimeLimits
     /// The sign-ins of the lane's sessions and streams.
     var signIns = SignIns()
+    /// Databases that were asked something in this turn of the loop.
+    private var asked: [Database] = []
+    private let mailbox = Mutex(Mailbox())
     private var members: [ObjectIdentifier: any LaneMember] = [:]
     /// Sessions whose output waits for later turns of the loop, each once, and whether the next turn is scheduled.
     private var senders = Deque<Session>()
@@ -37,6 +48,7 @@ final class Lane: @unchecked Sendable {
         var messages = limits.realtime
         messages.write.allowance = allowance
         self.messages = messages
+        loop.execute { [weak self, loop] in loop.beforeFlush { self?.startRequests() } }
     }
 
     func startTicking() {
@@ -67,24 +79,63 @@ final class Lane: @unchecked Sendable {
         }
     }
 
+    // MARK: Requests
+
+    /// A database has been asked something: it begins at the end of this turn of the loop.
+    @inline(__always)
+    func willStart(_ database: Database) {
+        if asked.last === database { return }
+        asked.append(database)
+        loop.finishLater()
+    }
+
+    /// Has the requests of this turn carried out. What a database has to say at once leaves with this turn's flush.
+    private func startRequests() {
+        mailbox.withLock { $0.isExpected = true }
+        while let database = asked.popLast() { database.start(mayRunHere: true) }
+        // Requests that this leads to have the next turn.
+        deliver()
+    }
+
+    // MARK: Deliveries
+
+    /// What databases have to say to the lane's sessions.
+    private struct Mailbox {
+        var deliveries: [Delivery] = []
+        /// The loop will look.
+        var isExpected = false
+    }
+
     /// Sends a batch's output, in order. Callable from any thread.
     func deliver(_ deliveries: [Delivery]) {
-        loop.execute { [self] in
-            for delivery in deliveries {
-                switch delivery {
-                case .one(let client, let bytes):
-                    if loop.isTurnFull { session(client).sendInTurn(bytes) } else { session(client).send(bytes) }
-                case .many(let clients, let bytes):
-                    let frame = loop.stage(bytes)
-                    for client in clients { session(client).send(frame, bytes) }
-                case .later(let clients, let deferred): deliver(deferred, to: clients)
-                case .reply(let client, let reply): client.replied(reply)
-                case .close(let client):
-                    if let session = client as? Session { session.finish() } else { client.dismissed() }
-                case .probe(let client): session(client).probe()
-                case .marked(let client, let bytes): session(client).marked(bytes)
-                }
+        let mustHop = mailbox.withLock { mailbox in
+            if mailbox.deliveries.isEmpty { mailbox.deliveries = deliveries } else { mailbox.deliveries += deliveries }
+            defer { mailbox.isExpected = true }
+            return !mailbox.isExpected
+        }
+        if mustHop { loop.execute { [self] in deliver() } }
+    }
+
+    private func deliver() {
+        let deliveries = mailbox.withLock { mailbox in
+            defer { mailbox = Mailbox() }
+            return mailbox.deliveries
+        }
+        for delivery in deliveries {
+            switch delivery {
+            case .one(let client, let bytes):
+                if loop.isTurnFull { session(client).sendInTurn(bytes) } else { session(client).send(bytes) }
+            case .many(let clients, let bytes):
+                let frame = loop.stage(bytes)
+                for client in clients { session(client).send(frame, bytes) }
+            case .later(let clients, let deferred): deliver(deferred, to: clients)
+            case .reply(let client, let reply): client.replied(reply)
+            case .close(let client):
+                if let session = client as? Session { session.finish() } else { client.dismissed() }
+            case .probe(let client): session(client).probe()
+            case .marked(let client, let bytes): session(client).marked(bytes)
             }
+            loop.settleIfLarge()
         }
     }
 

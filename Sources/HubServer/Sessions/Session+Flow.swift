@@ -33,13 +33,14 @@ extension Session {
     ///   - hold: the budget's hold for them, if they are many.
     final func ask(_ request: Request, _ token: Int64, size: Int, hold: (any NodeHold)? = nil) {
         let cost = size + server.settings.limits.requestOverheadBytes
-        let isFull = database.submit(request, from: self, token: token, size: cost, hold: hold)
+        home.willStart(database)
+        let isFull = database.enqueue(request, from: self, token: token, size: cost, hold: hold)
         let limit = server.settings.limits.requestBytes
         unanswered.bytes += cost
         unanswered.unmarked += cost
         let mustHold = isFull || unanswered.bytes > limit
         guard mustHold || unanswered.unmarked > limit / 4 else { return }
-        database.submit(.mark(bytes: unanswered.unmarked), from: self)
+        _ = database.enqueue(.mark(bytes: unanswered.unmarked), from: self)
         unanswered.unmarked = 0
         if mustHold { holdInput() }
     }

@@ -15,6 +15,8 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     // Sendable: everything declared here is constant and used on the lane's loop only.
     final let carrier: any Carrier
     final let database: Database
+    /// The lane whose loop it is used on.
+    final let home: Lane
     final let server: Server
     final var unanswered = UnansweredRequests()
     /// How the session is closed when everything is answered; nil while it is not to be.
@@ -48,6 +50,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         self.carrier = carrier
         self.database = database
         self.server = server
+        home = server.lanes[lane]
         submittedIdentity = identity
         super.init(lane: lane, dialect: dialect, identity: identity)
         server.sessions.add(dialect, 1)
@@ -195,8 +198,6 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     }
 
     // MARK: Large messages
-
-    final var home: Lane { server.lanes[lane] }
 
     /// Whether messages must wait because a large one is being parsed.
     final var isReadingLarge: Bool { largeReader?.isBusy ?? false }

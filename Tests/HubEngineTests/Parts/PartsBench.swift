@@ -9,7 +9,7 @@ import TestSupport
 /// What a part of the engine is given, for tests that build it without a database. Used on its queue alone.
 final class Bench: @unchecked Sendable {
     // Sendable: `deliveries` is used on the queue; the tests hop there.
-    let queue = DispatchQueue(label: "test.parts")
+    let queue = DatabaseQueue(label: "test.parts")
     let time = FakeClock(ms: 1_700_000_000_000)
     let work = TestWork()
     let log = FlakyLog()
@@ -36,7 +36,7 @@ final class Bench: @unchecked Sendable {
     }
 
     /// Runs on the queue, as all parts expect.
-    func run<Result>(_ body: () throws -> Result) rethrows -> Result { try queue.sync(execute: body) }
+    func run<Result>(_ body: () throws -> Result) rethrows -> Result { try queue.sync(body) }
 
     lazy var durability = DurabilityLine(context, content, batch, outbox, journal: log) { [unowned self] lane, all in
         deliveries[lane] += all

@@ -1,0 +1,159 @@
+import Dispatch
+import Glibc
+@testable import HubEngine
+import JSONTree
+import SecurityRules
+import Synchronization
+import TestSupport
+import Testing
+
+/// Requests that the thread that asks carries out itself, and when it does not.
+@Suite(.timeLimit(.minutes(30))) struct DirectTurnTests {
+    // MARK: The queue
+
+    @Test func idleQueue_isTaken_andRunsOnTheCallingThread() {
+        let queue = DatabaseQueue(label: "test")
+        var ran = 0
+        for _ in 0..<3 {
+            let isTaken = queue.runIfIdle {
+                queue.assertCurrent()
+                ran += 1
+                if queue.runIfIdle({}) { ran = -100 }
+            }
+            #expect(isTaken)
+        }
+        #expect(ran == 3, "each once, and none while it was taken")
+    }
+
+    @Test func queueWithWork_isNotTaken_untilAllOfItHasRun() {
+        let queue = DatabaseQueue(label: "test")
+        let (gate, begun) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        queue.async {
+            begun.signal()
+            gate.wait()
+        }
+        // Queued, then running: the caller waits for neither.
+        var ran = 0
+        #expect(!queue.runIfIdle({ ran += 1 }))
+        begun.wait()
+        queue.async {}
+        #expect(!queue.runIfIdle({ ran += 1 }))
+        gate.signal()
+        queue.sync {}
+        #expect(ran == 0)
+        #expect(queue.runIfIdle({ ran += 1 }))
+        #expect(ran == 1)
+    }
+
+    @Test func work_thatComesWhileTheQueueIsTaken_runsBehind_inOrder() {
+        let queue = DatabaseQueue(label: "test")
+        let seen = Mutex<[Int]>([])
+        let isTaken = queue.runIfIdle {
+            for i in 1...3 { queue.async { seen.withLock { $0.append(i) } } }
+            seen.withLock { $0.append(0) }
+        }
+        #expect(isTaken)
+        queue.async { seen.withLock { $0.append(4) } }
+        queue.sync { seen.withLock { $0.append(5) } }
+        #expect(seen.withLock { $0 } == [0, 1, 2, 3, 4, 5])
+    }
+
+    @Test func manyThreads_takeTurns_andLoseNothing() {
+        let queue = DatabaseQueue(label: "test")
+        // Without a lock of its own: the queue is that.
+        nonisolated(unsafe) var sum = 0
+        let direct = Atomic(0)
+        let queued = Atomic(0)
+        DispatchQueue.concurrentPerform(iterations: 4) { _ in
+            for i in 0..<5_000 {
+                if i % 3 > 0, queue.runIfIdle({ sum += 1 }) {
+                    direct.add(1, ordering: .relaxed)
+                } else {
+                    queue.async { sum += 1 }
+                    queued.add(1, ordering: .relaxed)
+                }
+            }
+        }
+        #expect(queue.sync { sum } == 20_000)
+        #expect(direct.load(ordering: .relaxed) + queued.load(ordering: .relaxed) == 20_000)
+    }
+
+    // MARK: Requests
+
+    @Test func fewRequests_areAnsweredBeforeStartReturns_inOneBatch() {
+        let hub = EngineHarness(root: ["a": 1])
+        let client = Client.make()
+        for i in 0..<3 { _ = hub.database.enqueue(.get("a"), from: client, token: Int64(i)) }
+        #expect(hub.told(client) == [], "nothing is carried out yet")
+        hub.database.start(mayRunHere: true)
+        #expect(hub.told(client) == ["value 0 1", "value 1 1", "value 2 1"])
+        hub.database.start(mayRunHere: true)
+        #expect(hub.told(client) == [], "each once")
+    }
+
+    @Test func requests_toADatabaseThatIsBusy_areCarriedOutOnItsQueue_inOrder() {
+        let hub = EngineHarness()
+        let client = Client.make()
+        let gate = DispatchGate(hub.database)
+        hub.database.submit(.put("a", 1), from: client, token: 0)
+        _ = hub.database.enqueue(.put("a", 2), from: client, token: 1)
+        // Does not wait for what holds the queue.
+        hub.database.start(mayRunHere: true)
+        #expect(hub.told(client) == [])
+        gate.open()
+        #expect(hub.take(client) == ["ok 0", "ok 1"])
+    }
+
+    @Test(arguments: [(10, true), (11, false)]) func moreThanALittleWork_isCarriedOutOnTheQueue(count: Int, isDirect: Bool) {
+        var limits = EngineLimits()
+        limits.directWork = 10
+        let hub = EngineHarness(limits: limits)
+        let client = Client.make()
+        for i in 0..<count { _ = hub.database.enqueue(.get("a"), from: client, token: Int64(i)) }
+        let thread = Mutex<pthread_t?>(nil)
+        hub.onDelivery.withLock { $0.body = { thread.withLock { $0 = pthread_self() } } }
+        hub.database.start(mayRunHere: true)
+        #expect(hub.take(client).count == count)
+        #expect((thread.withLock { $0 } == pthread_self()) == isDirect)
+    }
+
+    @Test func whatWasLittle_andBecomesMuch_isCarriedOnByTheQueue() {
+        var limits = EngineLimits()
+        limits.directWork = 10
+        let hub = EngineHarness(root: ["big": .string(String(repeating: "x", count: 20_000))], limits: limits)
+        let client = Client.make()
+        // Each answer is twenty units of work to encode: the first ends the thread's part.
+        for i in 0..<5 { _ = hub.database.enqueue(.get("big"), from: client, token: Int64(i)) }
+        let gate = Mutex<DispatchGate?>(nil)
+        hub.onDelivery.withLock { $0.body = { gate.withLock { if $0 == nil { $0 = DispatchGate(hub.database) } } } }
+        hub.database.start(mayRunHere: true)
+        #expect(hub.told(client).map { $0.prefix(8) } == ["value 0 "])
+        hub.onDelivery.withLock { $0.body = nil }
+        gate.withLock { $0?.open() }
+        #expect(hub.take(client).map { $0.prefix(8) } == (1..<5).map { "value \($0) " })
+    }
+
+    @Test func afterASlowRequest_theThreadHasARest() {
+        let hub = EngineHarness(root: ["a": 1])
+        let client = Client.make()
+        func isDirect() -> Bool {
+            let thread = Mutex<pthread_t?>(nil)
+            hub.onDelivery.withLock { $0.body = { thread.withLock { $0 = pthread_self() } } }
+            _ = hub.database.enqueue(.get("a"), from: client)
+            hub.database.start(mayRunHere: true)
+            _ = hub.take(client)
+            return thread.withLock { $0 } == pthread_self()
+        }
+        #expect(isDirect())
+        // A request that takes 2 ms.
+        hub.onDelivery.withLock { $0.body = { hub.time.advance(ms: 2) } }
+        _ = hub.database.enqueue(.get("a"), from: client)
+        hub.database.start(mayRunHere: true)
+        _ = hub.take(client)
+        #expect(!isDirect())
+        hub.time.advance(ms: 99)
+        #expect(!isDirect())
+        hub.time.advance(ms: 1)
+        #expect(isDirect())
+    }
+}
