@@ -164,6 +164,8 @@ final class CommitCounter: TransactionObserver, Sendable {
     var count: Int { commits.withLock { $0 } }
     func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { false }
     func databaseDidChange(with event: DatabaseEvent) {}
-    func databaseDidCommit(_ db: Database) { commits.withLock { $0 += 1 } }
+    // From SQLite's hook: GRDB does not see the statement that commits.
+    func databaseWillCommit() { commits.withLock { $0 += 1 } }
+    func databaseDidCommit(_ db: Database) {}
     func databaseDidRollback(_ db: Database) {}
 }

@@ -37,9 +37,10 @@ import TestSupport
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path, settings: .init(durability: durability))
         let pragmas = try store.database.writeWithoutTransaction { db in
-            try ["synchronous", "journal_mode", "user_version"].map { try String.fetchOne(db, sql: "PRAGMA \($0)") }
+            try ["synchronous", "journal_mode", "user_version", "secure_delete"].map { try String.fetchOne(db, sql: "PRAGMA \($0)") }
         }
-        #expect(pragmas == ["\(synchronous)", "wal", "\(Schema.format)"])
+        // What is removed is overwritten.
+        #expect(pragmas == ["\(synchronous)", "wal", "\(Schema.format)", "1"])
         try store.close()
     }
 

@@ -12,11 +12,14 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct ChunkTests {
     /// Writes the sections of a layout and gives what a snapshot would then hold.
     private func snapshot(_ root: Node, _ layout: ChunkLayout, _ stored: inout [Int64: [UInt8]], _ sizes: ChunkSizes) -> ChunkLayout {
-        let run = SnapshotRun("main", JournalSnapshot(root: root, sequence: 1), layout: layout, sizes: sizes) { _ in }
-        while run.encodeNext() {
-            let id = Int64(stored.count)
-            stored[id] = run.bytes
-            run.stored = StoredChunk(id: id, bytes: run.bytes.count, checksum: 0)
+        let run = SnapshotRun("main", JournalSnapshot(root: root, sequence: 1), layout: layout, sizes: sizes, pace: SnapshotPace(SnapshotState())) { _ in }
+        // Chunks are stored one by one or several together.
+        while run.encodeNext(most: Int.random(in: 0...3) * sizes.full) {
+            for bytes in run.encoded {
+                let id = Int64(stored.count)
+                stored[id] = bytes
+                run.stored.append(StoredChunk(id: id, bytes: bytes.count, checksum: 0))
+            }
             run.keepStored()
         }
         return ChunkLayout(run.manifest.tree)
@@ -215,8 +218,8 @@ import TestSupport
         try store.close()
     }
 
-    /// While others write, the disk is theirs half of the time: a chunk is followed by a pause of its length, and of 50 ms at most.
-    @Test(arguments: [(took: 10, pause: 10), (took: 49, pause: 49), (took: 2_000, pause: 50)] as [(took: Int64, pause: Int64)])
+    /// While others write, the disk is theirs two thirds of the time: a chunk is followed by a pause of twice its length, and of 50 ms at most.
+    @Test(arguments: [(took: 10, pause: 20), (took: 24, pause: 48), (took: 2_000, pause: 50)] as [(took: Int64, pause: Int64)])
     func snapshot_pauses_whileOthersWrite(took: Int64, pause: Int64) async throws {
         let (folder, clock) = (try TemporaryFolder(), FakeClock())
         let isDone = Mutex(false)
@@ -241,6 +244,25 @@ import TestSupport
         // No time goes by from here on, and nothing is written.
         #expect(await becomes { isDone.withLock { $0 } })
         #expect(clock.waiting == 0)
+        try store.close()
+    }
+
+    @Test func chunk_waits_whileTheLogIsCopied_andCommitsDoNot() async throws {
+        let folder = try TemporaryFolder()
+        let root: Node = ["people": .object((0..<500).map { (Key("p\(1000 + $0)"), ["n": .int(Int64($0)), "text": "something"] as Node) })]
+        let store = try JournalStore.open(folder: folder.path, settings: smallChunks())
+        let journal = store.journal(for: "main")
+        try await journal.store(JournalBatch(sequence: 1, after: 0, operations: [.set(.root, root)]))
+        store.queue.sync { store.isCheckpointing = true }
+        let isDone = Mutex(false)
+        journal.store(JournalSnapshot(root: root, sequence: 1)) { _ in isDone.withLock { $0 = true } }
+        #expect(await becomes { store.queue.sync { store.backlog.contains { if case .step(.chunks) = $0.work { true } else { false } } } })
+        for i in UInt64(2)...20 { try await journal.store(JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i)))])) }
+        #expect(try store.count("chunk") == 0 && !isDone.withLock { $0 })
+        store.queue.sync { store.isCheckpointing = false }
+        try await store.put(nil, "nothing")
+        #expect(await becomes { isDone.withLock { $0 } })
+        #expect(store.queue.sync { store.snapshotsUnderWay == 0 })
         try store.close()
     }
 

@@ -8,20 +8,14 @@ import Scheduling
 extension JournalStore {
     /// Whether and how the store's own steps are part of a commit.
     enum SnapshotStep: Sendable {
-        case chunk(SnapshotRun)
+        case chunks(SnapshotRun)
         /// The new list of chunks takes the old one's place.
         case take(SnapshotRun)
         /// Removes some batches that a snapshot contains, and chunks that no snapshot lists.
-        case trim(namespace: Int64, upTo: UInt64, chunks: [Int64])
+        case trim(SnapshotTrim)
         /// Removes some parts of large batches that are no longer, or never became, part of the log.
         case sweep
     }
-
-    /// Most rows of batches and chunks that go in one commit.
-    private static let trimmedBatches = 200
-    private static let trimmedChunks = 16
-    /// Longest pause between two chunks.
-    static let longestPauseNs: Int64 = 50_000_000
 
     func state(of namespace: String) -> SnapshotState {
         if let state = states[namespace] { return state }
@@ -65,8 +59,9 @@ extension JournalStore {
             state.isRequested = false
             return completion(.success(()))
         }
-        let run = SnapshotRun(namespace, snapshot, layout: state.layout, sizes: settings.chunks, completion: completion)
+        let run = SnapshotRun(namespace, snapshot, layout: state.layout, sizes: settings.chunks, pace: SnapshotPace(state), completion: completion)
         state.run = run
+        snapshotsUnderWay += 1
         state.isRequested = true
         (state.journalBytes, state.journalBatches) = (0, 0)
         // If the snapshot waited and is older than the last commit, the changes since then stay recorded.
@@ -74,12 +69,12 @@ extension JournalStore {
         advance(run)
     }
 
-    /// Encodes the next chunk and puts it among what waits.
+    /// Encodes the next chunks and puts them among what waits.
     private func advance(_ run: SnapshotRun, after pauseNs: Int64 = 0) {
         // Retains the store, also during the pause, so that the completion of the snapshot is called.
         let next = { @Sendable [self] in
-            run.beganNs = scheduler.steadyNs
-            let step: SnapshotStep = run.encodeNext() ? .chunk(run) : .take(run)
+            run.pace.beganNs = scheduler.steadyNs
+            let step: SnapshotStep = run.encodeNext(most: run.pace.bytes(settings)) ? .chunks(run) : .take(run)
             enqueue(Waiting.Item(namespace: run.namespace, work: .step(step)) { [self] result in completed(step, result) })
         }
         if pauseNs > 0 { scheduler.after(ns: pauseNs, on: snapshots, next) } else { snapshots.async(execute: next) }
@@ -88,13 +83,16 @@ extension JournalStore {
     /// Within a transaction on the journal queue. Returns the bytes written.
     func store(_ step: SnapshotStep, _ db: Database, _ registry: inout [String: Registered]) throws -> Int {
         switch step {
-        case .chunk(let run):
+        case .chunks(let run):
             guard let known = registry[run.namespace] else { return 0 }
-            let insert = try db.cachedStatement(sql: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
-            try insert.execute(arguments: [known.id, Data(run.bytes)])
-            run.stored = StoredChunk(
-                id: db.lastInsertedRowID, bytes: run.bytes.count, checksum: run.bytes.withUnsafeBytes(StoredChunk.checksum))
-            return run.bytes.count + 4096
+            let insert = try RawStatement(db, cached: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
+            run.stored = []
+            for bytes in run.encoded {
+                try insert.run([known.id], blob: bytes)
+                let checksum = bytes.withUnsafeBytes(StoredChunk.checksum)
+                run.stored.append(StoredChunk(id: db.lastInsertedRowID, bytes: bytes.count, checksum: checksum))
+            }
+            return run.bytes + 4096
         case .take(let run):
             guard var known = registry[run.namespace], let sequence = Int64(exactly: run.snapshot.sequence) else { return 0 }
             let manifest = run.manifest.encoded()
@@ -104,33 +102,19 @@ extension JournalStore {
             known.snapshotSequence = run.snapshot.sequence
             registry[run.namespace] = known
             return manifest.count + 4096
-        case .trim(let namespace, let sequence, let chunks):
-            let batches = try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT id, length(operations) FROM batch WHERE namespace = ? AND sequence <= ?
-                    ORDER BY sequence, part LIMIT \(Self.trimmedBatches)
-                    """,
-                arguments: [namespace, Int64(clamping: sequence)])
-            try delete(batches, from: "batch", db)
-            let chunk = try db.cachedStatement(sql: "DELETE FROM chunk WHERE id = ?")
-            for id in chunks.prefix(Self.trimmedChunks) { try chunk.execute(arguments: [id]) }
-            return 16 * 4096
+        case .trim(let trim): return try remove(trim, db)
         case .sweep: return try sweep(db)
         }
     }
 
     /// A step's commit is durable, or failed. On the journal queue.
-    private func completed(_ step: SnapshotStep, _ result: Result<Void, JournalError>) {
+    func completed(_ step: SnapshotStep, _ result: Result<Void, JournalError>) {
         if case .failure(.closed) = result { return abandon(step) }
         switch (step, result) {
-        case (.chunk(let run), .success):
+        case (.chunks(let run), .success):
+            let bytes = run.bytes
             run.keepStored()
-            // While commits arrive, the snapshot uses the disk half of the time.
-            let batches = state(of: run.namespace).journalBatches
-            let pauseNs = batches == run.seenBatches ? 0 : scheduler.steadyNs - run.beganNs
-            run.seenBatches = batches
-            advance(run, after: min(pauseNs, Self.longestPauseNs))
+            advance(run, after: run.pace.pauseNs(after: bytes, state(of: run.namespace), now: scheduler.steadyNs))
         case (.take(let run), .success):
             let state = state(of: run.namespace)
             var layout = ChunkLayout(run.manifest.tree)
@@ -138,13 +122,12 @@ extension JournalStore {
             (state.layout, state.sequence, state.snapshotBytes) = (layout, run.snapshot.sequence, run.manifest.bytes)
             finish(run, state, result)
             removeLeftovers(of: run.namespace, keeping: run.manifest)
-        case (.chunk(let run), .failure), (.take(let run), .failure):
+        case (.chunks(let run), .failure), (.take(let run), .failure):
             let state = state(of: run.namespace)
             state.layout.restore(run.before)
             finish(run, state, result)
             removeLeftovers(of: run.namespace, keeping: nil)
-        case (.trim(let namespace, let sequence, let chunks), .success):
-            trim(namespace, upTo: sequence, Array(chunks.dropFirst(Self.trimmedChunks)))
+        case (.trim(let trim), .success): removed(trim)
         case (.trim, .failure), (.sweep, _): return
         }
     }
@@ -153,7 +136,7 @@ extension JournalStore {
     /// the journal queue.
     private func abandon(_ step: SnapshotStep) {
         switch step {
-        case .chunk(let run), .take(let run):
+        case .chunks(let run), .take(let run):
             Self.refusals.async { [self] in
                 let behind = queue.sync {
                     let state = state(of: run.namespace)
@@ -168,39 +151,13 @@ extension JournalStore {
 
     private func finish(_ run: SnapshotRun, _ state: SnapshotState, _ result: Result<Void, JournalError>) {
         state.run = nil
+        snapshotsUnderWay -= 1
         state.isRequested = false
         run.completion(result)
         // A snapshot without changes ends at once, so that the next one may start.
         while state.run == nil, !state.next.isEmpty {
             let (snapshot, completion) = state.next.removeFirst()
             start(snapshot, of: run.namespace, state, completion)
-        }
-    }
-
-    /// Removes, in small steps, the batches that the snapshot holds and the chunks that it does not list: those of the one
-    /// before and of one that was given up.
-    /// - Parameter manifest: nil to keep the stored one's chunks.
-    func removeLeftovers(of namespace: String, keeping manifest: SnapshotManifest?) {
-        guard let known = registry[namespace], states[namespace]?.run == nil else { return }
-        database.asyncWriteWithoutTransaction { [self] db in
-            // After a failed read the leftovers are removed after the next snapshot or at the next start.
-            guard let kept = try? manifest ?? Self.storedManifest(of: known.id, db)?.manifest ?? SnapshotManifest(),
-                let all = try? Int64.fetchAll(db, sql: "SELECT id FROM chunk WHERE namespace = ?", arguments: [known.id])
-            else { return }
-            // A snapshot that began meanwhile stores chunks that no list has yet; it removes the leftovers when it ends.
-            guard states[namespace]?.run == nil else { return }
-            trim(known.id, upTo: known.snapshotSequence, Set(all).subtracting(kept.chunks.map(\.id)).sorted())
-        }
-    }
-
-    private func trim(_ namespace: Int64, upTo sequence: UInt64, _ chunks: [Int64]) {
-        database.asyncWriteWithoutTransaction { [self] db in
-            let hasBatches = (try? Int64.fetchOne(
-                db, sql: "SELECT 1 FROM batch WHERE namespace = ? AND sequence <= ? LIMIT 1",
-                arguments: [namespace, Int64(clamping: sequence)])) != nil
-            if !hasBatches, chunks.isEmpty { return removeUnusedParts() }
-            let step = SnapshotStep.trim(namespace: namespace, upTo: sequence, chunks: chunks)
-            enqueue(Waiting.Item(namespace: "", work: .step(step)) { [self] result in completed(step, result) })
         }
     }
 

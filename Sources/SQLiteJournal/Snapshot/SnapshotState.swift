@@ -12,6 +12,8 @@ final class SnapshotState: @unchecked Sendable {
     var snapshotBytes = 0
     /// Bytes and batches journalled since the last snapshot was made or given up.
     var (journalBytes, journalBatches) = (0, 0)
+    /// The same since the start.
+    private(set) var (allBytes, allBatches) = (0, 0)
     /// Whether the database was asked for the tree, or a snapshot is under way.
     var isRequested = false
     /// The snapshot that is being made.
@@ -27,6 +29,8 @@ final class SnapshotState: @unchecked Sendable {
         for operation in batch.operations { layout.record(operation) }
         journalBytes += bytes
         journalBatches += 1
+        allBytes += bytes
+        allBatches += 1
     }
 
     /// Whether the log has grown so much that a snapshot is worth its writing.
@@ -37,82 +41,106 @@ final class SnapshotState: @unchecked Sendable {
     }
 }
 
-/// A snapshot under way: sections are encoded one chunk at a time beside the commits, and each chunk is stored with the next
-/// commit.
+/// A snapshot under way: sections are encoded some chunks at a time beside the commits, and stored behind those that wait.
 ///
 ///     snapshot queue    encode ──┐         encode ──┐                 │
-///     journal queue        store chunk 1      store chunk 2   …    switch ─► trim the log, drop old chunks
+///     journal queue         store chunks       store chunks   …    switch ─► trim the log, drop old chunks
 final class SnapshotRun: @unchecked Sendable {
     // Sendable: passed between two queues, which never use it at the same time.
     let namespace: String
     let snapshot: JournalSnapshot
     let completion: @Sendable (Result<Void, JournalError>) -> Void
     private let sizes: ChunkSizes
+
+    private enum Piece {
+        case kept(ChunkLayout.Part)
+        /// The next one that is stored, with its first place.
+        case tree(Path)
+        case sessions
+    }
+
     private var sections: ArraySlice<ChunkLayout.Section>
     /// The part of the tree that is being written.
     private var open: (from: Path, to: Path?)?
     private var sessions: ArraySlice<PendingSession>
     /// The chunks so far.
     private(set) var manifest = SnapshotManifest()
-    /// Where the chunk under way begins; nil for one of sessions.
-    private var start: Path?
-    /// The chunk that is to be stored.
-    private(set) var bytes: [UInt8] = []
-    /// The chunk as it was stored; set within the transaction, taken over when that is durable.
-    var stored: StoredChunk?
-    /// When the chunk under way was begun, ns of the steady clock.
-    var beganNs: Int64 = 0
-    /// Batches that had been journalled when the last chunk was stored.
-    var seenBatches = 0
+    /// The chunks that are to be stored.
+    private(set) var encoded: [[UInt8]] = []
+    /// What they are of the snapshot, among chunks that are kept as they are.
+    private var pieces: [Piece] = []
+    /// Bytes of those that are to be stored.
+    private(set) var bytes = 0
+    /// The chunks as they were stored; set within the transaction, taken over when that is durable.
+    var stored: [StoredChunk] = []
+    var pace: SnapshotPace
     /// The changes before the snapshot, to be recorded again if it fails.
     let before: ChunkLayout
 
     init(
-        _ namespace: String, _ snapshot: JournalSnapshot, layout: ChunkLayout, sizes: ChunkSizes,
+        _ namespace: String, _ snapshot: JournalSnapshot, layout: ChunkLayout, sizes: ChunkSizes, pace: SnapshotPace,
         completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
     ) {
         self.namespace = namespace
         self.snapshot = snapshot
         self.completion = completion
         self.sizes = sizes
+        self.pace = pace
         before = layout
         sections = layout.sections(joining: sizes.full / 4)[...]
         sessions = snapshot.pending[...]
     }
 
-    /// Encodes the next chunk into `bytes`; false when there is none left. On the snapshot queue.
-    func encodeNext() -> Bool {
+    /// Encodes the next chunks into `encoded`, one and as many more as there is room for; false when there is none left. On the
+    /// snapshot queue.
+    /// - Parameter most: bytes.
+    func encodeNext(most: Int) -> Bool {
+        while encoded.isEmpty || bytes < most, let chunk = encodeChunk() ?? encodeSessions() {
+            encoded.append(chunk)
+            bytes += chunk.count
+        }
+        if encoded.isEmpty { keepStored() }
+        return !encoded.isEmpty
+    }
+
+    private func encodeChunk() -> [UInt8]? {
         while true {
             if let part = open {
                 var encoder = ChunkEncoder(snapshot.root, sizes: sizes)
                 let next = encoder.encode(from: part.from, to: part.to)
                 open = next.map { ($0, part.to) }
                 if encoder.bytes.isEmpty { continue }
-                (start, bytes) = (part.from, encoder.bytes)
-                return true
+                pieces.append(.tree(part.from))
+                return encoder.bytes
             }
             switch sections.popFirst() {
-            case .kept(let part)?: manifest.tree.append(part)
+            case .kept(let part)?: pieces.append(.kept(part))
             case .written(let from, let to)?: open = (from, to)
-            case nil: return encodeSessions()
+            case nil: return nil
             }
         }
     }
 
-    private func encodeSessions() -> Bool {
-        if sessions.isEmpty { return false }
+    private func encodeSessions() -> [UInt8]? {
+        if sessions.isEmpty { return nil }
         var writer = JSONWriter()
         while writer.bytes.count < sizes.full, let session = sessions.popFirst() { writer.entries([session]) }
-        if writer.bytes.isEmpty { return false }
+        if writer.bytes.isEmpty { return nil }
         writer.raw("]")
-        (start, bytes) = (nil, writer.bytes)
-        return true
+        pieces.append(.sessions)
+        return writer.bytes
     }
 
-    /// The chunk under way is durable. On the journal queue.
+    /// The chunks under way are durable. On the journal queue.
     func keepStored() {
-        guard let chunk = stored else { return }
-        if let start { manifest.tree.append(ChunkLayout.Part(start: start, chunk: chunk)) } else { manifest.pending.append(chunk) }
-        (stored, bytes) = (nil, [])
+        var next = stored.makeIterator()
+        for piece in pieces {
+            switch piece {
+            case .kept(let part): manifest.tree.append(part)
+            case .tree(let start): if let chunk = next.next() { manifest.tree.append(ChunkLayout.Part(start: start, chunk: chunk)) }
+            case .sessions: if let chunk = next.next() { manifest.pending.append(chunk) }
+            }
+        }
+        (encoded, pieces, stored, bytes) = ([], [], [], 0)
     }
 }

@@ -1,23 +1,43 @@
+import Dispatch
 import GRDB
 import Synchronization
 
 /// SQLite's log is copied into the database from time to time, so that it does not grow without bound. That takes up to tens of
-/// milliseconds. So a connection of its own copies beside the commits, and only the frames that were committed meanwhile are copied
-/// between two commits. Then the next commit restarts the log.
+/// milliseconds. So a connection of its own copies beside the commits. When the log is long, the frames that were committed during the last
+/// copy are copied between two commits, and the next commit restarts the log.
+///
+///     log     ├── copied ──┼── being copied ──┼── committed meanwhile ──┤
+///                          beside the commits      between two of them, once in 8 MiB
+///
+/// The log's file stays as long as it was, and a commit that overwrites a part of it is faster than one that makes it longer: the file
+/// system has no length to store.
 extension JournalStore {
-    /// Size of the log from which it is copied. Small, because a commit on the same disk waits for the copy that is under way.
+    /// Uncopied bytes from which the log is copied. Few, because a commit on the same disk waits for the copy that is under way.
     private static let dueBytes = 1 << 20
+    /// The same while a snapshot is made, which fills the log with a chunk at a time: commits then wait no longer for a copy than for
+    /// a chunk.
+    private static let dueBytesOfSnapshot = 256 << 10
+    /// Length from which the log is restarted. Commits wait for that, so it is rare: fewer than one in a hundred does.
+    private static let restartBytes = 8 << 20
     /// Bytes that may be copied between two commits.
     private static let restBytes = 256 << 10
+    /// Copies that are made one after the other until so few are left. Under load there are always more.
+    private static let copiesInARow = 3
     /// A log that has grown by so many bytes is copied completely between two commits, so that the next commit restarts it. A reader
     /// of the folder, such as a backup, prevents the restart for as long as it reads.
     private static let maxBytes = 256 << 20
 
     /// On the journal queue.
     func checkpointIfDue() {
+        let due = snapshotsUnderWay > 0 ? Self.dueBytesOfSnapshot : Self.dueBytes
+        if logBytes > due, !isCheckpointing { checkpoint(copiesInARow: 1) }
+    }
+
+    private func checkpoint(copiesInARow: Int) {
         // `close` makes the last copy, and has closed the connection that makes the others.
-        guard logBytes > Self.dueBytes, !isCheckpointing, !waiting.withLock({ $0.isClosed }) else { return }
+        if waiting.withLock({ $0.isClosed }) { return }
         isCheckpointing = true
+        staged.enter()
         let (before, salts) = (logBytes, log.salts)
         log.willCopy()
         checkpointer.asyncWriteWithoutTransaction { [self] copying in
@@ -25,20 +45,22 @@ extension JournalStore {
             let copied = try? copying.checkpoint(.passive)
             database.asyncWriteWithoutTransaction { [self] db in
                 isCheckpointing = false
+                defer { staged.leave() }
                 defer {
-                    // Slices have waited for this.
-                    if !backlog.isEmpty { commitWaiting(db) }
+                    // Slices and chunks have waited for this.
+                    if !isCheckpointing, !backlog.isEmpty { commitWaiting(db) }
                 }
                 // A failure is harmless: the log keeps everything, and a later commit tries again.
                 guard let copied else { return }
                 log.copied(copied.checkpointedFrameCount, of: salts)
                 grownBytes += before
                 logBytes -= before
+                guard grownBytes + logBytes > Self.restartBytes else { return }
                 if logBytes <= Self.restBytes || grownBytes > Self.maxBytes {
                     if logBytes > 0 { copyRest(db) }
                     (logBytes, grownBytes) = (0, 0)
-                } else if backlog.isEmpty {
-                    checkpointIfDue()
+                } else if copiesInARow < Self.copiesInARow {
+                    checkpoint(copiesInARow: copiesInARow + 1)
                 }
             }
         }

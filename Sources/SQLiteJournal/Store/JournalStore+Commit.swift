@@ -1,5 +1,4 @@
 import Dispatch
-import struct Foundation.Data
 import GRDB
 import Journal
 import JSONTree
@@ -82,7 +81,8 @@ extension JournalStore {
         for item in backlog {
             let lane = item.lane
             if item.work.isAlone {
-                // Not while the log is copied: it is kept from growing meanwhile. Behind the others: theirs are the small ones.
+                // Not while the log is copied: the disk has enough to do, and the log is kept from growing meanwhile. Behind the others:
+                // theirs are the small ones.
                 if slice == nil, !isCheckpointing { (slice, _) = (item, served.insert(lane)) } else { left.append(item) }
                 continue
             }
@@ -131,11 +131,10 @@ extension JournalStore {
         var registry = self.registry
         var outcomes: [Outcome] = []
         do {
-            try db.inTransaction(.immediate) {
+            try inTransaction(db) {
                 for item in items { outcomes.append(try store(item, db, &registry)) }
                 FaultPoint.pass(.beforeCommit)
                 for item in items { FaultPoint.pass(item.work.faultPoints.before) }
-                return .commit
             }
             FaultPoint.pass(.afterCommit)
             for item in items { FaultPoint.pass(item.work.faultPoints.after) }
@@ -157,6 +156,19 @@ extension JournalStore {
                 appended(batch, to: item.namespace, bytes: outcome.bytes)
             }
             item.completion(outcome.result)
+        }
+    }
+
+    /// GRDB's own form compiles both statements anew for each transaction.
+    private func inTransaction(_ db: Database, _ body: () throws -> Void) throws {
+        try RawStatement(db, cached: "BEGIN IMMEDIATE TRANSACTION").run()
+        do {
+            try body()
+            try RawStatement(db, cached: "COMMIT TRANSACTION").run()
+        } catch {
+            // After some errors SQLite has rolled back already.
+            if db.isInsideTransaction { try? db.rollback() }
+            throw error
         }
     }
 
@@ -216,8 +228,9 @@ extension JournalStore {
 
     /// All of a batch. Returns the bytes written.
     private func storeRows(of batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Int {
-        let statement = try db.cachedStatement(
-            sql: """
+        let statement = try RawStatement(
+            db,
+            cached: """
                 INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, batch_id, epoch)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """)
@@ -227,11 +240,9 @@ extension JournalStore {
         while let (bytes, isLast) = encoder.next() {
             let row = StoredRow.batch(previous: batch.expectedLast, sequence: batch.sequence, part: part, isLast: isLast, mark: mark)
             let checksum = bytes.withUnsafeBytes(row.checksum)
-            try statement.execute(arguments: [
-                namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), Int64(checksum), Data(bytes),
-                part, isLast ? 0 : 1,
-                Int64(bitPattern: mark.id), Int64(clamping: mark.epoch),
-            ])
+            try statement.run(
+                [namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), Int64(checksum)], blob: bytes,
+                [Int64(part), isLast ? 0 : 1, Int64(bitPattern: mark.id), Int64(clamping: mark.epoch)])
             part += 1
             written += bytes.count
         }

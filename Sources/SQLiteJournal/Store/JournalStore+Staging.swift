@@ -1,5 +1,4 @@
 import Dispatch
-import struct Foundation.Data
 import GRDB
 import Journal
 import JSONTree
@@ -153,28 +152,32 @@ extension JournalStore {
 
     /// The rows of a slice, within a transaction on the journal queue. Returns the bytes written.
     func store(_ staging: Staging, _ db: Database) throws -> Int {
-        let insert = try db.cachedStatement(sql: "INSERT INTO part (stage, number, checksum, operations) VALUES (?, ?, ?, ?)")
-        for row in staging.rows { try insert.execute(arguments: [staging.number, row.number, Int64(row.checksum), Data(row.bytes)]) }
+        let insert = try RawStatement(db, cached: "INSERT INTO part (stage, number, checksum, operations) VALUES (?, ?, ?, ?)")
+        for row in staging.rows { try insert.run([staging.number, Int64(row.number), Int64(row.checksum)], blob: row.bytes) }
         return staging.bytes
     }
 
     /// A batch of which something is staged: rows that take the place of a stage, between those of what is not. Within a
     /// transaction on the journal queue. Returns the bytes written.
     func storeSealed(_ batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Int {
-        let statement = try db.cachedStatement(sql: """
-            INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, stage, parts, batch_id, epoch)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """)
+        let statement = try RawStatement(
+            db,
+            cached: """
+                INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, stage, parts, batch_id, epoch)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """)
         let mark = BatchMark(id: batch.id, epoch: batch.epoch)
         var (part, written) = (0, 0)
         func store(_ bytes: [UInt8], isLast: Bool, _ stage: JournalStage?) throws {
             var row = StoredRow.batch(previous: batch.expectedLast, sequence: batch.sequence, part: part, isLast: isLast, mark: mark)
             if let stage { row = .seal(row, stage: stage.number, parts: stage.parts) }
-            try statement.execute(arguments: [
-                namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast),
-                Int64(bytes.withUnsafeBytes(row.checksum)), Data(bytes),
-                part, isLast ? 0 : 1, stage?.number ?? 0, stage?.parts ?? 0, Int64(bitPattern: mark.id), Int64(clamping: mark.epoch),
-            ])
+            let checksum = Int64(bytes.withUnsafeBytes(row.checksum))
+            try statement.run(
+                [namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), checksum], blob: bytes,
+                [
+                    Int64(part), isLast ? 0 : 1, stage?.number ?? 0, Int64(stage?.parts ?? 0), Int64(bitPattern: mark.id),
+                    Int64(clamping: mark.epoch),
+                ])
             part += 1
             written += bytes.count
         }
@@ -215,19 +218,20 @@ extension JournalStore {
     /// Within a transaction on the journal queue. Returns the bytes written.
     func sweep(_ db: Database) throws -> Int {
         let rows = try Row.fetchAll(db, sql: unusedParts("id, length(operations)") + " LIMIT \(Self.unusedRows)")
-        try delete(rows, from: "part", db)
-        return 16 * 4096
+        return try delete(rows, from: "part", most: SnapshotPace.calmBytes, db) + 4096
     }
 
-    /// Deletes rows of id and length, the first ones, as many as make a slice.
-    func delete(_ rows: [Row], from table: String, _ db: Database) throws {
-        let delete = try db.cachedStatement(sql: "DELETE FROM \(table) WHERE id = ?")
+    /// Deletes rows of id and length, the first ones, as many as have `most` bytes. SQLite overwrites them, through its log.
+    /// - Returns: their bytes.
+    func delete(_ rows: [Row], from table: String, most: Int, _ db: Database) throws -> Int {
+        let delete = try RawStatement(db, cached: "DELETE FROM \(table) WHERE id = ?")
         var bytes = 0
         for row in rows {
-            if bytes >= settings.sliceBytes { return }
-            try delete.execute(arguments: [row[0] as Int64])
+            if bytes >= most { break }
+            try delete.run([row[0] as Int64])
             bytes += Int.fromDatabaseValue(row[1]) ?? 0
         }
+        return bytes
     }
 
     private func unusedParts(_ columns: String) -> String {

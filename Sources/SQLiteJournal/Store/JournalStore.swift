@@ -44,6 +44,8 @@ public final class JournalStore: @unchecked Sendable {
     /// Bytes by which the log had grown before that, since it was last restarted.
     var grownBytes = 0
     var isCheckpointing = false
+    /// Namespaces of which a snapshot is under way.
+    var snapshotsUnderWay = 0
     /// By namespace.
     var states: [String: SnapshotState] = [:]
     var tails: [String: [Follower]] = [:]
@@ -200,6 +202,8 @@ public final class JournalStore: @unchecked Sendable {
         }
         // Copying the log into the database takes milliseconds: done beside the commits, see `checkpointIfDue`.
         try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
+        // What is removed is overwritten: positions and names are not left on free pages. Debian's SQLite does it unasked, others do not.
+        try db.execute(sql: "PRAGMA secure_delete = ON")
     }
 
     /// The names of all namespaces that hold or held something, in no order. Blocks.

@@ -13,7 +13,7 @@ struct Waiting {
             switch work {
             case .append(let batch), .seal(let batch): return batch.takes(from: &room)
             case .put(_, let value): room -= value?.count ?? 0
-            case .step(.chunk(let run)): room -= run.bytes.count
+            case .step(.chunks(let run)): room -= run.bytes
             case .slice(let staging): room -= staging.bytes
             case .step, .snapshot, .truncate, .close: break
             }
@@ -71,8 +71,13 @@ struct Waiting {
             }
         }
 
-        /// Whether it goes in a transaction alone: it fills one.
-        var isAlone: Bool { if case .slice = self { true } else { false } }
+        /// Whether it goes in a transaction alone: it fills one, and the commits before it need not wait for that.
+        var isAlone: Bool {
+            switch self {
+            case .slice, .step(.chunks), .step(.trim), .step(.sweep): true
+            default: false
+            }
+        }
 
         /// The batch that becomes durable with it.
         var batch: JournalBatch? {
@@ -88,7 +93,7 @@ struct Waiting {
         /// Where a crash test may end the process: before the commit with this in it is made, and after.
         var faultPoints: (before: FaultPoint?, after: FaultPoint?) {
             switch self {
-            case .step(.chunk): (nil, .snapshotChunk)
+            case .step(.chunks): (nil, .snapshotChunk)
             case .step(.take): (.beforeSwitch, .afterSwitch)
             case .step(.trim): (nil, .truncate)
             case .slice: (nil, .slice)
