@@ -116,21 +116,26 @@ public struct RuleSet: Sendable {
         }
         var trace = RuleTrace(operation: .write(locations), isAllowed: isAllowed, steps: recorder.steps)
         guard isAllowed, let limits else { return trace }
-        follow(&trace, of: locations + added, old: old, new: new, now: now, limits)
+        follow(&trace, of: locations + added, old: old, new: new, now: now, .client, limits)
         return trace
     }
 
     /// Finds and decides about what follows from writes that nobody has to allow, with a trace.
-    public func explainConsequences(of locations: [Path], old: Node, new: Node, now: Int64, limits: ConsequenceLimits) -> RuleTrace {
+    public func explainConsequences(
+        of locations: [Path], old: Node, new: Node, now: Int64, by author: ConsequenceAuthor, limits: ConsequenceLimits
+    ) -> RuleTrace {
         var trace = RuleTrace(operation: .write(locations), isAllowed: true, steps: [])
-        follow(&trace, of: locations, old: old, new: new, now: now, limits)
+        follow(&trace, of: locations, old: old, new: new, now: now, author, limits)
         return trace
     }
 
-    private func follow(_ trace: inout RuleTrace, of locations: [Path], old: Node, new: Node, now: Int64, _ limits: ConsequenceLimits) {
+    private func follow(
+        _ trace: inout RuleTrace, of locations: [Path], old: Node, new: Node, now: Int64, _ author: ConsequenceAuthor,
+        _ limits: ConsequenceLimits
+    ) {
         guard hasConsequences else { return }
         do throws(ConsequenceFault) {
-            let found = try consequences(of: locations, old: old, new: new, limits: limits)
+            let found = try consequences(of: locations, old: old, new: new, by: author, limits: limits)
             let recorder = TraceRecorder(self)
             let areAdmitted = Evaluator.run(
                 program, old: old, new: found.tree, auth: Self.hubAuth, now: now, query: .none, recorder: recorder

@@ -24,6 +24,10 @@ final class CommitLine {
     private let publisher: Publisher
     private let refusals: RefusalReports
     private(set) var recent: RecentCommits
+    /// Called with what has followed from a commit, where the rules have counters.
+    var onCounted: (Consequences) -> Void = { _ in }
+    /// Called when a commit was made that counters were not kept in.
+    var onUncounted: () -> Void = {}
 
     init(
         _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: LogGuard, _ foresight: PermissionForesight,
@@ -88,8 +92,8 @@ final class CommitLine {
         let readers = foresight.touched(by: paths, making: candidate.tree)
         if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
         context.meter.spend(writes.placesByDepth)
-        if let found { count(found) }
         let old = install(candidate.tree, candidate.operations, origin, at: paths)
+        if let found { count(found) }
         permissions.recheck(readers)
         publisher.publish(paths, old: old)
         return content.sequence
@@ -112,6 +116,7 @@ final class CommitLine {
 
     private func count(_ found: Consequences) {
         context.meter.spend(found.keysLookedAt / RequestLoop.childrenForWork)
+        if content.rules.hasCounters { onCounted(found) }
         for write in found.writes {
             context.meter.spend(1 + write.path.depth / 8)
             context.meter.counters.systemWrites[write.kind, default: 0] += 1
@@ -168,11 +173,11 @@ final class CommitLine {
         let touched = more.isEmpty ? write.paths : (write.paths + more).outermost
         let readers = more.isEmpty ? foresight.touched(by: write) : foresight.touched(by: touched, making: tree)
         if mayWait, foresight.mustAsk(about: readers, in: tree) { return nil }
-        if let found { count(found) }
         context.meter.counters.prepared += 1
         let isFollowed = write.operations.count <= context.limits.followedPlaces
         let paths = (isFollowed ? write.paths : [write.common]) + more
         let old = install(tree, write.operations, also: found?.operations ?? [], origin, at: paths, stage: stage)
+        if let found { count(found) }
         batch.retire(old)
         batch.retire(write)
         permissions.recheck(readers)
@@ -207,6 +212,7 @@ final class CommitLine {
         if case .system(let cause) = origin.cause { context.meter.counters.systemCommits[cause, default: 0] += 1 }
         batch.append(operations, also: more, pending: origin.pendingChanges, as: content.sequence, stage: stage)
         recent.record(paths, sequence: content.sequence)
+        if case .imported = origin.cause { onUncounted() }
         return old
     }
 

@@ -24,6 +24,8 @@ final class Engine: @unchecked Sendable {
     private let follower: Follower?
     let loop: RequestLoop
     private let later: LaterParts
+    /// Nil in a database that applies what another writes.
+    private let counters: CounterKeeper?
 
     /// - Parameter follows: the pending onDisconnect writes, for a database that applies the commits of another writer; else nil.
     init(
@@ -50,6 +52,7 @@ final class Engine: @unchecked Sendable {
 
         let commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
         let disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
+        let counters = CounterKeeper(context, content, durability, guardian, commits)
         let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
         let parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
 
@@ -70,8 +73,13 @@ final class Engine: @unchecked Sendable {
         // Callbacks do not retain the parts that they call.
         let later = LaterParts(
             batch: batch, guardian: guardian, permissions: permissions, publisher: publisher, commits: commits, disconnects: disconnects,
-            sessions: sessions, loop: loop, rollback: rollback)
-        durability.onRefused = { [weak later] in later?.rollback.run($0) }
+            sessions: sessions, loop: loop, rollback: rollback, counters: counters)
+        durability.onRefused = { [weak later] in
+            later?.rollback.run($0)
+            later?.counters.rolledBack()
+        }
+        commits.onCounted = { [weak later] in later?.counters.note($0) }
+        commits.onUncounted = { [weak later] in later?.counters.begin() }
         durability.onLost = { [weak later] in later?.guardian.refused($0) }
         durability.onReleased = { [weak later] in later?.loop.scheduleTurn() }
         guardian.onTaken = { [weak later] in later?.loop.handle([]) }
@@ -98,6 +106,7 @@ final class Engine: @unchecked Sendable {
         self.loop = loop
         follower = follows.map { Follower(context, content, commits, durability, guardian, pending: $0) }
         follower?.follow(journal)
+        self.counters = follows == nil ? counters : nil
         self.later = later
     }
 
@@ -107,7 +116,14 @@ final class Engine: @unchecked Sendable {
         content.deploy(rules)
         indexes.recheckDeclarations()
         permissions.recheckAllObservers()
+        counters?.begin()
         durability.finishBatch()
+    }
+
+    /// Has the rules' counters right for what the database begins with.
+    func countAll() {
+        context.queue.assertCurrent()
+        counters?.begin()
     }
 
     /// Makes the onDisconnect writes of the sessions of an earlier process, a turn's work at a time; requests wait until all are made.
@@ -136,10 +152,11 @@ private final class LaterParts {
     let sessions: Sessions
     let loop: RequestLoop
     let rollback: Rollback
+    let counters: CounterKeeper
 
     init(
         batch: Batch, guardian: LogGuard, permissions: ReadPermissions, publisher: Publisher, commits: CommitLine,
-        disconnects: DisconnectWrites, sessions: Sessions, loop: RequestLoop, rollback: Rollback
+        disconnects: DisconnectWrites, sessions: Sessions, loop: RequestLoop, rollback: Rollback, counters: CounterKeeper
     ) {
         self.batch = batch
         self.guardian = guardian
@@ -150,5 +167,6 @@ private final class LaterParts {
         self.sessions = sessions
         self.loop = loop
         self.rollback = rollback
+        self.counters = counters
     }
 }

@@ -25,6 +25,9 @@ public struct EngineLimits: Sendable {
     /// Keys that are looked at to find them: of the places that wildcards range over, and of what was removed. A commit that needs more
     /// is refused. Default 100,000: some 30 ms of the database queue.
     public var systemWriteKeys = 100_000
+    /// Children of a set that are asked about on the database queue when a node with a counter is made; those of a larger one are counted
+    /// beside it, a moment later. Default 1,000.
+    public var countedAtOnce = 1_000
 
     // MARK: Large writes
 
@@ -132,7 +135,7 @@ public struct EngineLimits: Sendable {
     /// The limits of what follows from one commit.
     var consequences: ConsequenceLimits {
         var limits = ConsequenceLimits()
-        (limits.writes, limits.keys) = (systemWrites, systemWriteKeys)
+        (limits.writes, limits.keys, limits.counted) = (systemWrites, systemWriteKeys, countedAtOnce)
         return limits
     }
 }

@@ -56,6 +56,8 @@ public struct EngineCounters: Sendable {
     public var commits = 0
     /// Commits that the hub made itself, by cause.
     public var systemCommits: [SystemCause: Int] = [:]
+    /// Times that all counters of the rules were counted, beside the queue.
+    public var countings = 0
     /// Writes that followed from commits, by the key of the rules.
     public var systemWrites: [ConsequenceKind: Int] = [:]
     public var requests = 0

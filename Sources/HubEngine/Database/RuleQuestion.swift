@@ -44,7 +44,8 @@ public struct RuleQuestion: Sendable {
             rules.explainWrite(
                 locations, validating: added, old: old, new: new, auth: auth, now: now, following: consequences)
         case .write(let locations):
-            rules.explainConsequences(of: locations + added, old: old, new: new, now: now, limits: consequences ?? ConsequenceLimits())
+            rules.explainConsequences(
+                of: locations + added, old: old, new: new, now: now, by: .administrator, limits: consequences ?? ConsequenceLimits())
         }
     }
 }

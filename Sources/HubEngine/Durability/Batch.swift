@@ -34,7 +34,10 @@ final class Batch {
     /// - Parameters:
     ///   - more: operations behind them in the same commit.
     ///   - stage: what the journal has of the operations already.
-    func append(_ operations: [JournalOperation], also more: [JournalOperation] = [], pending: [PendingChange], as sequence: UInt64, stage: JournalStage? = nil) {
+    func append(
+        _ operations: [JournalOperation], also more: [JournalOperation] = [], pending: [PendingChange], as sequence: UInt64,
+        stage: JournalStage? = nil
+    ) {
         if journalled.isEmpty { journalled = JournalBatch(after: sequence - 1) }
         journalled.append(operations, also: more, pending: pending, stage: stage)
     }

@@ -124,6 +124,8 @@ extension Server {
             databases.flatMap { database in
                 ConsequenceKind.allCases.map { (database.name, $0.name, database.counters.systemWrites[$0] ?? 0) }
             })
+        page.counter(
+            "vigla_countings_total", "Times that all counters of the rules were counted anew.", label: label, each(\.countings))
         page.gauge(
             "vigla_degraded", "1 while the disk refuses, and with it every write is refused.", label: label,
             each { $0.refusal == nil ? 0 : 1 })

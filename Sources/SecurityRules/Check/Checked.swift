@@ -56,4 +56,6 @@ struct Scope {
     let kind: RuleKind
     /// Wildcards in force, by name with the `$`, and the depth of the rule node that declares each.
     var captures: [String: Int]
+    /// Whether it is asked about a member of a counted set: it sees `each` and the wildcards alone.
+    var isOfMember = false
 }

@@ -35,6 +35,8 @@ extension Checker {
         switch method {
         case .val: return .value(Term(kind: .val(snapshot), span: span), .value)
         case .getPriority: return .value(Term(kind: .priority(snapshot), span: span), .value)
+        case .parent where scope.isOfMember:
+            throw ExpressionError(at: span, message: "parent() is not seen here: what counts depends on 'each', the counted child, alone.")
         case .parent: return .snapshot(.parent(snapshot, span: span))
         case .exists: return boolean(.exists(snapshot))
         case .childCount: return .value(Term(kind: .childCount(snapshot), span: span), .number)

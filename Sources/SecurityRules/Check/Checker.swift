@@ -74,6 +74,13 @@ struct Checker {
 
     private func variable(_ name: String, _ span: Span) throws(ExpressionError) -> Checked {
         func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, span: span), type) }
+        if scope.isOfMember {
+            if name == "each" { return .snapshot(.newData) }
+            if Self.variables.contains(name) {
+                throw ExpressionError(
+                    at: span, message: "'\(name)' is not seen here: what counts depends on 'each', the counted child, alone.")
+            }
+        }
         switch name {
         case "auth": return value(.auth, .auth)
         case "now": return value(.now, .number)

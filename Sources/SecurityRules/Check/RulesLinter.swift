@@ -42,6 +42,11 @@ private struct RulesLinter {
         var here = above
         here.hasWrite = above.hasWrite || node.rules[.write] != nil
         for (kind, rule) in node.rules { visit(kind, rule, &here, above) }
+        for counter in node.counts {
+            let compiler = CounterCompiler(place: 0, pattern: .root, captures: above.captures, functions: functions)
+            var builder = ProgramBuilder()
+            _ = try? compiler.compile(counter, &builder)
+        }
         if case .expression(let string)? = node.drop?.text { visit(string, above) }
         if case .expression(let string)? = node.defaultValue?.value { visit(string, above) }
         indexes(node)

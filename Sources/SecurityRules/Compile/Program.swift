@@ -12,6 +12,9 @@ final class Program: Sendable {
     let shapesWrites: Bool
     /// Whether any place has something follow from writes.
     let hasConsequences: Bool
+    /// All counters, and the places that they count.
+    let counters: [Counter]
+    let sets: CounterSets
     /// See `RulesLimits`.
     let textWork: Int
 
@@ -22,7 +25,9 @@ final class Program: Sendable {
         details = builder.details
         functions = builder.functions
         hasMessages = builder.details.contains { $0.message != nil }
-        hasConsequences = builder.places.first?.removes ?? false
+        hasConsequences = builder.places.first.map { $0.removes || $0.counts } ?? false
+        counters = builder.counters
+        sets = CounterSets(builder.counters)
         shapesWrites = builder.places.first.map { $0.drops || $0.defaults } ?? false
     }
 
@@ -105,11 +110,12 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`.
+    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`.
     var validates = false
     var drops = false
     var defaults = false
     var removes = false
+    var counts = false
 
     subscript(kind: RuleKind) -> Int32 {
         get {
@@ -157,6 +163,8 @@ struct PlaceDetails: Sendable {
     var defaultValue: DefaultValue?
     /// What is removed with the node.
     var removes: [PathTemplate] = []
+    /// The counters of the node, by number.
+    var counts: [Int] = []
     /// The literal children with a `.default`, in the order of the file.
     var defaulted: [(key: Key, place: Int32)] = []
 }

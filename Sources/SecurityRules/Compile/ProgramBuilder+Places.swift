@@ -18,6 +18,11 @@ extension ProgramBuilder {
 
     mutating func setRemoves(_ templates: [PathTemplate], at place: Int32) { details[Int(place)].removes = templates }
 
+    mutating func addCounter(_ counter: Counter) {
+        details[Int(counter.place)].counts.append(counters.count)
+        counters.append(counter)
+    }
+
     /// Links a node to its children, which are complete.
     mutating func setChildren(_ children: [(Key, Int32)], wildcard: Int32, at number: Int32) {
         var place = places[Int(number)]
@@ -36,6 +41,7 @@ extension ProgramBuilder {
         place.drops = details[Int(number)].drop >= 0 || below.contains { $0.drops }
         place.defaults = details[Int(number)].defaultValue != nil || below.contains { $0.defaults }
         place.removes = !details[Int(number)].removes.isEmpty || below.contains { $0.removes }
+        place.counts = !details[Int(number)].counts.isEmpty || below.contains { $0.counts }
         places[Int(number)] = place
         details[Int(number)].defaulted = children.filter { details[Int($0.1)].defaultValue != nil }.map { (key: $0.0, place: $0.1) }
     }

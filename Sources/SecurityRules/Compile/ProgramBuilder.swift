@@ -14,6 +14,8 @@ struct ProgramBuilder {
     var zones: ContiguousArray<TimeZoneTable> = []
     /// The functions of the file, by their numbers.
     var functions: [(name: String, source: RuleSource)] = []
+    /// All counters.
+    var counters: [Counter] = []
     var places: ContiguousArray<Place> = []
     var literals: ContiguousArray<Literal> = []
     var details: ContiguousArray<PlaceDetails> = []

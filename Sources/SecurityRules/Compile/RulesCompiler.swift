@@ -7,6 +7,8 @@ struct RulesCompiler {
     private var unsupported: [LocatedError] = []
     private var builder = ProgramBuilder()
     private let functions: Functions
+    /// The texts of all counters.
+    private var counterTexts: [LocatedString] = []
     /// Faults in functions that were found in calls, so that each is told once.
     private var told: Set<Int> = []
 
@@ -49,6 +51,10 @@ struct RulesCompiler {
             return (function.key.value, source)
         }
         _ = add(root, pattern: .root, depth: 0, captures: [:])
+        if let circular = CounterCycles.find(builder.counters, builder.details) {
+            let text = counterTexts[circular]
+            errors.append(LocatedError(offset: text.quote, message: "A counter that counts what depends on it never comes to an end."))
+        }
     }
 
     /// Adds a rule node with all below it; returns its number.
@@ -63,6 +69,13 @@ struct RulesCompiler {
         if let drop = node.drop { builder.setDrop(compile(drop, scope, depth), at: number) }
         if let value = node.defaultValue { builder.setDefault(compile(value, scope, depth), at: number) }
         builder.setRemoves(node.removes.compactMap { template($0, captures) }, at: number)
+        let compiler = CounterCompiler(place: number, pattern: pattern, captures: captures, functions: functions)
+        for counter in node.counts {
+            do throws(ExpressionError) {
+                builder.addCounter(try compiler.compile(counter, &builder))
+                counterTexts.append(counter.text)
+            } catch { add(error, of: counter.text) }
+        }
         var children: [(Key, Int32)] = []
         for child in node.children {
             let place = add(child.node, pattern: pattern.appending(child.key), depth: depth + 1, captures: captures)

@@ -7,16 +7,33 @@ struct ConsequenceRound {
     let before: Node
     let after: Node
     /// All so far.
-    private(set) var result: Consequences
-    private let limits: ConsequenceLimits
+    var result: Consequences
+    let limits: ConsequenceLimits
+    /// Who has made the writes; nil for what has followed from others.
+    private let firstAuthor: ConsequenceAuthor?
+    /// Text work that the conditions of counters may still do.
+    var textWork: Int
     /// The keys down to the place that is looked at.
-    private var keys: ContiguousArray<Key> = []
+    var keys: ContiguousArray<Key> = []
     /// Places whose removal was seen: several writes may have been needed for one.
     private var seen: Set<Path> = []
+    /// Members of sets that were looked at.
+    var seenMembers: Set<SetMember> = []
+    /// What becomes of counters, and their places in the order in which they were come to.
+    var countings: [Path: Counting] = [:]
+    var order: [Path] = []
 
-    private var tables: ProgramTables { program.tables }
+    /// Whether a commit's own writes are looked at.
+    var isFirst: Bool { firstAuthor != nil }
+    var author: ConsequenceAuthor { firstAuthor ?? .hub }
+    var tables: ProgramTables { program.tables }
 
-    init(_ program: Program, before: Node, after: Node, _ result: Consequences, _ limits: ConsequenceLimits) {
+    init(
+        _ program: Program, before: Node, after: Node, _ result: Consequences, _ limits: ConsequenceLimits, first: ConsequenceAuthor?,
+        textWork: Int
+    ) {
+        firstAuthor = first
+        self.textWork = textWork
         self.program = program
         self.before = before
         self.after = after
@@ -26,6 +43,7 @@ struct ConsequenceRound {
 
     mutating func run(_ locations: [Path]) throws(ConsequenceFault) {
         for location in locations { try removals(at: location) }
+        if !program.counters.isEmpty { try count(locations) }
     }
 
     // MARK: Removals
@@ -86,7 +104,7 @@ struct ConsequenceRound {
 
     // MARK: Writes
 
-    private mutating func write(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
+    mutating func write(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
         // Another target may have been above it.
         guard result.tree.node(at: path) != value else { return }
         guard result.writes.count < limits.writes else { throw fault(.tooManyWrites(limits.writes), place, kind) }
@@ -133,14 +151,14 @@ struct ConsequenceRound {
 
     // MARK: Bounds
 
-    private mutating func look(at count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
+    mutating func look(at count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
         result.keysLookedAt += count
         guard result.keysLookedAt <= limits.keys else { throw fault(.tooManyKeys(limits.keys), place, kind) }
     }
 
-    private func fault(_ reason: ConsequenceFault.Reason, _ place: Int32, _ kind: ConsequenceKind) -> ConsequenceFault {
+    func fault(_ reason: ConsequenceFault.Reason, _ place: Int32, _ kind: ConsequenceKind) -> ConsequenceFault {
         ConsequenceFault(reason: reason, rule: "\(program.details[Int(place)].pattern)\(kind.rawValue)", path: Path(keys))
     }
 
-    private func child(of place: Int32, _ key: Key) -> Int32 { withUnsafePointer(to: key) { tables.child(of: place, TextCursor($0)) } }
+    func child(of place: Int32, _ key: Key) -> Int32 { withUnsafePointer(to: key) { tables.child(of: place, TextCursor($0)) } }
 }

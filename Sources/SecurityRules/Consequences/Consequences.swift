@@ -3,6 +3,7 @@ public import JSONTree
 /// What has the hub write by itself: a key of the rules file.
 public enum ConsequenceKind: String, Sendable, Hashable, CaseIterable {
     case removes = ".removes"
+    case counts = ".counts"
 
     /// Its name in metrics.
     public var name: String { String(rawValue.dropFirst()) }
@@ -29,6 +30,20 @@ public struct Consequences: Sendable {
     public internal(set) var writes: [SystemWrite] = []
     /// Keys that were looked at to find them.
     public internal(set) var keysLookedAt = 0
+    /// Counters of new nodes, whose sets were counted.
+    public internal(set) var counted: [Path] = []
+    /// Whether a new node has a set that is too large for that: all is to be counted.
+    public internal(set) var needsCounting = false
+}
+
+/// Who makes a commit, as far as it matters to what follows.
+public enum ConsequenceAuthor: Sendable {
+    /// Refused when it writes a counter.
+    case client
+    /// Its counters are replaced by the right ones.
+    case administrator
+    /// Corrects counters itself.
+    case hub
 }
 
 /// Why what the rules have follow cannot be done, so that the commit is refused.
@@ -42,6 +57,10 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         case illegalKey(String)
         /// A place that would be deeper than data may be.
         case tooDeep
+        /// A client has written a counter.
+        case counterWritten(String)
+        /// The conditions of counters need more work on texts than there is.
+        case tooMuchWork
     }
 
     public let reason: Reason
@@ -54,6 +73,8 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         case .tooManyWrites(let limit): "\(rule) at \(path): more than \(limit) writes would follow"
         case .tooManyKeys(let limit): "\(rule) at \(path): more than \(limit) keys would have to be looked at"
         case .illegalKey(let text): "\(rule) at \(path): '\(text.prefix(64))' cannot be a key"
+        case .counterWritten(let name): "\(rule) at \(path): '\(name)' is counted, and no client writes another value"
+        case .tooMuchWork: "\(rule) at \(path): too much text would have to be looked at"
         case .tooDeep: "\(rule) at \(path): the place would be deeper than \(Path.maxDepth) levels"
         }
     }
@@ -66,6 +87,9 @@ public struct ConsequenceLimits: Sendable, Hashable {
     /// Most keys that are looked at to find them: of the places that wildcards range over, and of what was removed.
     /// Default 100,000.
     public var keys = 100_000
+    /// Most children of a set that are asked about when a counter's node is made; those of a larger one are counted beside the queue.
+    /// Default 1,000.
+    public var counted = 1_000
 
     public init() {}
 }
@@ -88,16 +112,17 @@ extension RuleSet {
     ///   - old: the tree before.
     ///   - new: the tree after.
     public func consequences(
-        of locations: [Path], old: Node, new: Node, limits: ConsequenceLimits = ConsequenceLimits()
+        of locations: [Path], old: Node, new: Node, by author: ConsequenceAuthor = .client, limits: ConsequenceLimits = ConsequenceLimits()
     ) throws(ConsequenceFault) -> Consequences {
         var result = Consequences(tree: new)
         guard hasConsequences else { return result }
-        var (before, after, next) = (old, new, locations)
+        var (before, after, next, work) = (old, new, locations, program.textWork)
+        var author: ConsequenceAuthor? = author
         while !next.isEmpty {
-            var round = ConsequenceRound(program, before: before, after: after, result, limits)
+            var round = ConsequenceRound(program, before: before, after: after, result, limits, first: author, textWork: work)
             try round.run(next)
-            next = round.result.writes[result.writes.count...].map(\.path)
-            result = round.result
+            next = round.result.writes[result.writes.count...].map(\.path).outermost
+            (result, work, author) = (round.result, round.textWork, nil)
             (before, after) = (after, result.tree)
         }
         return result
@@ -116,5 +141,14 @@ extension RuleSet {
             work -= most - evaluator.textWork
             return isValid
         }
+    }
+}
+
+extension [Path] {
+    /// Ascending, without those that lie below others.
+    fileprivate var outermost: [Path] {
+        var kept: [Path] = []
+        for path in sorted() where kept.last?.contains(path) != true { kept.append(path) }
+        return kept
     }
 }

@@ -16,6 +16,8 @@ final class SourceNode {
     var defaultValue: SourceDefault?
     /// What is removed with the node: places.
     var removes: [LocatedString] = []
+    /// The counters of the node.
+    var counts: [SourceCounter] = []
     var children: [(key: Key, node: SourceNode)] = []
     var wildcard: (name: LocatedString, node: SourceNode)?
 
@@ -142,7 +144,7 @@ struct RulesFileReader {
     }
 
     /// The keys of a place that have a meaning.
-    private static let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn", ".message", ".default", ".drop", ".removes"]
+    private static let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn", ".message", ".default", ".drop", ".removes", ".counts"]
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
@@ -177,6 +179,7 @@ struct RulesFileReader {
         case ".removes":
             guard depth > 0 else { return addError(member.name.quote, "A '.removes' stands below the root.") }
             node.removes = places(json, ".removes")
+        case ".counts": counters(json, node)
         case ".default": defaultValue(member, node, isWildcard: isWildcard, depth: depth)
         case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)
         default:

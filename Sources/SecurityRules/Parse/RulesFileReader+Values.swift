@@ -17,6 +17,29 @@ extension RulesFileReader {
         node.defaultValue = SourceDefault(value: .node(value), offset: json.offset)
     }
 
+    /// Reads `.counts`: the names of counters, and what they count.
+    mutating func counters(_ json: LocatedJSON, _ node: SourceNode) {
+        let message = "'.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."
+        guard case .object(let members) = json.value, !members.isEmpty else { return addError(json.offset, message) }
+        var seen: Set<Key> = []
+        for member in members {
+            let name = Key(member.name.value)
+            guard case .string(let text) = member.value.value else {
+                addError(member.value.offset, message)
+                continue
+            }
+            guard name.isValid else {
+                addError(member.name.quote, "'\(member.name.value)' cannot be a key of data.")
+                continue
+            }
+            guard seen.insert(name).inserted else {
+                addError(member.name.quote, "Duplicate key '\(member.name.value)'.")
+                continue
+            }
+            node.counts.append(SourceCounter(name: name, text: text))
+        }
+    }
+
     /// A place, or a list of them.
     mutating func places(_ json: LocatedJSON, _ name: String) -> [LocatedString] {
         let message = "A '\(name)' is a place such as \"comments/$post\", or a list of them."

@@ -22,7 +22,9 @@ struct CommitConsequences {
             case .tooManyWrites(let limit): return Failure(.tooBig, "More than \(limit) writes would follow from this one.")
             case .tooManyKeys(let limit):
                 return Failure(.tooBig, "More than \(limit) keys would have to be looked at for what follows from this write.")
-            case .illegalKey, .tooDeep: return .permissionDenied
+            case .tooMuchWork:
+                return Failure(.tooBig, "The rules would have too much text to look at for what follows from this write.")
+            case .illegalKey, .tooDeep, .counterWritten: return .permissionDenied
             }
         }
     }
@@ -41,10 +43,10 @@ struct CommitConsequences {
     /// - Returns: nil when nothing does.
     func find(_ paths: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int) throws(Refusal) -> Consequences? {
         let found: Consequences
-        do throws(ConsequenceFault) { found = try rules.consequences(of: paths, old: old, new: new, limits: limits) } catch {
+        do throws(ConsequenceFault) { found = try rules.consequences(of: paths, old: old, new: new, by: origin.author, limits: limits) } catch {
             throw .fault(error)
         }
-        guard !found.writes.isEmpty else { return nil }
+        guard !found.writes.isEmpty || found.needsCounting else { return nil }
         guard rules.admits(found, old: old, now: now, textWork: &work) else { throw .invalid }
         return found
     }

@@ -1,4 +1,5 @@
 import JSONTree
+import SecurityRules
 
 /// The author and the cause of a commit. They determine whether the rules are evaluated, and the commit's consequences.
 struct WriteOrigin: Sendable {
@@ -35,6 +36,12 @@ struct WriteOrigin: Sendable {
     /// Whether what the rules have follow is done: for all but imports.
     var isFollowed: Bool { if case .imported = cause { false } else { true } }
 
+    /// Who makes it, as far as counters are concerned.
+    var author: ConsequenceAuthor {
+        if case .system(.counters) = cause { return .hub }
+        return isRuled ? .client : .administrator
+    }
+
     /// Whether the rules are evaluated.
     var isRuled: Bool { !identity.isAdmin }
 
@@ -49,4 +56,6 @@ struct WriteOrigin: Sendable {
 public enum SystemCause: String, Sendable, CaseIterable {
     /// An account was deleted: what belongs to it is removed.
     case accountDeletion = "account_deletion"
+    /// Counters of the rules are corrected after a start, a deploy or an import.
+    case counters
 }

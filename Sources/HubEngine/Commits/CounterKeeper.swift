@@ -1,0 +1,91 @@
+import JSONTree
+import Scheduling
+import SecurityRules
+
+/// Has the rules' counters right after what no commit has kept them in: a start, a deploy, an import, a new node with a large set.
+/// All sets are counted beside the queue; what was found to be wrong is corrected by its difference, so that what commits have
+/// changed meanwhile stays.
+///
+/// ```
+/// begin ─► tree of now: counted in the background ─► differences ─► queue: so many in a turn, as commits of the hub
+///            └ commits go on, and keep the counters in the same steps ┘
+/// ```
+/// Confined to the database queue.
+final class CounterKeeper: @unchecked Sendable {
+    // Sendable: background work only hops back to the queue with it.
+    private let context: EngineContext
+    private let content: Content
+    private let durability: DurabilityLine
+    private let log: LogGuard
+    private let commits: CommitLine
+    private var isCounting = false
+    /// Whether to count once more when this is done.
+    private var isStale = false
+    /// Counters of nodes that were made since the tree that is counted: they were counted by themselves.
+    private var counted: Set<Path> = []
+
+    /// Counters that are corrected in one turn.
+    private static let correctedAtOnce = 200
+
+    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityLine, _ log: LogGuard, _ commits: CommitLine) {
+        self.context = context
+        self.content = content
+        self.durability = durability
+        self.log = log
+        self.commits = commits
+    }
+
+    /// Counts everything, if the rules have counters.
+    func begin() {
+        guard content.rules.hasCounters else { return }
+        guard !isCounting else { return isStale = true }
+        (isCounting, isStale, counted) = (true, false, [])
+        context.meter.counters.countings += 1
+        let (rules, root, number) = (content.rules, content.root, content.rulesNumber)
+        context.background.run(.upkeep) { [self] in
+            let found = rules.countAll(in: root)
+            context.queue.async { [self] in correct(found[...], number) }
+        }
+    }
+
+    /// A commit has counted sets of new nodes.
+    func note(_ found: Consequences) {
+        if isCounting { counted.formUnion(found.counted) }
+        if found.needsCounting { begin() }
+    }
+
+    /// Commits were taken back, perhaps some that had corrected.
+    func rolledBack() {
+        if isCounting { isStale = true } else { begin() }
+    }
+
+    private func correct(_ found: ArraySlice<CounterCorrection>, _ number: Int) {
+        guard number == content.rulesNumber, !isStale, !found.isEmpty else { return end() }
+        if log.isRefusing {
+            // What others write then is refused as well.
+            context.scheduler.after(ms: Int64(context.limits.retryMs), on: context.queue.queue) { [weak self] in
+                self?.correct(found, number)
+            }
+            return
+        }
+        context.meter.beginTurn()
+        let part = found.prefix(Self.correctedAtOnce)
+        let writes = part.compactMap { correction in
+            counted.contains(correction.path) ? nil : correction.value(in: content.root).map { TreeWrite(correction.path, WriteValue($0)) }
+        }
+        if !writes.isEmpty {
+            // What would follow from so many at once may be too much: then each by itself.
+            if (try? commits.commit(writes, by: .system(.counters))) == nil {
+                for write in writes { _ = try? commits.commit([write], by: .system(.counters)) }
+            }
+        }
+        durability.endWork()
+        context.queue.async { [self] in correct(found.dropFirst(part.count), number) }
+    }
+
+    private func end() {
+        isCounting = false
+        context.meter.publish()
+        if isStale { begin() }
+    }
+}

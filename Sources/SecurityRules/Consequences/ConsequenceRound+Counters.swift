@@ -1,0 +1,277 @@
+import JSONTree
+
+/// Counters: each is changed by what the members of its set have gained and lost; a set is counted as a whole only for a new node.
+///
+/// ```
+/// written ─► members of sets that differ: before −, after +  ─► counter's place ─► sum of the differences ─┐
+///        └─► nodes with counters: new ones, and counters that were written themselves ─────────────────────┴─► former value + difference
+/// ```
+extension ConsequenceRound {
+    /// A child of a counted place.
+    struct SetMember: Hashable {
+        let set: Int
+        let path: Path
+    }
+
+    /// What becomes of one counter in this round.
+    struct Counting {
+        let counter: Int
+        var difference = Node.int(0)
+        /// Its node is new.
+        var isNew = false
+    }
+
+    /// Updates the counters that what was written at the locations concerns.
+    mutating func count(_ locations: [Path]) throws(ConsequenceFault) {
+        for location in locations {
+            try members(program.sets.places.startIndex, location, 0, before, after)
+            try counted(location)
+        }
+        for path in order { if let counting = countings[path] { try set(counting, at: path) } }
+    }
+
+    // MARK: Members
+
+    /// The members of sets on the way to a location, and at and below it.
+    private mutating func members(_ set: Int, _ location: Path, _ level: Int, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
+        guard level < location.depth else { return try allMembers(set, location, was, isNow) }
+        let key = location.keys[level]
+        try member(set, Path(location.keys.prefix(level + 1)), was.child(key), isNow.child(key), program.sets.places[set].counters)
+        for next in program.sets.below(set, key) { try members(next, location, level + 1, was.child(key), isNow.child(key)) }
+    }
+
+    /// The members of sets at and below a place that was written as a whole.
+    private mutating func allMembers(_ set: Int, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
+        guard !was.isIdentical(to: isNow) else { return }
+        let place = program.sets.places[set]
+        var asked: [Int] = []
+        for number in place.counters where concerns(number, path) {
+            if program.counters[number].asks {
+                asked.append(number)
+            } else if let target = program.counterPath(number, path, []) {
+                add(.int(Int64(isNow.childCount - was.childCount)), number, target)
+            }
+        }
+        if asked.isEmpty, place.wildcard == nil {
+            for (key, next) in place.literals { try allMembers(next, path.appending(key), was.child(key), isNow.child(key)) }
+            return
+        }
+        try look(at: was.childCount + isNow.childCount, program.counters[asked.first ?? 0].place, .counts)
+        for (key, child) in was.children {
+            let other = isNow.child(key)
+            if !child.isIdentical(to: other) { try changed(set, path.appending(key), key, child, other, asked) }
+        }
+        for (key, child) in isNow.children where was.child(key).isNull {
+            try changed(set, path.appending(key), key, .null, child, asked)
+        }
+    }
+
+    private mutating func changed(
+        _ set: Int, _ path: Path, _ key: Key, _ was: Node, _ isNow: Node, _ asked: [Int]
+    ) throws(ConsequenceFault) {
+        try member(set, path, was, isNow, asked)
+        for next in program.sets.below(set, key) { try allMembers(next, path, was, isNow) }
+    }
+
+    /// Whether the node of a counter may be there: else a set of any size is nothing to it.
+    private func concerns(_ number: Int, _ set: Path) -> Bool {
+        var keys = ContiguousArray<Key>()
+        for source in program.counters[number].node {
+            switch source {
+            case .key(let key): keys.append(key)
+            case .set(let i): keys.append(set.keys[i])
+            case .value: return true
+            }
+        }
+        return result.tree.node(at: Path(keys)).hasChildren
+    }
+
+    /// A member of a set, before and after. Several locations may have come to it.
+    private mutating func member(
+        _ set: Int, _ path: Path, _ was: Node, _ isNow: Node, _ numbers: [Int]
+    ) throws(ConsequenceFault) {
+        if numbers.isEmpty || was.isIdentical(to: isNow) || !seenMembers.insert(SetMember(set: set, path: path)).inserted { return }
+        for number in numbers {
+            if let (target, amount) = try contribution(number, path, was, in: before) { add(CounterNumber.negated(amount), number, target) }
+            if let (target, amount) = try contribution(number, path, isNow, in: after) { add(amount, number, target) }
+        }
+    }
+
+    private mutating func add(_ difference: Node, _ number: Int, _ target: Path) {
+        change(number, target) { $0.difference = CounterNumber.add($0.difference, difference) }
+    }
+
+    private mutating func change(_ number: Int, _ target: Path, _ body: (inout Counting) -> Void) {
+        if countings[target] == nil { order.append(target) }
+        body(&countings[target, default: Counting(counter: number)])
+    }
+
+    /// What a member adds, and to which counter.
+    private mutating func contribution(
+        _ number: Int, _ path: Path, _ member: Node, in tree: Node
+    ) throws(ConsequenceFault) -> (Path, Node)? {
+        guard member.exists else { return nil }
+        let (found, work) = program.contribution(number, path, member, in: tree, textWork: textWork)
+        textWork -= work
+        keys = path.keys
+        if textWork <= 0 { throw fault(.tooMuchWork, program.counters[number].place, .counts) }
+        return found
+    }
+
+    // MARK: Nodes
+
+    /// The nodes with counters that the location is in, is, or has below it: those that are new, and whose counters were written.
+    private mutating func counted(_ location: Path) throws(ConsequenceFault) {
+        var place: Int32 = 0
+        var (was, isNow) = (before, after)
+        for (level, key) in location.keys.enumerated() {
+            guard tables.places[Int(place)].counts, isNow.exists else { return }
+            note(place, Path(location.keys.prefix(level)), was, isNow, written: level == location.depth - 1 ? key : nil)
+            place = child(of: place, key)
+            if place < 0 { return }
+            (was, isNow) = (was.child(key), isNow.child(key))
+        }
+        try countedBelow(place, location, was, isNow)
+    }
+
+    private mutating func countedBelow(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
+        let rules = tables.places[Int(place)]
+        guard rules.counts, isNow.hasChildren, !was.isIdentical(to: isNow) else { return }
+        note(place, path, was, isNow, written: nil)
+        if rules.wildcard >= 0, tables.places[Int(rules.wildcard)].counts {
+            try look(at: isNow.childCount, place, .counts)
+            for (key, node) in isNow.children {
+                let next = child(of: place, key)
+                if next >= 0 { try countedBelow(next, path.appending(key), was.child(key), node) }
+            }
+            return
+        }
+        for i in Int(rules.firstLiteral)..<Int(rules.firstLiteral + rules.literalCount) {
+            let (key, next) = (tables.keys[Int(tables.literals[i].key)], tables.literals[i].place)
+            try countedBelow(next, path.appending(key), was.child(key), isNow.child(key))
+        }
+    }
+
+    /// - Parameter written: the child that was written by itself; nil where all may have been.
+    private mutating func note(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node, written: Key?) {
+        for number in program.details[Int(place)].counts {
+            let name = program.counters[number].name
+            // A single value has no counters.
+            if !was.hasChildren {
+                change(number, path.appending(name)) { $0.isNew = true }
+            } else if isFirst, author != .hub, written == nil || written == name, was.child(name) != isNow.child(name) {
+                change(number, path.appending(name)) { _ in }
+            }
+        }
+    }
+
+    // MARK: Values
+
+    private mutating func set(_ counting: Counting, at path: Path) throws(ConsequenceFault) {
+        let counter = program.counters[counting.counter]
+        let node = path.parent
+        guard result.tree.node(at: node).hasChildren else { return }
+        keys = node.keys
+        let former = (isFirst && author != .hub ? before : result.tree).node(at: path)
+        var value: Node
+        if counting.isNew {
+            value = try wholeCount(counting.counter, path)
+        } else {
+            value = CounterNumber.add(CounterNumber.isNumber(former) ? former : .int(0), counting.difference)
+        }
+        if case .double(let number) = value { value = .number(number) }
+        let sent = after.node(at: path)
+        if isFirst, author == .client, sent.exists, sent != value, counting.isNew || sent != former {
+            throw fault(.counterWritten(counter.name.string), counter.place, .counts)
+        }
+        try write(value, at: path, counter.place, .counts)
+    }
+
+    /// The value of a counter whose node is new. Of a large set it is found out beside the queue.
+    private mutating func wholeCount(_ number: Int, _ path: Path) throws(ConsequenceFault) -> Node {
+        let counter = program.counters[number]
+        var set = Path.root
+        for segment in counter.set {
+            switch segment {
+            case .key(let key): set = set.appending(key)
+            case .capture(let depth): set = set.appending(path.keys[depth - 1])
+            }
+        }
+        let members = after.node(at: set)
+        guard counter.asks else {
+            result.counted.append(path)
+            return .int(Int64(members.childCount))
+        }
+        guard members.childCount <= limits.counted else {
+            result.needsCounting = true
+            return .int(0)
+        }
+        try look(at: members.childCount, counter.place, .counts)
+        var sum = Node.int(0)
+        for (key, member) in members.children {
+            guard let (target, amount) = try contribution(number, set.appending(key), member, in: after), target == path else { continue }
+            sum = CounterNumber.add(sum, amount)
+        }
+        result.counted.append(path)
+        return sum
+    }
+}
+
+extension Program {
+    /// What a member of a counter's set adds, and to which counter: its place. Nil where it does not count.
+    /// - Returns: also the text work that was done, at most all that there was.
+    func contribution(_ number: Int, _ path: Path, _ member: Node, in tree: Node, textWork most: Int) -> (found: (Path, Node)?, work: Int) {
+        let counter = counters[number]
+        let amount: Node
+        switch counter.operation {
+        case .count: amount = .int(1)
+        case .sum: amount = CounterNumber.isNumber(member.leaf) ? member.leaf : .null
+        }
+        guard amount.exists else { return (nil, 0) }
+        guard counter.asks else { return (counterPath(number, path, []).map { ($0, amount) }, 0) }
+        return Evaluator.run(self, old: .null, new: tree, auth: .null, now: 0, query: .none) { evaluator in
+            evaluator.textWork = most
+            let values = path.keys.withUnsafeBufferPointer { keys -> [Key]? in
+                evaluator.descend(keys)
+                do throws(Fault) {
+                    if counter.filter >= 0, try !evaluator.boolean(counter.filter) { return nil }
+                    var values: [Key] = []
+                    for case .value(let instruction) in counter.node {
+                        let key: Key
+                        switch try evaluator.value(instruction) {
+                        case .text(let text): key = text.key
+                        case .number(let number) where number == number.rounded() && abs(number) < 1e15: key = Key(String(Int64(number)))
+                        default: return nil
+                        }
+                        guard key.isValid else { return nil }
+                        values.append(key)
+                    }
+                    return values
+                } catch {
+                    if error.reason == .tooMuchWork { evaluator.textWork = 0 }
+                    return nil
+                }
+            }
+            let found = values.flatMap { counterPath(number, path, $0) }.map { ($0, amount) }
+            return (found, most - evaluator.textWork)
+        }
+    }
+
+    /// The place of a counter.
+    /// - Parameter values: keys that the member's values are.
+    func counterPath(_ number: Int, _ member: Path, _ values: [Key]) -> Path? {
+        var (keys, next) = (ContiguousArray<Key>(), 0)
+        for source in counters[number].node {
+            switch source {
+            case .key(let key): keys.append(key)
+            case .set(let i): keys.append(member.keys[i])
+            case .value:
+                guard next < values.count else { return nil }
+                keys.append(values[next])
+                next += 1
+            }
+        }
+        keys.append(counters[number].name)
+        return Path(keys)
+    }
+}

@@ -1,0 +1,112 @@
+import JSONTree
+
+/// A number of a node that the hub keeps: how many children of a place there are, or their sum.
+struct Counter: Sendable {
+    enum Operation: Sendable { case count, sum }
+
+    /// Where a segment of the node's place comes from.
+    enum Source: Sendable {
+        case key(Key)
+        /// The key at this index of the set's place.
+        case set(Int)
+        /// The value of an instruction at the member.
+        case value(Int32)
+    }
+
+    /// A segment of the set's place.
+    enum Segment: Sendable {
+        case key(Key)
+        /// A wildcard of the node's place, by its depth.
+        case capture(depth: Int)
+    }
+
+    let operation: Operation
+    /// The rule node at which it is declared, and its name there.
+    let place: Int32
+    let name: Key
+    /// The place whose children are counted.
+    let set: [Segment]
+    /// The node's place, from a member.
+    let node: [Source]
+    /// Instruction that says which members count; -1 for all.
+    let filter: Int32
+
+    /// Whether a member has to be asked anything.
+    var asks: Bool { filter >= 0 || operation == .sum || node.contains { if case .value = $0 { true } else { false } } }
+}
+
+/// The places of the sets of all counters, as a tree from the root.
+struct CounterSets: Sendable {
+    struct Place: Sendable {
+        var literals: [Key: Int] = [:]
+        var wildcard: Int?
+        /// Counters of the children here, by number.
+        var counters: [Int] = []
+    }
+
+    private(set) var places: [Place] = [Place()]
+
+    init(_ counters: [Counter]) {
+        for (number, counter) in counters.enumerated() {
+            var here = 0
+            for segment in counter.set {
+                let known: Int?
+                switch segment {
+                case .key(let key): known = places[here].literals[key]
+                case .capture: known = places[here].wildcard
+                }
+                let next = known ?? places.count
+                if known == nil {
+                    places.append(Place())
+                    switch segment {
+                    case .key(let key): places[here].literals[key] = next
+                    case .capture: places[here].wildcard = next
+                    }
+                }
+                here = next
+            }
+            places[here].counters.append(number)
+        }
+    }
+
+    /// The places below one for a key.
+    func below(_ place: Int, _ key: Key) -> [Int] {
+        let place = places[place]
+        return [place.literals.isEmpty ? nil : place.literals[key], place.wildcard].compactMap { $0 }
+    }
+}
+
+/// Numbers as counters add them: whole ones exactly, as far as they have 64 bits.
+enum CounterNumber {
+    static func isNumber(_ node: Node) -> Bool {
+        switch node {
+        case .int, .double: true
+        default: false
+        }
+    }
+
+    static func add(_ a: Node, _ b: Node) -> Node {
+        switch (a, b) {
+        case (.int(let a), .int(let b)):
+            let (sum, overflow) = a.addingReportingOverflow(b)
+            return overflow ? finite(Double(a) + Double(b)) : .int(sum)
+        case (.int(let a), .double(let b)): return finite(Double(a) + b)
+        case (.double(let a), .int(let b)): return finite(a + Double(b))
+        case (.double(let a), .double(let b)): return finite(a + b)
+        default: return a
+        }
+    }
+
+    static func negated(_ a: Node) -> Node {
+        switch a {
+        case .int(let a) where a != .min: .int(-a)
+        case .int(let a): .double(-Double(a))
+        case .double(let a): .double(-a)
+        default: .int(0)
+        }
+    }
+
+    private static func finite(_ sum: Double) -> Node {
+        .number(min(max(sum, -.greatestFiniteMagnitude), .greatestFiniteMagnitude))
+    }
+}

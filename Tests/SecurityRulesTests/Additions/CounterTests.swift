@@ -1,0 +1,251 @@
+import JSONTree
+import Testing
+import TestSupport
+
+@testable import SecurityRules
+
+/// `.counts`: numbers that the hub keeps.
+@Suite(.timeLimit(.minutes(30))) struct CounterTests {
+    private static let rules = #"""
+        {"functions":{"open(x)":"x.child('open').val() == true"},"rules":{
+          "e":{"$e":{".counts":{"votes":"count(votes/$e)","yes":"count(votes/$e, each.val() != 0)","sum":"sum(votes/$e)",
+            "far":"sum( deep/$e/list , each.isNumber() && each.val() > 10)"}}},
+          "u":{"$u":{".counts":{"mine":"count(e, each.child('by').val() == $u)",
+            "open":"count(e, open(each) && $u == each.child('by').val())"}}},
+          "all":{".counts":{"events":"count(e)"}},
+          "pair":{"$a":{"$b":{".counts":{"n":"count(talk/$a/m, each.child('to').val() == $b)"}}}}}}
+        """#
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        let old: String
+        let writes: KeyValuePairs<String, String>
+        let then: KeyValuePairs<String, String>
+        init(_ old: String, _ writes: KeyValuePairs<String, String>, _ then: KeyValuePairs<String, String>) {
+            (self.old, self.writes, self.then) = (old, writes, then)
+        }
+        var testDescription: String { "\(old) \(writes)" }
+    }
+
+    private static let voted = #"{"e":{"x":{"t":1,"votes":2,"yes":1,"sum":3,"far":0}},"votes":{"x":{"a":3,"b":0}}}"#
+
+    @Test(arguments: [
+        // a new node counts what is there; 0 when there is nothing
+        Row("null", ["e/x": #"{"t":1}"#], ["e/x": #"{"t":1,"votes":0,"yes":0,"sum":0,"far":0}"#]),
+        Row(#"{"votes":{"x":{"a":3,"b":0}}}"#, ["e/x/t": "1"], ["e/x": #"{"t":1,"votes":2,"yes":1,"sum":3,"far":0}"#]),
+        Row("null", ["e/x/t": "1", "votes/x/a": "5"], ["e/x/votes": "1", "e/x/sum": "5"]),
+        // added, changed, removed, all of them, several
+        Row(voted, ["votes/x/c": "4"], ["e/x/votes": "3", "e/x/yes": "2", "e/x/sum": "7"]),
+        Row(voted, ["votes/x/b": "2"], ["e/x/votes": "2", "e/x/yes": "2", "e/x/sum": "5"]),
+        Row(voted, ["votes/x/a": "0"], ["e/x/votes": "2", "e/x/yes": "0", "e/x/sum": "0"]),
+        Row(voted, ["votes/x/a": "null"], ["e/x/votes": "1", "e/x/yes": "0", "e/x/sum": "0"]),
+        Row(voted, ["votes/x": "null"], ["e/x/votes": "0", "e/x/yes": "0", "e/x/sum": "0"]),
+        Row(voted, ["votes": #"{"x":{"z":1.5},"y":{"a":1}}"#], ["e/x/votes": "1", "e/x/sum": "1.5"]),
+        Row(voted, ["votes/x/c": "1", "votes/x/d": "1", "votes/x/a": "null"], ["e/x/votes": "3", "e/x/sum": "2"]),
+        // what is no number adds nothing to a sum; a deep change of a member
+        Row(voted, ["votes/x/c": #""t""#, "votes/x/d/k": "5"], ["e/x/votes": "4", "e/x/yes": "3", "e/x/sum": "3"]),
+        Row(voted, ["deep/x/list": #"{"a":9,"b":11,"c":12,"d":"no"}"#], ["e/x/far": "23", "e/x/votes": "2"]),
+        // it makes no node, and goes with it
+        Row("null", ["votes/x/a": "1"], ["e": "null"]), Row(voted, ["e/x": "null", "votes/x/c": "1"], ["e": "null"]),
+        Row(#"{"e":{"x":5}}"#, ["votes/x/a": "1"], ["e/x": "5"]),
+        // sent again as stored, or left out
+        Row(voted, ["e/x": #"{"t":2,"votes":2,"sum":3}"#], ["e/x": #"{"t":2,"votes":2,"yes":1,"sum":3,"far":0}"#]),
+        Row(voted, ["e/x": #"{"t":2}"#, "votes/x/c": "1"], ["e/x": #"{"t":2,"votes":3,"yes":2,"sum":4,"far":0}"#]),
+        Row(voted, ["e/x/votes": "null"], ["e/x/votes": "2"]),
+        Row(voted, ["e/x/votes": "3", "votes/x/c": "0"], ["e/x/votes": "3"]),
+        // of another's field: it comes, it changes its owner, it goes
+        Row(#"{"u":{"a":{"n":1,"mine":0,"open":0},"b":{"n":1,"mine":0,"open":0}}}"#, ["e/x": #"{"by":"a","open":true}"#],
+            ["u/a/mine": "1", "u/a/open": "1", "u/b/mine": "0"]),
+        Row(#"{"u":{"a":{"n":1,"mine":1},"b":{"n":1,"mine":0}},"e":{"x":{"by":"a"}}}"#, ["e/x/by": #""b""#],
+            ["u/a/mine": "0", "u/b/mine": "1"]),
+        Row(#"{"u":{"a":{"n":1,"mine":1}},"e":{"x":{"by":"a"}}}"#, ["e": "null"], ["u/a/mine": "0"]),
+        Row(#"{"e":{"x":{"by":"a"},"y":{"by":"b"},"z":{"by":"a","open":true}}}"#, ["u/a/n": "1"], ["u/a/mine": "2", "u/a/open": "1"]),
+        Row(#"{"u":{"7":{"n":1,"mine":0}}}"#, ["e/x/by": "7", "e/y/by": #""a/b""#], ["u/7/mine": "1"]),
+        // the whole, and two wildcards
+        Row(#"{"all":{"x":1,"events":0}}"#, ["e/x/t": "1", "e/y/t": "1"], ["all/events": "2"]),
+        Row(#"{"all":{"x":1,"events":5},"e":{"a":1}}"#, ["e": #"{"a":1,"b":2,"c":3}"#], ["all/events": "7"]),
+        Row(#"{"pair":{"p":{"q":{"x":1,"n":0}}}}"#, ["talk/p/m/1": #"{"to":"q"}"#, "talk/p/m/2": #"{"to":"r"}"#], ["pair/p/q/n": "1"]),
+    ]) func counter_isKept(_ row: Row) throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let old = try Node(json: row.old)
+        let writes = try row.writes.map { (path: try Path(parsing: $0.key), value: try Node(json: $0.value)) }
+        let found = try rules.consequences(of: writes.map(\.path), old: old, new: writes.after(old))
+        for (path, value) in row.then {
+            let stored = found.tree.node(at: try Path(parsing: path))
+            #expect(stored == (try Node(json: value)), "\(path) \(stored.json)")
+        }
+    }
+
+    /// Clients write a counter as it is, or leave it out; an administrator's value is replaced.
+    @Test(arguments: [
+        ("e/x/votes", "3"), ("e/x/votes", "\"2\""),
+        ("e/x", #"{"t":1,"votes":1}"#), ("e", #"{"x":{"t":1,"sum":4}}"#), ("e/y", #"{"votes":1}"#),
+        ("e/y/votes", "1"), ("/", #"{"e":{"x":{"t":1,"votes":3}}}"#),
+    ]) func counter_isNotWrittenByClients(_ path: String, _ value: String) throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let old = try Node(json: Self.voted)
+        let write = (path: try Path(parsing: path), value: try Node(json: value))
+        do throws(ConsequenceFault) {
+            _ = try rules.consequences(of: [write.path], old: old, new: [write].after(old))
+            Issue.record("accepted")
+        } catch {
+            if case .counterWritten = error.reason {} else { Issue.record("\(error)") }
+            #expect(error.rule == "/e/$e.counts")
+        }
+        let found = try rules.consequences(of: [write.path], old: old, new: [write].after(old), by: .administrator)
+        #expect(rules.countAll(in: found.tree) == [])
+    }
+
+    @Test(arguments: [
+        (#"{"a":{".counts":{}}}"#, "1:26: '.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."),
+        (#"{"a":{".counts":"count(x)"}}"#, "1:26: '.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."),
+        (#"{"a":{".counts":{"n":5}}}"#, "1:31: '.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."),
+        (#"{"a":{".counts":{"n.":"count(x)"}}}"#, "1:27: 'n.' cannot be a key of data."),
+        (#"{"a":{".counts":{"n":"max(x)"}}}"#,
+            "1:32: A counter is 'count(place)' or 'sum(place)', with a condition if needed: 'count(votes/$e, each.val() > 0)'."),
+        (#"{"a":{".counts":{"n":"count(x/*)"}}}"#, "1:38: The counted place has keys, and wildcards of the node's own place."),
+        (#"{"a":{".counts":{"n":"count(x/$y)"}}}"#, "1:38: The counted place has keys, and wildcards of the node's own place."),
+        (#"{"$a":{".counts":{"n":"count(x)"}}}"#,
+            "1:33: '$a' is to be in the counted place, or compared with == in the condition: "
+                + "'count(posts, each.child('user').val() == $a)'."),
+        (#"{"$a":{".counts":{"n":"count(x, each.val() == $a && $a != 'b')"}}}"#,
+            "1:62: A wildcard that is not in the counted place stands in one == only."),
+        (#"{"a":{".counts":{"n":"count(x, data.exists())"}}}"#,
+            "1:41: 'data' is not seen here: what counts depends on 'each', the counted child, alone."),
+        (#"{"a":{".counts":{"n":"count(x, each.parent().exists())"}}}"#,
+            "1:41: parent() is not seen here: what counts depends on 'each', the counted child, alone."),
+        (#"{"a":{".counts":{"n":"count(x, each.val())"}}}"#, "1:41: Expression must evaluate to a boolean."),
+        (#"{"a":{".counts":{"n":"count(a, each.val() > 1)"}}}"#, "1:31: A counter that counts what depends on it never comes to an end."),
+        (#"{"a":{"$a":{".counts":{"n":"sum(b/$a)"}}},"b":{"$b":{".counts":{"m":"sum(a, each.child('k').val() == $b)"}}}}"#,
+            "1:37: A counter that counts what depends on it never comes to an end."),
+    ]) func slip_isRefused(_ rules: String, _ message: String) {
+        #expect(faults("{\"rules\":\(rules)}").map(\.description) == [message])
+    }
+
+    /// A counter costs what changes, and not the size of its set.
+    @Test func cost_followsTheChange() throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let votes = Node.object((0..<20_000).map { (Key("v\($0)"), 1) })
+        let old: Node = ["e": ["x": ["t": 1, "votes": 20_000, "yes": 20_000, "sum": 20_000, "far": 0]], "votes": ["x": votes]]
+        var new = old
+        new.set(5, at: "votes/x/v7")
+        let found = try rules.consequences(of: ["/votes/x/v7"], old: old, new: new)
+        #expect(found.keysLookedAt == 0 && found.writes.map(\.value) == [20_004])
+        // Without a condition not even a whole set is looked at.
+        let plain = try RuleSet(parsing: #"{"rules":{"e":{"$e":{".counts":{"votes":"count(votes/$e)"}}}}}"#)
+        new.set(.null, at: "votes/x")
+        #expect(try plain.consequences(of: ["/votes/x"], old: old, new: new).keysLookedAt == 0)
+        // Nor where the node has gone, of whatever kind its counters are.
+        let gone: Node = ["a": 1]
+        #expect(try rules.consequences(of: ["/e", "/votes/x"], old: old, new: gone).keysLookedAt < 10)
+    }
+
+    @Test func largeSetOfANewNode_isLeftToBeCountedLater() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{"e":{"$e":{".counts":{"sum":"sum(votes/$e)","n":"count(votes/$e)"}}}}}"#)
+        let old: Node = ["votes": ["x": .object((0..<10).map { (Key("v\($0)"), 2) })]]
+        var new = old
+        new.set(1, at: "e/x/t")
+        var limits = ConsequenceLimits()
+        limits.counted = 10
+        var found = try rules.consequences(of: ["/e/x/t"], old: old, new: new, limits: limits)
+        #expect(!found.needsCounting && found.tree.node(at: "e/x") == ["t": 1, "n": 10, "sum": 20] && found.counted.count == 2)
+        limits.counted = 9
+        found = try rules.consequences(of: ["/e/x/t"], old: old, new: new, limits: limits)
+        #expect(found.needsCounting && found.tree.node(at: "e/x") == ["t": 1, "n": 10, "sum": 0] && found.counted.count == 1)
+        #expect(rules.countAll(in: found.tree) == [CounterCorrection(path: "/e/x/sum", difference: 20)])
+    }
+
+    // MARK: Model
+
+    /// All counters of all nodes are what counting anew says, after each of many random writes with cascades.
+    @Test(arguments: Array(1...60) as [UInt64]) func randomWrites_keepCounters_asCountedAnew(seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        let rules = try RuleSet(parsing: #"""
+            {"rules":{
+              "e":{"$e":{".removes":"votes/$e",
+                ".counts":{"votes":"count(votes/$e)","yes":"count(votes/$e, each.val() > 1)","sum":"sum(votes/$e)"}}},
+              "u":{"$u":{".counts":{"mine":"count(e, each.child('by').val() == $u)",
+                "big":"count(e, each.child('by').val() == $u && each.child('votes').val() > 1)"}}},
+              "all":{".counts":{"events":"count(e)"}}}}
+            """#)
+        var tree = Node.null
+        var (made, refused) = (0, 0)
+        for step in 0..<150 {
+            var writes: [(path: Path, value: Node)] = []
+            for _ in 0...random.below(3) {
+                let path = Self.path(&random)
+                if writes.contains(where: { $0.path.contains(path) || path.contains($0.path) }) { continue }
+                writes.append((path, random.chance(25) ? .null : Self.value(&random, path)))
+            }
+            let isAdmin = random.chance(50)
+            do throws(ConsequenceFault) {
+                let author: ConsequenceAuthor = isAdmin ? .administrator : .client
+                let found = try rules.consequences(of: writes.map(\.path), old: tree, new: writes.after(tree), by: author)
+                let wrong = Self.wrong(found.tree)
+                guard wrong.isEmpty, rules.countAll(in: found.tree).isEmpty else {
+                    let sent = writes.map { "\($0.path) \($0.value.json)" }
+                    Issue.record("step \(step): \(wrong)\n\(tree.json)\n\(sent)\n\(found.tree.json)")
+                    return
+                }
+                tree = found.tree
+                made += 1
+            } catch {
+                if case .counterWritten = error.reason, !isAdmin {} else { Issue.record("\(error)") }
+                refused += 1
+            }
+        }
+        #expect(made > 50)
+    }
+
+    private static func path(_ random: inout SeededRandom) -> Path {
+        let (e, u) = (Key(random.pick(["x", "y", "z"])), Key(random.pick(["a", "b"])))
+        return switch random.below(11) {
+        case 0: Path([Key("e"), e])
+        case 1: Path([Key("e"), e, Key(random.pick(["by", "votes", "t"]))])
+        case 2: Path([Key("votes"), e])
+        case 3, 4, 5: Path([Key("votes"), e, u])
+        case 6: Path([Key("u"), u])
+        case 7: Path([Key("u"), u, Key("name")])
+        case 8: Path([Key("all"), Key("x")])
+        case 9: Path([Key(random.pick(["e", "votes", "u"]))])
+        default: Path([Key("e"), e, Key("t")])
+        }
+    }
+
+    private static func value(_ random: inout SeededRandom, _ path: Path) -> Node {
+        let event: Node = ["by": .string(random.pick(["a", "b"])), "t": 1]
+        switch (path.keys.first?.string, path.depth) {
+        case ("e", 1): return .object(["x", "y"].filter { _ in random.chance(70) }.map { (Key($0), event) })
+        case ("e", 2): return random.chance(10) ? 5 : event
+        case ("votes", 1): return ["x": ["a": 1, "b": 2], "z": ["b": 3]]
+        case ("votes", 2): return ["a": .int(Int64(random.below(4))), "c": "text"]
+        case ("u", 1): return ["a": ["name": "A"], "b": ["name": "B"]]
+        case ("u", 2): return ["name": "N"]
+        default: return path.last == "by" ? .string(random.pick(["a", "b"])) : .int(Int64(random.below(4)))
+        }
+    }
+
+    /// Counters that are not what counting anew says.
+    private static func wrong(_ tree: Node) -> [String] {
+        var wrong: [String] = []
+        func number(_ node: Node) -> Int64? { if case .int(let value) = node { value } else { nil } }
+        func check(_ node: Node, _ name: String, _ value: Int) {
+            if node.hasChildren, number(node.child(Key(name))) != Int64(value) {
+                wrong.append("\(name) is \(node.child(Key(name)).json), not \(value)")
+            }
+        }
+        let events = Array(tree.child("e").children)
+        for (key, event) in events {
+            let votes = tree.child("votes").child(key).children.map { number($0.1) ?? 0 }
+            check(event, "votes", votes.count)
+            check(event, "yes", votes.count { $0 > 1 })
+            check(event, "sum", Int(votes.reduce(0, +)))
+        }
+        for (key, user) in tree.child("u").children {
+            let mine = events.filter { $0.1.child("by") == .string(key.string) }
+            check(user, "mine", mine.count)
+            check(user, "big", mine.count { (number($0.1.child("votes")) ?? 0) > 1 })
+        }
+        check(tree.child("all"), "events", events.count)
+        return wrong
+    }
+}
