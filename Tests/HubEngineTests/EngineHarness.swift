@@ -164,6 +164,7 @@ struct LineFormat: WireFormat {
             case .done, .observing, .written: "ok \(token)"
             case .value(let node): "value \(token) \(node.json)"
             case .pushed(let key, _): "pushed \(token) \(key)"
+            case .counted(let count): "counted \(token) \(count)"
             case .exchanged(let outcome): "exchanged \(token) \(outcome.content.json)"
             case .identified(let identity): "identified \(token) \(identity.auth.json)"
             case .failed(let failure): "error \(token) \(failure.code.rawValue)"
@@ -174,7 +175,7 @@ struct LineFormat: WireFormat {
     func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {
         case .patches, .stream: Array("d \(path.relativeText) \(value.json)".utf8)
-        case .events(let id, _): Array("initial \(id) \(value.json)".utf8)
+        case .events(let id, _, _): Array("initial \(id) \(value.json)".utf8)
         }
     }
 
@@ -185,7 +186,7 @@ struct LineFormat: WireFormat {
             if change.patches.count == 1 { return Array("d \(change.patches[0].path.relativeText) \(change.patches[0].value.json)".utf8) }
             let entries = change.patches.map { "\"\($0.path.dropping(change.path.depth).relativeText)\":\($0.value.json)" }
             return Array("m \(change.path.relativeText) {\(entries.joined(separator: ","))}".utf8)
-        case .events(let id, let kinds):
+        case .events(let id, let kinds, _):
             var lines: [String] = []
             for event in change.events where kinds.contains(event.kind) {
                 let name = [EventKinds.added: "added", .changed: "changed", .removed: "removed", .moved: "moved"][event.kind] ?? "?"

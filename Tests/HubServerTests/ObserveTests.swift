@@ -145,6 +145,45 @@ import WireProtocols
         }
     }
 
+    @Test func count_isTold_onceAndLive_withoutTheContent() throws {
+        let server = try TestServer { $0.rules = Self.indexed ?? .denyAll }
+        let (watcher, writer) = (try connect(server), try connect(server))
+        _ = try ask(#"{"id":1,"op":"set","path":"/p","value":\#(Self.players)}"#, writer, 1)
+        let query = #""query":{"orderBy":"score","startAt":7}}"#
+        #expect(try ask(#"{"id":1,"op":"count","path":"/p"}"#, watcher, 1) == [#"{"id":1,"ok":{"count":4}}"#])
+        #expect(try ask(#"{"id":2,"op":"count","path":"/p",\#(query)"#, watcher, 1) == [#"{"id":2,"ok":{"count":3}}"#])
+        #expect(try ask(#"{"id":3,"op":"count","path":"/none"}"#, watcher, 1) == [#"{"id":3,"ok":{"count":0}}"#])
+        #expect(try ask(#"{"id":4,"op":"observe","path":"/p","events":["count","ready"]}"#, watcher, 3) == [
+            #"{"id":4,"ok":{"seq":1}}"#, #"{"sub":4,"seq":1,"event":"count","count":4}"#, #"{"sub":4,"seq":1,"event":"ready"}"#,
+        ])
+        #expect(try ask(#"{"id":5,"op":"observe","path":"/p","events":["count"],\#(query)"#, watcher, 2).last
+            == #"{"sub":5,"seq":1,"event":"count","count":3}"#)
+        // Neither number changes, then one, then both.
+        for (id, change) in [#"{"ana/score":6,"ben/name":"B"}"#, #"{"ana/score":8}"#, #"{"ana":null}"#].enumerated() {
+            _ = try ask(#"{"id":\#(id),"op":"update","path":"/p","value":\#(change)}"#, writer, 1)
+        }
+        #expect(try Set((0..<3).map { _ in try watcher.text() }) == [
+            #"{"sub":5,"seq":3,"event":"count","count":4}"#, #"{"sub":4,"seq":4,"event":"count","count":3}"#,
+            #"{"sub":5,"seq":4,"event":"count","count":3}"#,
+        ])
+    }
+
+    @Test func count_ofMoreThanMayBeSent_isTold() throws {
+        let server = try TestServer { $0.limits.engine.readBytes = 1_000 }
+        let socket = try connect(server)
+        let many = (0..<500).map { #""k\#($0)":"\#(String(repeating: "x", count: 10))""# }.joined(separator: ",")
+        _ = try ask(#"{"id":1,"op":"set","path":"/m","value":{\#(many)}}"#, socket, 1)
+        #expect(try ask(#"{"id":2,"op":"get","path":"/m"}"#, socket, 1)[0].contains("too_big"))
+        #expect(try ask(#"{"id":3,"op":"count","path":"/m"}"#, socket, 1) == [#"{"id":3,"ok":{"count":500}}"#])
+        for (id, query) in [(4, ""), (5, #","query":{"startAt":"k1"}"#)] {
+            let answers = try ask(#"{"id":\#(id),"op":"observe","path":"/m","events":["count"]\#(query)}"#, socket, 2)
+            #expect(answers.last == #"{"sub":\#(id),"seq":1,"event":"count","count":\#(id == 4 ? 500 : 499)}"#)
+        }
+        let denied = try TestServer { $0.rules = .denyAll }
+        #expect(try ask(#"{"id":1,"op":"count","path":"/m"}"#, connect(denied), 1)[0].contains("permission_denied"))
+        #expect(try ask(#"{"id":1,"op":"observe","path":"/m","events":["count"]}"#, connect(denied), 1)[0].contains("permission_denied"))
+    }
+
     @Test func transaction_isMadeOnTheValueItNames_elseToldWhatIsThere() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"n":{".read":true,".write":true},"w":{".write":true}}}"#)
         let server = try TestServer { $0.rules = rules }

@@ -205,6 +205,7 @@ import WireProtocols
         case .removed(let key, let value): "removed \(key) \(value.json)"
         case .moved(let key, let prev): "moved \(key) \(prev?.string ?? "-")"
         case .ready: "ready"
+        case .count(let count): "count \(count)"
         }
     }
 }

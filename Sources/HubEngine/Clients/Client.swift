@@ -101,7 +101,8 @@ public enum ObserverStyle: Hashable, Sendable {
     /// The written values at their own paths (realtime v5); `tag` names a filtered listen.
     case patches(tag: Int64?)
     /// Named events (observe protocol), under the client's subscription id.
-    case events(id: Int64, kinds: EventKinds)
+    /// - pace: ms between two values; nil tells each.
+    case events(id: Int64, kinds: EventKinds, pace: Int32? = nil)
     /// The written values below the place (event streams of REST). `exports` shows priorities.
     case stream(exports: Bool)
 
@@ -127,10 +128,14 @@ public struct EventKinds: OptionSet, Hashable, Sendable {
     public static let moved = EventKinds(rawValue: 16)
     /// Once, behind the first content.
     public static let ready = EventKinds(rawValue: 32)
+    /// How many children are shown, when that changes.
+    public static let count = EventKinds(rawValue: 64)
     public static let children: EventKinds = [.added, .changed, .removed, .moved]
 
-    /// Whether only whole values are told of what changes, each of which stands for all before it.
-    var areValues: Bool { subtracting(.ready) == .value }
+    /// Whether only values and counts are told of what changes, each of which stands for all before it.
+    var areValues: Bool { isDisjoint(with: .children) && !isDisjoint(with: [.value, .count]) }
+    /// Whether nothing of the content is told but how many children it has.
+    var areCounts: Bool { contains(.count) && isDisjoint(with: .children) && !contains(.value) }
 }
 
 /// One observer of one client.

@@ -110,7 +110,7 @@ extension Observation {
     var mayConflate: Bool {
         switch style {
         case .patches, .stream: true
-        case .events(_, let kinds): kinds.areValues
+        case .events(_, let kinds, _): kinds.areValues
         }
     }
 }

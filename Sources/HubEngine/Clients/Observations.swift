@@ -31,7 +31,7 @@ struct Observations: Sequence {
             known.insert(observation)
             byPath[observation.path] = .many(known)
         }
-        if case .events(let id, _) = observation.style { byID[id] = observation }
+        if case .events(let id, _, _) = observation.style { byID[id] = observation }
         count += 1
         return true
     }
@@ -44,7 +44,7 @@ struct Observations: Sequence {
             known.remove(observation)
             if !known.isEmpty { byPath[observation.path] = .many(known) }
         }
-        if case .events(let id, _) = observation.style { byID[id] = nil }
+        if case .events(let id, _, _) = observation.style { byID[id] = nil }
         count -= 1
         return true
     }

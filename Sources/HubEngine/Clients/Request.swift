@@ -18,6 +18,8 @@ public enum Request: Sendable {
     /// Ends the observer with this subscription id, at any place (observe protocol).
     case unobserveID(Int64)
     indirect case get(Path, query: TreeQuery? = nil)
+    /// How many children a place has, or a query selects of them.
+    indirect case count(Path, query: TreeQuery? = nil)
     /// All or nothing.
     case write([TreeWrite], condition: Condition? = nil)
     /// The hub itself writes, all or nothing, and no rule is asked. Answered as `written`.
@@ -62,7 +64,7 @@ extension Request {
     /// Whether the request only asks for content.
     var isRead: Bool {
         switch self {
-        case .get, .observe: true
+        case .get, .observe, .count: true
         default: false
         }
     }
@@ -75,6 +77,7 @@ public enum Reply: Sendable {
     /// - Parameter lacksIndex: the query's order is declared by no `.indexOn` (contract §3.4).
     case observing(sequence: UInt64, lacksIndex: Bool)
     case value(Node)
+    case counted(Int)
     /// Committed as this sequence number.
     case written(sequence: UInt64)
     case pushed(Key, sequence: UInt64)

@@ -48,7 +48,8 @@ final class Engine: @unchecked Sendable {
         let slowReaders = SlowReaders(context, places, batch, outbox, durability)
         let foresight = PermissionForesight(context, content, places)
         let permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
-        let publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings)
+        let pacing = Pacing(context, batch, durability)
+        let publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings, pacing)
 
         let commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
         let disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
@@ -93,6 +94,7 @@ final class Engine: @unchecked Sendable {
             later?.batch.record(.show(path, ordering, owed))
             later?.publisher.publish(path, ordering, owed)
         }
+        pacing.onDue = { [weak later] path, query, style in later?.publisher.publish(path, query, to: style) }
         indexes.cancel = { [weak later] observation, client in later?.permissions.cancel(observation, of: client) }
         permissions.onStreamCancelled = { [weak later] in later?.sessions.end($0) }
         parking.onResumed = { [weak later] items, client in later?.loop.resume(items, of: client) }

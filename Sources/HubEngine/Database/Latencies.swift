@@ -57,7 +57,7 @@ struct RequestTally {
     mutating func count(_ request: Request, since: Int64) {
         if since < self.since, since > 0 { self.since = since }
         switch request {
-        case .get: reads &+= 1
+        case .get, .count: reads &+= 1
         case .exchange(let exchange): if case .read = exchange.work { reads &+= 1 } else { writes &+= 1 }
         case .observe: observes &+= 1
         case .write, .push, .onDisconnect, .cancelOnDisconnect, .system: writes &+= 1

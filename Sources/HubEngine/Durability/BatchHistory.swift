@@ -17,6 +17,8 @@ struct BatchHistory {
         case catchUp(Client, Missed)
         /// Live queries showed what they select, after their index was built anew.
         case show(Path, TreeQuery.Index, Owed)
+        /// Observers with a pace were told what they had not been told before.
+        case paced(Path, TreeQuery?, ObserverStyle)
         /// The onDisconnect writes of an ended session were made, not by a request.
         case fire(PendingSession)
         /// The pending onDisconnect writes of a session were stored again.

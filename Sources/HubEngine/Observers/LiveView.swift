@@ -9,6 +9,9 @@ protocol LiveView: AnyObject {
     /// parts of the place.
     var showsWrites: Bool { get }
 
+    /// Whether an observer is told how many children are shown.
+    var counts: Bool { get set }
+
     /// Moves along with a commit that touched the place.
     /// - Returns: what its observers have to be told; nil when nothing of the commit shows, or when it cannot be told yet.
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference?
@@ -101,6 +104,25 @@ extension Difference {
     }
 }
 
+extension Difference {
+    /// How many children are shown now, where that may differ from before. O(1), or as `QueryWindow.countShown` of a window that was not
+    /// counted; O(children that differ).
+    var count: Int? {
+        switch self {
+        case .value(let value, let before): return value.childCount == before.childCount && !value.isIdentical(to: before) ? nil : value.childCount
+        case .selection(let query, let children, _, _): return query.extent(in: children).count
+        case .children(let differing, let order):
+            let change = differing.reduce(0) { $0 + ($1.old.isNull ? 1 : 0) - ($1.new.isNull ? 1 : 0) }
+            return change == 0 ? nil : order.count
+        case .written(let writes): return writes.old.childCount == writes.new.childCount ? nil : writes.new.childCount
+        case .moved(let window, _, let children):
+            // The window is the one before: how many it showed is known where that was counted.
+            let now = window.query.extent(in: children).count
+            return window.counted == now ? nil : now
+        }
+    }
+}
+
 /// Where a child stands among those that are shown.
 enum SiblingOrder {
     case byKey(ChildMap)
@@ -111,6 +133,14 @@ enum SiblingOrder {
         switch self {
         case .byKey(let children): children.key(before: key)
         case .window(let window, let children, let node): window.sibling(before: key, in: node, over: children)
+        }
+    }
+
+    /// How many children are shown.
+    var count: Int {
+        switch self {
+        case .byKey(let children): return children.count
+        case .window(var window, let children, _): return window.countShown(over: children)
         }
     }
 
@@ -133,6 +163,7 @@ enum SiblingOrder {
 /// All that is stored at a place.
 final class WholePlace: LiveView {
     var showsWrites: Bool { true }
+    var counts = false
 
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
         if commit.isOverwritten { return .value(commit.new, before: commit.old) }
@@ -148,6 +179,7 @@ final class WholePlace: LiveView {
 /// The children that a query selects.
 final class LiveWindow: LiveView {
     var showsWrites: Bool { false }
+    var counts = false
 
     private let query: TreeQuery
     /// Nil while the index is built that it needs.
@@ -162,6 +194,15 @@ final class LiveWindow: LiveView {
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
         if commit.isOverwritten { return all(of: commit.new, at: place)?.since(commit.old) }
         guard let children = place.children(of: commit.new, by: query.orderedBy) else { return nil }
+        // The order is the one after the commit: what is counted there must not move along with it again.
+        if counts, window?.isCounted == false {
+            defer { _ = window?.countShown(over: children) }
+            return applied(commit, over: children)
+        }
+        return applied(commit, over: children)
+    }
+
+    private func applied(_ commit: PlaceChange, over children: OrderedChildren) -> Difference? {
         guard let differing = window?.apply(commit, over: children), let window else { return nil }
         return differing.isEmpty ? nil : .children(differing, .window(window, children, of: commit.new))
     }
@@ -174,6 +215,7 @@ final class LiveWindow: LiveView {
     func move(along writes: WrittenBelow, at place: ObservedPlace) -> Difference? {
         guard let before = window, let children = place.children(of: writes.new, by: query.orderedBy) else { return nil }
         window = QueryWindow(query, over: children)
+        if counts { _ = window?.countShown(over: children) }
         return .moved(before, writes, over: children)
     }
 
@@ -183,7 +225,9 @@ final class LiveWindow: LiveView {
     }
 
     func reset(over node: Node, at place: ObservedPlace) {
-        window = place.children(of: node, by: query.orderedBy).map { QueryWindow(query, over: $0) }
+        let children = place.children(of: node, by: query.orderedBy)
+        window = children.map { QueryWindow(query, over: $0) }
+        if counts, let children { _ = window?.countShown(over: children) }
     }
 }
 

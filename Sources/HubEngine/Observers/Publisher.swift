@@ -19,10 +19,11 @@ final class Publisher {
     private let outbox: Outbox
     private let slowReaders: SlowReaders
     private let encodings: EncodingLine
+    private let pacing: Pacing
 
     init(
         _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ batch: Batch, _ outbox: Outbox,
-        _ slowReaders: SlowReaders, _ encodings: EncodingLine
+        _ slowReaders: SlowReaders, _ encodings: EncodingLine, _ pacing: Pacing
     ) {
         self.context = context
         self.content = content
@@ -32,6 +33,7 @@ final class Publisher {
         self.outbox = outbox
         self.slowReaders = slowReaders
         self.encodings = encodings
+        self.pacing = pacing
     }
 
     private var limits: EngineLimits { context.limits }
@@ -237,6 +239,26 @@ final class Publisher {
         spend(limits)
     }
 
+    /// Tells the observers of one style with a pace how a place, or a query of it, is now.
+    func publish(_ path: Path, _ query: TreeQuery?, to style: ObserverStyle) {
+        guard let place = places.existingPlace(at: path), let view = place.existingView(query), let audience = view.audiences[style] else {
+            return
+        }
+        var limits = changeLimits
+        // Without its order it is told when that is there.
+        guard let change = present(view, place, .whole, &limits) else { return }
+        view.lastChange = outbox.batchNumber
+        let shared = SharedChange(change, context.format, context.limits)
+        if shared.isLarge(for: style) {
+            _ = sendLater(shared.large, view, style, audience, shared: nil, least: context.limits.inlineBytes)
+        } else {
+            let frame = shared.frame(for: style)
+            outbox.send(frame, to: audience)
+            count(frame.count &* audience.count, view)
+        }
+        spend(limits)
+    }
+
     /// What several observers of a client have missed alike.
     private final class SharedChange {
         private var size: ChangeSize
@@ -282,6 +304,7 @@ final class Publisher {
         var size = ChangeSize(change, bound: limits.inlineBytes)
         var large: LargeChange?
         for (style, audience) in view.audiences {
+            if case .events(_, _, .some) = style, !pacing.mayTell(view, style) { continue }
             let isShared = shared != nil && style == .patches(tag: nil)
             // Beyond the bound of all, nothing is measured either.
             let isFull = outbox.batchBytes > limits.outputBytes
@@ -346,11 +369,14 @@ final class Publisher {
 
 extension ObserverStyle {
     /// Whether an observer is told values only, each of which stands for all before it.
-    var isValue: Bool { if case .events(_, let kinds) = self { kinds.areValues } else { false } }
+    var isValue: Bool { if case .events(_, let kinds, _) = self { kinds.areValues } else { false } }
+    var hasCounts: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.count) } else { false } }
+    /// Whether an observer is told nothing of the content but how many children it has.
+    var isCount: Bool { if case .events(_, let kinds, _) = self { kinds.areCounts } else { false } }
     /// Whether an observer is told whole values, also beside other events.
-    var hasValues: Bool { if case .events(_, let kinds) = self { kinds.contains(.value) } else { false } }
+    var hasValues: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.value) } else { false } }
     /// Whether an observer is told of children one by one.
-    var isOfChildren: Bool { if case .events(_, let kinds) = self { !kinds.isDisjoint(with: .children) } else { false } }
+    var isOfChildren: Bool { if case .events(_, let kinds, _) = self { !kinds.isDisjoint(with: .children) } else { false } }
 }
 
 extension [Client] {

@@ -42,11 +42,21 @@ final class View {
     /// Whether any asks for all that a query shows with each change of it, which needs to be collected for them.
     var wantsSelection: Bool { valueStyles > 0 && !isWhole }
     private var valueStyles = 0
+    /// Whether any asks how many children are shown.
+    var wantsCount: Bool { countStyles > 0 }
+    private var countStyles = 0
 
     private func count(_ style: ObserverStyle, _ change: Int) {
         if style.isOfChildren { childStyles += change }
         if style.hasValues { valueStyles += change }
+        if style.hasCounts {
+            countStyles += change
+            shown.counts = wantsCount
+        }
     }
+
+    /// When observers of a style with a pace were told last, and whether they are owed something since; steady ms.
+    var paces: [ObserverStyle: Pace] = [:]
 
     func add(_ client: Client, style: ObserverStyle) {
         if audiences[style] == nil { count(style, 1) }
@@ -71,7 +81,9 @@ final class View {
     private func removeFromAudience(_ client: Client, _ style: ObserverStyle) {
         guard audiences[style] != nil else { return }
         Self.remove(client, style, from: &audiences)
-        if audiences[style] == nil { count(style, -1) }
+        guard audiences[style] == nil else { return }
+        count(style, -1)
+        paces[style] = nil
     }
 
     private static func remove(_ client: Client, _ style: ObserverStyle, from audiences: inout [ObserverStyle: Audience]) {

@@ -11,6 +11,8 @@ public struct ViewChange: Sendable {
     public private(set) var patches: [(path: Path, value: Node)]
     /// Child and value events, computed when an observer asks for events.
     public private(set) var events: [ChildEvent]
+    /// How many children are shown; nil where that has not changed, or is not asked for.
+    public private(set) var count: Int?
     /// What is much and therefore still to be found out, off the database queue; nil when nothing is.
     private(set) var remainder: Remainder?
 
@@ -31,13 +33,16 @@ public struct ViewChange: Sendable {
             switch self {
             case .events: style.isOfChildren
             case .value: style.hasValues
-            case .selection, .written, .moved: true
+            case .selection, .written, .moved: !style.isCount
             }
         }
     }
 
     /// Whether nothing is to be told after all: what was written was not there and is not shown.
-    private(set) var isNothing = false
+    public private(set) var isNothing = false
+
+    /// Whether observers of a style may be told something of it.
+    func isNothing(for style: ObserverStyle) -> Bool { isNothing && !(count != nil && style.hasCounts) }
 
     /// Finds out what remains. O(children of both contents, written or shown)
     mutating func finish() {
@@ -97,6 +102,7 @@ extension ViewChange {
     ) {
         path = view.path
         self.sequence = sequence
+        count = view.wantsCount ? difference.count : nil
         switch difference {
         case .value(let value, let before):
             self.new = value
@@ -157,12 +163,13 @@ extension ViewChange {
         self.init(path: view.path, sequence: sequence, new: new, patches: patches, events: [])
     }
 
-    init(path: Path, sequence: UInt64, new: Node, patches: [(path: Path, value: Node)], events: [ChildEvent]) {
+    init(path: Path, sequence: UInt64, new: Node, patches: [(path: Path, value: Node)], events: [ChildEvent], count: Int? = nil) {
         self.path = path
         self.sequence = sequence
         self.new = new
         self.patches = patches
         self.events = events
+        self.count = count
     }
 
     /// What a query shows of a commit: children that leave as null, children that enter in full, and of the others what was

@@ -26,7 +26,7 @@ final class LargeChange: @unchecked Sendable {
         let (isNothing, known) = lock.withLock { _ in
             if change.remainder != nil { measured = nil }
             change.finish()
-            return (change.isNothing, size(for: style))
+            return (change.isNothing(for: style), size(for: style))
         }
         if isNothing { return .done(DeferredBytes.Outcome()) }
         guard let size = known else { return .done(.tooLarge) }
@@ -50,7 +50,7 @@ final class LargeChange: @unchecked Sendable {
     private func size(for style: ObserverStyle) -> Int? {
         switch style {
         case .patches, .stream: return size(change.patches.isEmpty ? .value : .patches)
-        case .events(_, let kinds):
+        case .events(_, let kinds, _):
             var sum = 0
             if kinds.contains(.value) {
                 guard let size = size(.value) else { return nil }
@@ -110,7 +110,7 @@ struct ChangeSize {
         if let remainder = change.remainder, remainder.concerns(style) { return true }
         switch style {
         case .patches, .stream: return change.patches.isEmpty ? valueIsLarge() : patchesAreLarge()
-        case .events(_, let kinds):
+        case .events(_, let kinds, _):
             return (kinds.contains(.value) && valueIsLarge()) || (!kinds.isDisjoint(with: .children) && childrenAreLarge())
         }
     }

@@ -85,7 +85,10 @@ final class SlowReaders {
         context.meter.counters.suspensions += 1
         context.meter.counters.suspended += 1
         for observation in client.observations where observation.mayConflate {
-            places.existingView(observation.query, at: observation.path)?.suspend(client, style: observation.style)
+            guard let view = places.existingView(observation.query, at: observation.path) else { continue }
+            // What waits for its pace is missed from now on.
+            if view.paces[observation.style]?.isOwed == true { miss(observation, of: client) }
+            view.suspend(client, style: observation.style)
         }
     }
 

@@ -7,11 +7,18 @@ public protocol WireFormat: Sendable {
     /// The first content of a new observer.
     /// - Parameter query: what selected it; nil for the whole place.
     func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8]
+    /// The first content of an observer who is told nothing of it but how many children there are.
+    func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8]
     /// The change of one commit, for its observers of one style.
     /// - Parameter parts: nil for the first style; what is kept there for the next ones of the same change is encoded once.
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8]
     /// The observer ends because it is no longer permitted.
     func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8]
+}
+
+extension WireFormat {
+    /// Formats that know no counts.
+    public func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [] }
 }
 
 /// What the messages about one change have in common for several styles, as its format keeps it. Used on one queue at a time.

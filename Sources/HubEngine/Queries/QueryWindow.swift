@@ -28,6 +28,8 @@ struct QueryWindow {
     private var upper: OrderBound? { range.upper }
     /// Children shown; only for queries with a limit.
     private var count = 0
+    /// The same for one without, once it was asked for.
+    private var unlimited: Int?
     /// The outermost child shown, on the side that the limit cuts. Nil while fewer than the limit are shown.
     private var edge: OrderedChild?
 
@@ -69,6 +71,18 @@ struct QueryWindow {
         if count == limit { edge = keepsFirst ? selected.last : selected.first }
     }
 
+    /// How many children are shown, where that is known.
+    var counted: Int? { query.limit == nil ? unlimited : count }
+    var isCounted: Bool { query.limit != nil || unlimited != nil }
+
+    /// How many children are shown, from then on followed as they change. The first time O(log n) by key, else O(log n + n / 256).
+    mutating func countShown(over children: OrderedChildren) -> Int {
+        if query.limit != nil { return count }
+        let counted = unlimited ?? query.extent(in: children).count
+        unlimited = counted
+        return counted
+    }
+
     /// Moves the window along with changes of children, at most one of each. O(changes · log n)
     /// - Parameter children: the order after the changes.
     mutating func apply(_ changes: [Change], over children: OrderedChildren) -> Move {
@@ -82,7 +96,10 @@ struct QueryWindow {
             case (false, false): break
             }
         }
-        guard let limit = query.limit else { return difference }
+        guard let limit = query.limit else {
+            if let before = unlimited { unlimited = before + difference.entered.count - difference.left.count }
+            return difference
+        }
         count += difference.entered.count - difference.left.count
         if count > limit {
             drop(count - limit, children, &difference)

@@ -41,7 +41,7 @@ final class ObserveRequests: @unchecked Sendable {
     func observe(_ observation: Observation, hash: String, _ item: Database.Item) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
-        if case .events(let id, _) = style, client.observations[id] != nil {
+        if case .events(let id, _, _) = style, client.observations[id] != nil {
             return answers.answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
         }
         if reads.isTooLong(observation.query) { return refuse(observation, .queryTooLong(context.limits.queryBytes), item) }
@@ -54,7 +54,7 @@ final class ObserveRequests: @unchecked Sendable {
         if case .stream = style, indexes.isMissing(query.orderedBy, path) {
             return refuse(observation, .missingIndex(query.orderedBy, path), item)
         }
-        reads.select(query, at: path, for: item, mustKeep: true) { [self] result, isLater in
+        reads.select(query, at: path, for: item, mustKeep: true, countsOnly: style.isCount) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
                 guard mayObserve(observation, item) else { return }
@@ -108,6 +108,11 @@ final class ObserveRequests: @unchecked Sendable {
         let node = selection?.value ?? content.root.node(at: path)
         registry.insert(observation, of: client, showing: selection?.window)
         let reply = Reply.observing(sequence: content.sequence, lacksIndex: unindexed)
+        if style.isCount {
+            answers.answer(reply, item)
+            let count = selection?.count ?? node.childCount
+            return outbox.send(context.format.initial(count: count, style: style, sequence: content.sequence), to: client)
+        }
         if answers.isLarge(node) { return beginLater(observation, node, hash, reply, item, holding: selection?.hold) }
         let first = mustSend(node, hash, style) ? self.initial(node, observation) : []
         guard first.count <= context.limits.readBytes else {

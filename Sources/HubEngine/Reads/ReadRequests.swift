@@ -5,6 +5,8 @@ import Synchronization
 struct Selection: Sendable {
     let value: Node
     let window: QueryWindow
+    /// How many children it selects.
+    let count: Int
     /// Holds the value's children in the budget, if they are many, until it is written down.
     var hold: MemoryLease?
 }
@@ -60,6 +62,25 @@ final class ReadRequests: @unchecked Sendable {
         }
     }
 
+    /// Answers how many children a place has, or a query selects; none of them is visited, or copied.
+    func count(_ path: Path, _ query: TreeQuery?, _ item: Database.Item) {
+        let client = item.client
+        if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
+        guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
+        guard let query else { return answers.answer(.counted(content.root.node(at: path).childCount), item) }
+        guard !lacksIndex(query, path, client) else { return answers.answer(.failed(.missingIndex(query.orderedBy, path)), item) }
+        select(query, at: path, for: item, mustKeep: false, countsOnly: true) { [self] result, isLater in
+            if isLater {
+                if client.isGone.load(ordering: .relaxed) { return }
+                guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
+            }
+            switch result {
+            case .success(let selection): answers.answer(.counted(selection.count), item)
+            case .failure(let failure): answers.answer(.failed(failure), item)
+            }
+        }
+    }
+
     /// Whether a get is refused for want of a line of the rules. The SDKs' and REST's are always (contract §3.4); others ask for places
     /// that are observed in such an order, too.
     private func lacksIndex(_ query: TreeQuery, _ path: Path, _ client: Client) -> Bool {
@@ -72,12 +93,14 @@ final class ReadRequests: @unchecked Sendable {
     // MARK: Queries
 
     /// Calls back on the queue with what a query shows then: at once, or, with `isLater`, after the request was parked.
-    /// - Parameter mustKeep: an index that is needed must stay, for an observer.
+    /// - Parameters:
+    ///   - mustKeep: an index that is needed must stay, for an observer.
+    ///   - countsOnly: the selection has no value.
     func select(
-        _ query: TreeQuery, at path: Path, for item: Database.Item, mustKeep: Bool,
+        _ query: TreeQuery, at path: Path, for item: Database.Item, mustKeep: Bool, countsOnly: Bool = false,
         _ done: @escaping @Sendable (Result<Selection, Failure>, _ isLater: Bool) -> Void
     ) {
-        select(Selecting(query: query, path: path, item: item, mustKeep: mustKeep, done: done))
+        select(Selecting(query: query, path: path, item: item, mustKeep: mustKeep, countsOnly: countsOnly, done: done))
     }
 
     /// The parked request that waits for an index. Used on the database queue only.
@@ -91,6 +114,7 @@ final class ReadRequests: @unchecked Sendable {
         let path: Path
         let item: Database.Item
         let mustKeep: Bool
+        let countsOnly: Bool
         let done: @Sendable (Result<Selection, Failure>, Bool) -> Void
         /// An index of what was there when it was made, for this request alone: there is no room to keep one.
         var own: Own?
@@ -158,10 +182,17 @@ final class ReadRequests: @unchecked Sendable {
 
     private func select(_ selecting: Selecting, of node: Node, from children: OrderedChildren) {
         let query = selecting.query
-        if let few = query.select(from: children, atMost: limits.inlineChildren) {
+        var found: Selection?
+        if selecting.countsOnly {
+            var window = QueryWindow(query, over: children)
+            let count = window.countShown(over: children)
+            found = Selection(value: .null, window: window, count: count)
+        } else if let few = query.select(from: children, atMost: limits.inlineChildren) {
             context.meter.spend(few.count / RequestLoop.childrenForWork)
-            let selection = Selection(value: TreeQuery.value(of: few, in: node), window: QueryWindow(query, showing: few))
-            selecting.done(.success(selection), selecting.isLater)
+            found = Selection(value: TreeQuery.value(of: few, in: node), window: QueryWindow(query, showing: few), count: few.count)
+        }
+        if let found {
+            selecting.done(.success(found), selecting.isLater)
             if selecting.mustKeep, let index = index(selecting) { indexes.settle(index) }
             return
         }
@@ -170,7 +201,8 @@ final class ReadRequests: @unchecked Sendable {
             let hold = MemoryLease(collected, for: .answers)
             let copied = TreeQuery.copiedBytes(of: selected, in: node)
             guard hold.grow(by: selected.count * Self.bytesOfSelected + copied) else { return nil }
-            return Selection(value: TreeQuery.value(of: selected, in: node), window: QueryWindow(query, showing: selected), hold: hold)
+            return Selection(
+                value: TreeQuery.value(of: selected, in: node), window: QueryWindow(query, showing: selected), count: selected.count, hold: hold)
         } then: { [self] selection in
             guard let selection else { return selecting.done(.failure(.noRoomForQuery), true) }
             var selecting = selecting
@@ -218,7 +250,7 @@ final class ReadRequests: @unchecked Sendable {
         var value = selection.value
         for key in difference.left { value.set(.null, at: Path([key])) }
         for key in difference.entered + difference.stayed { value.set(now.child(key), at: Path([key])) }
-        selecting.done(.success(Selection(value: value, window: window, hold: selection.hold)), true)
+        selecting.done(.success(Selection(value: value, window: window, count: value.childCount, hold: selection.hold)), true)
     }
 
     private func byKey(_ query: TreeQuery, _ node: Node) -> OrderedChildren? {

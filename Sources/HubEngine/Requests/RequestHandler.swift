@@ -81,6 +81,7 @@ final class RequestHandler: @unchecked Sendable {
         case .unobserve(let path, let style): observers.unobserve(path, style, item)
         case .unobserveID(let id): observers.unobserve(id, item)
         case .get(let path, let query): reads.get(path, query, item)
+        case .count(let path, let query): reads.count(path, query, item)
         case .write(let asked, let condition): writes.write(AskedWrite(asked, if: condition), item)
         case .system(let asked, let cause): writes.write(AskedWrite(asked, cause: cause), item)
         case .push(let path, let value): writes.push(path, value, item)
@@ -141,6 +142,7 @@ final class RequestHandler: @unchecked Sendable {
         case .tooLarge(let client, let observation): observers.remove(observation, of: client)
         case .catchUp(let client, let missed): if !client.hasEnded { publisher.publish(missed, to: client) }
         case .show(let path, let ordering, let owed): publisher.publish(path, ordering, owed)
+        case .paced(let path, let query, let style): publisher.publish(path, query, to: style)
         case .fire(let left): disconnects.fire(left)
         case .restate(let id): disconnects.restateLater(id)
         }

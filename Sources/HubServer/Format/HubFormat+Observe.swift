@@ -11,6 +11,7 @@ extension HubFormat {
             ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), lacksIndex: lacksIndex)).frame
         case .written(let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))).frame
         case .value(let node): ObserveReply.ok(id, ObserveSuccess(value: node)).frame
+        case .counted(let count): ObserveReply.ok(id, ObserveSuccess(count: Int64(count))).frame
         case .pushed(let key, let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), key: key)).frame
         case .identified(let identity): ObserveReply.ok(id, ObserveSuccess(uid: identity.uid)).frame
         case .exchanged(let outcome):
@@ -42,11 +43,17 @@ extension HubFormat {
             }
         }
         if kinds.contains(.value) { append(.value(value)) }
+        if kinds.contains(.count) { append(.count(value.childCount)) }
         if kinds.contains(.ready) { append(.ready) }
         return frames
     }
 
-    /// The events that all subscriptions of a place share: those of the children, then that of the value.
+    func observeInitial(count: Int, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
+        let events: [ObserveEvent] = kinds.contains(.ready) ? [.count(count), .ready] : [.count(count)]
+        return events.flatMap { ObservePush($0, seq: Int64(sequence)).frame(sub: id) }
+    }
+
+    /// The events that all subscriptions of a place share: those of the children, then that of the value, then that of their number.
     func observed(_ change: ViewChange) -> ObserveFrames {
         var events: [ObserveEvent] = change.events.map { event in
             switch event.kind {
@@ -57,13 +64,15 @@ extension HubFormat {
             }
         }
         events.append(.value(change.new))
+        if let count = change.count { events.append(.count(count)) }
         return ObserveFrames(events, seq: Int64(change.sequence))
     }
 
     func observe(_ change: ViewChange, _ shared: ObserveFrames, _ id: Int64, _ kinds: EventKinds) -> [UInt8] {
         var frames: [UInt8] = []
         for (index, event) in change.events.enumerated() where kinds.contains(event.kind) { shared.append(index, sub: id, to: &frames) }
-        if kinds.contains(.value) { shared.append(change.events.count, sub: id, to: &frames) }
+        if kinds.contains(.value), !change.isNothing { shared.append(change.events.count, sub: id, to: &frames) }
+        if kinds.contains(.count), change.count != nil { shared.append(change.events.count + 1, sub: id, to: &frames) }
         return frames
     }
 

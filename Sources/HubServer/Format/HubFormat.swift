@@ -16,7 +16,7 @@ struct HubFormat: WireFormat {
     func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {
         case .patches(let tag): RealtimePush.data(path: path, value: value).frames(tag: tag)
-        case .events(let id, let kinds): observeInitial(value, query, id, kinds, sequence)
+        case .events(let id, let kinds, _): observeInitial(value, query, id, kinds, sequence)
         case .stream(let exports): streamInitial(value, exports: exports)
         }
     }
@@ -35,6 +35,10 @@ struct HubFormat: WireFormat {
         }
     }
 
+    func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        if case .events(let id, let kinds, _) = style { observeInitial(count: count, id, kinds, sequence) } else { [] }
+    }
+
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
         switch style {
         // Nothing is shared: most views have this style alone, and no other has it beside a tag.
@@ -44,7 +48,7 @@ struct HubFormat: WireFormat {
             let push = parts.push ?? realtime(change)
             parts.push = push
             return push.frames(tag: tag)
-        case .events(let id, let kinds):
+        case .events(let id, let kinds, _):
             let parts = Parts.of(&parts)
             let observed = parts.observed ?? self.observed(change)
             parts.observed = observed
@@ -56,7 +60,7 @@ struct HubFormat: WireFormat {
     func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] {
         switch style {
         case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: query))
-        case .events(let id, _): observeCancelled(id)
+        case .events(let id, _, _): observeCancelled(id)
         case .stream: EventStreamEvent.cancel
         }
     }
@@ -79,7 +83,7 @@ struct HubFormat: WireFormat {
         case .observing(_, let lacksIndex): RealtimeReply.okListen(number, lacksIndex: lacksIndex).realtimeFrames
         case .value(let node): RealtimeReply.ok(number, value: node).realtimeFrames
         case .identified(let identity): RealtimeReply.okAuth(number, auth: identity.auth, expires: identity.expires).realtimeFrames
-        case .exchanged: []
+        case .exchanged, .counted: []
         case .failed(let failure): RealtimeReply.refused(number, RealtimeRefusal(failure)).realtimeFrames
         }
     }

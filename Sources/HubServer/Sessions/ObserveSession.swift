@@ -88,8 +88,11 @@ final class ObserveSession: Session, @unchecked Sendable {
         }
         switch request.operation {
         case .auth(let token): identify(token, token: id)
-        case .observe(let path, let events, let query):
-            ask(.observe(path, query: query?.tree, style: .events(id: id, kinds: EventKinds(rawValue: events.rawValue)), hash: ""), id)
+        case .observe(let path, let events, let query, let maxHz):
+            let pace = maxHz.map { Int32((1000 / $0).rounded(.up)) }
+            let style = ObserverStyle.events(id: id, kinds: EventKinds(rawValue: events.rawValue), pace: pace)
+            ask(.observe(path, query: query?.tree, style: style, hash: ""), id)
+        case .count(let path, let query): ask(.count(path, query: query?.tree), id)
         case .unobserve(let sub): ask(.unobserveID(sub), id)
         case .get(let path, let query): ask(.get(path, query: query?.tree), id)
         case .set(let one), .remove(let one): write { .write([one]) }

@@ -13,6 +13,8 @@ public enum ObserveEvent: Sendable, Equatable {
     case moved(key: Key, prev: Key?)
     /// All that was there at the start has been told.
     case ready
+    /// How many children there are, or a query selects.
+    case count(Int)
 }
 
 /// One event, encoded once for all observers of the place.
@@ -48,6 +50,9 @@ public struct ObservePush: Sendable {
             writer.raw(",\"event\":\"moved\",\"key\":")
             writer.string(key.text)
             Self.previous(prev, &writer)
+        case .count(let count):
+            writer.raw(",\"event\":\"count\",\"count\":")
+            writer.int(Int64(count))
         case .ready: writer.raw(",\"event\":\"ready\"")
         }
         writer.raw("}")

@@ -52,6 +52,7 @@ private struct ObserveMessageParser {
         var key: Key?
         var value: Node?
         var prev: Key?
+        var count: Int64?
         var success: ObserveSuccess?
         var failure: ObserveFailure?
     }
@@ -85,6 +86,7 @@ private struct ObserveMessageParser {
             case "value": members.value = try reader.writeValue().node
             case "prev":
                 if try reader.peek() == .null { try reader.null() } else { members.prev = Key(try reader.string()) }
+            case "count": members.count = try reader.int()
             case "ok": members.success = try success(&reader)
             case "error": members.failure = try failure(&reader)
             default: try reader.skipValue()
@@ -100,6 +102,7 @@ private struct ObserveMessageParser {
             switch name {
             case "seq": success.seq = try reader.int()
             case "key": success.key = Key(try reader.string())
+            case "count": success.count = try reader.int()
             case "uid": success.uid = try reader.string()
             case "lacksIndex": success.lacksIndex = try reader.bool()
             case "value": success.value = try reader.writeValue().node
@@ -126,6 +129,7 @@ private struct ObserveMessageParser {
 
     private func event(_ members: Members) -> ObserveEvent? {
         if members.event == "ready" { return .ready }
+        if members.event == "count" { return members.count.map { .count(Int($0)) } }
         if members.event == "moved" { return members.key.map { .moved(key: $0, prev: members.prev) } }
         guard let value = members.value else { return nil }
         if members.event == "value" { return .value(value) }

@@ -8,16 +8,19 @@ public struct ObserveSuccess: Sendable, Equatable {
     public var value: Node?
     /// Answer to `push`: the new key.
     public var key: Key?
+    /// Answer to `count`.
+    public var count: Int64?
     /// Answer to `auth`: the user's id.
     public var uid: String?
     /// Answer to `observe`: the rules file does not declare the order of the query. On the wire only when it is so.
     public var lacksIndex = false
 
-    public init(seq: Int64? = nil, value: Node? = nil, key: Key? = nil, uid: String? = nil, lacksIndex: Bool = false) {
+    public init(seq: Int64? = nil, value: Node? = nil, key: Key? = nil, uid: String? = nil, count: Int64? = nil, lacksIndex: Bool = false) {
         self.seq = seq
         self.value = value
         self.key = key
         self.uid = uid
+        self.count = count
         self.lacksIndex = lacksIndex
     }
 }
@@ -47,6 +50,10 @@ public enum ObserveReply {
             if let uid = success.uid {
                 member("\"uid\":", &writer)
                 writer.string(uid)
+            }
+            if let count = success.count {
+                member("\"count\":", &writer)
+                writer.int(count)
             }
             if success.lacksIndex { member("\"lacksIndex\":true", &writer) }
             if let value = success.value {

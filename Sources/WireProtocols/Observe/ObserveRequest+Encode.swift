@@ -11,7 +11,7 @@ extension ObserveRequest {
         case .auth(let token):
             writer.raw("auth\",\"token\":")
             writer.string(token)
-        case .observe(let path, let events, let query):
+        case .observe(let path, let events, let query, let maxHz):
             writer.raw("observe\"")
             Self.path(path, .node, &writer)
             writer.raw(",\"events\":[")
@@ -23,11 +23,19 @@ extension ObserveRequest {
             }
             writer.raw("]")
             query?.write(to: &writer)
+            if let maxHz {
+                writer.raw(",\"maxHz\":")
+                writer.node(.number(maxHz))
+            }
         case .unobserve(let sub):
             writer.raw("unobserve\",\"sub\":")
             writer.int(sub)
         case .get(let path, let query):
             writer.raw("get\"")
+            Self.path(path, .node, &writer)
+            query?.write(to: &writer)
+        case .count(let path, let query):
+            writer.raw("count\"")
             Self.path(path, .node, &writer)
             query?.write(to: &writer)
         case .set(let write):

@@ -29,6 +29,7 @@ private struct ObserveRequestParser {
         var entries: [TreeWrite]?
         var events: ObserveEvents?
         var query: ObserveQuery?
+        var maxHz: Double?
         var sub: Int64?
         var token: String?
         /// What is left behind: `do` of `onDisconnect`.
@@ -71,6 +72,7 @@ private struct ObserveRequestParser {
                 }
             case "events": members.events = try events(&reader, &members)
             case "query": members.query = try ObserveQuery.read(&reader, &members.fault)
+            case "maxHz": members.maxHz = try rate(&reader, &members.fault)
             case "sub": members.sub = try reader.integer(of: name, &members.fault)
             case "do": members.leaving = try reader.text(of: name, &members.fault)
             case "was": members.hash = try was(&reader, &members.fault)
@@ -118,6 +120,23 @@ private struct ObserveRequestParser {
         return value.node.exists ? value.node.hash : ""
     }
 
+    /// A number of values a second.
+    private func rate(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> Double? {
+        var rate: Double?
+        if try reader.peek() == .number {
+            switch try reader.number() {
+            case .int(let number): rate = Double(number)
+            case .double(let number): rate = number
+            default: break
+            }
+        } else {
+            try reader.skipValue()
+        }
+        if let rate, ObserveOperation.rates.contains(rate) { return rate }
+        fault = fault ?? .query("\"maxHz\" is a number from 0.001 to 1000", member: "maxHz")
+        return nil
+    }
+
     private func events(_ reader: inout JSONReader, _ members: inout Members) throws(JSONError) -> ObserveEvents? {
         guard try reader.peek() == .array else {
             members.fault = members.fault ?? .member("events")
@@ -140,11 +159,11 @@ private struct ObserveRequestParser {
 
     // MARK: Operation
 
-    private static let known: Set<String> = ["id", "op", "path", "value", "events", "query", "sub", "token", "do", "was", "hash"]
+    private static let known: Set<String> = ["id", "op", "path", "value", "events", "query", "maxHz", "sub", "token", "do", "was", "hash"]
 
     /// Members that each operation takes, besides `id` and `op`.
     private static let taken: [String: Set<String>] = [
-        "auth": ["token"], "observe": ["path", "events", "query"], "unobserve": ["sub"], "get": ["path", "query"],
+        "auth": ["token"], "observe": ["path", "events", "query", "maxHz"], "unobserve": ["sub"], "get": ["path", "query"], "count": ["path", "query"],
         "set": ["path", "value"], "update": ["path", "value"], "push": ["path", "value"], "remove": ["path"],
         "transaction": ["path", "was", "hash", "value"], "onDisconnect": ["do", "path", "value"], "ping": [],
     ]
@@ -179,7 +198,13 @@ private struct ObserveRequestParser {
         }
         guard place.part == .node else { return invalid(.path(.invalidKey(".priority"))) }
         switch op {
-        case "observe": return .observe(path: place.path, events: members.events ?? .value, query: members.query?.filter)
+        case "observe":
+            let events = members.events ?? .value
+            if members.maxHz != nil, events.isDisjoint(with: [.value, .count]) || !events.isDisjoint(with: [.children, .moved]) {
+                return invalid(.query("\"maxHz\" goes with \"value\" and \"count\" alone: events of children are each told", member: "maxHz"))
+            }
+            return .observe(path: place.path, events: events, query: members.query?.filter, maxHz: members.maxHz)
+        case "count": return .count(path: place.path, query: members.query?.filter)
         case "get": return .get(path: place.path, query: members.query?.filter)
         case "update":
             guard let entries = members.entries else { return invalid(.member("value")) }

@@ -15,10 +15,13 @@ public struct ObserveRequest: Sendable, Equatable {
 public enum ObserveOperation: Sendable, Equatable {
     case auth(token: String)
     /// - query: which children; nil for the whole place.
-    case observe(path: Path, events: ObserveEvents, query: ObserveQuery? = nil)
+    /// - maxHz: at most so many values a second; nil tells each.
+    case observe(path: Path, events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil)
     /// Ends the observe whose request had this id.
     case unobserve(sub: Int64)
     case get(path: Path, query: ObserveQuery? = nil)
+    /// How many children there are.
+    case count(path: Path, query: ObserveQuery? = nil)
     case set(TreeWrite)
     /// Paths of the writes are relative to `path` and do not overlap.
     case update(path: Path, [TreeWrite])
@@ -33,6 +36,11 @@ public enum ObserveOperation: Sendable, Equatable {
     case ping
     /// Read from the wire, but it cannot be carried out: answer this request so, and go on.
     case invalid(ObserveFault)
+}
+
+extension ObserveOperation {
+    /// Values a second that an observe may ask for.
+    public static let rates = 0.001...1000.0
 }
 
 /// What a connection leaves behind for its end: the member `do` of `onDisconnect`.
@@ -59,10 +67,12 @@ public struct ObserveEvents: OptionSet, Sendable, Hashable {
     public static let removed = ObserveEvents(rawValue: 8)
     public static let moved = ObserveEvents(rawValue: 16)
     public static let ready = ObserveEvents(rawValue: 32)
+    public static let count = ObserveEvents(rawValue: 64)
     public static let children: ObserveEvents = [.added, .changed, .removed]
 
     /// All events by their names on the wire.
     public static let names: [(name: String, event: ObserveEvents)] = [
         ("value", .value), ("added", .added), ("changed", .changed), ("removed", .removed), ("moved", .moved), ("ready", .ready),
+        ("count", .count),
     ]
 }

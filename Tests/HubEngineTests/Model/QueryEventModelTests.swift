@@ -46,6 +46,7 @@ private final class QueryEventWorld {
         let kinds: EventKinds
         var list: [(key: String, value: String)] = []
         var value: String?
+        var count: String?
         var isReady = false
     }
 
@@ -112,7 +113,9 @@ private final class QueryEventWorld {
     private func observe() {
         if watchers.count < 4 { watchers.append(Watcher()) }
         let watcher = random.pick(watchers)
-        let kinds: EventKinds = random.pick([.children, [.children, .ready], [.children, .value, .ready], .value, [.value, .ready]])
+        let kinds: EventKinds = random.pick([
+            .children, [.children, .ready], [.children, .value, .ready, .count], .value, [.value, .ready], .count, [.count, .ready],
+        ])
         let query = random.chance(15) ? nil : query()
         let observed = Observed(path: random.pick(["p/l", "p/l", "p/m", "p"] as [Path]), query: query, kinds: kinds)
         trace.append("observe \(nextID) \(observed.path) \(query as TreeQuery?) \(kinds.rawValue)")
@@ -204,6 +207,9 @@ private final class QueryEventWorld {
                     let value = observed.query == nil ? node : Node.object(expected.map { ($0, node.child($0)) })
                     if observed.value != value.json { throw Wrong(description: "\(note): \(observed.value ?? "-") for \(value.json)") }
                 }
+                if observed.kinds.contains(.count), observed.count != "\(expected.count)" {
+                    throw Wrong(description: "\(note): \(observed.count ?? "-") for \(expected.count)")
+                }
                 guard observed.kinds.contains(.added) else { continue }
                 let list = expected.map { "\($0) \(node.child($0).json)" }
                 if observed.list.map({ "\($0.key) \($0.value)" }) != list {
@@ -256,6 +262,7 @@ private final class QueryEventWorld {
         let known = words.count > 2 ? observed.list.firstIndex { $0.key == words[2] } : nil
         switch words[0] {
         case "value": observed.value = words[2]
+        case "count": observed.count = words[2]
         case "ready":
             if observed.isReady { throw wrong }
             observed.isReady = true
@@ -287,7 +294,7 @@ private struct EventLines: WireFormat {
     }
 
     func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
-        guard case .events(let id, let kinds) = style else { return [] }
+        guard case .events(let id, let kinds, _) = style else { return [] }
         var lines: [String] = []
         if kinds.contains(.added) {
             let ordering = query?.orderedBy ?? .key
@@ -298,17 +305,24 @@ private struct EventLines: WireFormat {
             }
         }
         if kinds.contains(.value) { lines.append("value \(id) \(value.json)") }
+        if kinds.contains(.count) { lines.append("count \(id) \(value.childCount)") }
         if kinds.contains(.ready) { lines.append("ready \(id)") }
         return Array(lines.map { $0 + "\n" }.joined().utf8)
     }
 
+    func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        guard case .events(let id, let kinds, _) = style else { return [] }
+        return Array("count \(id) \(count)\n\(kinds.contains(.ready) ? "ready \(id)\n" : "")".utf8)
+    }
+
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
-        guard case .events(let id, let kinds) = style else { return [] }
+        guard case .events(let id, let kinds, _) = style else { return [] }
         let names: [EventKinds: String] = [.added: "added", .changed: "changed", .removed: "removed", .moved: "moved"]
         var lines = change.events.filter { kinds.contains($0.kind) }.map { event in
             "\(names[event.kind] ?? "?") \(id) \(event.key) \(event.previous?.string ?? "-") \(event.value.json)"
         }
-        if kinds.contains(.value) { lines.append("value \(id) \(change.new.json)") }
+        if kinds.contains(.value), !change.isNothing { lines.append("value \(id) \(change.new.json)") }
+        if kinds.contains(.count), let count = change.count { lines.append("count \(id) \(count)") }
         return Array(lines.map { $0 + "\n" }.joined().utf8)
     }
 

@@ -50,7 +50,8 @@ final class Bench: @unchecked Sendable {
     lazy var foresight = PermissionForesight(context, content, places)
     lazy var permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
     lazy var encodings = EncodingLine(context.background, context.budget)
-    lazy var publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings)
+    lazy var pacing = Pacing(context, batch, durability)
+    lazy var publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings, pacing)
     lazy var commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
     lazy var disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
     lazy var sessions = Sessions(

@@ -39,6 +39,11 @@ import Testing
         ),
         ("{\"id\":1,\"op\":\"onDisconnect\",\"do\":\"remove\",\"path\":\"a\"}", .onDisconnect(.remove(write("a", .null)))),
         ("{\"id\":1,\"op\":\"onDisconnect\",\"do\":\"cancel\",\"path\":\"a\"}", .onDisconnect(.cancel(path: "a"))),
+        ("{\"id\":1,\"op\":\"count\",\"path\":\"a\"}", .count(path: "a")),
+        (
+            "{\"id\":1,\"op\":\"observe\",\"path\":\"a\",\"events\":[\"value\",\"count\"],\"maxHz\":2.5}",
+            .observe(path: "a", events: [.value, .count], maxHz: 2.5)
+        ),
         ("{\"id\":1,\"op\":\"auth\",\"token\":\"t\"}", .auth(token: "t")), ("{\"id\":1,\"op\":\"ping\"}", .ping),
     ]
 
@@ -94,8 +99,14 @@ import Testing
             ("\"op\":\"observe\",\"path\":\"/a\",\"where\":[]", .notSupported, "\"where\""),
             ("\"op\":\"observe\",\"path\":\"/a\",\"near\":{}", .notSupported, "\"near\""),
             ("\"op\":\"observe\",\"path\":\"/a\",\"since\":1", .notSupported, "\"since\""),
-            ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":1", .notSupported, "\"maxHz\""),
-            ("\"op\":\"observe\",\"path\":\"/a\",\"events\":[\"count\"]", .notSupported, "event \"count\""),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":0", .badRequest, "\"maxHz\" is a number from"),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":1001", .badRequest, "\"maxHz\" is a number from"),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":\"2\"", .badRequest, "\"maxHz\" is a number from"),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":2,\"events\":[\"value\",\"added\"]", .badRequest, "\"maxHz\" goes with"),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":2,\"events\":[\"ready\"]", .badRequest, "\"maxHz\" goes with"),
+            ("\"op\":\"get\",\"path\":\"/a\",\"maxHz\":2", .badRequest, "takes no \"maxHz\""),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"events\":[\"distance\"]", .notSupported, "event \"distance\""),
+            ("\"op\":\"count\"", .badRequest, "\"path\""),
             ("\"op\":\"transaction\",\"path\":\"/a\",\"value\":1", .badRequest, "\"was\""),
             ("\"op\":\"transaction\",\"path\":\"/a\",\"was\":1", .badRequest, "\"value\""),
             ("\"op\":\"transaction\",\"path\":\"/a\",\"was\":1,\"hash\":\"\",\"value\":1", .badRequest, "exclude"),
@@ -215,6 +226,7 @@ import Testing
         (.removed(key: "p1", value: 2), "\"event\":\"removed\",\"key\":\"p1\",\"value\":2}"),
         (.moved(key: "p1", prev: "p0"), "\"event\":\"moved\",\"key\":\"p1\",\"prev\":\"p0\"}"),
         (.moved(key: "p1", prev: nil), "\"event\":\"moved\",\"key\":\"p1\",\"prev\":null}"), (.ready, "\"event\":\"ready\"}"),
+        (.count(7), "\"event\":\"count\",\"count\":7}"),
     ]
 
     @Test func events_shareTheirRest_behindAPrefixPerObserve() {
