@@ -64,6 +64,9 @@ let package = Package(
         // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
         .testTarget(name: "SecurityRulesTests", dependencies: ["JSONTree", "SecurityRules", "TestSupport"], exclude: ["Corpora"], swiftSettings: shared),
+        // live queries: filters, nearness, and who is concerned by a change of one child
+        .target(name: "LiveQueries", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
+        .testTarget(name: "LiveQueriesTests", dependencies: ["JSONTree", "LiveQueries", "TestSupport"], swiftSettings: shared),
         // what a journal of commits is: batches, what becomes of them, followers, storage of namespaces; one in memory
         .target(name: "Journal", dependencies: [
             "JSONTree", .product(name: "DequeModule", package: "swift-collections"),
