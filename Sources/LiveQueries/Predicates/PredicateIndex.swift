@@ -1,0 +1,197 @@
+import JSONTree
+
+/// Finds, of thousands of filters on one place, those that a change of a child may concern: by what the child has, without asking
+/// the others.
+///
+/// Each filter is kept under one of its conditions, the one that fewest others share:
+///
+/// | condition | found by |
+/// |---|---|
+/// | `==`, `in` | hash of the value |
+/// | `has` | hash of each member's name; where there are fewer such conditions than members, each of them is tried |
+/// | `prefix` | hash of each beginning of the text that is as long as some condition's |
+/// | `<` `<=` `>` `>=` | `IntervalIndex`: both bounds of a path are one range |
+/// | `!=` only, or none | always |
+///
+/// What is found is then evaluated as a whole: an equal hash may be another value's.
+struct PredicateIndex {
+    /// Filters under one constant: few, or equal in what tells others apart.
+    typealias Bag = ContiguousArray<Int>
+
+    /// The conditions on one path.
+    struct PathTable {
+        let keys: ContiguousArray<Key>
+        /// Filters kept here.
+        var count = 0
+        var values: [Int: Bag] = [:]
+        var members: [Int: (key: Key, slots: Bag)] = [:]
+        var prefixes: [Int: Bag] = [:]
+        /// How many prefixes there are of each length in bytes.
+        var lengths: [Int: Int] = [:]
+        var ranges = IntervalIndex()
+
+        init(_ keys: ContiguousArray<Key>) { self.keys = keys }
+
+        mutating func insert(_ slot: Int, _ way: Way) {
+            count += 1
+            switch way {
+            case .always: break
+            case .values(let constants): for constant in constants { values[constant.hashValue, default: []].append(slot) }
+            case .member(let key): members[PredicateIndex.hash(key.text), default: (key, [])].slots.append(slot)
+            case .prefix(let text):
+                prefixes[PredicateIndex.hash(text), default: []].append(slot)
+                lengths[text.utf8Count, default: 0] += 1
+            case .range(let low, let high): ranges.insert(slot, low: low, high: high)
+            }
+        }
+
+        mutating func remove(_ slot: Int, _ way: Way) {
+            count -= 1
+            switch way {
+            case .always: break
+            case .values(let constants): for constant in constants { values.remove(slot, constant.hashValue) }
+            case .member(let key):
+                let hash = PredicateIndex.hash(key.text)
+                members[hash]?.slots.removeFirst(slot)
+                if members[hash]?.slots.isEmpty == true { members[hash] = nil }
+            case .prefix(let text):
+                prefixes.remove(slot, PredicateIndex.hash(text))
+                let left = (lengths[text.utf8Count] ?? 1) - 1
+                lengths[text.utf8Count] = left == 0 ? nil : left
+            case .range(let low, _): ranges.remove(slot, low: low)
+            }
+        }
+    }
+
+    /// How a filter is found.
+    enum Way {
+        case values(ContiguousArray<Constant>)
+        case member(Key)
+        case prefix(Text)
+        case range(low: IntervalIndex.End, high: IntervalIndex.End)
+        case always
+    }
+
+    private struct Access {
+        /// The index of the table.
+        let path: Int
+        let way: Way
+    }
+
+    private var tables: ContiguousArray<PathTable> = []
+    private var tableOf: [ContiguousArray<Key>: Int] = [:]
+    private var always: Bag = []
+    private var accesses: ContiguousArray<Access?> = []
+
+    // MARK: Keeping filters
+
+    /// - Parameters:
+    ///   - slot: what `concerned` calls the filter: a small number that no other one has.
+    ///   - conditions: all must hold.
+    mutating func insert(_ slot: Int, _ conditions: some Collection<Condition>) {
+        let access = access(of: conditions)
+        while accesses.count <= slot { accesses.append(nil) }
+        accesses[slot] = access
+        if case .always = access.way { return always.append(slot) }
+        tables[access.path].insert(slot, access.way)
+    }
+
+    mutating func remove(_ slot: Int) {
+        guard slot < accesses.count, let access = accesses[slot] else { return }
+        accesses[slot] = nil
+        if case .always = access.way { return always.removeFirst(slot) }
+        tables[access.path].remove(slot, access.way)
+    }
+
+    /// The condition by which fewest others are found.
+    private mutating func access(of conditions: some Collection<Condition>) -> Access {
+        var best: (path: ContiguousArray<Key>, Way) = ([], .always)
+        var bestCost = Int.max
+        func take(_ cost: Int, _ path: Path, _ way: Way) { if cost < bestCost { (best, bestCost) = ((path.keys, way), cost) } }
+        var ranges: [Path: (low: IntervalIndex.End, high: IntervalIndex.End)] = [:]
+        for condition in conditions {
+            let table = tableOf[condition.path.keys].map { tables[$0] }
+            switch condition.test {
+            case .notEqual: break
+            case .equal(let constant): take(table?.values[constant.hashValue]?.count ?? 0, condition.path, .values([constant]))
+            case .oneOf(let constants):
+                let others = constants.reduce(0) { $0 + (table?.values[$1.hashValue]?.count ?? 0) }
+                take(others + constants.count, condition.path, .values(constants))
+            case .has(let key): take(2 + (table?.members[Self.hash(key.text)]?.slots.count ?? 0), condition.path, .member(key))
+            case .prefix(let text): take(2 + (table?.prefixes[Self.hash(text)]?.count ?? 0), condition.path, .prefix(text))
+            case .above(let constant, let orEqual):
+                ranges[condition.path, default: (.init(), .init())].low = IntervalIndex.End(constant: constant, orEqual: orEqual)
+            case .below(let constant, let orEqual):
+                ranges[condition.path, default: (.init(), .init())].high = IntervalIndex.End(constant: constant, orEqual: orEqual)
+            }
+        }
+        for (path, range) in ranges {
+            // How many of the ranges overlap is not known: a closed one is taken to meet fewer.
+            let isClosed = range.low.constant != nil && range.high.constant != nil
+            let others = tableOf[path.keys].map { tables[$0].ranges.count } ?? 0
+            take(4 + others / (isClosed ? 8 : 2), path, .range(low: range.low, high: range.high))
+        }
+        if case .always = best.1 { return Access(path: 0, way: .always) }
+        return Access(path: self.table(best.path), way: best.1)
+    }
+
+    /// The table of a path, which has to be given a filter. One that has none any more is taken for another path.
+    private mutating func table(_ keys: ContiguousArray<Key>) -> Int {
+        if let known = tableOf[keys] { return known }
+        let at = tables.firstIndex { $0.count == 0 } ?? tables.count
+        if at == tables.count {
+            tables.append(PathTable(keys))
+        } else {
+            tableOf[tables[at].keys] = nil
+            tables[at] = PathTable(keys)
+        }
+        tableOf[keys] = at
+        return at
+    }
+
+    static func hash(_ text: Text) -> Int { text.withUTF8Bytes { hash($0) } }
+
+    static func hash(_ bytes: UnsafeBufferPointer<UInt8>) -> Int {
+        var hasher = Hasher()
+        hasher.combine(bytes: UnsafeRawBufferPointer(bytes))
+        return hasher.finalize()
+    }
+
+    // MARK: Finding them
+
+    /// Calls `body` with each filter that may select the child before or after a change; with some more than once.
+    /// O(paths + filters found), without allocation. The caller holds roots above both.
+    /// - Parameters: nil where the child does not exist.
+    func concerned(old: NodeCursor?, new: NodeCursor?, _ body: (Int) -> Void) {
+        for slot in always { body(slot) }
+        tables.withUnsafeBufferPointer { tables in
+            for i in tables.indices where tables[i].count > 0 {
+                let before = old?.descendant(tables[i].keys)
+                let after = new?.descendant(tables[i].keys)
+                tables[i].concerned(old != nil, before, new != nil, after, body)
+            }
+        }
+    }
+}
+
+extension Dictionary where Key == Int, Value == ContiguousArray<Int> {
+    fileprivate mutating func remove(_ slot: Int, _ hash: Int) {
+        self[hash]?.removeFirst(slot)
+        if self[hash]?.isEmpty == true { self[hash] = nil }
+    }
+}
+
+extension ContiguousArray<Int> {
+    /// Removes one occurrence; the order of the others changes.
+    fileprivate mutating func removeFirst(_ slot: Int) {
+        guard let at = firstIndex(of: slot) else { return }
+        swapAt(at, count - 1)
+        removeLast()
+    }
+}
+
+extension Text {
+    fileprivate func withUTF8Bytes<R>(_ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
+        withUnsafePointer(to: self) { TextCursor($0).withBytes(body) }
+    }
+}
