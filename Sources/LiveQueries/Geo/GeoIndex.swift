@@ -1,0 +1,210 @@
+public import JSONTree
+
+/// The children of a place that have a position, as points: insert, remove and move in O(log n), search by distance.
+///
+/// ```
+///   cube around the sphere            cells split in eight while they hold more than 32 points; on a sphere some four of
+///   ┌───────┬───────┐                 them are met, so the tree is as deep as a quadtree. Below 6 mm cells split by the
+///   │   ┌─┬─┤       │                 hash of the key, so that a thousand children at one address are found as fast.
+///   │   ├─┼─┤  ···  │
+///   ├───┴─┴─┼───────┤                 cell  centre │ children, or entries: vector, key │ points at and below
+///   │  ···  │  ···  │
+///   └───────┴───────┘
+/// ```
+/// Why cells of vectors and not of degrees: a bound for the distance to a cube is three subtractions, and right at the poles and across
+/// the antimeridian. Measured in docs/tour.md beside a grid.
+///
+/// Used by one queue at a time: built in the background, then confined to the database queue.
+public final class GeoIndex: @unchecked Sendable {
+    // Sendable: handed over as a whole by whoever built it, and never used from two queues.
+
+    /// One child.
+    struct Entry {
+        var point: GeoPoint
+        let key: Key
+    }
+
+    struct Cell {
+        let x: Double
+        let y: Double
+        let z: Double
+        /// Half of its edge.
+        let half: Double
+        let depth: Int32
+        var isLeaf = true
+        /// Points at and below it.
+        var count: Int32 = 0
+        /// Indexes of the cells below; 0 for none.
+        var children = SIMD8<Int32>(repeating: 0)
+        var entries: ContiguousArray<Entry> = []
+    }
+
+    public let fields: GeoFields
+    var cells: ContiguousArray<Cell> = []
+    private var free: ContiguousArray<Int> = []
+    /// Cells and points still to be looked at by a search; kept for its memory.
+    var frontier: ContiguousArray<Reached> = []
+
+    /// Points of a cell before it is split, and with how many cells are joined again. Measured: 16 to 64 differ by less than a tenth.
+    static let capacity = 32
+    static let joined = 12
+    /// From here on cells are split by the hash of the key: their edge is 12 mm.
+    static let finest: Int32 = 30
+    /// As many levels of three bits as a hash has.
+    static let deepest: Int32 = 50
+
+    /// An index without children.
+    public init(_ fields: GeoFields) {
+        self.fields = fields
+        cells.append(Cell(x: 0, y: 0, z: 0, half: 1, depth: 0))
+    }
+
+    /// The index of a place's children. O(n log n)
+    public convenience init(_ fields: GeoFields, of place: Node) {
+        self.init(fields)
+        for (key, child) in place.children { if let point = fields.point(of: child) { insert(key, at: point) } }
+    }
+
+    /// Children that have a position.
+    public var count: Int { Int(cells[0].count) }
+
+    // MARK: Following changes
+
+    /// Moves one child along with a change; null where it does not exist. O(log n)
+    public func move(_ key: Key, old: Node, new: Node) { move(key, from: fields.point(of: old), to: fields.point(of: new)) }
+
+    /// The same with its positions; nil where it has none.
+    func move(_ key: Key, from old: GeoPoint?, to new: GeoPoint?) {
+        if old == new { return }
+        if let old, let new {
+            let leaf = self.leaf(at: old, key)
+            // Most steps stay within a cell.
+            if leaf == self.leaf(at: new, key), let at = cells[leaf].entries.firstIndex(where: { $0.key == key }) {
+                return cells[leaf].entries[at].point = new
+            }
+        }
+        if let old { remove(key, at: old) }
+        if let new { insert(key, at: new) }
+    }
+
+    /// Brings an index of `old` up to `new`, another state of the same children.
+    /// - Parameter most: as with `ChildMap.changes(since:atMost:)`.
+    /// - Returns: false, with the index unchanged, when that is not enough.
+    public func follow(from old: Node, to new: Node, atMost most: Int) -> Bool {
+        if old.isIdentical(to: new) { return true }
+        guard let changes = new.children.changes(since: old.children, atMost: most) else { return false }
+        for change in changes { move(change.key, old: change.old ?? .null, new: change.new ?? .null) }
+        return true
+    }
+
+    // MARK: Cells
+
+    /// Which of the eight cells below a cell a point belongs to.
+    @inline(__always)
+    private func child(of cell: Int, _ point: GeoPoint, _ key: Key) -> Int {
+        let depth = cells[cell].depth
+        if depth >= Self.finest { return (key.hashValue >> (3 * Int(depth - Self.finest))) & 7 }
+        return (point.x >= cells[cell].x ? 1 : 0) | (point.y >= cells[cell].y ? 2 : 0) | (point.z >= cells[cell].z ? 4 : 0)
+    }
+
+    /// The leaf in which a point is; -1 where there is none yet.
+    private func leaf(at point: GeoPoint, _ key: Key) -> Int {
+        var cell = 0
+        while !cells[cell].isLeaf {
+            cell = Int(cells[cell].children[child(of: cell, point, key)])
+            if cell == 0 { return -1 }
+        }
+        return cell
+    }
+
+    /// Precondition: the child is not in the index.
+    func insert(_ key: Key, at point: GeoPoint) {
+        var cell = 0
+        while true {
+            cells[cell].count += 1
+            if cells[cell].isLeaf { break }
+            cell = below(cell, child(of: cell, point, key))
+        }
+        cells[cell].entries.append(Entry(point: point, key: key))
+        while cells[cell].entries.count > Self.capacity, cells[cell].depth < Self.deepest { cell = split(cell) }
+    }
+
+    /// The cell below another one, made when missing.
+    private func below(_ cell: Int, _ i: Int) -> Int {
+        let known = Int(cells[cell].children[i])
+        if known != 0 { return known }
+        let parent = cells[cell]
+        let half = parent.depth >= Self.finest ? parent.half : parent.half / 2
+        let step = parent.depth >= Self.finest ? 0 : half
+        let new = Cell(
+            x: parent.x + (i & 1 == 0 ? -step : step), y: parent.y + (i & 2 == 0 ? -step : step),
+            z: parent.z + (i & 4 == 0 ? -step : step), half: half, depth: parent.depth + 1)
+        let at = free.popLast() ?? cells.count
+        if at == cells.count { cells.append(new) } else { cells[at] = new }
+        cells[cell].children[i] = Int32(at)
+        return at
+    }
+
+    /// Hands the points of a leaf to cells below it.
+    /// - Returns: the fullest of these.
+    private func split(_ cell: Int) -> Int {
+        let entries = cells[cell].entries
+        cells[cell].entries = []
+        cells[cell].isLeaf = false
+        var fullest = 0
+        for entry in entries {
+            let child = below(cell, child(of: cell, entry.point, entry.key))
+            cells[child].entries.append(entry)
+            cells[child].count += 1
+            if cells[child].count > cells[fullest].count || fullest == 0 { fullest = child }
+        }
+        return fullest
+    }
+
+    /// Removes a child; no effect when it is not there.
+    /// - Parameter point: the one it was inserted at.
+    func remove(_ key: Key, at point: GeoPoint) {
+        let leaf = leaf(at: point, key)
+        guard leaf >= 0, let at = cells[leaf].entries.firstIndex(where: { $0.key == key }) else { return }
+        cells[leaf].entries.swapAt(at, cells[leaf].entries.count - 1)
+        cells[leaf].entries.removeLast()
+        var cell = 0
+        var joins: Int?
+        while true {
+            cells[cell].count -= 1
+            if cells[cell].isLeaf { break }
+            if joins == nil, cells[cell].count <= Self.joined { joins = cell }
+            let i = child(of: cell, point, key)
+            let next = Int(cells[cell].children[i])
+            if cells[next].count == 1 {
+                // Nothing is left below.
+                release(next)
+                cells[cell].children[i] = 0
+                break
+            }
+            cell = next
+        }
+        if let joins { join(joins) }
+    }
+
+    /// Makes a leaf of a cell with few points below it.
+    private func join(_ cell: Int) {
+        var entries: ContiguousArray<Entry> = []
+        collect(cell, &entries)
+        for i in 0..<8 where cells[cell].children[i] != 0 { release(Int(cells[cell].children[i])) }
+        cells[cell].children = SIMD8(repeating: 0)
+        cells[cell].isLeaf = true
+        cells[cell].entries = entries
+    }
+
+    private func collect(_ cell: Int, _ entries: inout ContiguousArray<Entry>) {
+        entries.append(contentsOf: cells[cell].entries)
+        for i in 0..<8 where cells[cell].children[i] != 0 { collect(Int(cells[cell].children[i]), &entries) }
+    }
+
+    private func release(_ cell: Int) {
+        for i in 0..<8 where cells[cell].children[i] != 0 { release(Int(cells[cell].children[i])) }
+        cells[cell].entries = []
+        free.append(cell)
+    }
+}

@@ -1,0 +1,48 @@
+import Glibc
+
+/// A place on the earth, taken as a sphere of 6,371,009 m: a unit vector from its centre.
+///
+/// Vectors know no poles and no antimeridian: two places are as near to each other as their vectors are. Distances are compared as squares
+/// of the chord between them, which is exact to less than a millimetre and needs no trigonometry; metres are computed where they are told.
+public struct GeoPoint: Sendable, Equatable {
+    let x: Double
+    let y: Double
+    let z: Double
+
+    /// The mean radius of the earth in metres.
+    public static let earthRadius = 6_371_009.0
+
+    /// - Parameters: degrees; -90…90 and -180…180.
+    /// - Returns: nil out of range, and for what is no number.
+    public init?(latitude: Double, longitude: Double) {
+        guard latitude.magnitude <= 90, longitude.magnitude <= 180 else { return nil }
+        // 180° west is 180° east, and at a pole all meridians meet: one place is one vector.
+        let longitude = longitude == -180 ? 180 : (latitude.magnitude == 90 ? 0 : longitude)
+        let (phi, lambda) = (latitude * (.pi / 180), longitude * (.pi / 180))
+        let across = latitude.magnitude == 90 ? 0 : cos(phi)
+        x = across * cos(lambda)
+        y = across * sin(lambda)
+        z = sin(phi)
+    }
+
+    /// The square of the chord to another place: 0…4.
+    @inline(__always)
+    func chordSquared(_ other: GeoPoint) -> Double {
+        let (a, b, c) = (x - other.x, y - other.y, z - other.z)
+        return a * a + b * b + c * c
+    }
+
+    /// The great-circle distance in metres.
+    public func metres(to other: GeoPoint) -> Double { Self.metres(chordSquared: chordSquared(other)) }
+
+    /// The great-circle distance that belongs to a chord, in metres; exact to 0.2 m at the antipode and far better elsewhere.
+    static func metres(chordSquared: Double) -> Double { 2 * earthRadius * asin(min(1, chordSquared.squareRoot() / 2)) }
+
+    /// The square of the chord that belongs to a distance. From half the earth's circumference on every place is within it.
+    static func chordSquared(metres: Double) -> Double {
+        let half = metres / earthRadius / 2
+        if half >= .pi / 2 { return .infinity }
+        let chord = 2 * sin(half)
+        return chord * chord
+    }
+}
