@@ -1,0 +1,137 @@
+import JSONTree
+
+/// Live circles by where they are, to find those that contain a point which has moved, without a look at the others.
+///
+/// ```
+///   levels of cells around the sphere, each half as wide; a circle is listed in the cells that it meets, of the last level whose
+///   cells are as wide as the circle: at most eight, and some three on a sphere
+///
+///   level 3  │     ○──┐  │        │        a point looks into one cell of each level that is in use,
+///            ├────────┼──┼────────┤        and measures its distance to what is listed there
+///   level 9  │··◌·····│··│········│
+/// ```
+/// Insert, remove and move cost O(1), a look O(levels in use + circles listed there).
+struct CircleIndex {
+    private struct Circle {
+        let centre: GeoPoint
+        /// The square of the chord that belongs to the radius; infinite for everywhere.
+        let reach: Double
+        let slot: Int
+    }
+
+    private var cells: [UInt64: ContiguousArray<Circle>] = [:]
+    private var everywhere: ContiguousArray<Circle> = []
+    /// How many circles there are of each level, and a bit for each in use.
+    private var circles = ContiguousArray<Int>(repeating: 0, count: CircleIndex.levels)
+    private var levelsInUse: UInt32 = 0
+    private var bySlot: ContiguousArray<Circle?> = []
+
+    /// Cells of the last level are 97 m wide.
+    private static let levels = 19
+
+    /// - Parameters:
+    ///   - slot: what `concerned` calls the circle: a small number that no other one has.
+    ///   - reach: the square of the chord that belongs to the radius; infinite for everywhere.
+    mutating func insert(_ slot: Int, at centre: GeoPoint, reach: Double) {
+        let circle = Circle(centre: centre, reach: reach, slot: slot)
+        while bySlot.count <= slot { bySlot.append(nil) }
+        bySlot[slot] = circle
+        guard let level = Self.level(reach) else { return everywhere.append(circle) }
+        circles[level] += 1
+        levelsInUse |= 1 << UInt32(level)
+        Self.forEachCell(of: circle, level) { cells[$0, default: []].append(circle) }
+    }
+
+    mutating func remove(_ slot: Int) {
+        guard slot < bySlot.count, let circle = bySlot[slot] else { return }
+        bySlot[slot] = nil
+        guard let level = Self.level(circle.reach) else { return Self.remove(slot, from: &everywhere) }
+        circles[level] -= 1
+        if circles[level] == 0 { levelsInUse &= ~(1 << UInt32(level)) }
+        Self.forEachCell(of: circle, level) { cell in
+            guard let at = cells.index(forKey: cell) else { return }
+            Self.remove(slot, from: &cells.values[at])
+            if cells.values[at].isEmpty { cells.remove(at: at) }
+        }
+    }
+
+    private static func remove(_ slot: Int, from list: inout ContiguousArray<Circle>) {
+        guard let at = list.firstIndex(where: { $0.slot == slot }) else { return }
+        list.swapAt(at, list.count - 1)
+        list.removeLast()
+    }
+
+    /// Calls `body` once with each circle that contains the point where it was or where it is, and with the squares of the chords to both.
+    /// - Parameters: nil where the point does not exist; its chord is infinite then.
+    func concerned(old: GeoPoint?, new: GeoPoint?, _ body: (_ slot: Int, _ old: Double, _ new: Double) -> Void) {
+        look(everywhere, old, new, old: true, new: true, body)
+        var left = levelsInUse
+        while left != 0 {
+            let level = left.trailingZeroBitCount
+            left &= left - 1
+            let before = old.map { Self.cell($0, level) }
+            let after = new.map { Self.cell($0, level) }
+            if let before, let list = cells[before] { look(list, old, new, old: true, new: before == after, body) }
+            if let after, before != after, let list = cells[after] { look(list, old, new, old: false, new: true, body) }
+        }
+    }
+
+    /// - Parameters:
+    ///   - hadPoint: calls those that contained the point where it was.
+    ///   - hasPoint: calls those that contain it now and did not.
+    @inline(__always)
+    private func look(
+        _ list: ContiguousArray<Circle>, _ old: GeoPoint?, _ new: GeoPoint?, old hadPoint: Bool, new hasPoint: Bool,
+        _ body: (Int, Double, Double) -> Void
+    ) {
+        list.withUnsafeBufferPointer { list in
+            for circle in list {
+                let before = old.map { $0.chordSquared(circle.centre) } ?? .infinity
+                let after = new.map { $0.chordSquared(circle.centre) } ?? .infinity
+                let contained = old != nil && before <= circle.reach
+                if contained ? hadPoint : hasPoint && new != nil && after <= circle.reach { body(circle.slot, before, after) }
+            }
+        }
+    }
+
+    /// How many circles a look at a point measures the distance to.
+    func listed(at point: GeoPoint) -> Int {
+        (0..<Self.levels).reduce(everywhere.count) { $0 + (cells[Self.cell(point, $1)]?.count ?? 0) }
+    }
+
+    // MARK: Cells
+
+    /// The last level whose cells are as wide as a circle; nil for one that is everywhere.
+    private static func level(_ reach: Double) -> Int? {
+        guard reach < 4 else { return nil }
+        // The edge of level n is 4 / 2^n.
+        return min(levels - 1, max(0, Int((2 / max(reach.squareRoot(), 1e-9)).exponent)))
+    }
+
+    /// A cell's number: level, and its place along each axis.
+    @inline(__always)
+    private static func number(_ level: Int, _ x: Int, _ y: Int, _ z: Int) -> UInt64 {
+        UInt64(level) << 57 | UInt64(x) << 38 | UInt64(y) << 19 | UInt64(z)
+    }
+
+    @inline(__always)
+    private static func along(_ value: Double, _ level: Int) -> Int {
+        Int((min(1, max(-1, value)) + 1) * Double(1 << level) / 4)
+    }
+
+    @inline(__always)
+    private static func cell(_ point: GeoPoint, _ level: Int) -> UInt64 {
+        number(level, along(point.x, level), along(point.y, level), along(point.z, level))
+    }
+
+    private static func forEachCell(of circle: Circle, _ level: Int, _ body: (UInt64) -> Void) {
+        // Wider by what rounding may take away.
+        let radius = circle.reach.squareRoot() + 1e-12
+        func range(_ value: Double) -> ClosedRange<Int> { along(value - radius, level)...along(value + radius, level) }
+        for x in range(circle.centre.x) {
+            for y in range(circle.centre.y) {
+                for z in range(circle.centre.z) { body(number(level, x, y, z)) }
+            }
+        }
+    }
+}
