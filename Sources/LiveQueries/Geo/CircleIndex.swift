@@ -127,11 +127,18 @@ struct CircleIndex {
     private static func forEachCell(of circle: Circle, _ level: Int, _ body: (UInt64) -> Void) {
         // Wider by what rounding may take away.
         let radius = circle.reach.squareRoot() + 1e-12
-        func range(_ value: Double) -> ClosedRange<Int> { along(value - radius, level)...along(value + radius, level) }
-        for x in range(circle.centre.x) {
-            for y in range(circle.centre.y) {
-                for z in range(circle.centre.z) { body(number(level, x, y, z)) }
-            }
+        let centre = circle.centre
+        let (x, y, z) = (along(centre.x - radius, level), along(centre.y - radius, level), along(centre.z - radius, level))
+        let (maxX, maxY, maxZ) = (along(centre.x + radius, level), along(centre.y + radius, level), along(centre.z + radius, level))
+        // With ranges in place of the counting, swiftc 6.3.1 -O drops level, x and y from the last cell of each row.
+        var (i, j, k) = (x, y, z)
+        while i <= maxX {
+            body(number(level, i, j, k))
+            k += 1
+            if k <= maxZ { continue }
+            (j, k) = (j + 1, z)
+            if j <= maxY { continue }
+            (i, j) = (i + 1, y)
         }
     }
 }

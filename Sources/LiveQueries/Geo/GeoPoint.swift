@@ -4,7 +4,7 @@ import Glibc
 ///
 /// Vectors know no poles and no antimeridian: two places are as near to each other as their vectors are. Distances are compared as squares
 /// of the chord between them, which is exact to less than a millimetre and needs no trigonometry; metres are computed where they are told.
-public struct GeoPoint: Sendable, Equatable {
+public struct GeoPoint: Sendable, Hashable {
     let x: Double
     let y: Double
     let z: Double

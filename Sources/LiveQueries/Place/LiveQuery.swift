@@ -1,0 +1,146 @@
+public import JSONTree
+
+/// What a live query asks of the children of a place: which, in what order, how many. Equal ones share a view.
+public struct LiveQuery: Sendable, Hashable {
+    /// Order, range and limit, with their defaults written out.
+    public let tree: TreeQuery
+    public let filter: Filter
+    public let near: NearQuery?
+    /// Whether the order is that of the distances.
+    public let isByDistance: Bool
+
+    /// - Parameters:
+    ///   - tree: without an order, what is near is ordered by distance; otherwise the order is by priority, as everywhere.
+    /// - Throws: `QueryFault` for what cannot stand beside each other.
+    public init(_ tree: TreeQuery = TreeQuery(index: .key), where filter: Filter = .all, near: NearQuery? = nil) throws(QueryFault) {
+        self.filter = filter
+        isByDistance = near != nil && tree.index == nil
+        var tree = tree
+        if let near, isByDistance {
+            guard tree.start == nil, tree.end == nil else { throw .malformed("near", "a range needs an \"orderBy\" beside it") }
+            if tree.limit != nil, tree.keeps == .last, tree.viewFrom != nil {
+                throw .malformed("near", "the farthest cannot be asked for: \"limitToLast\" needs an \"orderBy\" beside it")
+            }
+            let limit = [near.limit, tree.limit].compactMap { $0 }.min()
+            tree = TreeQuery(index: nil, limit: limit, viewFrom: .first)
+            self.near = NearQuery(centre: near.centre, metres: near.metres, limit: nil)
+            if near.metres == nil, limit == nil { throw .malformed("near", "needs a \"radius\" or a \"limit\"") }
+        } else {
+            if let near {
+                if near.limit != nil {
+                    throw .malformed("near.limit", "counts the nearest; with an \"orderBy\" it is \"limitToFirst\" or \"limitToLast\"")
+                }
+                if near.metres == nil { throw .malformed("near", "needs a \"radius\" where an \"orderBy\" stands beside it") }
+            }
+            self.near = near
+            let keeps = tree.keeps
+            tree.index = tree.orderedBy
+            tree.viewFrom = tree.limit == nil ? nil : keeps
+            if var start = tree.start {
+                start.inclusive = start.isInclusive
+                tree.start = start
+            }
+            if var end = tree.end {
+                end.inclusive = end.isInclusive
+                tree.end = end
+            }
+        }
+        self.tree = tree
+    }
+
+    private init(_ tree: TreeQuery, _ filter: Filter, _ near: NearQuery, isByDistance: Bool) {
+        (self.tree, self.filter, self.near, self.isByDistance) = (tree, filter, near, isByDistance)
+    }
+
+    /// The same query around another place.
+    func moved(to centre: GeoPoint) -> LiveQuery {
+        guard let near else { return self }
+        return LiveQuery(tree, filter, NearQuery(centre: centre, metres: near.metres, limit: near.limit), isByDistance: isByDistance)
+    }
+
+    var keepsLast: Bool { tree.limit != nil && tree.keeps == .last }
+
+    /// What must hold of each child that the range selects: its bounds as conditions.
+    var rangeConditions: [Condition] {
+        guard !isByDistance else { return [] }
+        let path: Path
+        switch tree.orderedBy {
+        case .child(let child): path = child
+        case .value: path = .root
+        case .key, .priority: return []
+        }
+        var conditions: [Condition] = []
+        // A bound with a key excludes some children of its value, not all.
+        if let start = tree.start, let constant = Constant(start.value) { conditions.append(Condition(path, .above(constant, orEqual: true))) }
+        if let end = tree.end, let constant = Constant(end.value) { conditions.append(Condition(path, .below(constant, orEqual: true))) }
+        if conditions.count == 2, let start = tree.start?.value, let end = tree.end?.value, start.valueOrder(end) == 0 {
+            return Constant(start).map { [Condition(path, .equal($0))] } ?? []
+        }
+        return conditions
+    }
+}
+
+/// The circle of a query, or what is nearest to its centre: `"near": {"lat": 37.975, "lng": 23.735, "radius": 1000, "limit": 20}`.
+public struct NearQuery: Sendable, Hashable {
+    public let centre: GeoPoint
+    /// `radius`; nil for everywhere.
+    public let metres: Double?
+    /// Only so many of the nearest.
+    public let limit: Int?
+
+    public init(centre: GeoPoint, metres: Double?, limit: Int?) {
+        self.centre = centre
+        self.metres = metres
+        self.limit = limit
+    }
+
+    /// Reads the value of a `near`.
+    /// - Throws: `QueryFault`, which names the member.
+    public init(_ json: JSONValue, limits: NearLimits = NearLimits()) throws(QueryFault) {
+        guard let members = json.members else { throw .malformed("near", "must be an object, as {\"lat\":37.9,\"lng\":23.7,\"radius\":1000}") }
+        var (latitude, longitude, metres, limit) = (Double?.none, Double?.none, Double?.none, Int?.none)
+        for member in members {
+            switch member.name {
+            case "lat": latitude = try Self.number(member)
+            case "lng": longitude = try Self.number(member)
+            case "radius":
+                let radius = try Self.number(member)
+                guard radius > 0 else { throw .malformed("near.radius", "must be greater than 0 metres") }
+                metres = radius
+            case "limit":
+                guard case .int(let number) = member.value, number > 0 else {
+                    throw .malformed("near.limit", "must be an integer greater than 0")
+                }
+                guard number <= limits.nearest else { throw .tooBig("near.limit", "must be at most \(limits.nearest)") }
+                limit = Int(number)
+            default: throw .malformed("near", "has no member \"\(member.name.prefix(64))\"")
+            }
+        }
+        guard let latitude else { throw .malformed("near", "\"lat\" is missing") }
+        guard let longitude else { throw .malformed("near", "\"lng\" is missing") }
+        guard let centre = GeoPoint(latitude: latitude, longitude: longitude) else {
+            throw latitude.magnitude <= 90
+                ? .malformed("near.lng", "must be from -180 to 180") : .malformed("near.lat", "must be from -90 to 90")
+        }
+        self.init(centre: centre, metres: metres, limit: limit)
+    }
+
+    private static func number(_ member: JSONValue.Member) throws(QueryFault) -> Double {
+        switch member.value {
+        case .int(let number): return Double(number)
+        case .double(let number) where number.isFinite: return number
+        default: throw .malformed("near.\(member.name)", "must be a number")
+        }
+    }
+
+    /// The square of the chord of the radius.
+    var reach: Double { metres.map { GeoPoint.chordSquared(metres: $0) } ?? .infinity }
+}
+
+/// What one `near` may ask.
+public struct NearLimits: Sendable {
+    /// Most children of a `limit`. Default 1,000.
+    public var nearest = 1_000
+
+    public init() {}
+}

@@ -1,0 +1,68 @@
+import JSONTree
+
+/// One live query of a place, as its observers share it.
+///
+/// Confined to the database queue.
+public final class LiveQueryView {
+    /// What its observers are told.
+    public enum Showing: Sendable, Hashable {
+        case children
+        /// How many there are, without what they are.
+        case count
+    }
+
+    /// A change of what is shown.
+    public enum Change: Sendable, Equatable {
+        case children(ContiguousArray<LiveEvent>)
+        case count(Int)
+    }
+
+    public internal(set) var query: LiveQuery
+    public let showing: Showing
+    /// How many children are shown, or are counted.
+    public var count: Int { filtered?.count ?? near?.count ?? min(total, query.tree.limit ?? .max) }
+    /// Whether fewer are shown than there may be; `PlaceQueries.fill` goes on.
+    public var isShort: Bool { filtered?.isShort ?? near?.isShort ?? false }
+
+    /// One of the two for `children`, none for `count`.
+    var filtered: FilteredWindow?
+    var near: NearWindow?
+    /// Matches, whatever the limit; for `count`.
+    var total = 0
+    let selector: Selector
+    /// The number of its circle; -1 without one.
+    var circle = -1
+    /// The square of the chord for which its circle is listed.
+    var reach = -1.0
+    /// Of the commit that is being told: what concerns it.
+    var pending: ContiguousArray<SeenWrite> = []
+
+    init(_ query: LiveQuery, _ showing: Showing, _ selector: Selector) {
+        self.query = query
+        self.showing = showing
+        self.selector = selector
+    }
+
+    /// What selects children for some views: a filter, with the range of an order. Asked once for each change.
+    final class Selector {
+        struct Name: Hashable {
+            let filter: Filter
+            let range: [Condition]
+            /// Views of circles are found by these, and not by what they ask.
+            let isNear: Bool
+        }
+
+        let name: Name
+        let slot: Int
+        var views: ContiguousArray<LiveQueryView> = []
+        /// The change for which it was asked last, and what it said.
+        var askedFor = 0
+        var was = false
+        var now = false
+
+        init(_ name: Name, slot: Int) {
+            self.name = name
+            self.slot = slot
+        }
+    }
+}

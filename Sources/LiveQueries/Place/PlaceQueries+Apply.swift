@@ -1,0 +1,160 @@
+public import JSONTree
+
+extension PlaceQueries {
+    /// Moves all views along with a commit that changed children of the place.
+    /// - Parameters:
+    ///   - writes: the changed children, each once.
+    ///   - place: the place after the commit.
+    ///   - orders: its children after the commit.
+    ///   - told: is called once for each view of which something differs. It adds and removes no views.
+    public func apply(_ writes: ContiguousArray<ChildWrite>, over place: Node, in orders: Orders, _ told: Told) {
+        defer { listAnew() }
+        if writes.count == 1 {
+            apply(writes[0], over: place, in: orders, told)
+            return
+        }
+        var touched: ContiguousArray<LiveQueryView> = []
+        for write in writes {
+            find(write) { view, seen in
+                if view.pending.isEmpty { touched.append(view) }
+                view.pending.append(seen)
+            }
+        }
+        for view in touched {
+            let pending = view.pending
+            view.pending.removeAll(keepingCapacity: pending.count <= 16)
+            if let change = follow(view, pending, over: place, in: orders) { told(view, change) }
+        }
+    }
+
+    /// The usual commit changes one child.
+    private func apply(_ write: ChildWrite, over place: Node, in orders: Orders, _ told: Told) {
+        var one: ContiguousArray<SeenWrite> = [SeenWrite(write: write)]
+        find(write) { view, seen in
+            one[0] = seen
+            if let change = follow(view, one, over: place, in: orders) { told(view, change) }
+        }
+    }
+
+    /// Brings the points up to date with a change and calls `body` with each view whose filter selects the child before or after it,
+    /// and whose circle contains it.
+    private func find(_ write: ChildWrite, _ body: (LiveQueryView, SeenWrite) -> Void) {
+        change += 1
+        var seen = SeenWrite(write: write)
+        if let index {
+            seen.oldPoint = index.fields.point(of: write.old)
+            seen.newPoint = index.fields.point(of: write.new)
+            index.move(write.key, from: seen.oldPoint, to: seen.newPoint)
+        }
+        withUnsafePointer(to: write.old) { old in
+            withUnsafePointer(to: write.new) { new in
+                let before = write.old.exists ? NodeCursor(old) : nil
+                let after = write.new.exists ? NodeCursor(new) : nil
+                predicates.concerned(old: before, new: after) { slot in
+                    guard let selector = bySlot[slot], selector.askedFor != change else { return }
+                    ask(selector, before, after)
+                    guard selector.was || selector.now else { return }
+                    (seen.was, seen.now) = (selector.was, selector.now)
+                    for view in selector.views { body(view, seen) }
+                }
+                guard seen.oldPoint != nil || seen.newPoint != nil else { return }
+                circles.concerned(old: seen.oldPoint, new: seen.newPoint) { slot, _, _ in
+                    guard let view = byCircle[slot] else { return }
+                    if view.selector.askedFor != change { ask(view.selector, before, after) }
+                    guard view.selector.was || view.selector.now else { return }
+                    (seen.was, seen.now) = (view.selector.was, view.selector.now)
+                    body(view, seen)
+                }
+            }
+        }
+    }
+
+    private func ask(_ selector: LiveQueryView.Selector, _ old: NodeCursor?, _ new: NodeCursor?) {
+        evaluations += 1
+        selector.askedFor = change
+        selector.was = old.map { selector.name.filter.admits($0) } ?? false
+        selector.now = new.map { selector.name.filter.admits($0) } ?? false
+    }
+
+    private func follow(
+        _ view: LiveQueryView, _ writes: ContiguousArray<SeenWrite>, over place: Node, in orders: Orders
+    ) -> LiveQueryView.Change? {
+        if view.showing == .count { return recount(view, writes) }
+        var events: ContiguousArray<LiveEvent> = []
+        if view.filtered != nil {
+            view.filtered?.apply(writes, over: place, in: orders(view.query.tree.orderedBy), &events)
+        } else if let index {
+            view.near?.apply(writes, over: place, index, &events)
+            // Not at once: the circles are being looked through.
+            if !isListed(view) { unlisted.append(view) }
+        }
+        return events.isEmpty ? nil : .children(events)
+    }
+
+    private func recount(_ view: LiveQueryView, _ writes: ContiguousArray<SeenWrite>) -> LiveQueryView.Change? {
+        let before = view.count
+        let query = view.query
+        let (lower, upper) = query.isByDistance ? (nil, nil) : (query.tree.lowerBound, query.tree.upperBound)
+        func counts(_ key: Key, _ child: Node, _ point: GeoPoint?) -> Bool {
+            if let near = query.near {
+                guard let chordSquared = point?.chordSquared(near.centre), chordSquared <= near.reach else { return false }
+            }
+            if lower == nil, upper == nil { return true }
+            let place = query.tree.orderedBy.place(key, child)
+            return (lower?.admitsAsStart(place) ?? true) && (upper?.admitsAsEnd(place) ?? true)
+        }
+        for seen in writes {
+            let write = seen.write
+            if seen.was, counts(write.key, write.old, seen.oldPoint) { view.total -= 1 }
+            if seen.now, counts(write.key, write.new, seen.newPoint) { view.total += 1 }
+        }
+        return view.count == before ? nil : .count(view.count)
+    }
+
+    /// Goes on to look for matches of a view that shows fewer than there may be.
+    /// - Returns: what is shown in addition; nil for nothing. The view may be short still.
+    public func fill(_ view: LiveQueryView, over place: Node, in orders: Orders) -> LiveQueryView.Change? {
+        guard view.isShort else { return nil }
+        var events: ContiguousArray<LiveEvent> = []
+        if view.filtered != nil {
+            guard let children = orders(view.query.tree.orderedBy) else { return nil }
+            view.filtered?.fill(over: place, in: children, &events)
+        } else if let index {
+            view.near?.fill(over: place, index, &events)
+            list(view)
+        }
+        return events.isEmpty ? nil : .children(events)
+    }
+
+    /// Moves all views to another state of the place, which was written as a whole. O(children + what is shown)
+    /// - Parameters:
+    ///   - index: the points of the new children, where circles are observed.
+    ///   - orders: the new children.
+    ///   - told: as with `apply`.
+    public func replace(_ old: Node, with new: Node, _ index: GeoIndex?, in orders: Orders, _ told: Told) {
+        if let index { adopt(index) }
+        for view in all {
+            if view.showing == .count {
+                let before = view.count
+                view.total = view.query.matches(over: new, in: orders(view.query.tree.orderedBy), self.index)
+                if view.count != before { told(view, .count(view.count)) }
+                continue
+            }
+            var events: ContiguousArray<LiveEvent> = []
+            if let was = view.filtered {
+                let now: FilteredWindow
+                if let children = orders(view.query.tree.orderedBy) {
+                    now = FilteredWindow(view.query, over: new, in: children, settings)
+                } else {
+                    now = FilteredWindow(view.query, over: new, among: new.children.lazy.map(\.key), settings)
+                }
+                events = now.difference(from: was, over: old, to: new)
+                view.filtered = now
+            } else if let index = self.index {
+                events = view.near?.searchAgain(over: old, to: new, index) ?? []
+                list(view)
+            }
+            if !events.isEmpty { told(view, .children(events)) }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+public import JSONTree
+
+/// All live queries of one place, followed as its children change: of each commit the views that it concerns, with their events.
+///
+/// ```
+///                         ┌► PredicateIndex ─► selectors ─┐
+///   child, old and new ───┤                               ├─► views that match before or after ─► their windows ─► events
+///                         └► CircleIndex (old and new place) ┘                                     └ refilled from an order, or GeoIndex
+/// ```
+/// The work follows the views that the change concerns. Nothing is computed anew by a commit, unless it writes the place as a whole.
+///
+/// Confined to the database queue. Orders that windows are refilled from are the caller's, who brings them up to date first.
+public final class PlaceQueries {
+    /// The place's children in an order, after the commit; nil where it is not known at the moment.
+    public typealias Orders = (TreeQuery.Index) -> OrderedChildren?
+    public typealias Told = (LiveQueryView, LiveQueryView.Change) -> Void
+
+    private struct Name: Hashable {
+        let query: LiveQuery
+        let showing: LiveQueryView.Showing
+    }
+
+    let settings: WindowSettings
+    /// The points of the children, once there is one.
+    public private(set) var index: GeoIndex?
+    private var views: [Name: LiveQueryView] = [:]
+    private var selectors: [LiveQueryView.Selector.Name: LiveQueryView.Selector] = [:]
+    var bySlot: ContiguousArray<LiveQueryView.Selector?> = []
+    private var freeSlots: [Int] = []
+    var byCircle: ContiguousArray<LiveQueryView?> = []
+    private var freeCircles: [Int] = []
+    var predicates = PredicateIndex()
+    var circles = CircleIndex()
+    /// Views whose circles are to be listed anew when the commit has been told.
+    var unlisted: ContiguousArray<LiveQueryView> = []
+    /// Number of the change that is looked at.
+    var change = 0
+    /// Filters that were asked: for tests, which count work and not time.
+    public internal(set) var evaluations = 0
+
+    public init(_ settings: WindowSettings = WindowSettings()) { self.settings = settings }
+
+    public var count: Int { views.count }
+    public var all: [LiveQueryView] { Array(views.values) }
+
+    /// Takes the points of the children as they are: built in the background, and brought up to date (`GeoIndex.follow`).
+    public func adopt(_ index: GeoIndex) { self.index = index }
+
+    // MARK: Views
+
+    public func existingView(_ query: LiveQuery, _ showing: LiveQueryView.Showing) -> LiveQueryView? {
+        views[Name(query: query, showing: showing)]
+    }
+
+    /// A view of the children that a query selects in an order: of `window`, which shows the place as it is now.
+    public func add(_ window: FilteredWindow) -> LiveQueryView {
+        add(window.query, .children) { $0.filtered = window }
+    }
+
+    /// The same of a circle.
+    public func add(_ window: NearWindow) -> LiveQueryView {
+        add(window.query, .children) { $0.near = window }
+    }
+
+    /// A view of how many children there are.
+    /// - Parameter matches: how many match now, whatever the limit (`LiveQuery.matches`).
+    public func add(countOf query: LiveQuery, matches: Int) -> LiveQueryView {
+        add(query, .count) { $0.total = matches }
+    }
+
+    private func add(_ query: LiveQuery, _ showing: LiveQueryView.Showing, _ fill: (LiveQueryView) -> Void) -> LiveQueryView {
+        if let known = existingView(query, showing) { return known }
+        let view = LiveQueryView(query, showing, selector(for: query))
+        fill(view)
+        views[Name(query: query, showing: showing)] = view
+        if query.near != nil {
+            view.circle = freeCircles.popLast() ?? byCircle.count
+            if view.circle == byCircle.count { byCircle.append(view) } else { byCircle[view.circle] = view }
+            list(view)
+        }
+        view.selector.views.append(view)
+        return view
+    }
+
+    /// Forgets a view without observers.
+    public func remove(_ view: LiveQueryView) {
+        guard views.removeValue(forKey: Name(query: view.query, showing: view.showing)) != nil else { return }
+        if view.circle >= 0 {
+            circles.remove(view.circle)
+            byCircle[view.circle] = nil
+            freeCircles.append(view.circle)
+        }
+        let selector = view.selector
+        if let at = selector.views.firstIndex(where: { $0 === view }) { selector.views.remove(at: at) }
+        guard selector.views.isEmpty else { return }
+        selectors[selector.name] = nil
+        if selector.slot >= 0 {
+            predicates.remove(selector.slot)
+            bySlot[selector.slot] = nil
+            freeSlots.append(selector.slot)
+        }
+    }
+
+    private func selector(for query: LiveQuery) -> LiveQueryView.Selector {
+        let range = query.near == nil ? query.rangeConditions : []
+        let name = LiveQueryView.Selector.Name(filter: query.filter, range: range, isNear: query.near != nil)
+        if let known = selectors[name] { return known }
+        guard query.near == nil else {
+            let selector = LiveQueryView.Selector(name, slot: -1)
+            selectors[name] = selector
+            return selector
+        }
+        let slot = freeSlots.popLast() ?? bySlot.count
+        let selector = LiveQueryView.Selector(name, slot: slot)
+        if slot == bySlot.count { bySlot.append(selector) } else { bySlot[slot] = selector }
+        // As one, so that bounds of the filter and of the range make the narrowest.
+        predicates.insert(slot, Filter(query.filter.conditions + range).conditions)
+        selectors[name] = selector
+        return selector
+    }
+
+    /// Whether a view's circle is listed for what concerns it now. One that shrinks stays as it is until it is half as wide, so that a
+    /// view of the nearest is not listed anew with each step.
+    func isListed(_ view: LiveQueryView) -> Bool {
+        guard let near = view.query.near else { return true }
+        let concern = view.near?.concern ?? near.reach
+        return concern <= view.reach && (concern >= view.reach / 4 || concern == near.reach)
+    }
+
+    /// Lists a circle for what concerns its view now.
+    func list(_ view: LiveQueryView) {
+        guard let near = view.query.near, !isListed(view) else { return }
+        let concern = view.near?.concern ?? near.reach
+        if view.reach >= 0 { circles.remove(view.circle) }
+        // A little more than is needed: the nearest of a limit come and go.
+        view.reach = min(near.reach, concern * 2)
+        circles.insert(view.circle, at: near.centre, reach: view.reach)
+    }
+
+    /// Lists the circles for which that is needed after a commit.
+    func listAnew() {
+        for view in unlisted { list(view) }
+        unlisted.removeAll(keepingCapacity: true)
+    }
+
+    // MARK: Moving a centre
+
+    /// Moves the centre of a view's circle. A view that others share stays where it is: `remove` one's own and add another instead.
+    /// - Returns: what is shown other than before; nil where nothing is.
+    /// - Throws: `QueryFault` where there is a view of that query already.
+    public func move(_ view: LiveQueryView, to centre: GeoPoint, over place: Node) throws(QueryFault) -> LiveQueryView.Change? {
+        guard view.query.near != nil, let index else { return nil }
+        let query = view.query.moved(to: centre)
+        if query == view.query { return nil }
+        guard existingView(query, view.showing) == nil else { throw .malformed("near", "there is a view of this circle already") }
+        views[Name(query: view.query, showing: view.showing)] = nil
+        views[Name(query: query, showing: view.showing)] = view
+        circles.remove(view.circle)
+        view.reach = -1
+        view.query = query
+        defer { list(view) }
+        if view.showing == .count {
+            let before = view.count
+            view.total = query.matches(over: place, in: nil, index)
+            return view.count == before ? nil : .count(view.count)
+        }
+        let events = view.near?.move(to: centre, over: place, index) ?? []
+        return events.isEmpty ? nil : .children(events)
+    }
+}
+
+extension LiveQuery {
+    /// How many children match, whatever the limit. Without a filter a circle is counted by its cells; everything else is looked at.
+    /// - Parameters:
+    ///   - children: the place's children in the query's order, where they are at hand: the range is looked at then, and not all.
+    ///   - index: the points of its children, for a circle.
+    public func matches(over place: Node, in children: OrderedChildren?, _ index: GeoIndex?) -> Int {
+        let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
+        let hasRange = lower != nil || upper != nil
+        func selects(_ key: Key, _ child: Node) -> Bool {
+            guard filter.isEmpty || filter.admits(child) else { return false }
+            guard hasRange else { return true }
+            let place = tree.orderedBy.place(key, child)
+            return (lower?.admitsAsStart(place) ?? true) && (upper?.admitsAsEnd(place) ?? true)
+        }
+        let all = place.children
+        var count = 0
+        if let near, let index {
+            if filter.isEmpty, !hasRange { return index.count(within: near.metres, of: near.centre) }
+            _ = index.visit(0, near.centre, near.reach) { entry, _ in
+                if selects(entry.key, all[entry.key] ?? .null) { count += 1 }
+                return true
+            }
+            return count
+        }
+        if filter.isEmpty, !hasRange { return all.count }
+        if let children, hasRange {
+            children.ascend(from: lower) { child in
+                if let upper, !upper.admitsAsEnd(child) { return false }
+                if filter.isEmpty || filter.admits(all[child.key] ?? .null) { count += 1 }
+                return true
+            }
+            return count
+        }
+        for (key, child) in all where selects(key, child) { count += 1 }
+        return count
+    }
+}

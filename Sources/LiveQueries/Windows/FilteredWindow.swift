@@ -1,0 +1,176 @@
+public import JSONTree
+
+/// The children that a filter selects, in an order, within a range, up to a limit: followed as children change.
+public struct FilteredWindow: Sendable {
+    public let query: LiveQuery
+    private let lower: OrderBound?
+    private let upper: OrderBound?
+    private var window: MatchWindow<OrderedChild>
+    private let visits: Int
+
+    /// - Parameter children: the place's children in the query's order, of which so many are looked at as the limit needs.
+    public init(_ query: LiveQuery, over place: Node, in children: OrderedChildren, _ settings: WindowSettings = WindowSettings()) {
+        self.query = query
+        (lower, upper) = (query.tree.lowerBound, query.tree.upperBound)
+        visits = settings.visits
+        let scan = Scan(query, lower, upper, place.children)
+        window = MatchWindow(limit: query.tree.limit, keepsLast: query.keepsLast, settings) {
+            scan.next(in: children, after: $0, wanted: $1, visits: .max)
+        }
+    }
+
+    /// - Parameter candidates: keys among which all children are that the filter selects: found by the index of one of its conditions.
+    public init(
+        _ query: LiveQuery, over place: Node, among candidates: some Sequence<Key>, _ settings: WindowSettings = WindowSettings()
+    ) {
+        self.query = query
+        (lower, upper) = (query.tree.lowerBound, query.tree.upperBound)
+        visits = settings.visits
+        let scan = Scan(query, lower, upper, place.children)
+        let order = query.tree.orderedBy
+        var matches: ContiguousArray<OrderedChild> = []
+        for key in candidates {
+            let child = place.child(key)
+            if query.filter.admits(child), scan.admits(order.place(key, child)) { matches.append(order.place(key, child)) }
+        }
+        matches.sort { query.keepsLast ? $1.order($0) < 0 : $0.order($1) < 0 }
+        window = MatchWindow(limit: query.tree.limit, keepsLast: query.keepsLast, settings) { _, _ in (matches, nil) }
+    }
+
+    /// Children that are shown.
+    public var count: Int { window.shownCount }
+    /// Whether fewer are shown than there may be, as it took too long to find the next ones.
+    public var isShort: Bool { window.isShort }
+    /// Children that are held, shown or not.
+    public var heldCount: Int { window.held.count }
+
+    /// What is shown, as events for one who knows nothing yet.
+    public func initial(over place: Node) -> ContiguousArray<LiveEvent> {
+        var events: ContiguousArray<LiveEvent> = []
+        let children = place.children
+        window.forEachShown { events.append(LiveEvent(.added, $0.key, children[$0.key] ?? .null, previous: $1)) }
+        return events
+    }
+
+    /// Moves along with a commit. O(changes · log n)
+    /// - Parameters:
+    ///   - writes: what the filter sees of the changed children, each once.
+    ///   - place: the place after the commit.
+    ///   - children: its children in the query's order after the commit; nil where that is not known: nothing is looked up then.
+    mutating func apply(
+        _ writes: ContiguousArray<SeenWrite>, over place: Node, in children: OrderedChildren?, _ events: inout ContiguousArray<LiveEvent>
+    ) {
+        let order = query.tree.orderedBy
+        let scan = Scan(query, lower, upper, place.children)
+        var changes: ContiguousArray<MatchWindow<OrderedChild>.Change> = []
+        for seen in writes {
+            changes.append(
+                MatchWindow.Change(
+                    key: seen.write.key, old: seen.was ? scan.admitted(order.place(seen.write.key, seen.write.old)) : nil,
+                    new: seen.now ? scan.admitted(order.place(seen.write.key, seen.write.new)) : nil))
+        }
+        var steps: ContiguousArray<MatchWindow<OrderedChild>.Step> = []
+        window.apply(changes, &steps) { [visits] after, wanted in
+            guard let children else { return ([], after) }
+            return scan.next(in: children, after: after, wanted: wanted, visits: visits)
+        }
+        tell(steps, writes, scan, &events)
+    }
+
+    /// Goes on to look for matches, where fewer are shown than there may be.
+    mutating func fill(over place: Node, in children: OrderedChildren, _ events: inout ContiguousArray<LiveEvent>) {
+        let scan = Scan(query, lower, upper, place.children)
+        var steps: ContiguousArray<MatchWindow<OrderedChild>.Step> = []
+        window.fill(&steps) { [visits] in scan.next(in: children, after: $0, wanted: $1, visits: visits) }
+        tell(steps, [], scan, &events)
+    }
+
+    private func tell(
+        _ steps: ContiguousArray<MatchWindow<OrderedChild>.Step>, _ writes: ContiguousArray<SeenWrite>, _ scan: Scan,
+        _ events: inout ContiguousArray<LiveEvent>
+    ) {
+        for step in steps {
+            let previous = step.kind == .left ? nil : window.previous(of: step.place)
+            events.append(step.event(of: writes, previous: previous) { scan.children[$0] ?? .null })
+        }
+    }
+
+    /// The events that lead from what another window showed of an earlier state to what this one shows.
+    func difference(from old: FilteredWindow, over before: Node, to after: Node) -> ContiguousArray<LiveEvent> {
+        window.difference(from: old.window, over: before, to: after) { _ in nil }
+    }
+}
+
+/// The look through children in an order for those that match.
+private struct Scan {
+    let query: LiveQuery
+    let lower: OrderBound?
+    let upper: OrderBound?
+    let children: ChildMap
+
+    init(_ query: LiveQuery, _ lower: OrderBound?, _ upper: OrderBound?, _ children: ChildMap) {
+        self.query = query
+        self.lower = lower
+        self.upper = upper
+        self.children = children
+    }
+
+    func admits(_ child: OrderedChild) -> Bool { (lower?.admitsAsStart(child) ?? true) && (upper?.admitsAsEnd(child) ?? true) }
+    func admitted(_ child: OrderedChild) -> OrderedChild? { admits(child) ? child : nil }
+
+    func next(
+        in ordered: OrderedChildren, after place: OrderedChild?, wanted: Int, visits: Int
+    ) -> (found: ContiguousArray<OrderedChild>, frontier: OrderedChild?) {
+        var found: ContiguousArray<OrderedChild> = []
+        var left = visits
+        var frontier: OrderedChild?
+        func look(_ child: OrderedChild) -> Bool {
+            if query.filter.isEmpty || query.filter.admits(children[child.key] ?? .null) { found.append(child) }
+            left -= 1
+            if found.count < wanted, left > 0 { return true }
+            frontier = child
+            return false
+        }
+        let bound = place.map { OrderBound(excluding: $0) }
+        if query.keepsLast {
+            ordered.descend(from: bound ?? upper) { (lower?.admitsAsStart($0) ?? true) && look($0) }
+        } else {
+            ordered.ascend(from: bound ?? lower) { (upper?.admitsAsEnd($0) ?? true) && look($0) }
+        }
+        return (found, frontier)
+    }
+}
+
+extension MatchWindow {
+    /// The events that lead from what another window showed of an earlier state to what this one shows. O(shown · log n)
+    func difference(
+        from old: MatchWindow, over before: Node, to after: Node, distance: (Place) -> Double?
+    ) -> ContiguousArray<LiveEvent> {
+        var events: ContiguousArray<LiveEvent> = []
+        var was: [Key: Place] = [:]
+        old.forEachShown { place, _ in was[place.key] = place }
+        var now: Set<Key> = []
+        forEachShown { place, _ in now.insert(place.key) }
+        let (earlier, later) = (before.children, after.children)
+        old.forEachShown { place, _ in
+            if now.contains(place.key) { return }
+            let why = later[place.key] == nil ? LiveEvent.Reason.deleted : .left
+            events.append(LiveEvent(.removed, place.key, earlier[place.key] ?? .null, distance: distance(place), why: why))
+        }
+        forEachShown { place, previous in
+            let child = later[place.key] ?? .null
+            guard let earlierPlace = was[place.key] else {
+                events.append(LiveEvent(.added, place.key, child, previous: previous, distance: distance(place)))
+                return
+            }
+            let hasMoved = earlierPlace.order(place) != 0
+            let old = earlier[place.key] ?? .null
+            let isSame = old.isIdentical(to: child) || old == child
+            if isSame, !hasMoved, distance(place) == nil { return }
+            events.append(
+                LiveEvent(
+                    isSame ? .moved : .changed, place.key, child, previous: previous, distance: distance(place), hasMoved: hasMoved))
+        }
+        return events
+    }
+}

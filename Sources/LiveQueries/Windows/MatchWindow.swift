@@ -1,0 +1,223 @@
+import JSONTree
+
+/// The children that match a query, and which of them its limit shows, followed as children change.
+///
+/// ```
+///   in order   ▇ ▇ ▇ ▇ ▇ │ ▒ ▒ ▒ ▒ ▒ ▒ │ · · ? · ? ·
+///              shown    edge  reserve frontier   not held: found again by an index
+/// ```
+/// All matches up to the frontier are held, so that a child which leaves is replaced from the reserve; when that runs low the next ones
+/// are looked up behind the frontier, so many children at a time. Without a frontier all matches are held. The order is turned round for
+/// a limit that keeps the last ones: the shown are always the first of those held.
+struct MatchWindow<Place: WindowPlace>: Sendable {
+    /// One child that a commit changed, as the window's order sees it; nil where it does not match.
+    struct Change {
+        let key: Key
+        let old: Place?
+        let new: Place?
+    }
+
+    /// What became of one child that is or was shown.
+    struct Step {
+        enum Kind { case entered, left, stayed }
+
+        let kind: Kind
+        let key: Key
+        /// Where it is now, and where it was if it has left.
+        let place: Place
+        let hasMoved: Bool
+        /// The index of its change; -1 for a child that was not changed itself.
+        let change: Int
+    }
+
+    /// The next matches behind a place. `frontier` is how far was looked; nil for to the end.
+    typealias Refill = (_ after: Place?, _ wanted: Int) -> (found: ContiguousArray<Place>, frontier: Place?)
+
+    private(set) var held: SortedChunks<Place>
+    let limit: Int?
+    private let settings: WindowSettings
+    /// The last one of which it is known that all matches before it are held; nil when all are.
+    private(set) var frontier: Place?
+    /// The last one that is shown; nil when all that are held are shown.
+    private var edge: Place?
+
+    /// - Parameters:
+    ///   - first: finds the first matches.
+    init(limit: Int?, keepsLast: Bool, _ settings: WindowSettings, first: Refill) {
+        self.limit = limit
+        self.settings = settings
+        let found = first(nil, limit.map { $0 + settings.reserve } ?? .max)
+        held = SortedChunks(found.found, isDescending: keepsLast)
+        frontier = found.frontier
+        if let limit, held.count >= limit { edge = held[held.position(at: limit - 1)] }
+    }
+
+    var shownCount: Int { min(held.count, limit ?? .max) }
+    /// Whether fewer are shown than there may be: the look behind the frontier came to its end for one commit.
+    var isShort: Bool { frontier != nil && held.count < (limit ?? 0) }
+
+    /// Calls `body` with those that are shown, in the order of the query, with the key of the one before.
+    func forEachShown(_ body: (Place, _ previous: Key?) -> Void) {
+        if !held.isDescending {
+            var (left, previous) = (shownCount, Key?.none)
+            held.forEach { place in
+                if left == 0 { return false }
+                left -= 1
+                body(place, previous)
+                previous = place.key
+                return true
+            }
+            return
+        }
+        var shown: ContiguousArray<Place> = []
+        held.forEach { place in
+            if shown.count == shownCount { return false }
+            shown.append(place)
+            return true
+        }
+        for i in shown.indices.reversed() { body(shown[i], i + 1 < shown.count ? shown[i + 1].key : nil) }
+    }
+
+    /// The key of the one that is shown before, in the order of the query; nil for the first one. O(log n)
+    func previous(of place: Place) -> Key? {
+        let at = held.position(of: place)
+        if !held.isDescending { return held.before(at).map { held[$0].key } }
+        guard at != held.end else { return nil }
+        let next = held.after(at)
+        guard next != held.end else { return nil }
+        let other = held[next]
+        if let edge, held.order(other, edge) > 0 { return nil }
+        return other.key
+    }
+
+    /// Moves along with changes of children, at most one of each. O(changes · log n), and so much more as `refill` looks at.
+    /// - Parameter steps: gets what differs of what is shown: what has left, then the others in the order of the query.
+    mutating func apply(_ changes: ContiguousArray<Change>, _ steps: inout ContiguousArray<Step>, refill: Refill) {
+        if changes.count == 1, applyInPlace(changes[0], &steps) { return }
+        let oldEdge = edge
+        let oldBound = edge ?? frontier
+        let oldFrontier = frontier
+        // How many of those held come up to the old edge.
+        var upToEdge = limit ?? 0
+        for change in changes {
+            let old = change.old.flatMap { isWithin($0, oldFrontier) ? $0 : nil }
+            let new = change.new.flatMap { isWithin($0, oldFrontier) ? $0 : nil }
+            if let old, let oldEdge, isWithin(old, oldEdge) { upToEdge -= 1 }
+            if let new, let oldEdge, isWithin(new, oldEdge) { upToEdge += 1 }
+            if let old, let new, held.replace(old, with: new) { continue }
+            if let old { held.remove(old) }
+            if let new { held.insert(new) }
+        }
+        fill(refill)
+        edge = newEdge(oldEdge, upToEdge)
+        collect(changes, oldBound, &steps)
+        trim()
+    }
+
+    /// Looks on behind the frontier. For a window that is short, when there is time.
+    mutating func fill(_ steps: inout ContiguousArray<Step>, refill: Refill) {
+        let oldBound = edge ?? frontier
+        let oldEdge = edge
+        fill(refill)
+        edge = newEdge(oldEdge, limit ?? 0)
+        collect([], oldBound, &steps)
+    }
+
+    /// The usual change: a child that is shown stays between its neighbours.
+    private mutating func applyInPlace(_ change: Change, _ steps: inout ContiguousArray<Step>) -> Bool {
+        guard let old = change.old, let new = change.new, isWithin(old, edge), isWithin(new, edge), isWithin(old, frontier),
+            isWithin(new, frontier)
+        else { return false }
+        let hasMoved = held.order(old, new) != 0
+        if hasMoved {
+            guard held.replace(old, with: new) else { return false }
+            // The edge is one of those shown.
+            if let edge, held.order(old, edge) == 0 { self.edge = new }
+        }
+        steps.append(Step(kind: .stayed, key: change.key, place: new, hasMoved: hasMoved, change: 0))
+        return true
+    }
+
+    /// Whether a place is not behind a bound; nil is behind all.
+    @inline(__always)
+    private func isWithin(_ place: Place, _ bound: Place?) -> Bool { bound.map { held.order(place, $0) <= 0 } ?? true }
+
+    /// Looks up the next matches when the reserve is low.
+    private mutating func fill(_ refill: Refill) {
+        guard let limit, let frontier, held.count < limit + settings.reserve / 4 else { return }
+        let next = refill(frontier, limit + settings.reserve - held.count)
+        held.append(next.found)
+        self.frontier = next.frontier
+    }
+
+    /// - Parameter upToEdge: how many come up to the old edge now.
+    private func newEdge(_ oldEdge: Place?, _ upToEdge: Int) -> Place? {
+        guard let limit, held.count >= limit else { return nil }
+        guard let oldEdge else { return held[held.position(at: limit - 1)] }
+        var at = held.position(behind: oldEdge)
+        if upToEdge >= limit {
+            for _ in 0...(upToEdge - limit) { at = held.before(at) ?? at }
+        } else {
+            for _ in 0..<(limit - 1 - upToEdge) { at = held.after(at) }
+        }
+        return held[at]
+    }
+
+    /// - Parameter oldBound: up to which all matches were shown; nil for all.
+    private func collect(_ changes: ContiguousArray<Change>, _ oldBound: Place?, _ steps: inout ContiguousArray<Step>) {
+        func isChanged(_ key: Key) -> Bool { changes.contains { $0.key == key } }
+        var ahead: ContiguousArray<Step> = []
+        for i in changes.indices {
+            let change = changes[i]
+            let was = change.old.flatMap { isWithin($0, oldBound) ? $0 : nil }
+            let now = change.new.flatMap { isWithin($0, edge) && isWithin($0, frontier) ? $0 : nil }
+            switch (was, now) {
+            case (let was?, nil): steps.append(Step(kind: .left, key: change.key, place: was, hasMoved: false, change: i))
+            case (nil, let now?): ahead.append(Step(kind: .entered, key: change.key, place: now, hasMoved: false, change: i))
+            case (let was?, let now?):
+                ahead.append(Step(kind: .stayed, key: change.key, place: now, hasMoved: held.order(was, now) != 0, change: i))
+            case (nil, nil): break
+            }
+        }
+        if let edge {
+            var at = held.position(behind: edge)
+            while at != held.end, isWithin(held[at], oldBound) {
+                let place = held[at]
+                if !isChanged(place.key) { steps.append(Step(kind: .left, key: place.key, place: place, hasMoved: false, change: -1)) }
+                at = held.after(at)
+            }
+        }
+        if let oldBound {
+            var at = held.position(behind: oldBound)
+            while at != held.end, isWithin(held[at], edge) {
+                let place = held[at]
+                if !isChanged(place.key) { ahead.append(Step(kind: .entered, key: place.key, place: place, hasMoved: false, change: -1)) }
+                at = held.after(at)
+            }
+        }
+        if ahead.count > 1 { ahead.sort { $0.place.order($1.place) < 0 } }
+        steps.append(contentsOf: ahead)
+    }
+
+    /// Lets go of what is far behind the edge.
+    private mutating func trim() {
+        guard let limit else { return }
+        let most = limit + 2 * settings.reserve
+        guard held.count > (frontier == nil ? max(most, settings.complete) : most) else { return }
+        held.removeAll(from: limit + settings.reserve)
+        frontier = held.last
+    }
+}
+
+/// How much a window with a limit knows beyond what it shows.
+public struct WindowSettings: Sendable {
+    /// Matches that are held behind those shown; below a quarter of it the next ones are looked up. Default 64.
+    public var reserve = 64
+    /// Matches up to which all are held, so that none is ever looked up. Default 1,000, some 100 KB.
+    public var complete = 1_000
+    /// Children that are looked at for one view and commit to find the next matches; then it goes on with the next commit, or when it is
+    /// asked to (`PlaceQueries.fill`). Default 2,000: some ms.
+    public var visits = 2_000
+
+    public init() {}
+}

@@ -1,0 +1,202 @@
+public import JSONTree
+
+/// The children within a circle, or the nearest of them, that a filter selects: followed as children, or the centre, move.
+public struct NearWindow: Sendable {
+    public private(set) var query: LiveQuery
+    private var centre: GeoPoint
+    private let reach: Double
+    private let settings: WindowSettings
+    /// One of the two: by distance, or by a field, where all of the circle are held.
+    private var byDistance: MatchWindow<NearPlace>?
+    private var byField: MatchWindow<OrderedChild>?
+    private let lower: OrderBound?
+    private let upper: OrderBound?
+
+    /// - Parameter index: the points of the place's children.
+    public init?(_ query: LiveQuery, over place: Node, _ index: GeoIndex, _ settings: WindowSettings = WindowSettings()) {
+        guard let near = query.near else { return nil }
+        self.query = query
+        self.settings = settings
+        centre = near.centre
+        reach = near.reach
+        (lower, upper) = query.isByDistance ? (nil, nil) : (query.tree.lowerBound, query.tree.upperBound)
+        search(place, index)
+    }
+
+    /// Finds what is held anew.
+    private mutating func search(_ place: Node, _ index: GeoIndex) {
+        let children = place.children
+        if query.isByDistance {
+            let (centre, reach, filter) = (centre, reach, query.filter)
+            byDistance = MatchWindow(limit: query.tree.limit, keepsLast: false, settings) {
+                Self.next(index, children, filter, centre, reach, after: $0, wanted: $1, visits: .max)
+            }
+            return
+        }
+        var found: ContiguousArray<OrderedChild> = []
+        _ = index.visit(0, centre, reach) { entry, _ in
+            let child = children[entry.key] ?? .null
+            if query.filter.admits(child), let place = fieldPlace(entry.key, child) { found.append(place) }
+            return true
+        }
+        found.sort { query.keepsLast ? $1.order($0) < 0 : $0.order($1) < 0 }
+        var unbounded = settings
+        unbounded.complete = .max
+        byField = MatchWindow(limit: query.tree.limit, keepsLast: query.keepsLast, unbounded) { _, _ in (found, nil) }
+    }
+
+    private func fieldPlace(_ key: Key, _ child: Node) -> OrderedChild? {
+        let place = query.tree.orderedBy.place(key, child)
+        return (lower?.admitsAsStart(place) ?? true) && (upper?.admitsAsEnd(place) ?? true) ? place : nil
+    }
+
+    private static func next(
+        _ index: GeoIndex, _ children: ChildMap, _ filter: Filter, _ centre: GeoPoint, _ reach: Double, after: NearPlace?, wanted: Int,
+        visits: Int
+    ) -> (found: ContiguousArray<NearPlace>, frontier: NearPlace?) {
+        var found: ContiguousArray<NearPlace> = []
+        var left = visits
+        var frontier: NearPlace?
+        if wanted == 0 { return (found, after) }
+        index.nearest(to: centre, within: reach, after: after) { place in
+            if filter.isEmpty || filter.admits(children[place.key] ?? .null) { found.append(place) }
+            left -= 1
+            if found.count < wanted, left > 0 { return true }
+            frontier = place
+            return false
+        }
+        return (found, frontier)
+    }
+
+    /// Children that are shown.
+    public var count: Int { byDistance?.shownCount ?? byField?.shownCount ?? 0 }
+    /// Whether fewer are shown than there may be, as it took too long to find the next ones.
+    public var isShort: Bool { byDistance?.isShort ?? false }
+    /// Children that are held, shown or not.
+    public var heldCount: Int { byDistance?.held.count ?? byField?.held.count ?? 0 }
+
+    /// The square of the chord up to which changes concern the window.
+    var concern: Double { byDistance?.frontier?.chordSquared ?? reach }
+    var place: GeoPoint { centre }
+
+    /// What is shown, as events for one who knows nothing yet.
+    public func initial(over place: Node, _ fields: GeoFields) -> ContiguousArray<LiveEvent> {
+        var events: ContiguousArray<LiveEvent> = []
+        let children = place.children
+        byDistance?.forEachShown { place, previous in
+            let metres = GeoPoint.metres(chordSquared: place.chordSquared)
+            events.append(LiveEvent(.added, place.key, children[place.key] ?? .null, previous: previous, distance: metres))
+        }
+        byField?.forEachShown { place, previous in
+            let child = children[place.key] ?? .null
+            let metres = fields.point(of: child)?.metres(to: centre)
+            events.append(LiveEvent(.added, place.key, child, previous: previous, distance: metres))
+        }
+        return events
+    }
+
+    /// Moves along with a commit. O(changes · log n)
+    /// - Parameters:
+    ///   - writes: what the filter sees of the changed children, each once.
+    ///   - place: the place after the commit.
+    ///   - index: its points after the commit.
+    mutating func apply(
+        _ writes: ContiguousArray<SeenWrite>, over place: borrowing Node, _ index: GeoIndex, _ events: inout ContiguousArray<LiveEvent>
+    ) {
+        if query.isByDistance {
+            var changes: ContiguousArray<MatchWindow<NearPlace>.Change> = []
+            for seen in writes {
+                changes.append(
+                    MatchWindow.Change(
+                        key: seen.write.key, old: seen.was ? nearPlace(seen.write.key, seen.oldPoint) : nil,
+                        new: seen.now ? nearPlace(seen.write.key, seen.newPoint) : nil))
+            }
+            var steps: ContiguousArray<MatchWindow<NearPlace>.Step> = []
+            let (centre, reach, filter, visits, node) = (centre, reach, query.filter, settings.visits, copy place)
+            byDistance?.apply(changes, &steps) {
+                Self.next(index, node.children, filter, centre, reach, after: $0, wanted: $1, visits: visits)
+            }
+            tell(steps, writes, node, &events)
+            return
+        }
+        var changes: ContiguousArray<MatchWindow<OrderedChild>.Change> = []
+        for seen in writes {
+            let (was, now) = (seen.was && contains(seen.oldPoint), seen.now && contains(seen.newPoint))
+            changes.append(
+                MatchWindow.Change(
+                    key: seen.write.key, old: was ? fieldPlace(seen.write.key, seen.write.old) : nil,
+                    new: now ? fieldPlace(seen.write.key, seen.write.new) : nil))
+        }
+        var steps: ContiguousArray<MatchWindow<OrderedChild>.Step> = []
+        byField?.apply(changes, &steps) { after, _ in ([], after) }
+        let children = place.children
+        for step in steps {
+            let previous = step.kind == .left ? nil : byField?.previous(of: step.place)
+            let point: GeoPoint?
+            if step.change >= 0 {
+                point = writes[step.change].newPoint ?? writes[step.change].oldPoint
+            } else {
+                point = index.fields.point(of: children[step.key] ?? .null)
+            }
+            events.append(step.event(of: writes, previous: previous, distance: point?.metres(to: centre)) { children[$0] ?? .null })
+        }
+    }
+
+    /// Goes on to look for matches, where fewer are shown than there may be.
+    mutating func fill(over place: Node, _ index: GeoIndex, _ events: inout ContiguousArray<LiveEvent>) {
+        var steps: ContiguousArray<MatchWindow<NearPlace>.Step> = []
+        let (centre, reach, filter, visits) = (centre, reach, query.filter, settings.visits)
+        byDistance?.fill(&steps) { Self.next(index, place.children, filter, centre, reach, after: $0, wanted: $1, visits: visits) }
+        tell(steps, [], place, &events)
+    }
+
+    private func tell(
+        _ steps: ContiguousArray<MatchWindow<NearPlace>.Step>, _ writes: ContiguousArray<SeenWrite>, _ place: borrowing Node,
+        _ events: inout ContiguousArray<LiveEvent>
+    ) {
+        for step in steps {
+            let previous = step.kind == .left ? nil : byDistance?.previous(of: step.place)
+            var chordSquared = step.place.chordSquared
+            if step.kind == .left, step.change >= 0, let point = writes[step.change].newPoint {
+                chordSquared = point.chordSquared(centre)
+            }
+            let metres = GeoPoint.metres(chordSquared: chordSquared)
+            events.append(step.event(of: writes, previous: previous, distance: metres) { [place = copy place] in place.child($0) })
+        }
+    }
+
+    /// Moves the centre: what has left, what came in, and for those that stay their new distance. O(what is held)
+    mutating func move(to centre: GeoPoint, over place: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
+        self.centre = centre
+        query = query.moved(to: centre)
+        return searchAgain(over: place, to: place, index)
+    }
+
+    /// Finds all anew; the events that lead there.
+    mutating func searchAgain(over before: Node, to after: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
+        let old = self
+        search(after, index)
+        let (centre, fields) = (centre, index.fields)
+        // What has left is told with the distance at which it is now.
+        func metres(_ key: Key) -> Double? {
+            let child = after.child(key)
+            return (fields.point(of: child) ?? fields.point(of: before.child(key)))?.metres(to: centre)
+        }
+        if let now = byDistance, let was = old.byDistance {
+            return now.difference(from: was, over: before, to: after) { metres($0.key) }
+        }
+        if let now = byField, let was = old.byField {
+            return now.difference(from: was, over: before, to: after) { metres($0.key) }
+        }
+        return []
+    }
+
+    @inline(__always)
+    private func nearPlace(_ key: Key, _ point: GeoPoint?) -> NearPlace? {
+        guard let chordSquared = point?.chordSquared(centre), chordSquared <= reach else { return nil }
+        return NearPlace(chordSquared: chordSquared, key: key)
+    }
+
+    @inline(__always)
+    private func contains(_ point: GeoPoint?) -> Bool { (point?.chordSquared(centre)).map { $0 <= reach } ?? false }
+}

@@ -1,0 +1,162 @@
+import JSONTree
+
+/// What a window is ordered by.
+protocol WindowPlace: Sendable {
+    var key: Key { get }
+    /// Negative, zero or positive as this comes before, is, or comes after the other.
+    func order(_ other: Self) -> Int
+}
+
+extension OrderedChild: WindowPlace {}
+extension NearPlace: WindowPlace {}
+
+/// Places in ascending or descending order.
+///
+///     chunks  [ a b c … | d e f … | … ]     each in order, ≤ 128 places, all of one before all of the next
+///
+/// Insert, remove and seek cost O(log n) comparisons and move at most a chunk.
+struct SortedChunks<Place: WindowPlace>: Sendable {
+    /// Where a place is.
+    struct Position: Equatable {
+        var chunk: Int
+        var offset: Int
+    }
+
+    private var chunks: ContiguousArray<ContiguousArray<Place>> = []
+    private(set) var count = 0
+    let isDescending: Bool
+
+    private static var capacity: Int { 128 }
+
+    init(isDescending: Bool) { self.isDescending = isDescending }
+
+    /// - Parameter sorted: in order.
+    init(_ sorted: some Sequence<Place>, isDescending: Bool) {
+        self.isDescending = isDescending
+        append(sorted)
+    }
+
+    @inline(__always)
+    func order(_ a: Place, _ b: Place) -> Int { isDescending ? b.order(a) : a.order(b) }
+
+    var first: Place? { chunks.first?.first }
+    var last: Place? { chunks.last?.last }
+    var start: Position { Position(chunk: 0, offset: 0) }
+    /// Behind the last one.
+    var end: Position { Position(chunk: chunks.count, offset: 0) }
+
+    subscript(position: Position) -> Place { chunks[position.chunk][position.offset] }
+
+    /// The next position; that of the last place leads to `end`.
+    func after(_ position: Position) -> Position {
+        if position.offset + 1 < chunks[position.chunk].count { return Position(chunk: position.chunk, offset: position.offset + 1) }
+        return Position(chunk: position.chunk + 1, offset: 0)
+    }
+
+    /// The position before; nil at the start.
+    func before(_ position: Position) -> Position? {
+        if position.offset > 0 { return Position(chunk: position.chunk, offset: position.offset - 1) }
+        return position.chunk > 0 ? Position(chunk: position.chunk - 1, offset: chunks[position.chunk - 1].count - 1) : nil
+    }
+
+    /// The first position whose place is not before the given one. O(log n)
+    func position(of place: Place) -> Position { position { order($0, place) >= 0 } }
+
+    /// The first position whose place is behind the given one. O(log n)
+    func position(behind place: Place) -> Position { position { order($0, place) > 0 } }
+
+    func contains(_ place: Place) -> Bool {
+        let at = position(of: place)
+        return at != end && order(self[at], place) == 0
+    }
+
+    /// The first position of which a condition holds that holds of all behind it.
+    @inline(__always)
+    private func position(_ condition: (Place) -> Bool) -> Position {
+        var (low, high) = (0, chunks.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if condition(chunks[middle][chunks[middle].count - 1]) { high = middle } else { low = middle + 1 }
+        }
+        guard low < chunks.count else { return end }
+        let chunk = low
+        (low, high) = (0, chunks[chunk].count - 1)
+        while low < high {
+            let middle = (low + high) / 2
+            if condition(chunks[chunk][middle]) { high = middle } else { low = middle + 1 }
+        }
+        return Position(chunk: chunk, offset: low)
+    }
+
+    /// The position that so many others come before; `end` when there are no more. O(chunks)
+    func position(at index: Int) -> Position {
+        var left = index
+        for i in chunks.indices {
+            if left < chunks[i].count { return Position(chunk: i, offset: left) }
+            left -= chunks[i].count
+        }
+        return end
+    }
+
+    /// Precondition: the place is not there.
+    mutating func insert(_ place: Place) {
+        count += 1
+        guard !chunks.isEmpty else { return chunks.append([place]) }
+        var at = position(of: place)
+        if at.chunk == chunks.count { at = Position(chunk: chunks.count - 1, offset: chunks[chunks.count - 1].count) }
+        chunks[at.chunk].insert(place, at: at.offset)
+        let full = chunks[at.chunk].count
+        guard full > Self.capacity else { return }
+        // At the right edge the left chunk stays full, so that what arrives in order fills its chunks.
+        let cut = at.chunk == chunks.count - 1 && at.offset == full - 1 ? full - 1 : full / 2
+        chunks.insert(ContiguousArray(chunks[at.chunk][cut...]), at: at.chunk + 1)
+        chunks[at.chunk].removeSubrange(cut...)
+    }
+
+    /// Appends places that are in order and behind all others.
+    mutating func append(_ sorted: some Sequence<Place>) {
+        for place in sorted {
+            if chunks.isEmpty || chunks[chunks.count - 1].count >= Self.capacity { chunks.append([]) }
+            chunks[chunks.count - 1].append(place)
+            count += 1
+        }
+    }
+
+    /// - Returns: whether it was there.
+    @discardableResult
+    mutating func remove(_ place: Place) -> Bool {
+        let at = position(of: place)
+        guard at != end, order(self[at], place) == 0 else { return false }
+        count -= 1
+        chunks[at.chunk].remove(at: at.offset)
+        if chunks[at.chunk].isEmpty { chunks.remove(at: at.chunk) }
+        return true
+    }
+
+    /// Puts a place where another one is, when its neighbours stay before and behind it.
+    /// - Returns: false, with nothing changed, when it has to move.
+    mutating func replace(_ old: Place, with new: Place) -> Bool {
+        let at = position(of: old)
+        guard at != end, order(self[at], old) == 0 else { return false }
+        if let previous = before(at), order(self[previous], new) >= 0 { return false }
+        let next = after(at)
+        if next != end, order(new, self[next]) >= 0 { return false }
+        chunks[at.chunk][at.offset] = new
+        return true
+    }
+
+    /// Keeps the first places only.
+    mutating func removeAll(from index: Int) {
+        let at = position(at: index)
+        guard at != end else { return }
+        chunks[at.chunk].removeSubrange(at.offset...)
+        chunks.removeSubrange((at.chunk + 1)...)
+        if chunks[at.chunk].isEmpty { chunks.removeLast() }
+        count = index
+    }
+
+    /// Calls `body` in order until it returns false.
+    func forEach(_ body: (Place) -> Bool) {
+        for chunk in chunks { for place in chunk where !body(place) { return } }
+    }
+}

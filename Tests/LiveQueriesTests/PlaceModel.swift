@@ -1,0 +1,256 @@
+import JSONTree
+import TestSupport
+
+@testable import LiveQueries
+
+/// A place with live queries, and beside it what each of them shows by full recomputation, and what a client has made of the events.
+final class PlaceModel {
+    /// What a client knows of one view.
+    final class Client {
+        var keys: [Key] = []
+        var values: [Key: Node] = [:]
+        var distances: [Key: Double] = [:]
+        var count = 0
+    }
+
+    static let orders: [TreeQuery.Index] = [.key, .value, .priority, .child("rating"), .child("author/uid")]
+
+    var records: RandomRecords
+    let queries: PlaceQueries
+    var place = Node.null
+    var indexes: [TreeQuery.Index: OrderedIndex] = [:]
+    var views: [(view: LiveQueryView, client: Client)] = []
+    let settings: WindowSettings
+    let keys: Int
+    var faults: [String] = []
+
+    init(_ seed: UInt64, keys: Int = 40) {
+        records = RandomRecords(seed)
+        var settings = WindowSettings()
+        settings.reserve = records.random.pick([0, 1, 4, 64])
+        settings.complete = records.random.pick([0, 5, 1_000])
+        settings.visits = records.random.pick([1, 3, 10, 2_000])
+        self.settings = settings
+        self.keys = keys
+        queries = PlaceQueries(settings)
+        queries.adopt(GeoIndex(GeoIndexTests.fields))
+        for order in Self.orders where order != .key { indexes[order] = OrderedIndex(order, of: .null) }
+    }
+
+    func ordered(_ order: TreeQuery.Index) -> OrderedChildren? {
+        order == .key ? .byKey(place.children) : indexes[order].map { .indexed($0) }
+    }
+
+    // MARK: Random things
+
+    func child() -> Node {
+        let record = records.record()
+        guard record.hasChildren, records.random.chance(85) else { return record }
+        // Few spots, so that distances are equal now and then.
+        let spot: (latitude: Double, longitude: Double) =
+            records.random.chance(60)
+            ? (37.97 + Double(records.random.below(7)) / 500, 23.72 + Double(records.random.below(7)) / 500)
+            : GeoIndexTests.position(&records.random)
+        var children = record.children
+        children.set("position", ["lat": .number(spot.latitude), "lng": .number(spot.longitude)])
+        return .object(children.map { ($0.key, $0.node) }, priority: record.priority)
+    }
+
+    func centre() -> GeoPoint {
+        let spot =
+            records.random.chance(70) ? (latitude: 37.975, longitude: 23.725 + Double(records.random.below(5)) / 1_000)
+            : GeoIndexTests.position(&records.random)
+        return GeoPoint(latitude: spot.latitude, longitude: spot.longitude) ?? GeoPoint(latitude: 0, longitude: 0)!
+    }
+
+    func query() -> LiveQuery? {
+        let filter = Filter(records.conditions())
+        let limit = records.random.chance(60) ? 1 + records.random.below(8) : nil
+        if records.random.chance(30) {
+            let metres: Double? = records.random.chance(70) ? records.random.pick([400, 1_500, 5_000, 2e6]) : nil
+            let near = NearQuery(centre: centre(), metres: metres, limit: limit)
+            return try? LiveQuery(TreeQuery(), where: filter, near: near)
+        }
+        var tree = TreeQuery(index: records.random.pick(Self.orders))
+        tree.limit = limit
+        if limit != nil { tree.viewFrom = records.random.chance(50) ? .first : .last }
+        func bound() -> TreeQuery.Bound {
+            let isKey = tree.orderedBy == .key
+            let value: Node = isKey ? .string("k\(records.random.below(keys))") : records.constant().value
+            let key = !isKey && records.random.chance(30) ? Key("k\(records.random.below(keys))") : nil
+            return TreeQuery.Bound(value: value, key: key, inclusive: records.random.chance(50) ? nil : records.random.chance(50))
+        }
+        if records.random.chance(30) { tree.start = bound() }
+        if records.random.chance(30) { tree.end = records.random.chance(30) ? tree.start : bound() }
+        let near = records.random.chance(20) ? NearQuery(centre: centre(), metres: 2_000, limit: nil) : nil
+        return try? LiveQuery(tree, where: filter, near: near)
+    }
+
+    // MARK: Steps
+
+    func step() {
+        let random = records.random.below(100)
+        if random < 8, views.count < 40 {
+            observe()
+        } else if random < 10, !views.isEmpty {
+            queries.remove(views.remove(at: records.random.below(views.count)).view)
+        } else if random < 14, let (view, client) = views.filter({ $0.view.query.near != nil }).randomElement(using: &records.random) {
+            if let change = try? queries.move(view, to: centre(), over: place) { tell(view, client, change) }
+            check(view, client)
+        } else if random < 15 {
+            replace()
+        } else {
+            commit()
+        }
+    }
+
+    func observe() {
+        guard let query = query() else { return }
+        let showing: LiveQueryView.Showing = records.random.chance(25) ? .count : .children
+        guard queries.existingView(query, showing) == nil else { return }
+        let client = Client()
+        let view: LiveQueryView
+        if showing == .count {
+            let children = records.random.chance(50) ? ordered(query.tree.orderedBy) : nil
+            view = queries.add(countOf: query, matches: query.matches(over: place, in: children, queries.index))
+            client.count = view.count
+        } else if query.near != nil, let index = queries.index, let window = NearWindow(query, over: place, index, settings) {
+            view = queries.add(window)
+            tell(view, client, .children(window.initial(over: place, GeoIndexTests.fields)))
+        } else if let children = ordered(query.tree.orderedBy) {
+            let window =
+                records.random.chance(70) ? FilteredWindow(query, over: place, in: children, settings)
+                : FilteredWindow(query, over: place, among: place.children.map(\.key), settings)
+            view = queries.add(window)
+            tell(view, client, .children(window.initial(over: place)))
+        } else {
+            return
+        }
+        views.append((view, client))
+        check(view, client)
+    }
+
+    func commit() {
+        var writes: ContiguousArray<ChildWrite> = []
+        var children = place.children
+        for _ in 0..<(records.random.chance(70) ? 1 : 1 + records.random.below(6)) {
+            let key = Key("k\(records.random.below(keys))")
+            if writes.contains(where: { $0.key == key }) { continue }
+            let old = children[key] ?? .null
+            let new = records.random.chance(25) ? .null : child()
+            if old == new { continue }
+            children.set(key, new)
+            writes.append(ChildWrite(key, old: old, new: new))
+        }
+        if writes.isEmpty { return }
+        place = .object(children.map { ($0.key, $0.node) })
+        for write in writes {
+            for order in indexes.keys {
+                let change = ChildMap.Change(
+                    key: write.key, old: write.old.exists ? write.old : nil, new: write.new.exists ? write.new : nil)
+                indexes[order]?.move(order, change)
+            }
+        }
+        told { queries.apply(writes, over: place, in: ordered, $0) }
+    }
+
+    func replace() {
+        let old = place
+        place = .object((0..<records.random.below(keys)).map { (Key("k\($0)"), records.random.chance(50) ? old.child(Key("k\($0)")) : child()) })
+        for order in indexes.keys { indexes[order] = OrderedIndex(order, of: place) }
+        told { queries.replace(old, with: place, GeoIndex(GeoIndexTests.fields, of: place), in: ordered, $0) }
+    }
+
+    private func told(_ commit: (PlaceQueries.Told) -> Void) {
+        var changes: [(LiveQueryView, LiveQueryView.Change)] = []
+        commit { changes.append(($0, $1)) }
+        if Set(changes.map { ObjectIdentifier($0.0) }).count != changes.count { faults.append("a view is told twice") }
+        for (view, change) in changes {
+            guard let client = views.first(where: { $0.view === view })?.client else { return faults.append("a view that is gone") }
+            tell(view, client, change)
+        }
+        for (view, client) in views {
+            var rounds = 0
+            while view.isShort, rounds < 2_000 {
+                rounds += 1
+                if let change = queries.fill(view, over: place, in: ordered) { tell(view, client, change) }
+            }
+            check(view, client)
+        }
+    }
+
+    // MARK: The client
+
+    func tell(_ view: LiveQueryView, _ client: Client, _ change: LiveQueryView.Change) {
+        switch change {
+        case .count(let count):
+            if count == client.count { faults.append("a count that does not differ") }
+            client.count = count
+        case .children(let events):
+            if events.isEmpty, place.childCount == 0 { return }
+            for event in events { apply(event, view, client) }
+        }
+    }
+
+    private func apply(_ event: LiveEvent, _ view: LiveQueryView, _ client: Client) {
+        func fault(_ text: String) { faults.append("\(text): \(event) of \(client.keys) \(view.query)") }
+        let isKnown = client.values[event.key] != nil
+        if isKnown == (event.kind == .added) { fault("added or not") }
+        let was = client.values[event.key]
+        client.keys.removeAll { $0 == event.key }
+        if event.kind == .removed {
+            if event.value != was { fault("what it was") }
+            if (event.why == .deleted) != place.child(event.key).isNull { fault("why") }
+            client.values[event.key] = nil
+            return
+        }
+        if event.value != place.child(event.key) { fault("value") }
+        if event.kind == .moved, was != event.value { fault("moved with another value") }
+        client.values[event.key] = event.value
+        client.distances[event.key] = event.distance
+        if let previous = event.previous {
+            guard let at = client.keys.firstIndex(of: previous) else { return fault("no previous") }
+            client.keys.insert(event.key, at: at + 1)
+        } else {
+            client.keys.insert(event.key, at: 0)
+        }
+    }
+
+    // MARK: The recomputation
+
+    func check(_ view: LiveQueryView, _ client: Client) {
+        let query = view.query
+        var matches: [(key: Key, rank: OrderedChild?, near: NearPlace?)] = []
+        for (key, child) in place.children where FilterModel.admits(Array(query.filter.conditions), child) {
+            var near: NearPlace?
+            if let circle = query.near {
+                guard let point = GeoIndexTests.fields.position(of: child).point else { continue }
+                if let metres = circle.metres, point.chordSquared(circle.centre) > GeoPoint.chordSquared(metres: metres) { continue }
+                near = NearPlace(chordSquared: point.chordSquared(circle.centre), key: key)
+            }
+            let rank = query.isByDistance ? nil : query.tree.orderedBy.place(key, child)
+            if let rank, !query.tree.admits(rank) { continue }
+            matches.append((key, rank, near))
+        }
+        matches.sort { a, b in
+            if let x = a.rank, let y = b.rank { return x.order(y) < 0 }
+            if let x = a.near, let y = b.near { return x.order(y) < 0 }
+            return false
+        }
+        if let limit = query.tree.limit { matches = query.tree.keeps == .first ? Array(matches.prefix(limit)) : matches.suffix(limit) }
+        if view.showing == .count {
+            if client.count != matches.count { faults.append("count \(client.count), \(matches.count) match: \(query)") }
+            return
+        }
+        if view.count != matches.count { faults.append("view counts \(view.count), \(matches.count) match: \(query)") }
+        if client.keys != matches.map(\.key) { faults.append("shows \(client.keys), should \(matches.map(\.key)): \(query)") }
+        for match in matches {
+            if let value = client.values[match.key], value != place.child(match.key) { faults.append("stale value of \(match.key)") }
+            let metres = match.near.map { GeoPoint.metres(chordSquared: $0.chordSquared) }
+            if let told = client.distances[match.key] ?? nil, let metres, (told - metres).magnitude > 1e-6 + metres * 1e-9 {
+                faults.append("distance of \(match.key): \(told), not \(metres): \(query)")
+            }
+            if metres != nil, client.distances[match.key] == nil { faults.append("no distance of \(match.key)") }
+        }
+    }
+}
