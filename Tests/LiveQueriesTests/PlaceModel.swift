@@ -116,7 +116,7 @@ final class PlaceModel {
             client.count = view.count
         } else if query.near != nil, let index = queries.index, let window = NearWindow(query, over: place, index, settings) {
             view = queries.add(window)
-            tell(view, client, .children(window.initial(over: place, GeoIndexTests.fields)))
+            tell(view, client, .children(window.initial(over: place, index)))
         } else if let children = ordered(query.tree.orderedBy) {
             let window =
                 records.random.chance(70) ? FilteredWindow(query, over: place, in: children, settings)
@@ -186,9 +186,7 @@ final class PlaceModel {
         case .count(let count):
             if count == client.count { faults.append("a count that does not differ") }
             client.count = count
-        case .children(let events):
-            if events.isEmpty, place.childCount == 0 { return }
-            for event in events { apply(event, view, client) }
+        case .child, .children: for event in change.events { apply(event, view, client) }
         }
     }
 
@@ -208,6 +206,10 @@ final class PlaceModel {
         if event.kind == .moved, was != event.value { fault("moved with another value") }
         client.values[event.key] = event.value
         client.distances[event.key] = event.distance
+        if view.query.isByDistance {
+            if event.previous != nil || event.distance == nil { fault("order") }
+            return client.keys.append(event.key)
+        }
         if let previous = event.previous {
             guard let at = client.keys.firstIndex(of: previous) else { return fault("no previous") }
             client.keys.insert(event.key, at: at + 1)
@@ -243,7 +245,8 @@ final class PlaceModel {
             return
         }
         if view.count != matches.count { faults.append("view counts \(view.count), \(matches.count) match: \(query)") }
-        if client.keys != matches.map(\.key) { faults.append("shows \(client.keys), should \(matches.map(\.key)): \(query)") }
+        let isSame = query.isByDistance ? Set(client.keys) == Set(matches.map(\.key)) : client.keys == matches.map(\.key)
+        if !isSame || client.keys.count != matches.count { faults.append("shows \(client.keys), should \(matches.map(\.key)): \(query)") }
         for match in matches {
             if let value = client.values[match.key], value != place.child(match.key) { faults.append("stale value of \(match.key)") }
             let metres = match.near.map { GeoPoint.metres(chordSquared: $0.chordSquared) }

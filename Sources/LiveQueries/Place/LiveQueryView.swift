@@ -13,8 +13,26 @@ public final class LiveQueryView {
 
     /// A change of what is shown.
     public enum Change: Sendable, Equatable {
+        /// The usual one.
+        case child(LiveEvent)
+        /// In the order in which a client applies them.
         case children(ContiguousArray<LiveEvent>)
         case count(Int)
+
+        /// The events; none of a count.
+        public var events: ContiguousArray<LiveEvent> {
+            switch self {
+            case .child(let event): [event]
+            case .children(let events): events
+            case .count: []
+            }
+        }
+
+        /// - Returns: nil where nothing differs.
+        init?(_ events: ContiguousArray<LiveEvent>) {
+            guard let first = events.first else { return nil }
+            self = events.count == 1 ? .child(first) : .children(events)
+        }
     }
 
     public internal(set) var query: LiveQuery
@@ -30,6 +48,8 @@ public final class LiveQueryView {
     /// Matches, whatever the limit; for `count`.
     var total = 0
     let selector: Selector
+    /// Whether it is a circle of which nothing is held.
+    var isCircle = false
     /// The number of its circle; -1 without one.
     var circle = -1
     /// The square of the chord for which its circle is listed.

@@ -18,6 +18,11 @@ extension PlaceQueries {
             find(write) { view, seen in
                 if view.pending.isEmpty { touched.append(view) }
                 view.pending.append(seen)
+            } circle: { view, _, _ in
+                if view.pending.isEmpty { touched.append(view) }
+                let selector = view.selector
+                view.pending.append(
+                    SeenWrite(write: write, was: selector.was, now: selector.now, oldPoint: oldPoint, newPoint: newPoint))
             }
         }
         for view in touched {
@@ -33,18 +38,43 @@ extension PlaceQueries {
         find(write) { view, seen in
             one[0] = seen
             if let change = follow(view, one, over: place, in: orders) { told(view, change) }
+        } circle: { view, old, new in
+            guard view.isCircle else {
+                one[0] = SeenWrite(write: write, was: view.selector.was, now: view.selector.now, oldPoint: oldPoint, newPoint: newPoint)
+                if let change = followNear(view, one, over: place, in: orders) { told(view, change) }
+                return
+            }
+            let (was, now) = (view.selector.was, view.selector.now)
+            if let event = view.near?.step(write, from: old, was, to: new, now) { told(view, .child(event)) }
         }
     }
 
-    /// Brings the points up to date with a change and calls `body` with each view whose filter selects the child before or after it,
-    /// and whose circle contains it.
-    private func find(_ write: ChildWrite, _ body: (LiveQueryView, SeenWrite) -> Void) {
+    /// Of the nearest, the usual step of a child needs no lists.
+    private func followNear(
+        _ view: LiveQueryView, _ writes: ContiguousArray<SeenWrite>, over place: Node, in orders: Orders
+    ) -> LiveQueryView.Change? {
+        var event: LiveEvent?
+        if view.near?.applyAlone(writes[0], &event) ?? false {
+            if !isListed(view) { unlisted.append(view) }
+            return event.map { .child($0) }
+        }
+        return follow(view, writes, over: place, in: orders)
+    }
+
+    /// Brings the points up to date with a change and finds the views that it concerns.
+    /// - Parameters:
+    ///   - body: is called with each view without a circle whose filter selects the child before or after.
+    ///   - circle: the same for those whose circle contains it, with the squares of the chords to where it was and is.
+    private func find(
+        _ write: ChildWrite, _ body: (LiveQueryView, SeenWrite) -> Void, circle: (LiveQueryView, Double, Double) -> Void
+    ) {
         change += 1
         var seen = SeenWrite(write: write)
+        (oldPoint, newPoint) = (nil, nil)
         if let index {
-            seen.oldPoint = index.fields.point(of: write.old)
-            seen.newPoint = index.fields.point(of: write.new)
-            index.move(write.key, from: seen.oldPoint, to: seen.newPoint)
+            oldPoint = index.fields.point(of: write.old)
+            newPoint = index.fields.point(of: write.new)
+            index.move(write.key, from: oldPoint, to: newPoint)
         }
         withUnsafePointer(to: write.old) { old in
             withUnsafePointer(to: write.new) { new in
@@ -57,13 +87,11 @@ extension PlaceQueries {
                     (seen.was, seen.now) = (selector.was, selector.now)
                     for view in selector.views { body(view, seen) }
                 }
-                guard seen.oldPoint != nil || seen.newPoint != nil else { return }
-                circles.concerned(old: seen.oldPoint, new: seen.newPoint) { slot, _, _ in
+                guard oldPoint != nil || newPoint != nil else { return }
+                circles.concerned(old: oldPoint, new: newPoint) { slot, oldChord, newChord in
                     guard let view = byCircle[slot] else { return }
                     if view.selector.askedFor != change { ask(view.selector, before, after) }
-                    guard view.selector.was || view.selector.now else { return }
-                    (seen.was, seen.now) = (view.selector.was, view.selector.now)
-                    body(view, seen)
+                    if view.selector.was || view.selector.now { circle(view, oldChord, newChord) }
                 }
             }
         }
@@ -88,7 +116,7 @@ extension PlaceQueries {
             // Not at once: the circles are being looked through.
             if !isListed(view) { unlisted.append(view) }
         }
-        return events.isEmpty ? nil : .children(events)
+        return LiveQueryView.Change(events)
     }
 
     private func recount(_ view: LiveQueryView, _ writes: ContiguousArray<SeenWrite>) -> LiveQueryView.Change? {
@@ -123,7 +151,7 @@ extension PlaceQueries {
             view.near?.fill(over: place, index, &events)
             list(view)
         }
-        return events.isEmpty ? nil : .children(events)
+        return LiveQueryView.Change(events)
     }
 
     /// Moves all views to another state of the place, which was written as a whole. O(children + what is shown)
@@ -132,6 +160,7 @@ extension PlaceQueries {
     ///   - orders: the new children.
     ///   - told: as with `apply`.
     public func replace(_ old: Node, with new: Node, _ index: GeoIndex?, in orders: Orders, _ told: Told) {
+        let oldIndex = self.index
         if let index { adopt(index) }
         for view in all {
             if view.showing == .count {
@@ -150,11 +179,11 @@ extension PlaceQueries {
                 }
                 events = now.difference(from: was, over: old, to: new)
                 view.filtered = now
-            } else if let index = self.index {
-                events = view.near?.searchAgain(over: old, to: new, index) ?? []
+            } else if let oldIndex, let index = self.index {
+                events = view.near?.replace(over: old, oldIndex, to: new, index) ?? []
                 list(view)
             }
-            if !events.isEmpty { told(view, .children(events)) }
+            if let change = LiveQueryView.Change(events) { told(view, change) }
         }
     }
 }

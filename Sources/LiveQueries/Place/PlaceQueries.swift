@@ -33,6 +33,9 @@ public final class PlaceQueries {
     var circles = CircleIndex()
     /// Views whose circles are to be listed anew when the commit has been told.
     var unlisted: ContiguousArray<LiveQueryView> = []
+    /// Where the child that is looked at was and is.
+    var oldPoint: GeoPoint?
+    var newPoint: GeoPoint?
     /// Number of the change that is looked at.
     var change = 0
     /// Filters that were asked: for tests, which count work and not time.
@@ -59,7 +62,7 @@ public final class PlaceQueries {
 
     /// The same of a circle.
     public func add(_ window: NearWindow) -> LiveQueryView {
-        add(window.query, .children) { $0.near = window }
+        add(window.query, .children) { ($0.near, $0.isCircle) = (window, window.isCircle) }
     }
 
     /// A view of how many children there are.
@@ -164,8 +167,7 @@ public final class PlaceQueries {
             view.total = query.matches(over: place, in: nil, index)
             return view.count == before ? nil : .count(view.count)
         }
-        let events = view.near?.move(to: centre, over: place, index) ?? []
-        return events.isEmpty ? nil : .children(events)
+        return LiveQueryView.Change(view.near?.move(to: centre, over: place, index) ?? [])
     }
 }
 

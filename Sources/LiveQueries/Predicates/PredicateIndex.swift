@@ -3,7 +3,7 @@ import JSONTree
 /// Finds, of thousands of filters on one place, those that a change of a child may concern: by what the child has, without asking
 /// the others.
 ///
-/// Each filter is kept under one of its conditions, the one that fewest others share:
+/// Each filter is kept under one of its conditions, the one that a written child fulfils least probably:
 ///
 /// | condition | found by |
 /// |---|---|
@@ -23,6 +23,9 @@ struct PredicateIndex {
         let keys: ContiguousArray<Key>
         /// Filters kept here.
         var count = 0
+        /// Conditions on the path of all filters, wherever these are kept, and how many of them there are for each constant.
+        var conditions = 0
+        var constants: [Int: Int] = [:]
         var values: [Int: Bag] = [:]
         var members: [Int: (key: Key, slots: Bag)] = [:]
         var prefixes: [Int: Bag] = [:]
@@ -82,6 +85,7 @@ struct PredicateIndex {
     private var tableOf: [ContiguousArray<Key>: Int] = [:]
     private var always: Bag = []
     private var accesses: ContiguousArray<Access?> = []
+    private var asked: ContiguousArray<ContiguousArray<Condition>> = []
 
     // MARK: Keeping filters
 
@@ -89,7 +93,11 @@ struct PredicateIndex {
     ///   - slot: what `concerned` calls the filter: a small number that no other one has.
     ///   - conditions: all must hold.
     mutating func insert(_ slot: Int, _ conditions: some Collection<Condition>) {
+        let conditions = ContiguousArray(conditions)
+        count(conditions, 1)
         let access = access(of: conditions)
+        while asked.count <= slot { asked.append([]) }
+        asked[slot] = conditions
         while accesses.count <= slot { accesses.append(nil) }
         accesses[slot] = access
         if case .always = access.way { return always.append(slot) }
@@ -99,46 +107,63 @@ struct PredicateIndex {
     mutating func remove(_ slot: Int) {
         guard slot < accesses.count, let access = accesses[slot] else { return }
         accesses[slot] = nil
+        defer {
+            count(asked[slot], -1)
+            asked[slot] = []
+        }
         if case .always = access.way { return always.removeFirst(slot) }
         tables[access.path].remove(slot, access.way)
     }
 
-    /// The condition by which fewest others are found.
-    private mutating func access(of conditions: some Collection<Condition>) -> Access {
-        var best: (path: ContiguousArray<Key>, Way) = ([], .always)
-        var bestCost = Int.max
-        func take(_ cost: Int, _ path: Path, _ way: Way) { if cost < bestCost { (best, bestCost) = ((path.keys, way), cost) } }
-        var ranges: [Path: (low: IntervalIndex.End, high: IntervalIndex.End)] = [:]
+    /// The condition that a written child fulfils least probably. Of a path on which filters name many different values each is taken to be
+    /// as rare: who asks for `status == open and uid == me` is found by the user.
+    private func access(of conditions: some Collection<Condition>) -> Access {
+        var best = Access(path: 0, way: .always)
+        var probability = 1.0
+        func take(_ chance: Double, _ path: Int, _ way: Way) {
+            if chance < probability { (best, probability) = (Access(path: path, way: way), chance) }
+        }
+        var ranges: [Int: (low: IntervalIndex.End, high: IntervalIndex.End)] = [:]
         for condition in conditions {
-            let table = tableOf[condition.path.keys].map { tables[$0] }
+            guard let path = tableOf[condition.path.keys] else { continue }
+            let different = Double(1 + tables[path].constants.count)
             switch condition.test {
             case .notEqual: break
-            case .equal(let constant): take(table?.values[constant.hashValue]?.count ?? 0, condition.path, .values([constant]))
-            case .oneOf(let constants):
-                let others = constants.reduce(0) { $0 + (table?.values[$1.hashValue]?.count ?? 0) }
-                take(others + constants.count, condition.path, .values(constants))
-            case .has(let key): take(2 + (table?.members[Self.hash(key.text)]?.slots.count ?? 0), condition.path, .member(key))
-            case .prefix(let text): take(2 + (table?.prefixes[Self.hash(text)]?.count ?? 0), condition.path, .prefix(text))
+            case .equal(let constant): take(1 / different, path, .values([constant]))
+            case .oneOf(let constants): take(min(0.9, Double(constants.count) / different), path, .values(constants))
+            // A child has several members.
+            case .has(let key): take(min(0.8, 4 / different), path, .member(key))
+            case .prefix(let text): take(min(0.7, 2 / different), path, .prefix(text))
             case .above(let constant, let orEqual):
-                ranges[condition.path, default: (.init(), .init())].low = IntervalIndex.End(constant: constant, orEqual: orEqual)
+                ranges[path, default: (.init(), .init())].low = IntervalIndex.End(constant: constant, orEqual: orEqual)
             case .below(let constant, let orEqual):
-                ranges[condition.path, default: (.init(), .init())].high = IntervalIndex.End(constant: constant, orEqual: orEqual)
+                ranges[path, default: (.init(), .init())].high = IntervalIndex.End(constant: constant, orEqual: orEqual)
             }
         }
         for (path, range) in ranges {
-            // How many of the ranges overlap is not known: a closed one is taken to meet fewer.
+            // How many values lie in a range is not known: a closed one is taken to have fewer.
             let isClosed = range.low.constant != nil && range.high.constant != nil
-            let others = tableOf[path.keys].map { tables[$0].ranges.count } ?? 0
-            take(4 + others / (isClosed ? 8 : 2), path, .range(low: range.low, high: range.high))
+            take(isClosed ? 0.1 : 0.5, path, .range(low: range.low, high: range.high))
         }
-        if case .always = best.1 { return Access(path: 0, way: .always) }
-        return Access(path: self.table(best.path), way: best.1)
+        return best
     }
 
-    /// The table of a path, which has to be given a filter. One that has none any more is taken for another path.
+    /// Counts what a filter asks for, in the tables of its paths, or takes it back.
+    private mutating func count(_ conditions: ContiguousArray<Condition>, _ sign: Int) {
+        for condition in conditions {
+            let path = table(condition.path.keys)
+            tables[path].conditions += sign
+            for hash in condition.test.constantHashes {
+                let count = (tables[path].constants[hash] ?? 0) + sign
+                tables[path].constants[hash] = count == 0 ? nil : count
+            }
+        }
+    }
+
+    /// The table of a path, which has to be given a condition. One that has none any more is taken for another path.
     private mutating func table(_ keys: ContiguousArray<Key>) -> Int {
         if let known = tableOf[keys] { return known }
-        let at = tables.firstIndex { $0.count == 0 } ?? tables.count
+        let at = tables.firstIndex { $0.conditions == 0 } ?? tables.count
         if at == tables.count {
             tables.append(PathTable(keys))
         } else {
@@ -170,6 +195,19 @@ struct PredicateIndex {
                 let after = new?.descendant(tables[i].keys)
                 tables[i].concerned(old != nil, before, new != nil, after, body)
             }
+        }
+    }
+}
+
+extension Condition.Test {
+    /// Hashes of the constants that are looked for; none of ranges.
+    fileprivate var constantHashes: [Int] {
+        switch self {
+        case .equal(let constant): [constant.hashValue]
+        case .oneOf(let constants): constants.map(\.hashValue)
+        case .has(let key): [PredicateIndex.hash(key.text)]
+        case .prefix(let text): [PredicateIndex.hash(text)]
+        case .notEqual, .above, .below: []
         }
     }
 }

@@ -97,7 +97,7 @@ public struct FilteredWindow: Sendable {
 
     /// The events that lead from what another window showed of an earlier state to what this one shows.
     func difference(from old: FilteredWindow, over before: Node, to after: Node) -> ContiguousArray<LiveEvent> {
-        window.difference(from: old.window, over: before, to: after) { _ in nil }
+        window.difference(from: old.window, over: before, to: after, isOrdered: true) { _ in nil }
     }
 }
 
@@ -143,8 +143,10 @@ private struct Scan {
 
 extension MatchWindow {
     /// The events that lead from what another window showed of an earlier state to what this one shows. O(shown · log n)
+    /// - Parameters:
+    ///   - isOrdered: whether events name the one before.
     func difference(
-        from old: MatchWindow, over before: Node, to after: Node, distance: (Place) -> Double?
+        from old: MatchWindow, over before: Node, to after: Node, isOrdered: Bool, distance: (Place) -> Double?
     ) -> ContiguousArray<LiveEvent> {
         var events: ContiguousArray<LiveEvent> = []
         var was: [Key: Place] = [:]
@@ -159,6 +161,7 @@ extension MatchWindow {
         }
         forEachShown { place, previous in
             let child = later[place.key] ?? .null
+            let previous = isOrdered ? previous : nil
             guard let earlierPlace = was[place.key] else {
                 events.append(LiveEvent(.added, place.key, child, previous: previous, distance: distance(place)))
                 return

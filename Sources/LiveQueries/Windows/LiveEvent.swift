@@ -16,7 +16,8 @@ public struct ChildWrite: Sendable {
 /// What became of one child that a live query shows or showed.
 ///
 /// The events of a commit come in the order in which a client applies them: what is removed, then the others in the order of the query.
-/// Whoever puts each child behind its `previous` has the order of the query then.
+/// A client that puts each child behind its `previous` has the order of the query then. By distance there is no `previous`: the distances
+/// say the order.
 public struct LiveEvent: Sendable, Equatable {
     public enum Kind: Sendable, Hashable {
         case added
@@ -38,7 +39,7 @@ public struct LiveEvent: Sendable, Equatable {
     public let key: Key
     /// The child as it is; for `removed` as it was shown.
     public let value: Node
-    /// The key of the one before, in the order of the query; nil for the first one and for `removed`.
+    /// The key of the one before, in the order of the query; nil for the first one, for `removed`, and in the order of distances.
     public let previous: Key?
     /// Metres from the centre; nil where the query has none. For `removed` where the child is now, and where it was if it is nowhere.
     public let distance: Double?
@@ -71,20 +72,23 @@ struct SeenWrite {
 }
 
 extension MatchWindow.Step {
+    /// The event that tells it of a child that was changed.
+    @inline(__always)
+    func event(of write: ChildWrite, previous: Key?, distance: Double? = nil) -> LiveEvent {
+        switch kind {
+        case .left: LiveEvent(.removed, key, write.old, distance: distance, why: write.new.exists ? .left : .deleted)
+        case .entered: LiveEvent(.added, key, write.new, previous: previous, distance: distance)
+        case .stayed: LiveEvent(.changed, key, write.new, previous: previous, distance: distance, hasMoved: hasMoved)
+        }
+    }
+
     /// The event that tells it.
     /// - Parameters:
     ///   - child: the child as it is, of one that was not changed.
     func event(
         of writes: ContiguousArray<SeenWrite>, previous: Key?, distance: Double? = nil, child: (Key) -> Node
     ) -> LiveEvent {
-        if change >= 0 {
-            let write = writes[change].write
-            switch kind {
-            case .left: return LiveEvent(.removed, key, write.old, distance: distance, why: write.new.exists ? .left : .deleted)
-            case .entered: return LiveEvent(.added, key, write.new, previous: previous, distance: distance)
-            case .stayed: return LiveEvent(.changed, key, write.new, previous: previous, distance: distance, hasMoved: hasMoved)
-            }
-        }
+        if change >= 0 { return event(of: writes[change].write, previous: previous, distance: distance) }
         if kind == .left { return LiveEvent(.removed, key, child(key), distance: distance, why: .left) }
         return LiveEvent(.added, key, child(key), previous: previous, distance: distance)
     }

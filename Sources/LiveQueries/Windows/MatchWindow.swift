@@ -93,7 +93,11 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     /// Moves along with changes of children, at most one of each. O(changes · log n), and so much more as `refill` looks at.
     /// - Parameter steps: gets what differs of what is shown: what has left, then the others in the order of the query.
     mutating func apply(_ changes: ContiguousArray<Change>, _ steps: inout ContiguousArray<Step>, refill: Refill) {
-        if changes.count == 1, applyInPlace(changes[0], &steps) { return }
+        var step: Step?
+        if changes.count == 1, applyAlone(changes[0], &step) {
+            if let step { steps.append(step) }
+            return
+        }
         let oldEdge = edge
         let oldBound = edge ?? frontier
         let oldFrontier = frontier
@@ -123,18 +127,37 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         collect([], oldBound, &steps)
     }
 
-    /// The usual change: a child that is shown stays between its neighbours.
-    private mutating func applyInPlace(_ change: Change, _ steps: inout ContiguousArray<Step>) -> Bool {
-        guard let old = change.old, let new = change.new, isWithin(old, edge), isWithin(new, edge), isWithin(old, frontier),
-            isWithin(new, frontier)
-        else { return false }
-        let hasMoved = held.order(old, new) != 0
-        if hasMoved {
-            guard held.replace(old, with: new) else { return false }
-            // The edge is one of those shown.
-            if let edge, held.order(old, edge) == 0 { self.edge = new }
+    /// The usual change of one child, without a list: all of a window without a limit, and in one with a limit a child that is shown
+    /// and stays between its neighbours, or is far from it before and after.
+    /// - Parameter step: what differs, if anything does.
+    /// - Returns: false, with nothing changed, for any other change.
+    mutating func applyAlone(_ change: Change, _ step: inout Step?) -> Bool {
+        let old = change.old.flatMap { isWithin($0, frontier) ? $0 : nil }
+        let new = change.new.flatMap { isWithin($0, frontier) ? $0 : nil }
+        guard let old, let new else {
+            if limit != nil { return old == nil && new == nil }
+            if let old {
+                held.remove(old)
+                step = Step(kind: .left, key: change.key, place: old, hasMoved: false, change: 0)
+            } else if let new {
+                held.insert(new)
+                step = Step(kind: .entered, key: change.key, place: new, hasMoved: false, change: 0)
+            }
+            return true
         }
-        steps.append(Step(kind: .stayed, key: change.key, place: new, hasMoved: hasMoved, change: 0))
+        let hasMoved = held.order(old, new) != 0
+        if hasMoved, limit == nil {
+            if !held.replace(old, with: new) {
+                held.remove(old)
+                held.insert(new)
+            }
+        } else if limit != nil {
+            guard isWithin(old, edge), isWithin(new, edge) else { return false }
+            if hasMoved, !held.replace(old, with: new) { return false }
+            // The edge is one of those shown.
+            if hasMoved, let edge, held.order(old, edge) == 0 { self.edge = new }
+        }
+        step = Step(kind: .stayed, key: change.key, place: new, hasMoved: hasMoved, change: 0)
         return true
     }
 

@@ -1,12 +1,24 @@
 public import JSONTree
 
 /// The children within a circle, or the nearest of them, that a filter selects: followed as children, or the centre, move.
+///
+/// Three kinds, by what has to be held:
+///
+/// | query | holds |
+/// |---|---|
+/// | a radius, by distance | nothing but the count: where a child is and was decides |
+/// | the nearest so many | those, and a reserve behind them (`MatchWindow`) |
+/// | a radius, ordered by a field | all of the circle, in that order |
+///
+/// By distance, events name no `previous`: the distances say the order.
 public struct NearWindow: Sendable {
     public private(set) var query: LiveQuery
     private var centre: GeoPoint
     private let reach: Double
     private let settings: WindowSettings
-    /// One of the two: by distance, or by a field, where all of the circle are held.
+    /// Children of a circle by distance without a limit.
+    private var shown = 0
+    /// One of the two, or none for such a circle.
     private var byDistance: MatchWindow<NearPlace>?
     private var byField: MatchWindow<OrderedChild>?
     private let lower: OrderBound?
@@ -26,6 +38,11 @@ public struct NearWindow: Sendable {
     /// Finds what is held anew.
     private mutating func search(_ place: Node, _ index: GeoIndex) {
         let children = place.children
+        if isCircle {
+            shown = 0
+            forEachShown(children, index) { _, _, _ in shown += 1 }
+            return
+        }
         if query.isByDistance {
             let (centre, reach, filter) = (centre, reach, query.filter)
             byDistance = MatchWindow(limit: query.tree.limit, keepsLast: false, settings) {
@@ -43,6 +60,19 @@ public struct NearWindow: Sendable {
         var unbounded = settings
         unbounded.complete = .max
         byField = MatchWindow(limit: query.tree.limit, keepsLast: query.keepsLast, unbounded) { _, _ in (found, nil) }
+    }
+
+    /// Whether it is a circle of which nothing is held.
+    var isCircle: Bool { query.isByDistance && query.tree.limit == nil }
+
+    /// Calls `body` with what such a circle shows.
+    private func forEachShown(_ children: ChildMap, _ index: GeoIndex, _ body: (Key, Node, _ chordSquared: Double) -> Void) {
+        let filter = query.filter
+        _ = index.visit(0, centre, reach) { entry, chordSquared in
+            let child = children[entry.key] ?? .null
+            if filter.isEmpty || filter.admits(child) { body(entry.key, child, chordSquared) }
+            return true
+        }
     }
 
     private func fieldPlace(_ key: Key, _ child: Node) -> OrderedChild? {
@@ -69,7 +99,7 @@ public struct NearWindow: Sendable {
     }
 
     /// Children that are shown.
-    public var count: Int { byDistance?.shownCount ?? byField?.shownCount ?? 0 }
+    public var count: Int { byDistance?.shownCount ?? byField?.shownCount ?? shown }
     /// Whether fewer are shown than there may be, as it took too long to find the next ones.
     public var isShort: Bool { byDistance?.isShort ?? false }
     /// Children that are held, shown or not.
@@ -80,19 +110,62 @@ public struct NearWindow: Sendable {
     var place: GeoPoint { centre }
 
     /// What is shown, as events for one who knows nothing yet.
-    public func initial(over place: Node, _ fields: GeoFields) -> ContiguousArray<LiveEvent> {
+    public func initial(over place: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
         var events: ContiguousArray<LiveEvent> = []
         let children = place.children
-        byDistance?.forEachShown { place, previous in
+        if isCircle {
+            var found: ContiguousArray<(place: NearPlace, child: Node)> = []
+            forEachShown(children, index) { found.append((NearPlace(chordSquared: $2, key: $0), $1)) }
+            found.sort { $0.place.order($1.place) < 0 }
+            for (place, child) in found {
+                events.append(LiveEvent(.added, place.key, child, distance: GeoPoint.metres(chordSquared: place.chordSquared)))
+            }
+        }
+        byDistance?.forEachShown { place, _ in
             let metres = GeoPoint.metres(chordSquared: place.chordSquared)
-            events.append(LiveEvent(.added, place.key, children[place.key] ?? .null, previous: previous, distance: metres))
+            events.append(LiveEvent(.added, place.key, children[place.key] ?? .null, distance: metres))
         }
         byField?.forEachShown { place, previous in
             let child = children[place.key] ?? .null
-            let metres = fields.point(of: child)?.metres(to: centre)
+            let metres = index.fields.point(of: child)?.metres(to: centre)
             events.append(LiveEvent(.added, place.key, child, previous: previous, distance: metres))
         }
         return events
+    }
+
+    /// The commit of one child, of a circle of which nothing is held.
+    /// - Parameters: the squares of the chords to where the child was and is; infinite for nowhere. Whether the filter selects it then.
+    /// - Returns: the event; nil where the circle shows it neither before nor after.
+    @inline(__always)
+    mutating func step(_ write: ChildWrite, from old: Double, _ was: Bool, to new: Double, _ now: Bool) -> LiveEvent? {
+        let (was, now) = (was && old <= reach && old < .infinity, now && new <= reach && new < .infinity)
+        if now {
+            let metres = GeoPoint.metres(chordSquared: new)
+            if was { return LiveEvent(.changed, write.key, write.new, distance: metres, hasMoved: old != new) }
+            shown += 1
+            return LiveEvent(.added, write.key, write.new, distance: metres)
+        }
+        guard was else { return nil }
+        shown -= 1
+        let metres = GeoPoint.metres(chordSquared: new < .infinity ? new : old)
+        return LiveEvent(.removed, write.key, write.old, distance: metres, why: write.new.exists ? .left : .deleted)
+    }
+
+    /// The usual commit, of one child, without lists.
+    /// - Parameter event: what differs of what is shown, if anything does.
+    /// - Returns: false, with nothing changed, where `apply` has to be asked.
+    mutating func applyAlone(_ seen: borrowing SeenWrite, _ event: inout LiveEvent?) -> Bool {
+        guard query.isByDistance else { return false }
+        let key = seen.write.key
+        let change = MatchWindow<NearPlace>.Change(
+            key: key, old: seen.was ? nearPlace(key, seen.oldPoint) : nil, new: seen.now ? nearPlace(key, seen.newPoint) : nil)
+        var step: MatchWindow<NearPlace>.Step?
+        guard byDistance?.applyAlone(change, &step) ?? false else { return false }
+        guard let step else { return true }
+        let chordSquared = step.kind == .left ? seen.newPoint?.chordSquared(centre) : step.place.chordSquared
+        let metres = GeoPoint.metres(chordSquared: chordSquared ?? step.place.chordSquared)
+        event = step.event(of: seen.write, previous: nil, distance: metres)
+        return true
     }
 
     /// Moves along with a commit. O(changes · log n)
@@ -103,6 +176,14 @@ public struct NearWindow: Sendable {
     mutating func apply(
         _ writes: ContiguousArray<SeenWrite>, over place: borrowing Node, _ index: GeoIndex, _ events: inout ContiguousArray<LiveEvent>
     ) {
+        if isCircle {
+            for seen in writes {
+                let old = seen.oldPoint?.chordSquared(centre) ?? .infinity
+                let new = seen.newPoint?.chordSquared(centre) ?? .infinity
+                if let event = step(seen.write, from: old, seen.was, to: new, seen.now) { events.append(event) }
+            }
+            return
+        }
         if query.isByDistance {
             var changes: ContiguousArray<MatchWindow<NearPlace>.Change> = []
             for seen in writes {
@@ -155,38 +236,54 @@ public struct NearWindow: Sendable {
         _ events: inout ContiguousArray<LiveEvent>
     ) {
         for step in steps {
-            let previous = step.kind == .left ? nil : byDistance?.previous(of: step.place)
             var chordSquared = step.place.chordSquared
             if step.kind == .left, step.change >= 0, let point = writes[step.change].newPoint {
                 chordSquared = point.chordSquared(centre)
             }
             let metres = GeoPoint.metres(chordSquared: chordSquared)
-            events.append(step.event(of: writes, previous: previous, distance: metres) { [place = copy place] in place.child($0) })
+            events.append(step.event(of: writes, previous: nil, distance: metres) { [place = copy place] in place.child($0) })
         }
     }
 
     /// Moves the centre: what has left, what came in, and for those that stay their new distance. O(what is held)
     mutating func move(to centre: GeoPoint, over place: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
+        let old = self
         self.centre = centre
         query = query.moved(to: centre)
-        return searchAgain(over: place, to: place, index)
+        return searchAgain(since: old, over: place, index, to: place, index)
     }
 
-    /// Finds all anew; the events that lead there.
-    mutating func searchAgain(over before: Node, to after: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
-        let old = self
+    /// Finds all anew over another state of the place; the events that lead there.
+    mutating func replace(over before: Node, _ old: GeoIndex, to after: Node, _ new: GeoIndex) -> ContiguousArray<LiveEvent> {
+        searchAgain(since: self, over: before, old, to: after, new)
+    }
+
+    private mutating func searchAgain(
+        since old: NearWindow, over before: Node, _ oldIndex: GeoIndex, to after: Node, _ index: GeoIndex
+    ) -> ContiguousArray<LiveEvent> {
         search(after, index)
         let (centre, fields) = (centre, index.fields)
         // What has left is told with the distance at which it is now.
         func metres(_ key: Key) -> Double? {
-            let child = after.child(key)
-            return (fields.point(of: child) ?? fields.point(of: before.child(key)))?.metres(to: centre)
+            (fields.point(of: after.child(key)) ?? fields.point(of: before.child(key)))?.metres(to: centre)
+        }
+        if isCircle {
+            func places(_ window: NearWindow, _ place: Node, _ index: GeoIndex) -> MatchWindow<NearPlace> {
+                var found: ContiguousArray<NearPlace> = []
+                window.forEachShown(place.children, index) { key, _, chordSquared in
+                    found.append(NearPlace(chordSquared: chordSquared, key: key))
+                }
+                found.sort { $0.order($1) < 0 }
+                return MatchWindow(limit: nil, keepsLast: false, settings) { _, _ in (found, nil) }
+            }
+            let (was, now) = (places(old, before, oldIndex), places(self, after, index))
+            return now.difference(from: was, over: before, to: after, isOrdered: false) { metres($0.key) }
         }
         if let now = byDistance, let was = old.byDistance {
-            return now.difference(from: was, over: before, to: after) { metres($0.key) }
+            return now.difference(from: was, over: before, to: after, isOrdered: false) { metres($0.key) }
         }
         if let now = byField, let was = old.byField {
-            return now.difference(from: was, over: before, to: after) { metres($0.key) }
+            return now.difference(from: was, over: before, to: after, isOrdered: true) { metres($0.key) }
         }
         return []
     }
