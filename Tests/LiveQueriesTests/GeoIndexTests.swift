@@ -84,7 +84,7 @@ struct GeoIndexTests {
         var random = SeededRandom(7)
         let index = GeoIndex(Self.fields)
         var children: [Key: Node] = [:]
-        for step in 0..<Steps.count(4_000) {
+        for step in 0..<Steps.count(3_000) {
             // Mostly growing at first, so that cells are split, and shrinking at the end of each thousand, so that they are joined.
             let key = Key("k\(random.below(step % 1_000 < 600 ? 600 : 40))")
             let old = children[key] ?? .null

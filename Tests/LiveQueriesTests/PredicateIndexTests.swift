@@ -24,7 +24,7 @@ struct PredicateIndexTests {
         var index = PredicateIndex()
         var filters: [Int: Filter] = [:]
         var free = Array(0..<300)
-        for step in 0..<Steps.count(3_000) {
+        for step in 0..<Steps.count(2_000) {
             if records.random.chance(30), let slot = free.popLast() {
                 let filter = Filter(records.conditions())
                 filters[slot] = filter

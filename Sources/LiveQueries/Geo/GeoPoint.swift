@@ -14,6 +14,8 @@ public struct GeoPoint: Sendable, Hashable {
 
     /// - Parameters: degrees; -90…90 and -180…180.
     /// - Returns: nil out of range, and for what is no number.
+    /// Not inlined: one piece of code gives one place the same bits everywhere, by which points are found again.
+    @inline(never)
     public init?(latitude: Double, longitude: Double) {
         guard latitude.magnitude <= 90, longitude.magnitude <= 180 else { return nil }
         // 180° west is 180° east, and at a pole all meridians meet: one place is one vector.
