@@ -189,7 +189,7 @@ let package = Package(
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
             "Accounts", "CBaseline", "CLinux", "COpenSSL", "Cryptography", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal",
-            "Scheduling", "SecurityRules", "SQLiteJournal", "Tokens", "WireProtocols",
+            "LiveQueries", "Scheduling", "SecurityRules", "SQLiteJournal", "Tokens", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Histogram", package: "hdrhistogram-swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

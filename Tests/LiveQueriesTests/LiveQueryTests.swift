@@ -54,7 +54,9 @@ struct LiveQueryTests {
     @Test func queries_areEqual_whenTheySayTheSame() throws {
         let bound = TreeQuery.Bound(value: 3)
         let written = TreeQuery.Bound(value: 3, inclusive: true)
-        #expect(try LiveQuery(TreeQuery(start: bound, limit: 3)) == LiveQuery(TreeQuery(index: .priority, start: written, limit: 3, viewFrom: .first)))
+        #expect(
+            try LiveQuery(TreeQuery(start: bound, limit: 3))
+                == LiveQuery(TreeQuery(index: .priority, start: written, limit: 3, viewFrom: .first)))
         #expect(try LiveQuery(TreeQuery(index: .key, viewFrom: .last)) == LiveQuery(TreeQuery(index: .key)))
         let filter = Filter([Condition("a", .equal(1))])
         #expect(try LiveQuery(where: filter) != LiveQuery())

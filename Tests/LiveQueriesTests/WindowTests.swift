@@ -44,7 +44,8 @@ struct WindowTests {
             #expect(view.filtered?.heldCount == i)
             children.set(Key(index: i), ["odd": true])
             let place = Node.object(children.map { ($0.key, $0.node) })
-            queries.apply([ChildWrite(Key(index: i), old: .null, new: ["odd": true])], over: place, in: { _ in .byKey(place.children) }) { _, _ in }
+            let write = ChildWrite(Key(index: i), old: .null, new: ["odd": true])
+            queries.apply([write], over: place, in: { _ in .byKey(place.children) }) { _, _ in }
         }
         #expect(view.filtered?.heldCount == 6)
     }

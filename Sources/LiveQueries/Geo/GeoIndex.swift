@@ -12,7 +12,7 @@ public import JSONTree
 ///   └───────┴───────┘
 /// ```
 /// Why cells of vectors and not of degrees: a bound for the distance to a cube is three subtractions, and right at the poles and across
-/// the antimeridian. Measured in docs/tour.md beside a grid.
+/// the antimeridian. docs/tour.md has what was measured beside a grid.
 ///
 /// Used by one queue at a time: built in the background, then confined to the database queue.
 public final class GeoIndex: @unchecked Sendable {
@@ -45,7 +45,8 @@ public final class GeoIndex: @unchecked Sendable {
     /// Cells and points still to be looked at by a search; kept for its memory.
     var frontier: ContiguousArray<Reached> = []
 
-    /// Points of a cell before it is split, and with how many cells are joined again. Measured: 16 to 64 differ by less than a tenth.
+    /// Points of a cell before it is split, and with how many cells are joined again. Measured: from 16 to 64
+    /// a search differs by a tenth, and a point takes 165, 149 and 145 bytes.
     static let capacity = 32
     static let joined = 12
     /// From here on cells are split by the hash of the key: their edge is 12 mm.
