@@ -18,6 +18,8 @@ final class PlaceModel {
     var records: RandomRecords
     let queries: PlaceQueries
     var place = Node.null
+    /// An earlier state, with which windows are made as if beside the queue.
+    var earlier = Node.null
     var indexes: [TreeQuery.Index: OrderedIndex] = [:]
     var views: [(view: LiveQueryView, client: Client)] = []
     let settings: WindowSettings
@@ -114,13 +116,20 @@ final class PlaceModel {
             let children = records.random.chance(50) ? ordered(query.tree.orderedBy) : nil
             view = queries.add(countOf: query, matches: query.matches(over: place, in: children, queries.index))
             client.count = view.count
-        } else if query.near != nil, let index = queries.index, let window = NearWindow(query, over: place, index, settings) {
+        } else if query.near != nil, let index = queries.index, let window = near(query, index) {
             view = queries.add(window)
             tell(view, client, .children(window.initial(over: place, index)))
         } else if let children = ordered(query.tree.orderedBy) {
-            let window =
+            var window =
                 records.random.chance(70) ? FilteredWindow(query, over: place, in: children, settings)
                 : FilteredWindow(query, over: place, among: place.children.map(\.key), settings)
+            if records.random.chance(30) {
+                let before = OrderedChildren.indexed(OrderedIndex(query.tree.orderedBy, of: earlier))
+                let isByKey = query.tree.orderedBy == .key
+                window = FilteredWindow(query, over: earlier, in: isByKey ? .byKey(earlier.children) : before, settings)
+                if !window.follow(from: earlier, to: place, in: children, atMost: 100_000) { faults.append("does not follow") }
+                while window.isShort { _ = window.fillAlone(over: place, in: children) }
+            }
             view = queries.add(window)
             tell(view, client, .children(window.initial(over: place)))
         } else {
@@ -130,7 +139,17 @@ final class PlaceModel {
         check(view, client)
     }
 
+    private func near(_ query: LiveQuery, _ index: GeoIndex) -> NearWindow? {
+        guard records.random.chance(30) else { return NearWindow(query, over: place, index, settings) }
+        var window = NearWindow(query, over: earlier, GeoIndex(GeoIndexTests.fields, of: earlier), settings)
+        if window?.follow(from: earlier, to: place, index, atMost: 100_000) != true { faults.append("does not follow") }
+        var events: ContiguousArray<LiveEvent> = []
+        while window?.isShort == true { window?.fill(over: place, index, &events) }
+        return window
+    }
+
     func commit() {
+        if records.random.chance(20) { earlier = place }
         var writes: ContiguousArray<ChildWrite> = []
         var children = place.children
         for _ in 0..<(records.random.chance(70) ? 1 : 1 + records.random.below(6)) {
@@ -255,5 +274,13 @@ final class PlaceModel {
             }
             if metres != nil, client.distances[match.key] == nil { faults.append("no distance of \(match.key)") }
         }
+    }
+}
+
+extension FilteredWindow {
+    fileprivate mutating func fillAlone(over place: Node, in children: OrderedChildren) -> Int {
+        var events: ContiguousArray<LiveEvent> = []
+        fill(over: place, in: children, &events)
+        return events.count
     }
 }

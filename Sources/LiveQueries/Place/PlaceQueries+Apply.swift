@@ -1,7 +1,7 @@
 public import JSONTree
 
 extension PlaceQueries {
-    /// Moves all views along with a commit that changed children of the place.
+    /// Moves all views along with a commit that changed children of the place. O(views concerned · log n for each change)
     /// - Parameters:
     ///   - writes: the changed children, each once.
     ///   - place: the place after the commit.

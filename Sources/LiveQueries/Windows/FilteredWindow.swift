@@ -77,6 +77,19 @@ public struct FilteredWindow: Sendable {
         tell(steps, writes, scan, &events)
     }
 
+    /// Brings a window over `old` up to `new`, another state of the same place: for one that was made beside the queue.
+    /// - Parameters:
+    ///   - children: those of the new state in the query's order.
+    ///   - most: as with `ChildMap.changes(since:atMost:)`.
+    /// - Returns: false, with the window unchanged, when that is not enough.
+    public mutating func follow(from old: Node, to new: Node, in children: OrderedChildren?, atMost most: Int) -> Bool {
+        if old.isIdentical(to: new) { return true }
+        guard let writes = SeenWrite.between(old, new, query.filter, nil, atMost: most) else { return false }
+        var events: ContiguousArray<LiveEvent> = []
+        apply(writes, over: new, in: children, &events)
+        return true
+    }
+
     /// Goes on to look for matches, where fewer are shown than there may be.
     mutating func fill(over place: Node, in children: OrderedChildren, _ events: inout ContiguousArray<LiveEvent>) {
         let scan = Scan(query, lower, upper, place.children)

@@ -71,6 +71,26 @@ struct SeenWrite {
     var newPoint: GeoPoint?
 }
 
+extension SeenWrite {
+    /// The changes between two states of a place, as a filter sees them; nil where they are more than `most` (`ChildMap.changes`).
+    static func between(
+        _ old: Node, _ new: Node, _ filter: Filter, _ fields: GeoFields?, atMost most: Int
+    ) -> ContiguousArray<SeenWrite>? {
+        guard let changes = new.children.changes(since: old.children, atMost: most) else { return nil }
+        var seen: ContiguousArray<SeenWrite> = []
+        for change in changes {
+            let write = ChildWrite(change.key, old: change.old ?? .null, new: change.new ?? .null)
+            let (was, now) = (filter.admits(write.old), filter.admits(write.new))
+            guard was || now else { continue }
+            seen.append(
+                SeenWrite(
+                    write: write, was: was, now: now, oldPoint: fields.flatMap { $0.point(of: write.old) },
+                    newPoint: fields.flatMap { $0.point(of: write.new) }))
+        }
+        return seen
+    }
+}
+
 extension MatchWindow.Step {
     /// The event that tells it of a child that was changed.
     @inline(__always)

@@ -188,7 +188,9 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
 
     /// - Parameter oldBound: up to which all matches were shown; nil for all.
     private func collect(_ changes: ContiguousArray<Change>, _ oldBound: Place?, _ steps: inout ContiguousArray<Step>) {
-        func isChanged(_ key: Key) -> Bool { changes.contains { $0.key == key } }
+        // A commit of many children is looked through once, not for each child that crosses the edge.
+        let many = changes.count > 8 ? Set(changes.map(\.key)) : nil
+        func isChanged(_ key: Key) -> Bool { many?.contains(key) ?? changes.contains { $0.key == key } }
         var ahead: ContiguousArray<Step> = []
         for i in changes.indices {
             let change = changes[i]

@@ -223,6 +223,19 @@ public struct NearWindow: Sendable {
         }
     }
 
+    /// Brings a window over `old` up to `new`, another state of the same place: for one that was made beside the queue.
+    /// - Parameters:
+    ///   - index: the points of the new state.
+    ///   - most: as with `ChildMap.changes(since:atMost:)`.
+    /// - Returns: false, with the window unchanged, when that is not enough.
+    public mutating func follow(from old: Node, to new: Node, _ index: GeoIndex, atMost most: Int) -> Bool {
+        if old.isIdentical(to: new) { return true }
+        guard let writes = SeenWrite.between(old, new, query.filter, index.fields, atMost: most) else { return false }
+        var events: ContiguousArray<LiveEvent> = []
+        apply(writes, over: new, index, &events)
+        return true
+    }
+
     /// Goes on to look for matches, where fewer are shown than there may be.
     mutating func fill(over place: Node, _ index: GeoIndex, _ events: inout ContiguousArray<LiveEvent>) {
         var steps: ContiguousArray<MatchWindow<NearPlace>.Step> = []
