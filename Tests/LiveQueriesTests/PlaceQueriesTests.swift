@@ -6,9 +6,9 @@ import Testing
 
 struct PlaceQueriesTests {
     /// Random writes × random live queries, moving centres, places written as a whole.
-    @Test(arguments: Array(0..<UInt64(12)))
+    @Test(arguments: Array(0..<UInt64(36)))
     func views_showWhatARecomputationShows_whateverIsWritten(_ seed: UInt64) {
-        let steps = longRun.map { $0 / 12 } ?? 240
+        let steps = longRun.map { $0 / 36 } ?? 240
         for round in 0..<max(1, steps / 400) {
             let model = PlaceModel(seed &* 1_000 &+ UInt64(round))
             for step in 0..<min(steps, 400) {
