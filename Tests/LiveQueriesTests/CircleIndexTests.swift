@@ -12,7 +12,7 @@ struct CircleIndexTests {
             let at = GeoIndexTests.position(&random)
             return try #require(GeoPoint(latitude: at.latitude, longitude: at.longitude))
         }
-        for _ in 0..<Steps.count(3_000) {
+        for _ in 0..<Steps.count(2_000) {
             let slot = random.below(250)
             if circles[slot] != nil { index.remove(slot) }
             circles[slot] = nil

@@ -8,7 +8,7 @@ struct PlaceQueriesTests {
     /// Random writes × random live queries, moving centres, places written as a whole.
     @Test(arguments: Array(0..<UInt64(36)))
     func views_showWhatARecomputationShows_whateverIsWritten(_ seed: UInt64) {
-        let steps = longRun.map { $0 / 36 } ?? 240
+        let steps = longRun.map { $0 / 36 } ?? 160
         for round in 0..<max(1, steps / 400) {
             let model = PlaceModel(seed &* 1_000 &+ UInt64(round))
             for step in 0..<min(steps, 400) {

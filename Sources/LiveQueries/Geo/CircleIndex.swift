@@ -10,13 +10,21 @@ import JSONTree
 ///            ├────────┼──┼────────┤        and measures its distance to what is listed there
 ///   level 9  │··◌·····│··│········│
 /// ```
-/// Insert, remove and move cost O(1), a look O(levels in use + circles listed there).
+/// Insert, remove and move cost O(1), however many circles share a cell; a look O(levels in use + circles listed there).
 struct CircleIndex {
     private struct Circle {
         let centre: GeoPoint
         /// The square of the chord that belongs to the radius; infinite for everywhere.
         let reach: Double
-        let slot: Int
+        let slot: Int32
+        /// Which of the circle's cells this is.
+        var corner: Int32 = 0
+    }
+
+    /// A circle, and where it is in the list of each of its cells.
+    private struct Listed {
+        let circle: Circle
+        var at = SIMD8<Int32>(repeating: 0)
     }
 
     private var cells: [UInt64: ContiguousArray<Circle>] = [:]
@@ -24,7 +32,7 @@ struct CircleIndex {
     /// How many circles there are of each level, and a bit for each in use.
     private var circles = ContiguousArray<Int>(repeating: 0, count: CircleIndex.levels)
     private var levelsInUse: UInt32 = 0
-    private var bySlot: ContiguousArray<Circle?> = []
+    private var bySlot: ContiguousArray<Listed?> = []
 
     /// Cells of the last level are 97 m wide.
     private static let levels = 19
@@ -33,32 +41,55 @@ struct CircleIndex {
     ///   - slot: what `concerned` calls the circle: a small number that no other one has.
     ///   - reach: the square of the chord that belongs to the radius; infinite for everywhere.
     mutating func insert(_ slot: Int, at centre: GeoPoint, reach: Double) {
-        let circle = Circle(centre: centre, reach: reach, slot: slot)
+        let circle = Circle(centre: centre, reach: reach, slot: Int32(slot))
         while bySlot.count <= slot { bySlot.append(nil) }
-        bySlot[slot] = circle
-        guard let level = Self.level(reach) else { return everywhere.append(circle) }
+        var listed = Listed(circle: circle)
+        defer { bySlot[slot] = listed }
+        guard let level = Self.level(reach) else {
+            listed.at[0] = Int32(everywhere.count)
+            return everywhere.append(circle)
+        }
         circles[level] += 1
         levelsInUse |= 1 << UInt32(level)
-        Self.forEachCell(of: circle, level) { cells[$0, default: []].append(circle) }
-    }
-
-    mutating func remove(_ slot: Int) {
-        guard slot < bySlot.count, let circle = bySlot[slot] else { return }
-        bySlot[slot] = nil
-        guard let level = Self.level(circle.reach) else { return Self.remove(slot, from: &everywhere) }
-        circles[level] -= 1
-        if circles[level] == 0 { levelsInUse &= ~(1 << UInt32(level)) }
+        var corner = circle
         Self.forEachCell(of: circle, level) { cell in
-            guard let at = cells.index(forKey: cell) else { return }
-            Self.remove(slot, from: &cells.values[at])
-            if cells.values[at].isEmpty { cells.remove(at: at) }
+            listed.at[Int(corner.corner)] = Int32(cells[cell]?.count ?? 0)
+            cells[cell, default: []].append(corner)
+            corner.corner += 1
         }
     }
 
-    private static func remove(_ slot: Int, from list: inout ContiguousArray<Circle>) {
-        guard let at = list.firstIndex(where: { $0.slot == slot }) else { return }
-        list.swapAt(at, list.count - 1)
-        list.removeLast()
+    mutating func remove(_ slot: Int) {
+        guard slot < bySlot.count, let listed = bySlot[slot] else { return }
+        bySlot[slot] = nil
+        guard let level = Self.level(listed.circle.reach) else {
+            var list: ContiguousArray<Circle> = []
+            swap(&list, &everywhere)
+            remove(at: Int(listed.at[0]), from: &list)
+            everywhere = list
+            return
+        }
+        circles[level] -= 1
+        if circles[level] == 0 { levelsInUse &= ~(1 << UInt32(level)) }
+        var corner = 0
+        Self.forEachCell(of: listed.circle, level) { cell in
+            let at = Int(listed.at[corner])
+            corner += 1
+            // Taken out of the table while it is changed, so that it is not copied.
+            guard let index = cells.index(forKey: cell) else { return }
+            var list: ContiguousArray<Circle> = []
+            swap(&list, &cells.values[index])
+            remove(at: at, from: &list)
+            if list.isEmpty { cells.remove(at: index) } else { cells.values[index] = list }
+        }
+    }
+
+    /// Puts the last one of a list in the place of another.
+    private mutating func remove(at: Int, from list: inout ContiguousArray<Circle>) {
+        let last = list.removeLast()
+        guard at < list.count else { return }
+        list[at] = last
+        bySlot[Int(last.slot)]?.at[Int(last.corner)] = Int32(at)
     }
 
     /// Calls `body` once with each circle that contains the point where it was or where it is, and with the squares of the chords to both.
@@ -89,7 +120,7 @@ struct CircleIndex {
                 let before = old.map { $0.chordSquared(circle.centre) } ?? .infinity
                 let after = new.map { $0.chordSquared(circle.centre) } ?? .infinity
                 let contained = old != nil && before <= circle.reach
-                if contained ? hadPoint : hasPoint && new != nil && after <= circle.reach { body(circle.slot, before, after) }
+                if contained ? hadPoint : hasPoint && new != nil && after <= circle.reach { body(Int(circle.slot), before, after) }
             }
         }
     }
@@ -104,8 +135,8 @@ struct CircleIndex {
     /// The last level whose cells are as wide as a circle; nil for one that is everywhere.
     private static func level(_ reach: Double) -> Int? {
         guard reach < 4 else { return nil }
-        // The edge of level n is 4 / 2^n.
-        return min(levels - 1, max(0, Int((2 / max(reach.squareRoot(), 1e-9)).exponent)))
+        // The edge of level n is 4 / 2^n. A little wider than the circle, so that it never meets three cells in a row.
+        return min(levels - 1, max(0, Int((2 / (reach.squareRoot() + 1e-9)).exponent)))
     }
 
     /// A cell's number: level, and its place along each axis.
