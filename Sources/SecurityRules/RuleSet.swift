@@ -135,7 +135,7 @@ public struct RuleSet: Sendable {
     ) {
         guard hasConsequences else { return }
         do throws(ConsequenceFault) {
-            let found = try consequences(of: locations, old: old, new: new, by: author, limits: limits)
+            let found = try consequences(of: locations, old: old, new: new, by: author, now: now, limits: limits)
             let recorder = TraceRecorder(self)
             let areAdmitted = Evaluator.run(
                 program, old: old, new: found.tree, auth: Self.hubAuth, now: now, query: .none, recorder: recorder

@@ -102,6 +102,29 @@ import Testing
         #expect(hub.ask(one, removal, .get("guarded")) == ["ok 0", "value 1 null"])
     }
 
+    /// A post to the friends of its author: one commit, and each is told once.
+    @Test func copies_joinTheCommit_andFollowTheirNode() throws {
+        let rules = #"""
+            {"rules":{".read":true,"posts":{"$p":{".write":"auth.uid == newData.child('user').val() || !newData.exists()",
+              ".copy":["by/{user}/$p",{"to":"timeline/$f/$p","each":"friends/{user}/$f","if":"each.val() == 'added' && $f != auth.uid"}]}},
+              "timeline":{"$u":{"$p":{".validate":"auth.provider == 'hub' && newData.child('t').isString()"}}}}}
+            """#
+        let friends = Node.object((0..<300).map { (Key("f\($0)"), $0 % 3 == 0 ? "pending" : "added") })
+        let it = try GatedHarness(rules, root: ["friends": ["ada": friends]], limits: EngineLimits())
+        let (ada, friend) = (Client.make(), Client.make())
+        _ = it.ask(ada, .identify(Identity(auth: ["uid": "ada"])))
+        _ = it.ask(friend, .listen("timeline/f1"))
+        #expect(it.ask(ada, .put("posts/p", ["user": "ada", "t": "hi"])) == ["ok 0"])
+        #expect(it.hub.take(friend) == [#"d timeline/f1/p {"t":"hi","user":"ada"}"#])
+        #expect(it.content.child("timeline").childCount == 200 && it.content.node(at: "by/ada/p/t") == "hi")
+        #expect(it.ask(ada, .put("posts/p/t", "ho")) == ["ok 0"])
+        #expect(it.hub.take(friend) == [#"d timeline/f1/p {"t":"ho","user":"ada"}"#])
+        #expect(it.ask(ada, .put("posts/p/t", 5)) == ["error 0 permission_denied"], "no copy of it would be valid")
+        #expect(it.ask(ada, .put("posts/p", .null)) == ["ok 0"])
+        #expect(it.content == ["friends": ["ada": friends]])
+        #expect(it.hub.database.counters.commits == 3 && it.hub.database.counters.systemWrites[.copy] == 3 * 201)
+    }
+
     @Test func operationsBehindStagedOnes_areStoredWithTheBatch() {
         let stage = JournalStage(number: 1, parts: 1, bytes: 1) { _ in }
         var batch = JournalBatch(after: 5)

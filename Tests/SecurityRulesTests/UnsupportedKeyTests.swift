@@ -33,11 +33,11 @@ import TestSupport
 
     /// All of them at once, among other faults, in the order of the text.
     @Test func keys_areFaultsAmongOthers() {
-        let found = faults("{\"rules\":{\".expire\":\"now\",\n\".read\":\"dta\",\n\"$x\":{\".copy\":[]}}}")
+        let found = faults("{\"rules\":{\".expire\":\"now\",\n\".read\":\"dta\",\n\"$x\":{\".inbox\":[]}}}")
         #expect(
             found.map(\.description) == [
                 "1:11: '.expire' is not supported by this version.", "2:10: Unknown variable 'dta'.",
-                "3:7: '.copy' is not supported by this version.",
+                "3:7: '.inbox' is not supported by this version.",
             ])
     }
 

@@ -58,4 +58,6 @@ struct Scope {
     var captures: [String: Int]
     /// Whether it is asked about a member of a counted set: it sees `each` and the wildcards alone.
     var isOfMember = false
+    /// What `each` is; nil where it means nothing.
+    var each: SnapshotTerm?
 }

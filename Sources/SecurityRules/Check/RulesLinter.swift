@@ -47,6 +47,10 @@ private struct RulesLinter {
             var builder = ProgramBuilder()
             _ = try? compiler.compile(counter, &builder)
         }
+        for copy in node.copies {
+            var builder = ProgramBuilder()
+            _ = try? CopyCompiler(depth: above.depth, captures: above.captures, functions: functions).compile(copy, &builder)
+        }
         if case .expression(let string)? = node.drop?.text { visit(string, above) }
         if case .expression(let string)? = node.defaultValue?.value { visit(string, above) }
         indexes(node)

@@ -12,6 +12,8 @@ final class Program: Sendable {
     let shapesWrites: Bool
     /// Whether any place has something follow from writes.
     let hasConsequences: Bool
+    /// Whether any place has a `.copy`.
+    let copies: Bool
     /// All counters, and the places that they count.
     let counters: [Counter]
     let sets: CounterSets
@@ -25,7 +27,8 @@ final class Program: Sendable {
         details = builder.details
         functions = builder.functions
         hasMessages = builder.details.contains { $0.message != nil }
-        hasConsequences = builder.places.first.map { $0.removes || $0.counts } ?? false
+        hasConsequences = builder.places.first.map { $0.removes || $0.counts || $0.copies } ?? false
+        copies = builder.places.first?.copies ?? false
         counters = builder.counters
         sets = CounterSets(builder.counters)
         shapesWrites = builder.places.first.map { $0.drops || $0.defaults } ?? false
@@ -110,12 +113,13 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`.
+    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`, a `.copy`.
     var validates = false
     var drops = false
     var defaults = false
     var removes = false
     var counts = false
+    var copies = false
 
     subscript(kind: RuleKind) -> Int32 {
         get {
@@ -163,6 +167,8 @@ struct PlaceDetails: Sendable {
     var defaultValue: DefaultValue?
     /// What is removed with the node.
     var removes: [PathTemplate] = []
+    /// The copies of the node.
+    var copies: [CopyRule] = []
     /// The counters of the node, by number.
     var counts: [Int] = []
     /// The literal children with a `.default`, in the order of the file.

@@ -18,6 +18,8 @@ extension ProgramBuilder {
 
     mutating func setRemoves(_ templates: [PathTemplate], at place: Int32) { details[Int(place)].removes = templates }
 
+    mutating func addCopy(_ copy: CopyRule, at place: Int32) { details[Int(place)].copies.append(copy) }
+
     mutating func addCounter(_ counter: Counter) {
         details[Int(counter.place)].counts.append(counters.count)
         counters.append(counter)
@@ -42,6 +44,7 @@ extension ProgramBuilder {
         place.defaults = details[Int(number)].defaultValue != nil || below.contains { $0.defaults }
         place.removes = !details[Int(number)].removes.isEmpty || below.contains { $0.removes }
         place.counts = !details[Int(number)].counts.isEmpty || below.contains { $0.counts }
+        place.copies = !details[Int(number)].copies.isEmpty || below.contains { $0.copies }
         places[Int(number)] = place
         details[Int(number)].defaulted = children.filter { details[Int($0.1)].defaultValue != nil }.map { (key: $0.0, place: $0.1) }
     }

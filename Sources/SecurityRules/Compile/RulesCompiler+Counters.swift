@@ -57,7 +57,7 @@ struct CounterCompiler {
         var inSet: [Int: Int] = [:]
         for (i, segment) in set.enumerated() { if case .capture(let depth) = segment { inSet[depth] = i } }
         var scope = Scope(kind: .write, captures: [:])
-        scope.isOfMember = true
+        (scope.isOfMember, scope.each) = (true, .newData)
         for (name, depth) in captures { scope.captures[name] = inSet[depth].map { $0 + 1 } ?? Self.unbound + depth }
         let missing = captures.filter { inSet[$0.value] == nil }.keys.sorted()
 
@@ -142,34 +142,5 @@ struct CounterCompiler {
         var found = false
         expression.forEach { if case .variable(let name) = $0.kind, names.contains(name) { found = true } }
         return found
-    }
-}
-
-/// Finds counters that count what depends on them.
-enum CounterCycles {
-    /// The first counter that is in a circle.
-    static func find(_ counters: [Counter], _ details: ContiguousArray<PlaceDetails>) -> Int? {
-        /// A counter's place; nil for a key that may be any.
-        func place(_ counter: Counter) -> [Key?] {
-            details[Int(counter.place)].pattern.keys.map { $0.string.hasPrefix("$") ? nil : $0 } + [counter.name]
-        }
-        /// Whether a counter looks at a place: at a member of its set, or below one.
-        func looks(_ counter: Counter, at place: [Key?]) -> Bool {
-            guard place.count > counter.set.count else { return false }
-            return zip(counter.set, place).allSatisfy { segment, key in
-                guard case .key(let known) = segment, let key else { return true }
-                return known == key
-            }
-        }
-        let places = counters.map(place)
-        let next = counters.map { counter in places.indices.filter { looks(counter, at: places[$0]) } }
-        for start in counters.indices {
-            var (reached, rest) = (Set<Int>(), next[start])
-            while let here = rest.popLast() {
-                if here == start { return start }
-                if reached.insert(here).inserted { rest += next[here] }
-            }
-        }
-        return nil
     }
 }

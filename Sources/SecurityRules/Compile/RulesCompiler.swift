@@ -7,8 +7,9 @@ struct RulesCompiler {
     private var unsupported: [LocatedError] = []
     private var builder = ProgramBuilder()
     private let functions: Functions
-    /// The texts of all counters.
+    /// The texts of all counters, and the places of all copies.
     private var counterTexts: [LocatedString] = []
+    private var copyTexts: [LocatedString] = []
     /// Faults in functions that were found in calls, so that each is told once.
     private var told: Set<Int> = []
 
@@ -51,9 +52,12 @@ struct RulesCompiler {
             return (function.key.value, source)
         }
         _ = add(root, pattern: .root, depth: 0, captures: [:])
-        if let circular = CounterCycles.find(builder.counters, builder.details) {
-            let text = counterTexts[circular]
-            errors.append(LocatedError(offset: text.quote, message: "A counter that counts what depends on it never comes to an end."))
+        let (counters, details) = (builder.counters, builder.details)
+        if errors.isEmpty, let circular = ConsequenceCycles.find(counters, details) {
+            let texts = counterTexts + copyTexts
+            let message = circular < counters.count ? "A counter that counts what depends on it never comes to an end."
+                : "A copy that is copied to where it came from never comes to an end."
+            errors.append(LocatedError(offset: texts[circular].quote, message: message))
         }
     }
 
@@ -75,6 +79,13 @@ struct RulesCompiler {
                 builder.addCounter(try compiler.compile(counter, &builder))
                 counterTexts.append(counter.text)
             } catch { add(error, of: counter.text) }
+        }
+        for copy in node.copies {
+            let compiler = CopyCompiler(depth: depth, captures: captures, functions: functions)
+            do throws(CopyCompiler.Fault) {
+                builder.addCopy(try compiler.compile(copy, &builder), at: number)
+                copyTexts.append(copy.to)
+            } catch { add(error.error, of: error.text) }
         }
         var children: [(Key, Int32)] = []
         for child in node.children {

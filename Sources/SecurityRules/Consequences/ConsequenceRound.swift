@@ -9,6 +9,9 @@ struct ConsequenceRound {
     /// All so far.
     var result: Consequences
     let limits: ConsequenceLimits
+    /// The tree before the commit, and its time, for conditions.
+    let base: Node
+    let now: Int64
     /// Who has made the writes; nil for what has followed from others.
     private let firstAuthor: ConsequenceAuthor?
     /// Text work that the conditions of counters may still do.
@@ -23,6 +26,9 @@ struct ConsequenceRound {
     var countings: [Path: Counting] = [:]
     var order: [Path] = []
 
+    /// Nodes of which the copies were looked at.
+    var seenSources: Set<Path> = []
+
     /// Whether a commit's own writes are looked at.
     var isFirst: Bool { firstAuthor != nil }
     var author: ConsequenceAuthor { firstAuthor ?? .hub }
@@ -30,8 +36,9 @@ struct ConsequenceRound {
 
     init(
         _ program: Program, before: Node, after: Node, _ result: Consequences, _ limits: ConsequenceLimits, first: ConsequenceAuthor?,
-        textWork: Int
+        textWork: Int, base: Node, now: Int64
     ) {
+        (self.base, self.now) = (base, now)
         firstAuthor = first
         self.textWork = textWork
         self.program = program
@@ -44,6 +51,7 @@ struct ConsequenceRound {
     mutating func run(_ locations: [Path]) throws(ConsequenceFault) {
         for location in locations { try removals(at: location) }
         if !program.counters.isEmpty { try count(locations) }
+        if program.copies { try copy(locations) }
     }
 
     // MARK: Removals
@@ -113,21 +121,18 @@ struct ConsequenceRound {
     }
 
     /// The existing places of a template.
-    private mutating func expand(
+    mutating func expand(
         _ template: PathTemplate, _ i: Int, of node: Node, _ place: Int32, _ kind: ConsequenceKind, _ tree: Node, _ path: Path,
         _ found: inout [Path]
     ) throws(ConsequenceFault) {
         guard tree.exists else { return }
         guard i < template.segments.count else { return found.append(path) }
         switch template.segments[i] {
-        case .every:
-            guard tree.hasChildren else { return }
-            try look(at: tree.childCount, place, kind)
-            for (key, child) in tree.children {
-                try expand(template, i + 1, of: node, place, kind, child, path.appending(key), &found)
-            }
+        case .every: try expandAll(template, i, of: node, place, kind, tree, path, &found)
         case .key(let key): try expand(template, i + 1, of: node, place, kind, tree.child(key), path.appending(key), &found)
         case .capture(let depth):
+            // A wildcard of `each` stands for every key: there may be a copy at each.
+            guard depth <= keys.count else { return try expandAll(template, i, of: node, place, kind, tree, path, &found) }
             let key = keys[depth - 1]
             try expand(template, i + 1, of: node, place, kind, tree.child(key), path.appending(key), &found)
         case .value(let field):
@@ -136,8 +141,17 @@ struct ConsequenceRound {
         }
     }
 
+    private mutating func expandAll(
+        _ template: PathTemplate, _ i: Int, of node: Node, _ place: Int32, _ kind: ConsequenceKind, _ tree: Node, _ path: Path,
+        _ found: inout [Path]
+    ) throws(ConsequenceFault) {
+        guard tree.hasChildren else { return }
+        try look(at: tree.childCount, place, kind)
+        for (key, child) in tree.children { try expand(template, i + 1, of: node, place, kind, child, path.appending(key), &found) }
+    }
+
     /// The key that a value is; nil for none.
-    private func key(_ value: Node, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) -> Key? {
+    func key(_ value: Node, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) -> Key? {
         let key: Key
         switch value.leaf {
         case .string(let text): key = Key(text.string)

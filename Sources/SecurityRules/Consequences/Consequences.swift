@@ -4,6 +4,7 @@ public import JSONTree
 public enum ConsequenceKind: String, Sendable, Hashable, CaseIterable {
     case removes = ".removes"
     case counts = ".counts"
+    case copy = ".copy"
 
     /// Its name in metrics.
     public var name: String { String(rawValue.dropFirst()) }
@@ -111,15 +112,19 @@ extension RuleSet {
     ///   - locations: the places that the commit writes.
     ///   - old: the tree before.
     ///   - new: the tree after.
+    ///   - author: who makes the commit.
+    ///   - now: ms since the epoch.
     public func consequences(
-        of locations: [Path], old: Node, new: Node, by author: ConsequenceAuthor = .client, limits: ConsequenceLimits = ConsequenceLimits()
+        of locations: [Path], old: Node, new: Node, by author: ConsequenceAuthor = .client, now: Int64 = 0,
+        limits: ConsequenceLimits = ConsequenceLimits()
     ) throws(ConsequenceFault) -> Consequences {
         var result = Consequences(tree: new)
         guard hasConsequences else { return result }
         var (before, after, next, work) = (old, new, locations, program.textWork)
         var author: ConsequenceAuthor? = author
         while !next.isEmpty {
-            var round = ConsequenceRound(program, before: before, after: after, result, limits, first: author, textWork: work)
+            var round = ConsequenceRound(
+                program, before: before, after: after, result, limits, first: author, textWork: work, base: old, now: now)
             try round.run(next)
             next = round.result.writes[result.writes.count...].map(\.path).outermost
             (result, work, author) = (round.result, round.textWork, nil)

@@ -16,6 +16,8 @@ final class SourceNode {
     var defaultValue: SourceDefault?
     /// What is removed with the node: places.
     var removes: [LocatedString] = []
+    /// The copies of the node.
+    var copies: [SourceCopy] = []
     /// The counters of the node.
     var counts: [SourceCounter] = []
     var children: [(key: Key, node: SourceNode)] = []
@@ -144,7 +146,8 @@ struct RulesFileReader {
     }
 
     /// The keys of a place that have a meaning.
-    private static let directives = RuleKind.allCases.map(\.rawValue) + [".indexOn", ".message", ".default", ".drop", ".removes", ".counts"]
+    private static let directives = RuleKind.allCases.map(\.rawValue)
+        + [".indexOn", ".message", ".default", ".drop", ".removes", ".counts", ".copy"]
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
@@ -180,6 +183,9 @@ struct RulesFileReader {
             guard depth > 0 else { return addError(member.name.quote, "A '.removes' stands below the root.") }
             node.removes = places(json, ".removes")
         case ".counts": counters(json, node)
+        case ".copy":
+            guard depth > 0 else { return addError(member.name.quote, "A '.copy' stands below the root.") }
+            copies(json, node)
         case ".default": defaultValue(member, node, isWildcard: isWildcard, depth: depth)
         case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)
         default:

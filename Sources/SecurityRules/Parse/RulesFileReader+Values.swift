@@ -17,6 +17,28 @@ extension RulesFileReader {
         node.defaultValue = SourceDefault(value: .node(value), offset: json.offset)
     }
 
+    /// Reads `.copy`: a place, `{"to": …, "each": …, "if": …}`, or a list of these.
+    mutating func copies(_ json: LocatedJSON, _ node: SourceNode) {
+        switch json.value {
+        case .array(let elements) where !elements.isEmpty: for element in elements { copy(element, node) }
+        default: copy(json, node)
+        }
+    }
+
+    private mutating func copy(_ json: LocatedJSON, _ node: SourceNode) {
+        let message = "A copy is a place such as \"posts-of/{author}/$post\", or {\"to\": …, \"each\": …, \"if\": …}."
+        if case .string(let text) = json.value { return node.copies.append(SourceCopy(to: text)) }
+        guard case .object(let members) = json.value else { return addError(json.offset, message) }
+        var texts: [String: LocatedString] = [:]
+        for member in members {
+            guard ["to", "each", "if"].contains(member.name.value), case .string(let text) = member.value.value,
+                texts.updateValue(text, forKey: member.name.value) == nil
+            else { return addError(member.name.quote, message) }
+        }
+        guard let to = texts["to"] else { return addError(json.offset, message) }
+        node.copies.append(SourceCopy(to: to, each: texts["each"], condition: texts["if"]))
+    }
+
     /// Reads `.counts`: the names of counters, and what they count.
     mutating func counters(_ json: LocatedJSON, _ node: SourceNode) {
         let message = "'.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."

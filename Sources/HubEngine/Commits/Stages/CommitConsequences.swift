@@ -43,9 +43,9 @@ struct CommitConsequences {
     /// - Returns: nil when nothing does.
     func find(_ paths: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int) throws(Refusal) -> Consequences? {
         let found: Consequences
-        do throws(ConsequenceFault) { found = try rules.consequences(of: paths, old: old, new: new, by: origin.author, limits: limits) } catch {
-            throw .fault(error)
-        }
+        do throws(ConsequenceFault) {
+            found = try rules.consequences(of: paths, old: old, new: new, by: origin.author, now: now, limits: limits)
+        } catch { throw .fault(error) }
         guard !found.writes.isEmpty || found.needsCounting else { return nil }
         guard rules.admits(found, old: old, now: now, textWork: &work) else { throw .invalid }
         return found

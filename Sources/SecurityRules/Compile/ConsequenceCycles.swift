@@ -1,0 +1,43 @@
+import JSONTree
+
+/// Finds counters and copies that depend on what they write: what follows would never come to an end. Removals end by themselves.
+enum ConsequenceCycles {
+    /// What is written, and what that depends on; nil stands for any key.
+    private struct Effect {
+        let writes: [Key?]
+        /// Whether it writes all below it as well.
+        let isTree: Bool
+        /// The place with all below it.
+        let looks: [Key?]
+
+        func reaches(_ other: Effect) -> Bool {
+            guard isTree || writes.count >= other.looks.count else { return false }
+            return zip(writes, other.looks).allSatisfy { $0 == nil || $1 == nil || $0 == $1 }
+        }
+    }
+
+    /// The first that is in a circle: the number of a counter, or behind them of a copy, in the order of the places.
+    static func find(_ counters: [Counter], _ details: ContiguousArray<PlaceDetails>) -> Int? {
+        func pattern(_ path: Path) -> [Key?] { path.keys.map { $0.string.hasPrefix("$") ? nil : $0 } }
+        var effects = counters.map { counter in
+            Effect(
+                writes: pattern(details[Int(counter.place)].pattern) + [counter.name], isTree: false,
+                looks: counter.set.map { if case .key(let key) = $0 { key } else { nil } } + [nil])
+        }
+        for place in details {
+            for copy in place.copies {
+                let to: [Key?] = copy.to.segments.map { if case .key(let key) = $0 { key } else { nil } }
+                effects.append(Effect(writes: to, isTree: true, looks: pattern(place.pattern)))
+            }
+        }
+        let next = effects.map { effect in effects.indices.filter { effect.reaches(effects[$0]) } }
+        for start in effects.indices {
+            var (reached, rest) = (Set<Int>(), next[start])
+            while let here = rest.popLast() {
+                if here == start { return start }
+                if reached.insert(here).inserted { rest += next[here] }
+            }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,185 @@
+import JSONTree
+
+/// One of a node's copies: `{"to": "timeline/$f/$p", "each": "friends/{user}/$f", "if": "each.val() == 'added'"}`.
+struct CopyRule: Sendable {
+    /// Wildcards of `each` are captures behind those of the node's place: at the depths that follow its own.
+    let to: PathTemplate
+    /// The places for each of which there is a copy; nil for one.
+    let each: PathTemplate?
+    /// Instruction that says for which of them; -1 for all.
+    let condition: Int32
+    /// Wildcards of `each`.
+    let captureCount: Int
+}
+
+/// A copy before it is checked.
+struct SourceCopy {
+    let to: LocatedString
+    var each: LocatedString?
+    var condition: LocatedString?
+}
+
+/// Copies: made when the node is, equal to it while it and they are there, and gone with it.
+extension ConsequenceRound {
+    /// Makes and changes the copies of what was written at the locations.
+    mutating func copy(_ locations: [Path]) throws(ConsequenceFault) {
+        for location in locations {
+            var place: Int32 = 0
+            var (was, isNow) = (before, after)
+            var isReached = true
+            for (level, key) in location.keys.enumerated() {
+                guard tables.places[Int(place)].copies else {
+                    isReached = false
+                    break
+                }
+                if level > 0 { try source(place, Path(location.keys.prefix(level)), was, isNow) }
+                place = child(of: place, key)
+                if place < 0 {
+                    isReached = false
+                    break
+                }
+                (was, isNow) = (was.child(key), isNow.child(key))
+            }
+            if isReached { try sources(place, location, was, isNow) }
+        }
+    }
+
+    /// The nodes with copies at and below a place that was written as a whole.
+    private mutating func sources(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
+        let rules = tables.places[Int(place)]
+        guard rules.copies, !was.isIdentical(to: isNow) else { return }
+        if !path.isRoot { try source(place, path, was, isNow) }
+        guard rules.wildcard >= 0, tables.places[Int(rules.wildcard)].copies else {
+            for i in Int(rules.firstLiteral)..<Int(rules.firstLiteral + rules.literalCount) {
+                let (key, next) = (tables.keys[Int(tables.literals[i].key)], tables.literals[i].place)
+                try sources(next, path.appending(key), was.child(key), isNow.child(key))
+            }
+            return
+        }
+        keys = path.keys
+        try look(at: was.childCount + isNow.childCount, place, .copy)
+        for (key, node) in was.children {
+            let next = child(of: place, key)
+            if next >= 0 { try sources(next, path.appending(key), node, isNow.child(key)) }
+        }
+        for (key, node) in isNow.children where was.child(key).isNull {
+            let next = child(of: place, key)
+            if next >= 0 { try sources(next, path.appending(key), .null, node) }
+        }
+    }
+
+    /// A node that may have come, changed or gone.
+    private mutating func source(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
+        let copies = program.details[Int(place)].copies
+        guard !copies.isEmpty, was.exists || isNow.exists, !was.isIdentical(to: isNow), seenSources.insert(path).inserted else { return }
+        // With what this round has counted in it. What it has removed is the next one's business.
+        let node = result.tree.node(at: path)
+        guard isNow.isNull || node.exists else { return }
+        keys = path.keys
+        // A node that is new, or the same as before the commit, and of which more has followed: its copies are those of this commit.
+        let former = base.node(at: path)
+        let isMadeHere = former.isNull && !isFirst || former == node
+        for copy in copies {
+            var targets: [Path] = []
+            if was.isNull {
+                try created(copy, place, isNow, &targets)
+            } else if isNow.exists, isMadeHere {
+                for write in result.writes where write.kind == .copy {
+                    if try isCopy(write.path, of: was, copy, place) { targets.append(write.path) }
+                }
+            } else {
+                try expand(copy.to, 0, of: was, place, .copy, result.tree, .root, &targets)
+                if isNow.exists { try expand(copy.to, 0, of: isNow, place, .copy, result.tree, .root, &targets) }
+            }
+            for target in targets {
+                let isFitting = target.depth <= Path.maxDepth && node.fits(below: target.depth)
+                guard isFitting else { throw fault(.tooDeep, place, .copy) }
+                try write(isNow.exists ? node : .null, at: target, place, .copy)
+            }
+        }
+    }
+
+    /// The places at which a new node is copied.
+    private mutating func created(_ copy: CopyRule, _ place: Int32, _ node: Node, _ targets: inout [Path]) throws(ConsequenceFault) {
+        guard let each = copy.each else {
+            if let target = try self.target(copy.to, place, node, []) { targets.append(target) }
+            return
+        }
+        var found: [[Key]] = []
+        try bind(each, 0, place, node, result.tree, [], &found)
+        for bound in found where try holds(copy.condition, place, bound) {
+            if let target = try self.target(copy.to, place, node, bound) { targets.append(target) }
+        }
+    }
+
+    /// Whether a place is one of a copy of a node.
+    private func isCopy(_ path: Path, of node: Node, _ copy: CopyRule, _ place: Int32) throws(ConsequenceFault) -> Bool {
+        guard path.depth == copy.to.segments.count else { return false }
+        for (segment, key) in zip(copy.to.segments, path.keys) {
+            switch segment {
+            case .key(let known): if key != known { return false }
+            case .capture(let depth): if depth <= keys.count, keys[depth - 1] != key { return false }
+            case .value(let field): if try self.key(node.node(at: field), place, .copy) != key { return false }
+            case .every: break
+            }
+        }
+        return true
+    }
+
+    /// The keys that the wildcards of a template stand for, at each place of it that exists.
+    private mutating func bind(
+        _ template: PathTemplate, _ i: Int, _ place: Int32, _ node: Node, _ tree: Node, _ bound: [Key], _ found: inout [[Key]]
+    ) throws(ConsequenceFault) {
+        guard tree.exists else { return }
+        guard i < template.segments.count else { return found.append(bound) }
+        switch template.segments[i] {
+        case .every(let name):
+            guard tree.hasChildren else { return }
+            try look(at: tree.childCount, place, .copy)
+            for (key, child) in tree.children {
+                try bind(template, i + 1, place, node, child, name == nil ? bound : bound + [key], &found)
+            }
+        case .key(let key): try bind(template, i + 1, place, node, tree.child(key), bound, &found)
+        case .capture(let depth): try bind(template, i + 1, place, node, tree.child(keys[depth - 1]), bound, &found)
+        case .value(let field):
+            guard let key = try key(node.node(at: field), place, .copy) else { return }
+            try bind(template, i + 1, place, node, tree.child(key), bound, &found)
+        }
+    }
+
+    /// The place of a copy; nil where a value that it needs is missing.
+    private func target(_ template: PathTemplate, _ place: Int32, _ node: Node, _ bound: [Key]) throws(ConsequenceFault) -> Path? {
+        var target = ContiguousArray<Key>()
+        for segment in template.segments {
+            switch segment {
+            case .key(let key): target.append(key)
+            case .capture(let depth): target.append(depth <= keys.count ? keys[depth - 1] : bound[depth - keys.count - 1])
+            case .value(let field):
+                guard let key = try key(node.node(at: field), place, .copy) else { return nil }
+                target.append(key)
+            case .every: return nil
+            }
+        }
+        return Path(target)
+    }
+
+    private mutating func holds(_ condition: Int32, _ place: Int32, _ bound: [Key]) throws(ConsequenceFault) -> Bool {
+        guard condition >= 0 else { return true }
+        let all = keys + bound
+        var (left, isTooMuch) = (textWork, false)
+        let holds = Evaluator.run(program, old: base, new: result.tree, auth: RuleSet.hubAuth, now: now, query: .none) { evaluator in
+            evaluator.textWork = left
+            defer { left = evaluator.textWork }
+            return all.withUnsafeBufferPointer { keys in
+                evaluator.descend(keys)
+                do throws(Fault) { return try evaluator.boolean(condition) } catch {
+                    isTooMuch = error.reason == .tooMuchWork
+                    return false
+                }
+            }
+        }
+        textWork = left
+        if isTooMuch { throw fault(.tooMuchWork, place, .copy) }
+        return holds
+    }
+}

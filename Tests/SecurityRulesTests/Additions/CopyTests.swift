@@ -1,0 +1,190 @@
+import JSONTree
+import Testing
+import TestSupport
+
+@testable import SecurityRules
+
+/// `.copy`: copies that the hub makes, changes and removes with their node.
+@Suite(.timeLimit(.minutes(30))) struct CopyTests {
+    private static let rules = #"""
+        {"functions":{"isFriend(x)":"x.val() == 'added'"},"rules":{
+          "posts":{"$p":{
+            ".counts":{"comments":"count(comments/$p)"},
+            ".copy":["by/{user}/$p",{"to":"timeline/$f/$p","each":"friends/{user}/$f",
+              "if":"isFriend(each) && $f != newData.child('not').val('')"}]}},
+          "plain":{".copy":"second"},
+          "rooms":{"$r":{"m":{"$m":{".copy":[{"to":"seen/$r/$a/$b/$m","each":"members/$r/$a/$b"}]}}}}}}
+        """#
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        let old: String
+        let writes: KeyValuePairs<String, String>
+        let then: KeyValuePairs<String, String>
+        /// Writes of the hub.
+        let count: Int
+        init(_ old: String, _ writes: KeyValuePairs<String, String>, _ count: Int, _ then: KeyValuePairs<String, String>) {
+            (self.old, self.writes, self.then, self.count) = (old, writes, then, count)
+        }
+        var testDescription: String { "\(old) \(writes)" }
+    }
+
+    private static let friends = #""friends":{"u":{"a":"added","b":"pending","c":"added"}}"#
+    private static let post = #"{"user":"u","t":1,"comments":0}"#
+    private static let posted = #"{"posts":{"p":\#(post)},"by":{"u":{"p":\#(post)}},"#
+        + #""timeline":{"a":{"p":\#(post)},"z":{"p":\#(post)}},\#(friends)}"#
+
+    @Test(arguments: [
+        // a new one: one copy, and one for each that passes
+        Row("{\(friends)}", ["posts/p": #"{"user":"u","t":1}"#], 4,
+            ["by/u/p": post, "timeline/a/p": post, "timeline/b": "null", "timeline/c/p": post]),
+        Row(
+            "{\(friends)}", ["posts/p/user": #""u""#, "posts/p/t": "1", "posts/p/comments": "0"], 3,
+            ["timeline/a/p": post, "by/u/p": post]),
+        Row("{\(friends)}", ["posts": #"{"p":{"user":"u","not":"a"}}"#], 3,
+            ["timeline/a": "null", "timeline/c/p": #"{"user":"u","not":"a","comments":0}"#]),
+        Row("null", ["posts/p": #"{"user":"u","t":1}"#, "friends/u/n": #""added""#], 3, ["timeline/n/p": post]),
+        Row("{\(friends)}", ["posts/p": #"{"t":1}"#], 1, ["timeline": "null", "by": "null"]),
+        Row("{\(friends)}", ["posts/p": "5"], 0, ["timeline": "null", "by": "null"]),
+        // a change: every copy that is there, whoever qualifies by now, and none else
+        Row(posted, ["posts/p/t": "2"], 3, [
+            "by/u/p/t": "2", "timeline/a/p/t": "2", "timeline/z/p/t": "2", "timeline/c": "null",
+        ]),
+        Row(posted, ["posts/p/t": "2", "timeline/a/p": "null"], 2, ["timeline/a": "null", "timeline/z/p/t": "2"]),
+        Row(posted, ["comments/p/1": #""hi""#], 4, ["by/u/p/comments": "1", "timeline/z/p/comments": "1"]),
+        Row(posted, ["posts/p/user": #""w""#], 3, ["by/u/p/user": #""w""#, "by/w": "null"]),
+        // what a client writes itself is found equal, or made so; a copy that is removed stays so
+        Row(posted, ["posts/p/t": "2", "by/u/p/t": "2", "timeline/a/p/t": "2", "timeline/z/p/t": "2"], 0, ["timeline/c": "null"]),
+        Row(posted, ["posts/p/t": "2", "timeline/a/p/t": "3"], 3, ["timeline/a/p/t": "2"]),
+        Row(posted, ["by/u/p": "null"], 0, ["by": "null"]), Row(posted, ["friends/u/d": #""added""#], 0, ["timeline/d": "null"]),
+        // removal, by itself and with what is above
+        Row(posted, ["posts/p": "null"], 3, ["by": "null", "timeline": "null"]),
+        Row(posted, ["posts": "null"], 3, ["by": "null", "timeline": "null"]),
+        Row("null", ["plain": #"{"x":1}"#], 1, ["second": #"{"x":1}"#]),
+        Row(#"{"plain":{"x":1},"second":{"x":1}}"#, ["plain/x/y": "3"], 1, ["second": #"{"x":{"y":3}}"#]),
+        Row(#"{"plain":{"x":1},"second":{"x":1}}"#, ["plain/x": "null"], 1, ["second": "null"]),
+        // two wildcards
+        Row(#"{"members":{"r":{"a":{"x":1,"y":1},"b":{"x":1}},"s":{"a":{"x":1}}}}"#, ["rooms/r/m/1": "7"], 3,
+            ["seen": #"{"r":{"a":{"x":{"1":7},"y":{"1":7}},"b":{"x":{"1":7}}}}"#]),
+    ]) func copies_followTheirNode(_ row: Row) throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let old = try Node(json: row.old)
+        let writes = try row.writes.map { (path: try Path(parsing: $0.key), value: try Node(json: $0.value)) }
+        let found = try rules.consequences(of: writes.map(\.path), old: old, new: writes.after(old), by: .administrator)
+        #expect(found.writes.count == row.count, "\(found.writes.map { "\($0.path) \($0.value.json)" })")
+        for (path, value) in row.then {
+            let stored = found.tree.node(at: try Path(parsing: path))
+            #expect(stored == (try Node(json: value)), "\(path) \(stored.json)")
+        }
+    }
+
+    private static let form = #"A copy is a place such as "posts-of/{author}/$post", or {"to": …, "each": …, "if": …}."#
+
+    @Test(arguments: [
+        (#"{".copy":"x"}"#, "1:11: A '.copy' stands below the root."), (#"{"a":{".copy":5}}"#, "1:24: \(form)"),
+        (#"{"a":{".copy":[]}}"#, "1:24: \(form)"), (#"{"a":{".copy":{"each":"x/$f"}}}"#, "1:24: \(form)"),
+        (#"{"a":{".copy":{"to":"x","too":"y"}}}"#, "1:34: \(form)"), (#"{"a":{".copy":"x/y.z"}}"#, "1:27: 'y.z' cannot be a key of data."),
+        (#"{"a":{".copy":"x/$f"}}"#, "1:25: A wildcard of the place of a copy is one of the node's place, or of 'each'."),
+        (#"{"a":{".copy":{"to":"x","each":"y/$f"}}}"#, "1:31: The place of a copy has every wildcard of 'each': else two would be one."),
+        (#"{"a":{".copy":{"to":"x/$f","each":"y/$f/*"}}}"#,
+            "1:31: The place of a copy has every wildcard of 'each': else two would be one."),
+        (#"{"a":{".copy":{"to":"x","if":"true"}}}"#, "1:40: 'if' belongs to 'each'."),
+        (#"{"a":{".copy":{"to":"x/$f","each":"y/$f","if":"each.val()"}}}"#, "1:57: Expression must evaluate to a boolean."),
+        (#"{"a":{"$b":{".copy":"a/x/{v}"}}}"#, "1:30: A copy that is copied to where it came from never comes to an end."),
+        (#"{"a":{".copy":"b/x"},"b":{".copy":"c"},"c":{"d":{".copy":"a/y"}}}"#,
+            "1:24: A copy that is copied to where it came from never comes to an end."),
+        (#"{"a":{"$k":{".copy":"b/$k"}},"c":{".counts":{"n":"count(b)"},".copy":"a/n"}}"#,
+            "1:59: A counter that counts what depends on it never comes to an end."),
+    ]) func slip_isRefused(_ rules: String, _ message: String) {
+        #expect(faults("{\"rules\":\(rules)}").map(\.description) == [message])
+    }
+
+    @Test func illegalKey_andDepth_refuseTheCommit() throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        func reason(_ path: Path, _ value: Node) -> ConsequenceFault.Reason? {
+            let new = [(path: path, value: value)].after(.null)
+            do throws(ConsequenceFault) { _ = try rules.consequences(of: [path], old: .null, new: new) } catch { return error.reason }
+            return nil
+        }
+        #expect(reason("/posts/p", ["user": "a/b"]) == .illegalKey("a/b") && reason("/posts/p", ["user": "a"]) == nil)
+        let deeper = try RuleSet(parsing: #"{"rules":{"a":{".copy":"b/c"}}}"#)
+        var deep = Node.int(1)
+        for _ in 0..<30 { deep = ["a": deep] }
+        #expect(try deeper.consequences(of: ["/a"], old: .null, new: ["a": deep]).writes.count == 1)
+        #expect(throws: ConsequenceFault.self) { try deeper.consequences(of: ["/a"], old: .null, new: ["a": ["a": deep]]) }
+    }
+
+    /// A post to many friends is one commit, and looks at each friend once.
+    @Test func manyFriends_costOneLookEach() throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let old: Node = ["friends": ["u": .object((0..<500).map { (Key("f\($0)"), "added") })]]
+        var new = old
+        new.set(["user": "u", "t": 1], at: "posts/p")
+        let found = try rules.consequences(of: ["/posts/p"], old: old, new: new)
+        #expect(found.writes.count == 502 && found.keysLookedAt == 500)
+    }
+
+    // MARK: Model
+
+    @Test(arguments: Array(1...60) as [UInt64]) func randomWrites_keepCopies_likeTheModel(seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        let rules = try RuleSet(parsing: Self.rules)
+        var tree = Node.null
+        for step in 0..<120 {
+            var writes: [(path: Path, value: Node)] = []
+            for _ in 0...random.below(3) {
+                let (p, u, f) = (Key(random.pick(["p", "q"])), Key(random.pick(["u", "v"])), Key(random.pick(["u", "v", "w"])))
+                let post: Node = random.chance(15) ? ["t": 1] : ["user": .string(u.string), "t": .int(Int64(random.below(3)))]
+                let write: (Path, Node) = switch random.below(10) {
+                case 0, 1, 2: (Path([Key("posts"), p]), random.chance(30) ? .null : post)
+                case 3: (Path([Key("posts"), p, Key("t")]), .int(Int64(random.below(4))))
+                case 4: (Path([Key("posts"), p, Key("user")]), random.chance(20) ? .null : .string(u.string))
+                case 5: (Path([Key("comments"), p, f]), random.chance(40) ? .null : "hi")
+                case 6: (Path([Key("timeline"), f, p]), random.chance(60) ? .null : post)
+                case 7: (Path([Key("by"), u, p]), random.chance(60) ? .null : ["old": 1])
+                case 8: (Path([Key("posts")]), random.chance(50) ? .null : ["p": post])
+                default: (Path([Key("friends"), u, f]), random.chance(30) ? .null : random.chance(70) ? "added" : "pending")
+                }
+                if writes.contains(where: { $0.path.contains(write.0) || write.0.contains($0.path) }) { continue }
+                writes.append((write.0, write.1))
+            }
+            let found = try rules.consequences(of: writes.map(\.path), old: tree, new: writes.after(tree), by: .administrator)
+            let expected = Self.model(tree, writes.after(tree))
+            guard found.tree == expected else {
+                let sent = writes.map { "\($0.path) \($0.value.json)" }
+                Issue.record("step \(step)\n\(tree.json)\n\(sent)\n\(found.tree.json)\n\(expected.json)")
+                return
+            }
+            tree = found.tree
+        }
+    }
+
+    /// Counters first, then each post that differs: made, changed or gone, wherever a copy is found.
+    private static func model(_ old: Node, _ candidate: Node) -> Node {
+        var tree = candidate
+        for (p, post) in candidate.child("posts").children where post.hasChildren {
+            tree.set(.int(Int64(candidate.child("comments").child(p).childCount)), at: Path([Key("posts"), p, Key("comments")]))
+        }
+        let posts = tree.child("posts")
+        let keys = Set(old.child("posts").children.map(\.0) + posts.children.map(\.0))
+        for p in keys.sorted() {
+            let (was, isNow) = (old.child("posts").child(p), posts.child(p))
+            if was == isNow { continue }
+            func user(_ post: Node) -> Key? { if case .string(let text) = post.child("user") { Key(text.string) } else { nil } }
+            var places: [Path] = []
+            if was.isNull {
+                if let user = user(isNow) {
+                    places.append(Path([Key("by"), user, p]))
+                    for (f, state) in candidate.child("friends").child(user).children where state == "added" {
+                        places.append(Path([Key("timeline"), f, p]))
+                    }
+                }
+            } else {
+                for user in [user(was), user(isNow)].compactMap({ $0 }) { places.append(Path([Key("by"), user, p])) }
+                places += tree.child("timeline").children.map { Path([Key("timeline"), $0.0, p]) }
+                places = places.filter { tree.node(at: $0).exists }
+            }
+            for place in places { tree.set(isNow, at: place) }
+        }
+        return tree
+    }
+}
