@@ -125,6 +125,55 @@ import Testing
         #expect(it.hub.database.counters.commits == 3 && it.hub.database.counters.systemWrites[.copy] == 3 * 201)
     }
 
+    /// Copies are known by an index from a moment after the start on, through commits, deploys and commits that are taken back.
+    @Test func copies_areKnownWithoutASearch_whenTheIndexIsThere() throws {
+        let rules = #"""
+            {"rules":{".read":true,".write":true,"posts":{"$p":{".copy":{"to":"timeline/$f/$p","each":"friends/$f"}}}}}
+            """#
+        var root: Node = ["posts": ["p": 1], "friends": ["a": true]]
+        root.set(.object((0..<20).map { (Key("f\($0)"), $0 < 2 ? ["p": 1] : ["x": 1]) }), at: "timeline")
+        var limits = EngineLimits.patient
+        limits.systemWriteKeys = 10
+        let log = FlakyLog(root: root)
+        let gate = GatedWork()
+        let hub = EngineHarness(rules: try RuleSet(parsing: rules), root: root, log: log, limits: limits, background: gate.work)
+        func finish() {
+            hub.settle()
+            while gate.runOne() { hub.settle() }
+        }
+        // Both live throughout: what the harness has heard for one client is not taken for another's at the same address.
+        let (writer, client) = (Client.make(), Client.make())
+        defer { withExtendedLifetime((writer, client)) {} }
+        func put(_ value: Node) -> [String] {
+            hub.database.submit(.put("posts/p", value), from: client)
+            hub.settle()
+            log.completeAll()
+            return hub.take(client)
+        }
+        #expect(put(2) == ["error 0 too_big"], "the timelines are searched")
+        // What is written while the index is built is in it.
+        hub.database.submit(.put("timeline/f9/p", 1), from: writer)
+        hub.settle()
+        log.completeAll()
+        finish()
+        #expect(put(3) == ["ok 0"])
+        #expect(log.root.node(at: "timeline/f1/p") == 3 && log.root.node(at: "timeline/f9/p") == 3)
+        // A commit that the disk refuses is not in it.
+        hub.database.submit(.put("timeline/f5/p", 1), from: writer)
+        hub.settle()
+        log.refuse()
+        finish()
+        hub.passRetryTime()
+        hub.settle()
+        log.completeAll()
+        finish()
+        #expect(put(4) == ["ok 0"] && put(.null) == ["ok 0"])
+        #expect(log.root.child("timeline").childCount == 18 && log.root.node(at: "timeline/f5") == ["x": 1])
+        hub.database.replace(try RuleSet(parsing: rules))
+        finish()
+        #expect(put(5) == ["ok 0"] && put(6) == ["ok 0"] && log.root.node(at: "timeline/a/p") == 6)
+    }
+
     @Test func operationsBehindStagedOnes_areStoredWithTheBatch() {
         let stage = JournalStage(number: 1, parts: 1, bytes: 1) { _ in }
         var batch = JournalBatch(after: 5)

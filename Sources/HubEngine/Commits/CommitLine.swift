@@ -24,6 +24,8 @@ final class CommitLine {
     private let publisher: Publisher
     private let refusals: RefusalReports
     private(set) var recent: RecentCommits
+    /// Knows the copies that there are; nil in tests of this part.
+    var copies: CopyKeeper?
     /// Called with what has followed from a commit, where the rules have counters.
     var onCounted: (Consequences) -> Void = { _ in }
     /// Called when a commit was made that counters were not kept in.
@@ -85,7 +87,7 @@ final class CommitLine {
         guard !writes.isEmpty else { return content.sequence }
         try log.mustTakeWrites()
         var found: Consequences?
-        if let consequences = CommitConsequences(content.rules, origin, context.limits.consequences) {
+        if let consequences = CommitConsequences(content.rules, origin, context.limits.consequences, copies: copies?.index) {
             found = try follow(&candidate, consequences, origin, textWork: &work)
         }
         let paths = candidate.touched
@@ -93,6 +95,7 @@ final class CommitLine {
         if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
         context.meter.spend(writes.placesByDepth)
         let old = install(candidate.tree, candidate.operations, origin, at: paths)
+        if content.rules.hasIndexedCopies { copies?.note(paths, old: old) }
         if let found { count(found) }
         permissions.recheck(readers)
         publisher.publish(paths, old: old)
@@ -177,6 +180,7 @@ final class CommitLine {
         let isFollowed = write.operations.count <= context.limits.followedPlaces
         let paths = (isFollowed ? write.paths : [write.common]) + more
         let old = install(tree, write.operations, also: found?.operations ?? [], origin, at: paths, stage: stage)
+        if content.rules.hasIndexedCopies { copies?.note(touched, old: old) }
         if let found { count(found) }
         batch.retire(old)
         batch.retire(write)
@@ -187,7 +191,9 @@ final class CommitLine {
 
     /// What follows from a prepared write, on the tree of now.
     private func consequences(of write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> Consequences? {
-        guard let consequences = CommitConsequences(content.rules, origin, context.limits.consequences) else { return nil }
+        guard let consequences = CommitConsequences(content.rules, origin, context.limits.consequences, copies: copies?.index) else {
+            return nil
+        }
         var work = Int.max
         do throws(CommitConsequences.Refusal) {
             return try consequences.find(write.paths, old: content.root, new: write.candidate, now: context.clock(), textWork: &work)
@@ -232,6 +238,7 @@ final class CommitLine {
         }
         let readers = foresight.touched(by: paths, making: tree)
         let old = content.install(tree, as: commit.sequence)
+        if content.rules.hasIndexedCopies { copies?.note(paths, old: old) }
         context.meter.counters.commits += 1
         if paths.isEmpty { return }
         context.meter.spend(paths.count)

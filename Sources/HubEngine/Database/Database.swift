@@ -78,7 +78,7 @@ public final class Database: Sendable {
         engine = Engine(
             context, rules: rules, start: start, journal: journal, epoch: epoch, follows: follows ? pending : nil, refusals: refusals,
             outlet: outlet)
-        if rules.hasCounters, !follows { queue.async { [engine] in engine.countAll() } }
+        if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
         if !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
     }
 

@@ -26,6 +26,7 @@ final class Engine: @unchecked Sendable {
     private let later: LaterParts
     /// Nil in a database that applies what another writes.
     private let counters: CounterKeeper?
+    private let copies: CopyKeeper
 
     /// - Parameter follows: the pending onDisconnect writes, for a database that applies the commits of another writer; else nil.
     init(
@@ -54,6 +55,8 @@ final class Engine: @unchecked Sendable {
         let commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
         let disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
         let counters = CounterKeeper(context, content, durability, guardian, commits)
+        let copies = CopyKeeper(context, content)
+        commits.copies = copies
         let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
         let parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
 
@@ -78,6 +81,7 @@ final class Engine: @unchecked Sendable {
         durability.onRefused = { [weak later] in
             later?.rollback.run($0)
             later?.counters.rolledBack()
+            later?.commits.copies?.begin()
         }
         commits.onCounted = { [weak later] in later?.counters.note($0) }
         commits.onUncounted = { [weak later] in later?.counters.begin() }
@@ -109,6 +113,7 @@ final class Engine: @unchecked Sendable {
         follower = follows.map { Follower(context, content, commits, durability, guardian, pending: $0) }
         follower?.follow(journal)
         self.counters = follows == nil ? counters : nil
+        self.copies = copies
         self.later = later
     }
 
@@ -119,13 +124,15 @@ final class Engine: @unchecked Sendable {
         indexes.recheckDeclarations()
         permissions.recheckAllObservers()
         counters?.begin()
+        copies.begin()
         durability.finishBatch()
     }
 
-    /// Has the rules' counters right for what the database begins with.
+    /// Has the rules' counters right for what the database begins with, and finds its copies.
     func countAll() {
         context.queue.assertCurrent()
         counters?.begin()
+        copies.begin()
     }
 
     /// Makes the onDisconnect writes of the sessions of an earlier process, a turn's work at a time; requests wait until all are made.

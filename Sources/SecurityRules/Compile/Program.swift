@@ -14,6 +14,8 @@ final class Program: Sendable {
     let hasConsequences: Bool
     /// Whether any place has a `.copy`.
     let copies: Bool
+    /// The copies with an `each`, by number.
+    let indexedCopies: [CopyRule]
     /// All counters, and the places that they count.
     let counters: [Counter]
     let sets: CounterSets
@@ -29,6 +31,7 @@ final class Program: Sendable {
         hasMessages = builder.details.contains { $0.message != nil }
         hasConsequences = builder.places.first.map { $0.removes || $0.counts || $0.copies } ?? false
         copies = builder.places.first?.copies ?? false
+        indexedCopies = builder.indexedCopies
         counters = builder.counters
         sets = CounterSets(builder.counters)
         shapesWrites = builder.places.first.map { $0.drops || $0.defaults } ?? false

@@ -18,7 +18,14 @@ extension ProgramBuilder {
 
     mutating func setRemoves(_ templates: [PathTemplate], at place: Int32) { details[Int(place)].removes = templates }
 
-    mutating func addCopy(_ copy: CopyRule, at place: Int32) { details[Int(place)].copies.append(copy) }
+    mutating func addCopy(_ copy: CopyRule, at place: Int32) {
+        var copy = copy
+        if copy.each != nil {
+            copy.number = indexedCopies.count
+            indexedCopies.append(copy)
+        }
+        details[Int(place)].copies.append(copy)
+    }
 
     mutating func addCounter(_ counter: Counter) {
         details[Int(counter.place)].counts.append(counters.count)

@@ -14,6 +14,8 @@ struct ProgramBuilder {
     var zones: ContiguousArray<TimeZoneTable> = []
     /// The functions of the file, by their numbers.
     var functions: [(name: String, source: RuleSource)] = []
+    /// The copies with an `each`.
+    var indexedCopies: [CopyRule] = []
     /// All counters.
     var counters: [Counter] = []
     var places: ContiguousArray<Place> = []

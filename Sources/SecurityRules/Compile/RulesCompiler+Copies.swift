@@ -44,7 +44,7 @@ struct CopyCompiler {
                 let expression = try ExpressionParser.parse(source.value)
                 condition = builder.lower(try Checker.rule(expression, scope: scope, functions: functions), depth: depth)
             }
-            return CopyRule(to: to, each: each, condition: condition, captureCount: all.count - captures.count)
+            return CopyRule(to: to, each: each, condition: condition, nodeDepth: depth)
         } catch { throw Fault(error: error, text: text) }
     }
 

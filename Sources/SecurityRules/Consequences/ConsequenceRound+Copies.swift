@@ -8,8 +8,10 @@ struct CopyRule: Sendable {
     let each: PathTemplate?
     /// Instruction that says for which of them; -1 for all.
     let condition: Int32
-    /// Wildcards of `each`.
-    let captureCount: Int
+    /// Depth of the node's place.
+    let nodeDepth: Int
+    /// Its number among those with an `each`, of which existing copies are known by an index; nil for one without.
+    var number: Int?
 }
 
 /// A copy before it is checked.
@@ -88,8 +90,8 @@ extension ConsequenceRound {
                     if try isCopy(write.path, of: was, copy, place) { targets.append(write.path) }
                 }
             } else {
-                try expand(copy.to, 0, of: was, place, .copy, result.tree, .root, &targets)
-                if isNow.exists { try expand(copy.to, 0, of: isNow, place, .copy, result.tree, .root, &targets) }
+                try existing(copy, place, was, &targets)
+                if isNow.exists { try existing(copy, place, isNow, &targets) }
             }
             for target in targets {
                 let isFitting = target.depth <= Path.maxDepth && node.fits(below: target.depth)
@@ -109,6 +111,18 @@ extension ConsequenceRound {
         try bind(each, 0, place, node, result.tree, [], &found)
         for bound in found where try holds(copy.condition, place, bound) {
             if let target = try self.target(copy.to, place, node, bound) { targets.append(target) }
+        }
+    }
+
+    /// The copies of a node that are there: known, or looked for.
+    private mutating func existing(_ copy: CopyRule, _ place: Int32, _ node: Node, _ targets: inout [Path]) throws(ConsequenceFault) {
+        guard let number = copy.number, let index, let written = result.written else {
+            return try expand(copy.to, 0, of: node, place, .copy, result.tree, .root, &targets)
+        }
+        let known = index.places(of: number, keys).union(written.places(of: number, keys))
+        try look(at: known.count, place, .copy)
+        for path in known.sorted() where result.tree.node(at: path).exists {
+            if try isCopy(path, of: node, copy, place) { targets.append(path) }
         }
     }
 

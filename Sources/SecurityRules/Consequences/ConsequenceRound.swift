@@ -12,6 +12,8 @@ struct ConsequenceRound {
     /// The tree before the commit, and its time, for conditions.
     let base: Node
     let now: Int64
+    /// Of the copies in it.
+    let index: CopyIndex?
     /// Who has made the writes; nil for what has followed from others.
     private let firstAuthor: ConsequenceAuthor?
     /// Text work that the conditions of counters may still do.
@@ -36,9 +38,9 @@ struct ConsequenceRound {
 
     init(
         _ program: Program, before: Node, after: Node, _ result: Consequences, _ limits: ConsequenceLimits, first: ConsequenceAuthor?,
-        textWork: Int, base: Node, now: Int64
+        textWork: Int, base: Node, now: Int64, index: CopyIndex?
     ) {
-        (self.base, self.now) = (base, now)
+        (self.base, self.now, self.index) = (base, now, index)
         firstAuthor = first
         self.textWork = textWork
         self.program = program

@@ -31,6 +31,8 @@ public struct Consequences: Sendable {
     public internal(set) var writes: [SystemWrite] = []
     /// Keys that were looked at to find them.
     public internal(set) var keysLookedAt = 0
+    /// Places of copies that were written by this commit so far; nil where existing ones are looked for in the tree.
+    var written: CopyIndex?
     /// Counters of new nodes, whose sets were counted.
     public internal(set) var counted: [Path] = []
     /// Whether a new node has a set that is too large for that: all is to be counted.
@@ -114,20 +116,27 @@ extension RuleSet {
     ///   - new: the tree after.
     ///   - author: who makes the commit.
     ///   - now: ms since the epoch.
+    ///   - index: of the copies in `old`; nil to look for them in the tree.
     public func consequences(
         of locations: [Path], old: Node, new: Node, by author: ConsequenceAuthor = .client, now: Int64 = 0,
-        limits: ConsequenceLimits = ConsequenceLimits()
+        limits: ConsequenceLimits = ConsequenceLimits(), copies index: CopyIndex? = nil
     ) throws(ConsequenceFault) -> Consequences {
         var result = Consequences(tree: new)
         guard hasConsequences else { return result }
         var (before, after, next, work) = (old, new, locations, program.textWork)
         var author: ConsequenceAuthor? = author
+        if index != nil {
+            result.written = CopyIndex(program)
+            result.written?.note(locations, old: old, new: new)
+        }
         while !next.isEmpty {
             var round = ConsequenceRound(
-                program, before: before, after: after, result, limits, first: author, textWork: work, base: old, now: now)
+                program, before: before, after: after, result, limits, first: author, textWork: work, base: old, now: now,
+                index: index)
             try round.run(next)
             next = round.result.writes[result.writes.count...].map(\.path).outermost
             (result, work, author) = (round.result, round.textWork, nil)
+            result.written?.note(next, old: after, new: result.tree)
             (before, after) = (after, result.tree)
         }
         return result

@@ -123,12 +123,29 @@ import TestSupport
         #expect(found.writes.count == 502 && found.keysLookedAt == 500)
     }
 
+    /// With an index a change looks at the copies that there are, and not at everybody.
+    @Test func index_findsCopiesWithoutASearch() throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        var old: Node = ["posts": ["p": ["user": "u", "comments": 0], "q": ["user": "u", "comments": 0]]]
+        old.set(.object((0..<1000).map { (Key("f\($0)"), $0 < 3 ? ["p": 1, "q": 1] : ["q": 1]) }), at: "timeline")
+        var new = old
+        new.set(5, at: "posts/p/t")
+        let index = CopyIndex(rules, root: old)
+        #expect(index.count == 1003)
+        let found = try rules.consequences(of: ["/posts/p/t"], old: old, new: new, copies: index)
+        #expect(found.writes.count == 3 && found.keysLookedAt <= 6)
+        #expect(try rules.consequences(of: ["/posts/p/t"], old: old, new: new).keysLookedAt >= 1000)
+        index.note(["/timeline"], old: old, new: .null)
+        #expect(index.count == 0)
+    }
+
     // MARK: Model
 
     @Test(arguments: Array(1...60) as [UInt64]) func randomWrites_keepCopies_likeTheModel(seed: UInt64) throws {
         var random = SeededRandom(seed)
         let rules = try RuleSet(parsing: Self.rules)
         var tree = Node.null
+        let index = CopyIndex(rules, root: tree)
         for step in 0..<120 {
             var writes: [(path: Path, value: Node)] = []
             for _ in 0...random.below(3) {
@@ -148,6 +165,11 @@ import TestSupport
                 writes.append((write.0, write.1))
             }
             let found = try rules.consequences(of: writes.map(\.path), old: tree, new: writes.after(tree), by: .administrator)
+            let known = try rules.consequences(
+                of: writes.map(\.path), old: tree, new: writes.after(tree), by: .administrator, copies: index)
+            #expect(known.tree == found.tree, "with an index")
+            index.note(writes.map(\.path) + known.writes.map(\.path), old: tree, new: known.tree)
+            #expect(index.count == Self.places(known.tree))
             let expected = Self.model(tree, writes.after(tree))
             guard found.tree == expected else {
                 let sent = writes.map { "\($0.path) \($0.value.json)" }
@@ -156,6 +178,14 @@ import TestSupport
             }
             tree = found.tree
         }
+    }
+
+    /// Places that a `to` with an `each` can name.
+    private static func places(_ tree: Node) -> Int {
+        let seen = tree.child("seen").children.reduce(0) { sum, room in
+            sum + room.1.children.reduce(0) { $0 + $1.1.children.reduce(0) { $0 + $1.1.childCount } }
+        }
+        return tree.child("timeline").children.reduce(0) { $0 + $1.1.childCount } + seen
     }
 
     /// Counters first, then each post that differs: made, changed or gone, wherever a copy is found.

@@ -8,6 +8,8 @@ struct CommitConsequences {
     let rules: RuleSet
     let origin: WriteOrigin
     let limits: ConsequenceLimits
+    /// Of the copies that there are; nil while it is being built.
+    let copies: CopyIndex?
 
     /// Why a commit is refused for what would follow.
     enum Refusal: Error {
@@ -30,9 +32,9 @@ struct CommitConsequences {
     }
 
     /// Nil where nothing can follow: the usual rules, and imports.
-    init?(_ rules: RuleSet, _ origin: WriteOrigin, _ limits: ConsequenceLimits) {
+    init?(_ rules: RuleSet, _ origin: WriteOrigin, _ limits: ConsequenceLimits, copies: CopyIndex?) {
         guard rules.hasConsequences, origin.isFollowed else { return nil }
-        (self.rules, self.origin, self.limits) = (rules, origin, limits)
+        (self.rules, self.origin, self.limits, self.copies) = (rules, origin, limits, copies)
     }
 
     /// Finds what follows. Pure. O(what was written where rules with such keys are, and what follows)
@@ -44,7 +46,7 @@ struct CommitConsequences {
     func find(_ paths: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int) throws(Refusal) -> Consequences? {
         let found: Consequences
         do throws(ConsequenceFault) {
-            found = try rules.consequences(of: paths, old: old, new: new, by: origin.author, now: now, limits: limits)
+            found = try rules.consequences(of: paths, old: old, new: new, by: origin.author, now: now, limits: limits, copies: copies)
         } catch { throw .fault(error) }
         guard !found.writes.isEmpty || found.needsCounting else { return nil }
         guard rules.admits(found, old: old, now: now, textWork: &work) else { throw .invalid }
