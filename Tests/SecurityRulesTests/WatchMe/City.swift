@@ -44,17 +44,19 @@ struct City {
         rules.allowsRead(try Path(parsing: path), root: tree, auth: City.auth(user, verified: verified), now: now, query: query)
     }
 
-    /// A multi-path update from the root, or a set when it has one path; applied when it is allowed.
+    /// A multi-path update from the root, or a set when it has one path; applied when it is allowed, with what follows from it.
     mutating func writes(_ user: String?, verified: Bool = true, _ values: [(String, Node)]) throws -> Bool {
-        var new = tree
-        var locations: [Path] = []
-        for (path, value) in values {
-            locations.append(try Path(parsing: path))
-            new.set(value, at: locations[locations.count - 1])
-        }
-        let isAllowed = rules.allowsWrite(locations, old: tree, new: new, auth: City.auth(user, verified: verified), now: now)
-        if isAllowed { tree = new }
-        return isAllowed
+        let writes = try values.map { (path: try Path(parsing: $0.0), value: $0.1) }
+        let (locations, auth) = (writes.map(\.path), City.auth(user, verified: verified))
+        let shaped = rules.shape(writes, on: tree, auth: auth, now: now)
+        var work = RulesLimits.textWork
+        let isAllowed = rules.allowsWrite(
+            locations, validating: shaped.added, old: tree, new: shaped.tree, auth: auth, now: now, textWork: &work)
+        guard isAllowed else { return false }
+        let found = try rules.consequences(of: locations + shaped.added, old: tree, new: shaped.tree, now: now)
+        guard rules.admits(found, old: tree, now: now, textWork: &work) else { return false }
+        tree = found.tree
+        return true
     }
 
     mutating func sets(_ user: String?, verified: Bool = true, _ path: String, _ value: Node) throws -> Bool {
