@@ -18,7 +18,8 @@ struct Import: ParsableCommand {
             rules and secrets stay. A folder that does not exist is made; in one that holds several namespaces --namespace says which is \
             meant. A hub takes files of up to 256 MiB and asks for an \
             administrator (--auth and others, see 'vigla rules deploy --help'); a stopped hub's folder takes any size. What the file \
-            holds is stored as it is: the rules' .default and .drop change nothing of it, unless --derive asks for that.
+            holds is stored as it is: the rules change nothing of it and have nothing follow from it, unless --derive asks for that. \
+            Counters are right a moment later.
 
               vigla import ./data export.json
               vigla import http://127.0.0.1:9000/users users.json
@@ -28,7 +29,7 @@ struct Import: ParsableCommand {
     private static let hubBytes = 256 << 20
 
     @OptionGroup var options: TransferOptions
-    @Flag(help: "Have a running hub do with the file what its rules do with other writes: .default, .drop.") var derive = false
+    @Flag(help: "Have a running hub do what its rules have follow from other writes, and fill in and leave out what they say.") var derive = false
 
     func validate() throws {
         guard derive, case .folder = try options.place else { return }
