@@ -97,12 +97,14 @@ public final class HubClient: @unchecked Sendable {
     // MARK: observing
 
     /// Watches a place: first what is there, then every change.
-    /// - Parameter handler: called in the order of commits.
+    /// - Parameters:
+    ///   - query: which children; nil for the whole place.
+    ///   - handler: called in the order of commits.
     public func observe(
-        _ path: Path, _ events: ObserveEvents = .value, _ handler: @escaping @Sendable (Observation) -> Void
+        _ path: Path, _ events: ObserveEvents = .value, query: ObserveQuery? = nil, _ handler: @escaping @Sendable (Observation) -> Void
     ) -> ObserverID {
         let id = makeID()
-        onLoop { self.carryOut(self.dialogue.observe(id, path, events, handler)) }
+        onLoop { self.carryOut(self.dialogue.observe(id, path, events, query: query, handler)) }
         return ObserverID(rawValue: id)
     }
 

@@ -161,6 +161,7 @@ struct LineFormat: WireFormat {
         let line =
             switch reply {
             case .observing(_, true): "ok \(token) no_index"
+            case .observed(_, _, let epoch, let isReset): "ok \(token) \(epoch)\(isReset ? " reset" : "")"
             case .done, .observing, .written: "ok \(token)"
             case .value(let node): "value \(token) \(node.json)"
             case .pushed(let key, _): "pushed \(token) \(key)"

@@ -1,5 +1,6 @@
 import Foundation
 import HubServer
+import JSONTree
 import SecurityRules
 import TestHub
 import Testing
@@ -9,7 +10,7 @@ import Testing
 ///     <!-- tested: observe rules -->   the rules of the hub
 ///     <!-- tested: observe -->         a conversation: `→` the client says or does (`close`), `←` the hub says; `2→` and `2←` over a second connection
 ///
-/// They are one after the other, with one hub. `…` stands for any text.
+/// They are one after the other, with one hub. `…` stands for any text; an epoch that is sent back is the one that was told.
 @Suite(.timeLimit(.minutes(30))) struct ObserveDocumentTests {
     private struct Block {
         let line: Int
@@ -45,6 +46,7 @@ import Testing
         #expect(conversations.count > 2)
         for conversation in conversations {
             var sockets: [String: TestSocket] = [:]
+            var epoch = ""
             func socket(_ name: String) throws -> TestSocket {
                 if let known = sockets[name] { return known }
                 let made = try TestSocket(port: server.port)
@@ -60,13 +62,15 @@ import Testing
                 let name = String(line[..<arrow])
                 let message = line[line.index(after: arrow)...].trimmingCharacters(in: .whitespaces)
                 if line[arrow] == "→" {
-                    if message == "close" { sockets[name] = nil } else { try socket(name).sendText(message) }
+                    let said = message.replacingOccurrences(of: "\"epoch\":\"…\"", with: "\"epoch\":\"\(epoch)\"")
+                    if message == "close" { sockets[name] = nil } else { try socket(name).sendText(said) }
                 } else if message.hasPrefix("close ") {
                     #expect(try socket(name).next() == .close(UInt16(message.dropFirst(6))), "line \(conversation.line)")
                     sockets[name] = nil
                 } else {
                     let told = try socket(name).text()
                     #expect(Self.isMeant(told, by: message), "line \(conversation.line): \(told)\nfor \(message)")
+                    if case .string(let text)? = try? Node(json: told).node(at: "ok/epoch") { epoch = text.string }
                 }
             }
             // Nothing is said that does not stand there.

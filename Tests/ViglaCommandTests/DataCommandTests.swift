@@ -32,6 +32,22 @@ import TestSupport
         #expect(value.code == 0 && children.code == 0)
     }
 
+    @Test func watch_hearsOfTheChildrenThatAQueryShows() throws {
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        let players = #"{"ana":{"score":5},"ben":{"score":9},"cleo":{"score":7}}"#
+        #expect(try Command.run("set", hub.url + "/p", players).code == 0)
+        let best = try Command.run(
+            "watch", hub.url + "/p", "--order-by", "score", "--last", "2", "--events", "added,moved,removed,ready", "--count", "3")
+        #expect(best.output == [
+            #"{"seq":1,"event":"added","key":"cleo","value":{"score":7},"prev":null}"#,
+            #"{"seq":1,"event":"added","key":"ben","value":{"score":9},"prev":"cleo"}"#, #"{"seq":1,"event":"ready"}"#, "",
+        ].joined(separator: "\n"), "\(best)")
+        let equal = try Command.run("watch", hub.url + "/p", "--order-by", "score", "--equal", "7", "--events", "count", "--count", "1")
+        #expect(equal.output == #"{"seq":1,"event":"count","count":1}"# + "\n", "\(equal)")
+        #expect(try Command.run("watch", hub.url + "/p", "--shallow").code == 64)
+        #expect(try Command.run("watch", hub.url + "/p", "--limit", "0").code == 64)
+    }
+
     @Test func watch_seesWhatOthersWrite() throws {
         let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
         let pipe = Pipe()
@@ -142,7 +158,7 @@ import TestSupport
         let bad = try Command.run("get", "http://127.0.0.1:9/a.b")
         #expect(bad.code == 64)
         #expect(bad.error.contains("a.b"))
-        #expect(try Command.run("watch", "http://127.0.0.1:9/a", "--events", "moved").code == 64)
+        #expect(try Command.run("watch", "http://127.0.0.1:9/a", "--events", "fallen").code == 64)
         #expect(try Command.run("dance").code == 64)
         #expect(try Command.run("token", "mint", "--uid", "a", "--claims", "[]").code == 64)
     }

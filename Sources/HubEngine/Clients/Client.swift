@@ -130,6 +130,8 @@ public struct EventKinds: OptionSet, Hashable, Sendable {
     public static let ready = EventKinds(rawValue: 32)
     /// How many children are shown, when that changes.
     public static let count = EventKinds(rawValue: 64)
+    /// No event: the observer may come back, so the last event of each commit is marked by what the others have.
+    public static let resumable = EventKinds(rawValue: 128)
     public static let children: EventKinds = [.added, .changed, .removed, .moved]
 
     /// Whether only values and counts are told of what changes, each of which stands for all before it.

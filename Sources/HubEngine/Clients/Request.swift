@@ -13,7 +13,8 @@ public enum Request: Sendable {
     /// - Parameters:
     ///   - query: which children; nil for the whole place.
     ///   - hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
-    indirect case observe(Path, query: TreeQuery? = nil, style: ObserverStyle, hash: String)
+    ///   - since: how far the client was told before (observe protocol).
+    indirect case observe(Path, query: TreeQuery? = nil, style: ObserverStyle, hash: String, since: Position? = nil)
     case unobserve(Path, style: ObserverStyle)
     /// Ends the observer with this subscription id, at any place (observe protocol).
     case unobserveID(Int64)
@@ -76,6 +77,10 @@ public enum Reply: Sendable {
     case done
     /// - Parameter lacksIndex: the query's order is declared by no `.indexOn` (contract §3.4).
     case observing(sequence: UInt64, lacksIndex: Bool)
+    /// The same for an observer that may come back.
+    /// - epoch: of the database, with which it comes back.
+    /// - isReset: what it was told before counts no more, as not all that followed is known.
+    case observed(sequence: UInt64, lacksIndex: Bool, epoch: String, isReset: Bool)
     case value(Node)
     case counted(Int)
     /// Committed as this sequence number.

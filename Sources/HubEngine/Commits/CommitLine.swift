@@ -30,6 +30,8 @@ final class CommitLine {
     var onCounted: (Consequences) -> Void = { _ in }
     /// Called when a commit was made that counters were not kept in.
     var onUncounted: () -> Void = {}
+    /// Keeps commits for observers that come back.
+    var ring: CommitRing?
 
     init(
         _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: LogGuard, _ foresight: PermissionForesight,
@@ -219,6 +221,7 @@ final class CommitLine {
         batch.append(operations, also: more, pending: origin.pendingChanges, as: content.sequence, stage: stage)
         recent.record(paths, sequence: content.sequence)
         if case .imported = origin.cause { onUncounted() }
+        ring?.record(paths, old: old)
         return old
     }
 
@@ -243,6 +246,7 @@ final class CommitLine {
         if paths.isEmpty { return }
         context.meter.spend(paths.count)
         recent.record(paths, sequence: commit.sequence)
+        ring?.record(paths, old: old)
         batch.retire(old)
         permissions.recheck(readers)
         publisher.publish(paths, old: old)
@@ -255,5 +259,8 @@ final class CommitLine {
     func unfollow() { recent.unfollow() }
 
     /// Commits after this one were taken back.
-    func rollBack(to sequence: UInt64) { recent.rollBack(to: sequence) }
+    func rollBack(to sequence: UInt64) {
+        recent.rollBack(to: sequence)
+        ring?.rollBack()
+    }
 }

@@ -17,6 +17,7 @@ final class Engine: @unchecked Sendable {
     let context: EngineContext
     let content: Content
     private let durability: DurabilityLine
+    private let ring: CommitRing
     private let indexes: IndexKeeper
     private let permissions: ReadPermissions
     private let disconnects: DisconnectWrites
@@ -46,6 +47,8 @@ final class Engine: @unchecked Sendable {
 
         let indexes = IndexKeeper(context, content, places, durability)
         let registry = ObserverRegistry(context, content, places, indexes, batch, durability)
+        let ring = CommitRing(context, content)
+        registry.onResumable = { ring.count($0) }
         let slowReaders = SlowReaders(context, places, batch, outbox, durability)
         let foresight = PermissionForesight(context, content, places)
         let permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
@@ -53,6 +56,7 @@ final class Engine: @unchecked Sendable {
         let publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings, pacing)
 
         let commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
+        commits.ring = ring
         let disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
         let counters = CounterKeeper(context, content, durability, guardian, commits)
         let copies = CopyKeeper(context, content)
@@ -65,6 +69,7 @@ final class Engine: @unchecked Sendable {
         let output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
         let reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
         let observers = ObserveRequests(context, pipeline, indexes, registry, permissions, reads, output: output)
+        observers.comingBack = (ring, Resumption(context, content, places, ring))
         let writes = WriteRequests(
             context, content, batch, journal, guardian, commits, disconnects, indexes, permissions, foresight, parking, answers,
             refusals)
@@ -106,6 +111,7 @@ final class Engine: @unchecked Sendable {
         self.context = context
         self.content = content
         self.durability = durability
+        self.ring = ring
         self.indexes = indexes
         self.permissions = permissions
         self.disconnects = disconnects
@@ -121,6 +127,7 @@ final class Engine: @unchecked Sendable {
     func deploy(_ rules: RuleSet) {
         context.queue.assertCurrent()
         content.deploy(rules)
+        ring.restart()
         indexes.recheckDeclarations()
         permissions.recheckAllObservers()
         counters?.begin()

@@ -54,6 +54,13 @@ public struct EngineLimits: Sendable {
     /// Commits whose places are remembered while no write is prepared. Default 100: each that is forgotten is touched once more, and with
     /// more of them its memory has left the processor's caches by then.
     public var recentCommits = 100
+    /// Commits that are kept with their trees while observers may come back to be told what they have missed, bytes that only these
+    /// former trees hold, and ms that they are kept; who comes back from before begins anew. Default 10,000, 64 MiB and 300,000.
+    public var resumeCommits = 10_000
+    public var resumeBytes = 64 << 20
+    public var resumeMs: Int64 = 300_000
+    /// Events that one observer that comes back is told, and commits that they are of; with more it begins anew. Default 1,000.
+    public var resumeEvents = 1_000
     /// Places in the data on which the decision about a prepared write may depend. A decision with more is taken to depend on the
     /// whole tree, so that any other write causes it to be prepared again. Default 10,000.
     public var dependencies = 10_000

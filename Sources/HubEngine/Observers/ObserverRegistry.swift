@@ -12,6 +12,8 @@ final class ObserverRegistry: @unchecked Sendable {
     private let batch: Batch
     private let durability: DurabilityLine
     private var counts = ListenCounts()
+    /// Told how many more observers there are that may come back.
+    var onResumable: (Int) -> Void = { _ in }
     /// Clients whose observers are removed in slices.
     private var leaving: [Client] = []
 
@@ -76,6 +78,7 @@ final class ObserverRegistry: @unchecked Sendable {
         charge(client)
         counts.add(ListenCharge(listens: observation.weight), to: client)
         count(1)
+        if observation.style.isResumable { onResumable(1) }
         guard let query = observation.query, indexes.isMissing(query.orderedBy, observation.path) else { return }
         let order = PlaceOrder(path: observation.path, ordering: query.orderedBy)
         if let known = client.unindexed[order] {
@@ -141,6 +144,7 @@ final class ObserverRegistry: @unchecked Sendable {
     private func uncount(_ observation: Observation, of client: Client) {
         counts.remove(ListenCharge(listens: observation.weight), from: client)
         count(-1)
+        if observation.style.isResumable { onResumable(-1) }
         guard let query = observation.query else { return }
         let order = PlaceOrder(path: observation.path, ordering: query.orderedBy)
         guard let known = client.unindexed[order] else { return }

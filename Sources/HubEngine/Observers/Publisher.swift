@@ -370,6 +370,8 @@ final class Publisher {
 extension ObserverStyle {
     /// Whether an observer is told values only, each of which stands for all before it.
     var isValue: Bool { if case .events(_, let kinds, _) = self { kinds.areValues } else { false } }
+    /// Whether an observer may come back to be told what it has missed.
+    var isResumable: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.resumable) } else { false } }
     var hasCounts: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.count) } else { false } }
     /// Whether an observer is told nothing of the content but how many children it has.
     var isCount: Bool { if case .events(_, let kinds, _) = self { kinds.areCounts } else { false } }

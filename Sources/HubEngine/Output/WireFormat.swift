@@ -9,6 +9,8 @@ public protocol WireFormat: Sendable {
     func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8]
     /// The first content of an observer who is told nothing of it but how many children there are.
     func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8]
+    /// All that an observer that has come back had missed has been told.
+    func ready(_ style: ObserverStyle, sequence: UInt64) -> [UInt8]
     /// The change of one commit, for its observers of one style.
     /// - Parameter parts: nil for the first style; what is kept there for the next ones of the same change is encoded once.
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8]
@@ -18,6 +20,7 @@ public protocol WireFormat: Sendable {
 
 extension WireFormat {
     /// Formats that know no counts.
+    public func ready(_ style: ObserverStyle, sequence: UInt64) -> [UInt8] { [] }
     public func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [] }
 }
 

@@ -22,6 +22,8 @@ final class ObserveRequests: @unchecked Sendable {
     private let slowReaders: SlowReaders
     private let answers: Answers
     private let encodings: EncodingLine
+    /// What observers that come back have missed.
+    var comingBack: (ring: CommitRing, resumption: Resumption)?
 
     init(
         _ context: EngineContext, _ pipeline: BatchPipeline, _ indexes: IndexKeeper, _ registry: ObserverRegistry,
@@ -37,8 +39,10 @@ final class ObserveRequests: @unchecked Sendable {
         (slowReaders, encodings) = (output.slowReaders, output.encodings)
     }
 
-    /// - Parameter hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
-    func observe(_ observation: Observation, hash: String, _ item: Database.Item) {
+    /// - Parameters:
+    ///   - hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
+    ///   - since: how far the client was told before.
+    func observe(_ observation: Observation, hash: String, since: Position? = nil, _ item: Database.Item) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
         if case .events(let id, _, _) = style, client.observations[id] != nil {
@@ -49,18 +53,24 @@ final class ObserveRequests: @unchecked Sendable {
         if !client.observations.contains(observation), let failure = registry.refusal(of: observation, of: client) {
             return refuse(observation, failure, item)
         }
-        guard let query = observation.query else { return establish(observation, nil, hash: hash, item) }
+        let missed = missed(observation, since, item.client)
+        guard let query = observation.query else { return establish(observation, nil, hash: hash, since, missed, item) }
         // REST has no way to say so beside the data (contract §3.4).
         if case .stream = style, indexes.isMissing(query.orderedBy, path) {
             return refuse(observation, .missingIndex(query.orderedBy, path), item)
         }
-        reads.select(query, at: path, for: item, mustKeep: true, countsOnly: style.isCount) { [self] result, isLater in
+        let isTold = missed == nil || !style.isOfChildren
+        reads.select(query, at: path, for: item, mustKeep: true, countsOnly: style.isCount || !isTold) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
                 guard mayObserve(observation, item) else { return }
             }
             switch result {
-            case .success(let selection): establish(observation, selection, hash: hash, item)
+            case .success(let selection):
+                // Meanwhile more may have happened than is known.
+                let missed = isLater ? self.missed(observation, since, client) : missed
+                if missed == nil, !isTold { return observe(observation, hash: hash, since: .unknown, item) }
+                establish(observation, selection, hash: hash, since, missed, item)
             case .failure(let failure): refuse(observation, failure, item)
             }
         }
@@ -100,14 +110,41 @@ final class ObserveRequests: @unchecked Sendable {
 
     // MARK: First contents
 
-    /// - Parameter selection: what the observer's query shows now.
-    private func establish(_ observation: Observation, _ selection: Selection?, hash: String, _ item: Database.Item) {
+    /// What an observer that comes back has missed; nil when it begins anew, or for the first time.
+    private func missed(_ observation: Observation, _ since: Position?, _ client: Client) -> [ViewChange]? {
+        guard let since, since != .unknown else { return nil }
+        return comingBack?.resumption.missed(by: observation, of: client, since: since)
+    }
+
+    /// Goes on with an observer that knows what there was: behind the answer, what it has missed of the children.
+    private func goOn(_ observation: Observation, _ missed: [ViewChange], _ reply: Reply, _ item: Database.Item) {
+        answers.answer(reply, item)
+        for change in missed {
+            var parts: (any ChangeParts)?
+            outbox.send(context.format.change(change, for: observation.style, sharing: &parts), to: item.client)
+        }
+        outbox.send(context.format.ready(observation.style, sequence: content.sequence), to: item.client)
+    }
+
+    /// - Parameters:
+    ///   - selection: what the observer's query shows now.
+    ///   - since: how far the client was told before.
+    ///   - missed: what it has missed since; nil when that is not known.
+    private func establish(
+        _ observation: Observation, _ selection: Selection?, hash: String, _ since: Position?, _ missed: [ViewChange]?, _ item: Database.Item
+    ) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
         let unindexed = observation.query.map { indexes.isMissing($0.orderedBy, path) } ?? false
         let node = selection?.value ?? content.root.node(at: path)
         registry.insert(observation, of: client, showing: selection?.window)
-        let reply = Reply.observing(sequence: content.sequence, lacksIndex: unindexed)
+        var reply = Reply.observing(sequence: content.sequence, lacksIndex: unindexed)
+        if style.isResumable, let ring = comingBack?.ring {
+            reply = .observed(
+                sequence: content.sequence, lacksIndex: unindexed, epoch: ring.epoch, isReset: since != nil && missed == nil)
+        }
+        // A state that differs is told as it is.
+        if let missed, style.isOfChildren || missed.isEmpty { return goOn(observation, missed, reply, item) }
         if style.isCount {
             answers.answer(reply, item)
             let count = selection?.count ?? node.childCount

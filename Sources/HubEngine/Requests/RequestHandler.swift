@@ -76,8 +76,8 @@ final class RequestHandler: @unchecked Sendable {
             sessions.end(client)
         case .identify(let identity): identify(as: identity, .identified(identity), item)
         case .signOut: identify(as: .anonymous, .done, item)
-        case .observe(let path, let query, let style, let hash):
-            observers.observe(Observation(path: path, query: query, style: style), hash: hash, item)
+        case .observe(let path, let query, let style, let hash, let since):
+            observers.observe(Observation(path: path, query: query, style: style), hash: hash, since: since, item)
         case .unobserve(let path, let style): observers.unobserve(path, style, item)
         case .unobserveID(let id): observers.unobserve(id, item)
         case .get(let path, let query): reads.get(path, query, item)

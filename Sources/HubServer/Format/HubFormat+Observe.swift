@@ -9,6 +9,8 @@ extension HubFormat {
         case .done: ObserveReply.ok(id).frame
         case .observing(let sequence, let lacksIndex):
             ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), lacksIndex: lacksIndex)).frame
+        case .observed(let sequence, let lacksIndex, let epoch, let isReset):
+            ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), lacksIndex: lacksIndex, epoch: epoch, isReset: isReset)).frame
         case .written(let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))).frame
         case .value(let node): ObserveReply.ok(id, ObserveSuccess(value: node)).frame
         case .counted(let count): ObserveReply.ok(id, ObserveSuccess(count: Int64(count))).frame
@@ -27,7 +29,12 @@ extension HubFormat {
     /// The first events of an observer: each child as added, in key order or that of the query, then the value, then that this was all.
     func observeInitial(_ value: Node, _ query: TreeQuery?, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
         var frames: [UInt8] = []
-        func append(_ event: ObserveEvent) { frames += ObservePush(event, seq: Int64(sequence)).frame(sub: id) }
+        // Who may come back knows by the last of them that it has all.
+        var left = (kinds.contains(.added) ? value.childCount : 0) + [EventKinds.value, .count, .ready].count { kinds.contains($0) }
+        func append(_ event: ObserveEvent) {
+            left -= 1
+            frames += ObservePush(event, seq: Int64(sequence)).frame(sub: id, isFollowed: left > 0 && kinds.contains(.resumable))
+        }
         if kinds.contains(.added) {
             let children = value.children
             var previous: Key?
@@ -50,7 +57,9 @@ extension HubFormat {
 
     func observeInitial(count: Int, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
         let events: [ObserveEvent] = kinds.contains(.ready) ? [.count(count), .ready] : [.count(count)]
-        return events.flatMap { ObservePush($0, seq: Int64(sequence)).frame(sub: id) }
+        return events.enumerated().flatMap { at, event in
+            ObservePush(event, seq: Int64(sequence)).frame(sub: id, isFollowed: at < events.count - 1 && kinds.contains(.resumable))
+        }
     }
 
     /// The events that all subscriptions of a place share: those of the children, then that of the value, then that of their number.
@@ -70,9 +79,20 @@ extension HubFormat {
 
     func observe(_ change: ViewChange, _ shared: ObserveFrames, _ id: Int64, _ kinds: EventKinds) -> [UInt8] {
         var frames: [UInt8] = []
-        for (index, event) in change.events.enumerated() where kinds.contains(event.kind) { shared.append(index, sub: id, to: &frames) }
-        if kinds.contains(.value), !change.isNothing { shared.append(change.events.count, sub: id, to: &frames) }
-        if kinds.contains(.count), change.count != nil { shared.append(change.events.count + 1, sub: id, to: &frames) }
+        let tellsValue = kinds.contains(.value) && !change.isNothing
+        let tellsCount = kinds.contains(.count) && change.count != nil
+        // Who may come back knows by the last of them that it has all.
+        var left = Int.min
+        if kinds.contains(.resumable) {
+            left = change.events.count { kinds.contains($0.kind) } + (tellsValue ? 1 : 0) + (tellsCount ? 1 : 0)
+        }
+        func append(_ index: Int) {
+            left &-= 1
+            shared.append(index, sub: id, isFollowed: left > 0 && kinds.contains(.resumable), to: &frames)
+        }
+        for (index, event) in change.events.enumerated() where kinds.contains(event.kind) { append(index) }
+        if tellsValue { append(change.events.count) }
+        if tellsCount { append(change.events.count + 1) }
         return frames
     }
 

@@ -39,6 +39,11 @@ struct HubFormat: WireFormat {
         if case .events(let id, let kinds, _) = style { observeInitial(count: count, id, kinds, sequence) } else { [] }
     }
 
+    func ready(_ style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        guard case .events(let id, let kinds, _) = style, kinds.contains(.ready) else { return [] }
+        return ObservePush(.ready, seq: Int64(sequence)).frame(sub: id)
+    }
+
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
         switch style {
         // Nothing is shared: most views have this style alone, and no other has it beside a tag.
@@ -80,7 +85,8 @@ struct HubFormat: WireFormat {
     private func realtime(_ reply: Reply, _ number: Int64) -> [UInt8] {
         switch reply {
         case .done, .written, .pushed: RealtimeReply.ok(number).realtimeFrames
-        case .observing(_, let lacksIndex): RealtimeReply.okListen(number, lacksIndex: lacksIndex).realtimeFrames
+        case .observing(_, let lacksIndex), .observed(_, let lacksIndex, _, _):
+            RealtimeReply.okListen(number, lacksIndex: lacksIndex).realtimeFrames
         case .value(let node): RealtimeReply.ok(number, value: node).realtimeFrames
         case .identified(let identity): RealtimeReply.okAuth(number, auth: identity.auth, expires: identity.expires).realtimeFrames
         case .exchanged, .counted: []

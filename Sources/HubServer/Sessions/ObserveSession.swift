@@ -88,10 +88,14 @@ final class ObserveSession: Session, @unchecked Sendable {
         }
         switch request.operation {
         case .auth(let token): identify(token, token: id)
-        case .observe(let path, let events, let query, let maxHz):
+        case .observe(let path, let events, let query, let maxHz, let since):
             let pace = maxHz.map { Int32((1000 / $0).rounded(.up)) }
-            let style = ObserverStyle.events(id: id, kinds: EventKinds(rawValue: events.rawValue), pace: pace)
-            ask(.observe(path, query: query?.tree, style: style, hash: ""), id)
+            var kinds = EventKinds(rawValue: events.rawValue)
+            if since != nil { kinds.insert(.resumable) }
+            var position: Position?
+            if case .after(let epoch, let seq) = since { position = Position(epoch: epoch, sequence: UInt64(max(0, seq))) }
+            let style = ObserverStyle.events(id: id, kinds: kinds, pace: pace)
+            ask(.observe(path, query: query?.tree, style: style, hash: "", since: position), id)
         case .count(let path, let query): ask(.count(path, query: query?.tree), id)
         case .unobserve(let sub): ask(.unobserveID(sub), id)
         case .get(let path, let query): ask(.get(path, query: query?.tree), id)

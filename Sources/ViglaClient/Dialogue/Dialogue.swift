@@ -36,6 +36,7 @@ struct Dialogue {
     private struct Observer {
         let path: Path
         let events: ObserveEvents
+        let query: ObserveQuery?
         let handler: Handler
         /// The hub has answered once: the next start is a restart.
         var hasStarted = false
@@ -79,9 +80,11 @@ struct Dialogue {
         return superseded.map { [.answer($0, .failure(.superseded))] } ?? []
     }
 
-    mutating func observe(_ id: Int64, _ path: Path, _ events: ObserveEvents, _ handler: @escaping Handler) -> [Action] {
+    mutating func observe(
+        _ id: Int64, _ path: Path, _ events: ObserveEvents, query: ObserveQuery? = nil, _ handler: @escaping Handler
+    ) -> [Action] {
         if let closedWith { return [.notify(handler, .ended(closedWith))] }
-        let observer = Observer(path: path, events: events, handler: handler)
+        let observer = Observer(path: path, events: events, query: query, handler: handler)
         observers[id] = observer
         guard isUp else {
             waiting.append(.observe(id))
@@ -98,7 +101,7 @@ struct Dialogue {
 
     private mutating func begin(_ id: Int64, _ observer: Observer) -> Action {
         asked[id] = .observe
-        return .send(ObserveRequest(id: id, .observe(path: observer.path, events: observer.events)))
+        return .send(ObserveRequest(id: id, .observe(path: observer.path, events: observer.events, query: observer.query)))
     }
 
     // MARK: events of the connection

@@ -91,5 +91,9 @@ public struct ObservePush: Sendable {
     }
 
     /// The whole event in one frame.
-    public func frame(sub: Int64) -> [UInt8] { head(sub: sub) + rest }
+    /// - Parameter isFollowed: whether another event of the same commit and observe follows: `"more":true`.
+    public func frame(sub: Int64, isFollowed: Bool = false) -> [UInt8] {
+        guard isFollowed else { return head(sub: sub) + rest }
+        return WebSocketFrame.text(Self.prefix(sub: sub) + rest.dropLast() + Array(",\"more\":true}".utf8))
+    }
 }

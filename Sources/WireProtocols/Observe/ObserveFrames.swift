@@ -19,8 +19,10 @@ public final class ObserveFrames {
     /// - Parameters:
     ///   - index: of the event.
     ///   - sub: the subscription's id.
-    public func append(_ index: Int, sub: Int64, to frames: inout [UInt8]) {
+    ///   - isFollowed: whether another event of the same commit follows, and this one says so.
+    public func append(_ index: Int, sub: Int64, isFollowed: Bool = false, to frames: inout [UInt8]) {
         let push = push(index)
+        if isFollowed { return frames.append(contentsOf: push.frame(sub: sub, isFollowed: true)) }
         frames.append(contentsOf: push.head(sub: sub))
         frames.append(contentsOf: push.rest)
     }

@@ -102,6 +102,8 @@ private struct ObserveMessageParser {
             switch name {
             case "seq": success.seq = try reader.int()
             case "key": success.key = Key(try reader.string())
+            case "epoch": success.epoch = try reader.string()
+            case "reset": success.isReset = try reader.bool()
             case "count": success.count = try reader.int()
             case "uid": success.uid = try reader.string()
             case "lacksIndex": success.lacksIndex = try reader.bool()

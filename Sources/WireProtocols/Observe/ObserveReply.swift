@@ -14,14 +14,23 @@ public struct ObserveSuccess: Sendable, Equatable {
     public var uid: String?
     /// Answer to `observe`: the rules file does not declare the order of the query. On the wire only when it is so.
     public var lacksIndex = false
+    /// Answer to `observe` with `since`: what the client sends with it to come back.
+    public var epoch: String?
+    /// Answer to `observe` with `since`: what was observed before counts no more. On the wire only when it is so.
+    public var isReset = false
 
-    public init(seq: Int64? = nil, value: Node? = nil, key: Key? = nil, uid: String? = nil, count: Int64? = nil, lacksIndex: Bool = false) {
+    public init(
+        seq: Int64? = nil, value: Node? = nil, key: Key? = nil, uid: String? = nil, count: Int64? = nil, lacksIndex: Bool = false,
+        epoch: String? = nil, isReset: Bool = false
+    ) {
         self.seq = seq
         self.value = value
         self.key = key
         self.uid = uid
         self.count = count
         self.lacksIndex = lacksIndex
+        self.epoch = epoch
+        self.isReset = isReset
     }
 }
 
@@ -55,6 +64,11 @@ public enum ObserveReply {
                 member("\"count\":", &writer)
                 writer.int(count)
             }
+            if let epoch = success.epoch {
+                member("\"epoch\":", &writer)
+                writer.string(epoch)
+            }
+            if success.isReset { member("\"reset\":true", &writer) }
             if success.lacksIndex { member("\"lacksIndex\":true", &writer) }
             if let value = success.value {
                 member("\"value\":", &writer)

@@ -11,7 +11,7 @@ extension ObserveRequest {
         case .auth(let token):
             writer.raw("auth\",\"token\":")
             writer.string(token)
-        case .observe(let path, let events, let query, let maxHz):
+        case .observe(let path, let events, let query, let maxHz, let since):
             writer.raw("observe\"")
             Self.path(path, .node, &writer)
             writer.raw(",\"events\":[")
@@ -26,6 +26,16 @@ extension ObserveRequest {
             if let maxHz {
                 writer.raw(",\"maxHz\":")
                 writer.node(.number(maxHz))
+            }
+            switch since {
+            case .now: writer.raw(",\"since\":null")
+            case .after(let epoch, let seq):
+                writer.raw(",\"since\":{\"epoch\":")
+                writer.string(epoch)
+                writer.raw(",\"seq\":")
+                writer.int(seq)
+                writer.raw("}")
+            case nil: break
             }
         case .unobserve(let sub):
             writer.raw("unobserve\",\"sub\":")

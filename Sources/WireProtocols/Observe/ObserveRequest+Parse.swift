@@ -30,6 +30,7 @@ private struct ObserveRequestParser {
         var events: ObserveEvents?
         var query: ObserveQuery?
         var maxHz: Double?
+        var since: ObserveSince?
         var sub: Int64?
         var token: String?
         /// What is left behind: `do` of `onDisconnect`.
@@ -72,6 +73,7 @@ private struct ObserveRequestParser {
                 }
             case "events": members.events = try events(&reader, &members)
             case "query": members.query = try ObserveQuery.read(&reader, &members.fault)
+            case "since": members.since = try since(&reader, &members.fault)
             case "maxHz": members.maxHz = try rate(&reader, &members.fault)
             case "sub": members.sub = try reader.integer(of: name, &members.fault)
             case "do": members.leaving = try reader.text(of: name, &members.fault)
@@ -120,6 +122,32 @@ private struct ObserveRequestParser {
         return value.node.exists ? value.node.hash : ""
     }
 
+    /// Null, or an object of an epoch and a number.
+    private func since(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> ObserveSince? {
+        let refusal = RequestFault.query("\"since\" is null, or {\"epoch\":…,\"seq\":…} as the hub has told them", member: "since")
+        switch try reader.peek() {
+        case .null:
+            try reader.null()
+            return .now
+        case .object:
+            var (epoch, seq) = (String?.none, Int64?.none)
+            try reader.beginObject()
+            while let name = try reader.nextName() {
+                switch name {
+                case "epoch": epoch = try reader.text(of: "since", &fault)
+                case "seq": seq = try reader.integer(of: "since", &fault)
+                default:
+                    fault = fault ?? refusal
+                    try reader.skipValue()
+                }
+            }
+            if let epoch, let seq, seq >= 0 { return .after(epoch: epoch, seq: seq) }
+        default: try reader.skipValue()
+        }
+        fault = fault ?? refusal
+        return nil
+    }
+
     /// A number of values a second.
     private func rate(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> Double? {
         var rate: Double?
@@ -159,11 +187,11 @@ private struct ObserveRequestParser {
 
     // MARK: Operation
 
-    private static let known: Set<String> = ["id", "op", "path", "value", "events", "query", "maxHz", "sub", "token", "do", "was", "hash"]
+    private static let known: Set<String> = ["id", "op", "path", "value", "events", "query", "maxHz", "since", "sub", "token", "do", "was", "hash"]
 
     /// Members that each operation takes, besides `id` and `op`.
     private static let taken: [String: Set<String>] = [
-        "auth": ["token"], "observe": ["path", "events", "query", "maxHz"], "unobserve": ["sub"], "get": ["path", "query"], "count": ["path", "query"],
+        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since"], "unobserve": ["sub"], "get": ["path", "query"], "count": ["path", "query"],
         "set": ["path", "value"], "update": ["path", "value"], "push": ["path", "value"], "remove": ["path"],
         "transaction": ["path", "was", "hash", "value"], "onDisconnect": ["do", "path", "value"], "ping": [],
     ]
@@ -203,7 +231,7 @@ private struct ObserveRequestParser {
             if members.maxHz != nil, events.isDisjoint(with: [.value, .count]) || !events.isDisjoint(with: [.children, .moved]) {
                 return invalid(.query("\"maxHz\" goes with \"value\" and \"count\" alone: events of children are each told", member: "maxHz"))
             }
-            return .observe(path: place.path, events: events, query: members.query?.filter, maxHz: members.maxHz)
+            return .observe(path: place.path, events: events, query: members.query?.filter, maxHz: members.maxHz, since: members.since)
         case "count": return .count(path: place.path, query: members.query?.filter)
         case "get": return .get(path: place.path, query: members.query?.filter)
         case "update":

@@ -16,7 +16,8 @@ public enum ObserveOperation: Sendable, Equatable {
     case auth(token: String)
     /// - query: which children; nil for the whole place.
     /// - maxHz: at most so many values a second; nil tells each.
-    case observe(path: Path, events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil)
+    /// - since: for an observer that may come back, or does; nil for others.
+    case observe(path: Path, events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil, since: ObserveSince? = nil)
     /// Ends the observe whose request had this id.
     case unobserve(sub: Int64)
     case get(path: Path, query: ObserveQuery? = nil)
@@ -41,6 +42,14 @@ public enum ObserveOperation: Sendable, Equatable {
 extension ObserveOperation {
     /// Values a second that an observe may ask for.
     public static let rates = 0.001...1000.0
+}
+
+/// The member `since`: from where an observer is told.
+public enum ObserveSince: Sendable, Equatable {
+    /// `null`: from now on; it may come back.
+    case now
+    /// `{"epoch":"k3","seq":8123}`: what followed this commit, of which it was told last.
+    case after(epoch: String, seq: Int64)
 }
 
 /// What a connection leaves behind for its end: the member `do` of `onDisconnect`.

@@ -129,6 +129,18 @@ struct QueryOptions: ParsableArguments {
         return found
     }
 
+    /// The same for the observe protocol; nil without a query. Ends the program when the hub would refuse it.
+    var filter: ObserveQuery? {
+        let members = parameters.map { "\(Node.string(Text($0.name)).json):\($0.value)" }
+        if members.isEmpty { return nil }
+        let text = Array("{\"id\":0,\"op\":\"get\",\"path\":\"\",\"query\":{\(members.joined(separator: ","))}}".utf8)
+        switch text.withUnsafeBytes({ bytes in try? ObserveRequest.parse(bytes) })?.operation {
+        case .get(_, let query): return query
+        case .invalid(let fault): fail(fault.message)
+        default: fail("the query cannot be sent")
+        }
+    }
+
     private var order: String {
         switch orderBy {
         case nil, "key": "$key"

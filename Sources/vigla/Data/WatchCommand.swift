@@ -12,25 +12,27 @@ struct Watch: ParsableCommand {
             {"seq":8,"event":"value","value":{"name":"Ana"}}
             {"seq":9,"event":"added","key":"ana","value":{"name":"Ana"},"prev":null}
 
+            With an order or a limit it hears of those children alone, as if they were all there is:
+
+              vigla watch http://127.0.0.1:9000/players --events added,moved,removed --order-by score --last 3
+
             After a lost connection it connects again, prints {"event":"restarted"} and begins anew.
             """)
 
     @OptionGroup var target: Target
+    @OptionGroup(title: "Query") var query: QueryOptions
     @Option(help: ArgumentHelp(
-        "What to hear of, with commas: value (the whole place), added, changed, removed (its children).", valueName: "list"))
+        "What to hear of, with commas: value (the whole place); added, changed, moved, removed (its children); count (how many); ready "
+            + "(the first events are complete).", valueName: "list"))
     var events = "value"
     @Option(parsing: .unconditional, help: ArgumentHelp("Stop after so many events.", valueName: "number")) var count: Int?
-
-    private static let names: [(String, ObserveEvents)] = [
-        ("value", .value), ("added", .added), ("changed", .changed), ("removed", .removed),
-    ]
 
     /// - Throws: `ValidationError`, which names what is no event.
     private func wanted() throws -> ObserveEvents {
         var wanted: ObserveEvents = []
         for name in events.split(separator: ",", omittingEmptySubsequences: false).map(\.trimmingSpaces) {
-            guard let event = Self.names.first(where: { $0.0 == name })?.1 else {
-                let known = Self.names.map(\.0)
+            guard let event = ObserveEvents.names.first(where: { $0.name == name })?.event else {
+                let known = ObserveEvents.names.map(\.name)
                 let meant = Suggestion.nearest(to: name, of: known).map { " Did you mean '\($0)'?" } ?? ""
                 throw ValidationError(
                     "--events: there is no event '\(UserText.plain(name))'.\(meant) There are \(known.joined(separator: ", ")), with "
@@ -44,6 +46,7 @@ struct Watch: ParsableCommand {
     func validate() throws {
         _ = try wanted()
         try target.refusePriority()
+        if query.shallow { throw ValidationError("--shallow is for 'vigla get'; --events count tells how many children there are.") }
         if let count, count < 1 { throw ValidationError("--count takes 1 or more, not \(count).") }
     }
 
@@ -51,9 +54,10 @@ struct Watch: ParsableCommand {
         let wanted = try wanted()
         target.refuseParameters()
         let url = target.url
+        let query = query.filter
         let left = EventCountdown(count)
         HubCall.run(target, reconnects: true) { client in
-            _ = client.observe(url.path, wanted) { observation in
+            _ = client.observe(url.path, wanted, query: query) { observation in
                 switch observation {
                 case .event(let event, let seq):
                     StandardStream.output.write([UInt8(ascii: "{")] + ObservePush(event, seq: seq).rest + [UInt8(ascii: "\n")])

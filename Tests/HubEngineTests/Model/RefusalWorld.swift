@@ -50,7 +50,7 @@ final class RefusalWorld {
 
         func note(_ request: Request, _ token: Int64) {
             switch request {
-            case .observe(let path, _, _, _):
+            case .observe(let path, _, _, _, _):
                 busy.insert(path)
                 asked[token] = (path, false)
                 caches[path] = caches[path] ?? .null
@@ -218,7 +218,7 @@ final class RefusalWorld {
             one.identity = identity
             answer("identified \(item.token) \(identity.auth.json)")
             recheck(one)
-        case .observe(let path, _, _, _):
+        case .observe(let path, _, _, _, _):
             one.busy.remove(path)
             let isAllowed = mayRead(path, one)
             if isAllowed { one.listens.insert(path) } else { one.listens.remove(path) }

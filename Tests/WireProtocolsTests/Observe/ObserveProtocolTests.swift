@@ -39,6 +39,14 @@ import Testing
         ),
         ("{\"id\":1,\"op\":\"onDisconnect\",\"do\":\"remove\",\"path\":\"a\"}", .onDisconnect(.remove(write("a", .null)))),
         ("{\"id\":1,\"op\":\"onDisconnect\",\"do\":\"cancel\",\"path\":\"a\"}", .onDisconnect(.cancel(path: "a"))),
+        (
+            "{\"id\":1,\"op\":\"observe\",\"path\":\"a\",\"events\":[\"added\"],\"since\":null}",
+            .observe(path: "a", events: .added, since: .now)
+        ),
+        (
+            "{\"id\":1,\"op\":\"observe\",\"path\":\"a\",\"events\":[\"added\"],\"since\":{\"epoch\":\"k3\",\"seq\":8}}",
+            .observe(path: "a", events: .added, since: .after(epoch: "k3", seq: 8))
+        ),
         ("{\"id\":1,\"op\":\"count\",\"path\":\"a\"}", .count(path: "a")),
         (
             "{\"id\":1,\"op\":\"observe\",\"path\":\"a\",\"events\":[\"value\",\"count\"],\"maxHz\":2.5}",
@@ -98,7 +106,12 @@ import Testing
         let cases: [(String, ObserveCode, String)] = [
             ("\"op\":\"observe\",\"path\":\"/a\",\"where\":[]", .notSupported, "\"where\""),
             ("\"op\":\"observe\",\"path\":\"/a\",\"near\":{}", .notSupported, "\"near\""),
-            ("\"op\":\"observe\",\"path\":\"/a\",\"since\":1", .notSupported, "\"since\""),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"since\":1", .badRequest, "\"since\" is null"),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"since\":{\"seq\":1}", .badRequest, "\"since\" is null"),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"since\":{\"epoch\":\"e\"}", .badRequest, "\"since\" is null"),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"since\":{\"epoch\":\"e\",\"seq\":-1}", .badRequest, "\"since\" is null"),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"since\":{\"epoch\":\"e\",\"seq\":1,\"x\":1}", .badRequest, "\"since\" is null"),
+            ("\"op\":\"get\",\"path\":\"/a\",\"since\":null", .badRequest, "takes no \"since\""),
             ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":0", .badRequest, "\"maxHz\" is a number from"),
             ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":1001", .badRequest, "\"maxHz\" is a number from"),
             ("\"op\":\"observe\",\"path\":\"/a\",\"maxHz\":\"2\"", .badRequest, "\"maxHz\" is a number from"),

@@ -1,0 +1,135 @@
+import JSONTree
+import SecurityRules
+
+/// What observers that come back have missed: the events of each commit since, as they would have been told. Whoever was told too little,
+/// or has missed too much, begins anew.
+///
+/// Confined to the database queue. The work follows what has changed, and is bounded: `resumeEvents`, `inlineChildren`, `outputBytes`.
+final class Resumption {
+    private let context: EngineContext
+    private let content: Content
+    private let places: PlaceTrie
+    private let ring: CommitRing
+
+    init(_ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ ring: CommitRing) {
+        self.context = context
+        self.content = content
+        self.places = places
+        self.ring = ring
+    }
+
+    /// The part of a batch's output that one of these may be.
+    private static let parts = 4
+
+    /// - Returns: what has been missed, oldest first; nil when it is not known, or too much.
+    func missed(by observation: Observation, of client: Client, since position: Position) -> [ViewChange]? {
+        guard case .events(_, let kinds, _) = observation.style, let known = ring.commits(since: position) else { return nil }
+        let path = observation.path
+        let before = known.root.node(at: path)
+        let touching = Array(known.commits.lazy.filter { commit in commit.paths.contains { $0.contains(path) || path.contains($0) } })
+        context.meter.spend(known.commits.count / RequestLoop.childrenForWork)
+        if kinds.isDisjoint(with: .children) {
+            // A state is told as it is now.
+            let now = content.root.node(at: path)
+            if touching.isEmpty || now.isIdentical(to: before) { return [] }
+            return [ViewChange(path: path, sequence: content.sequence, new: now, patches: [], events: [], count: nil)]
+        }
+        // Values between are not told, so an observer of both is not told what came about in which order.
+        if kinds.contains(.value) { return nil }
+        guard touching.count <= context.limits.resumeEvents, allows(observation, client, known.root),
+            touching.allSatisfy({ allows(observation, client, $0.root) })
+        else { return nil }
+        return observation.query.map { replay($0, path, from: before, touching) } ?? replay(path, from: before, touching)
+    }
+
+    /// Whether the rules would have permitted it then: what was hidden is not told later.
+    private func allows(_ observation: Observation, _ client: Client, _ root: Node) -> Bool {
+        if client.identity.isAdmin { return true }
+        return content.rules.allowsRead(
+            observation.path, root: root, auth: client.identity.auth, now: context.clock(),
+            query: observation.query.map(QueryVariables.init) ?? .none)
+    }
+
+    // MARK: Replay
+
+    private func replay(_ path: Path, from start: Node, _ commits: [CommitRing.Entry]) -> [ViewChange]? {
+        var (node, told) = (start, Told(context.limits))
+        for commit in commits {
+            let now = commit.root.node(at: path)
+            guard let changes = now.children.changes(since: node.children, atMost: context.limits.inlineChildren) else { return nil }
+            let children = changes.map { ChildChange($0) }
+            let count = now.childCount == node.childCount ? nil : now.childCount
+            guard told.add(ChildEvent.events(of: children, .byKey(now.children)), count, path, commit.sequence) else { return nil }
+            node = now
+        }
+        return told.changes
+    }
+
+    private func replay(_ query: TreeQuery, _ path: Path, from start: Node, _ commits: [CommitRing.Entry]) -> [ViewChange]? {
+        let most = context.limits.inlineChildren
+        guard var index = index(query.orderedBy, path, of: start) else { return nil }
+        var window = QueryWindow(query, over: index.children(of: start))
+        var count = window.countShown(over: index.children(of: start))
+        var (node, told) = (start, Told(context.limits))
+        for commit in commits {
+            let now = commit.root.node(at: path)
+            guard let changes = now.children.changes(since: node.children, atMost: most) else { return nil }
+            index.follow(changes)
+            let order = index.children(of: now)
+            var change = PlaceChange(isOverwritten: false, node, now)
+            change.children = changes.map { ChildChange($0) }
+            change.ordered = change.children.placed(by: query.orderedBy)
+            let differing = window.apply(change, over: order)
+            let counted = window.countShown(over: order)
+            let events = ChildEvent.events(of: differing, .window(window, order, of: now))
+            guard told.add(events, counted == count ? nil : counted, path, commit.sequence) else { return nil }
+            (node, count) = (now, counted)
+        }
+        return told.changes
+    }
+
+    /// An order of the children as they were.
+    private struct Former {
+        let ordering: TreeQuery.Index
+        /// Nil for the order of keys.
+        var index: OrderedIndex?
+
+        func children(of node: Node) -> OrderedChildren { index.map { .indexed($0) } ?? .byKey(node.children) }
+        mutating func follow(_ changes: ContiguousArray<ChildMap.Change>) { for change in changes { index?.move(ordering, change) } }
+    }
+
+    /// The order of an earlier state: the one of now, moved back.
+    private func index(_ ordering: TreeQuery.Index, _ path: Path, of node: Node) -> Former? {
+        if ordering == .key { return Former(ordering: ordering) }
+        if var sorted = places.existingPlace(at: path)?.existingIndex(ordering)?.index,
+            sorted.follow(ordering, from: content.root.node(at: path), to: node, atMost: context.limits.inlineChildren) {
+            return Former(ordering: ordering, index: sorted)
+        }
+        guard node.childCount <= context.limits.inlineChildren else { return nil }
+        context.meter.spend(node.childCount / RequestLoop.childrenForWork)
+        return Former(ordering: ordering, index: OrderedIndex(ordering, of: node))
+    }
+
+    /// What is told, as far as there is room.
+    private struct Told {
+        private(set) var changes: [ViewChange] = []
+        private var eventsLeft: Int
+        private var bytesLeft: Int
+
+        init(_ limits: EngineLimits) { (eventsLeft, bytesLeft) = (limits.resumeEvents, limits.outputBytes / Resumption.parts) }
+
+        mutating func add(_ events: [ChildEvent], _ count: Int?, _ path: Path, _ sequence: UInt64) -> Bool {
+            if events.isEmpty, count == nil { return true }
+            eventsLeft -= events.count
+            guard eventsLeft >= 0, events.allSatisfy({ $0.value.isWithin(&bytesLeft) }) else { return false }
+            changes.append(ViewChange(path: path, sequence: sequence, new: .null, patches: [], events: events, count: count))
+            return true
+        }
+    }
+}
+
+extension ChildChange {
+    fileprivate init(_ change: ChildMap.Change) {
+        self.init(key: change.key, old: change.old ?? .null, new: change.new ?? .null)
+    }
+}

@@ -1,0 +1,61 @@
+import HubEngine
+import JSONTree
+
+/// `added 7 key prev value`, `value 7 value`, `count 7 number`, `ready 7`; a get is answered with its value alone. For observers that may
+/// come back ` @12` is the commit behind it, and ` more` says that more of it follows; `observed 7 12 epoch reset` answers them.
+struct EventLines: WireFormat {
+    func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
+        switch reply {
+        case .value(let node): Array(node.json.utf8)
+        case .failed: Array("refused \(token)\n".utf8)
+        case .observed(let sequence, _, let epoch, let isReset):
+            Array("observed \(token) \(sequence) \(epoch) \(isReset ? "reset" : "-")\n".utf8)
+        default: Array("ok \(token)\n".utf8)
+        }
+    }
+
+    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        guard case .events(let id, let kinds, _) = style else { return [] }
+        var lines: [String] = []
+        if kinds.contains(.added) {
+            let ordering = query?.orderedBy ?? .key
+            var previous: Key?
+            for child in value.children.map({ ordering.place($0.key, $0.node) }).sorted(by: { $0.order($1) < 0 }) {
+                lines.append("added \(id) \(child.key) \(previous?.string ?? "-") \(value.child(child.key).json)")
+                previous = child.key
+            }
+        }
+        if kinds.contains(.value) { lines.append("value \(id) \(value.json)") }
+        if kinds.contains(.count) { lines.append("count \(id) \(value.childCount)") }
+        if kinds.contains(.ready) { lines.append("ready \(id)") }
+        return joined(lines, kinds, sequence)
+    }
+
+    func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        guard case .events(let id, let kinds, _) = style else { return [] }
+        return joined(["count \(id) \(count)"] + (kinds.contains(.ready) ? ["ready \(id)"] : []), kinds, sequence)
+    }
+
+    func ready(_ style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        guard case .events(let id, let kinds, _) = style, kinds.contains(.ready) else { return [] }
+        return joined(["ready \(id)"], kinds, sequence)
+    }
+
+    func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
+        guard case .events(let id, let kinds, _) = style else { return [] }
+        let names: [EventKinds: String] = [.added: "added", .changed: "changed", .removed: "removed", .moved: "moved"]
+        var lines = change.events.filter { kinds.contains($0.kind) }.map { event in
+            "\(names[event.kind] ?? "?") \(id) \(event.key) \(event.previous?.string ?? "-") \(event.value.json)"
+        }
+        if kinds.contains(.value), !change.isNothing { lines.append("value \(id) \(change.new.json)") }
+        if kinds.contains(.count), let count = change.count { lines.append("count \(id) \(count)") }
+        return joined(lines, kinds, change.sequence)
+    }
+
+    private func joined(_ lines: [String], _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
+        guard kinds.contains(.resumable) else { return Array(lines.map { $0 + "\n" }.joined().utf8) }
+        return Array(lines.enumerated().map { "\($1) @\(sequence)\($0 < lines.count - 1 ? " more" : "")\n" }.joined().utf8)
+    }
+
+    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { [] }
+}

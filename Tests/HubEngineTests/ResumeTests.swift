@@ -1,0 +1,135 @@
+import HubEngine
+import JSONTree
+import SecurityRules
+import Testing
+import TestSupport
+
+/// `since`: what an observer that comes back is told, and when it begins anew.
+@Suite(.timeLimit(.minutes(30))) struct ResumeTests {
+    private static let kinds: EventKinds = [.added, .changed, .removed, .ready, .resumable]
+
+    private func observe(_ path: Path, since: Position? = nil, _ kinds: EventKinds = kinds) -> Request {
+        .observe(path, style: .events(id: 7, kinds: kinds), hash: "", since: since)
+    }
+
+    /// The position of a client that has seen all and has gone.
+    private func gone(_ hub: EngineHarness, _ path: Path) throws -> Position {
+        let client = Client(lane: 0, dialect: .observe)
+        let lines = hub.ask(client, observe(path))
+        hub.database.submit(.end, from: client)
+        hub.settle()
+        let words = try #require(lines.first).split(separator: " ")
+        return Position(epoch: String(words[3]), sequence: UInt64(words[2].split(separator: "\n")[0]) ?? 0)
+    }
+
+    private func hub(_ change: (inout EngineLimits) -> Void = { _ in }, rules: RuleSet = .allowAll) -> EngineHarness {
+        var limits = EngineLimits()
+        change(&limits)
+        return EngineHarness(rules: rules, root: ["a": ["x": 1]], limits: limits, format: EventLines())
+    }
+
+    private func comeBack(_ hub: EngineHarness, _ path: Path, _ position: Position, _ client: Client? = nil) -> String {
+        hub.ask(client ?? Client(lane: 0, dialect: .observe), observe(path, since: position)).joined().replacing(position.epoch, with: "E")
+    }
+
+    private let client = Client(lane: 0, dialect: .observe)
+    private let writer = Client(lane: 0, dialect: .observe)
+    private let later = Client(lane: 0, dialect: .observe)
+
+    @Test func missedCommits_areToldInOrder_eachWithItsNumber() throws {
+        let hub = hub()
+        let position = try gone(hub, "a")
+        _ = hub.ask(writer, .put("a/y", 2), .put("other", 1), .merge(["a/x": 5, "a/z": 3]), .put("a/y", .null))
+        #expect(comeBack(hub, "a", position, later) == """
+            observed 0 4 E -
+            added 7 y x 2 @1
+            added 7 z y 3 @3 more
+            changed 7 x - 5 @3
+            removed 7 y - 2 @4
+            ready 7 @4
+
+            """)
+        _ = hub.ask(writer, .put("a/x", 6))
+        #expect(hub.take(later) == ["changed 7 x - 6 @5\n"], "and goes on")
+    }
+
+    @Test func whoMissedMoreThanIsKept_beginsAnew() throws {
+        for (most, isReset) in [(4, false), (3, true)] {
+            let hub = hub { $0.resumeCommits = most }
+            let position = try gone(hub, "a")
+            for number in 1...4 { _ = hub.ask(Client(lane: 0, dialect: .observe), .put("b", .int(Int64(number)))) }
+            let told = comeBack(hub, "a", position)
+            #expect(told.hasPrefix("observed 0 4 E \(isReset ? "reset\nadded 7 x - 1 @4 more" : "-")\nready 7 @4"), "\(told)")
+        }
+        // Events, bytes and time.
+        for (most, isReset) in [(2, false), (1, true)] {
+            let hub = hub { $0.resumeEvents = most }
+            let position = try gone(hub, "a")
+            for key in ["b", "c"] as [Key] { _ = hub.ask(Client(lane: 0, dialect: .observe), .put(Path(["a", key]), 1)) }
+            #expect(comeBack(hub, "a", position).contains("reset") == isReset)
+        }
+        for (most, isReset) in [(1 << 20, false), (1_000, true)] {
+            let hub = hub { $0.resumeBytes = most }
+            let position = try gone(hub, "a")
+            for number in 1...20 { _ = hub.ask(Client(lane: 0, dialect: .observe), .put("b", .int(Int64(number)))) }
+            #expect(comeBack(hub, "a", position).contains("reset") == isReset)
+        }
+        for (ms, isReset) in [(299_999, false), (300_001, true)] as [(Int64, Bool)] {
+            let hub = hub()
+            let position = try gone(hub, "a")
+            _ = hub.ask(Client(lane: 0, dialect: .observe), .put("b", 1))
+            hub.time.advance(ms: ms)
+            #expect(comeBack(hub, "a", position).contains("reset") == isReset)
+        }
+    }
+
+    @Test func positionOfAnother_beginsAnew() throws {
+        let hub = hub()
+        var position = try gone(hub, "a")
+        position.epoch = "other"
+        #expect(comeBack(hub, "a", position).contains("reset\n"))
+        position = try gone(hub, "a")
+        position.sequence = 99
+        #expect(comeBack(hub, "a", position).contains("reset\n"), "one that was not yet")
+    }
+
+    /// What was hidden is not told later, though the place may be read by now.
+    @Test func commitsThatMightNotBeRead_areNotTold() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".write":true,"a":{".read":"root.child('open').val() == 1"},"open":{".read":true}}}"#)
+        let hub = hub(rules: rules)
+        _ = hub.ask(writer, .put("open", 1))
+        let position = try gone(hub, "a")
+        _ = hub.ask(writer, .put("open", 2), .put("a/secret", 1), .put("a/secret", .null), .put("open", 1))
+        let told = comeBack(hub, "a", position, later)
+        #expect(told.contains("reset\n") && !told.contains("secret"), "\(told)")
+        // Nor after other rules.
+        let again = try gone(hub, "a")
+        _ = hub.ask(writer, .put("a/x", 7))
+        hub.database.replace(rules)
+        #expect(comeBack(hub, "a", again).contains("reset\n"))
+    }
+
+    @Test func states_areToldAgain_whenTheyDiffer() throws {
+        let hub = hub()
+        for kinds in [[.value, .ready, .resumable], [.count, .ready, .resumable]] as [EventKinds] {
+            let position = try gone(hub, "a")
+            let first = Client(lane: 0, dialect: .observe)
+            let same = hub.ask(first, observe("a", since: position, kinds)).joined()
+            #expect(!same.contains("reset") && !same.contains("value") && !same.contains("count"), "\(same)")
+            _ = hub.ask(writer, .put(Path(["a", Key("n\(kinds.rawValue)")]), 1))
+            let second = Client(lane: 0, dialect: .observe)
+            let other = hub.ask(second, observe("a", since: position, kinds)).joined()
+            #expect(!other.contains("reset") && other.contains(kinds.contains(.value) ? "value 7 {" : "count 7 "), "\(other)")
+        }
+    }
+
+    @Test func commits_areKeptOnlyForThoseWhoAsked() throws {
+        let hub = hub()
+        _ = hub.ask(client, .events("a"))
+        _ = hub.ask(writer, .put("a/y", 1))
+        let position = try gone(hub, "a")
+        #expect(position.sequence == 1)
+        let old = Position(epoch: position.epoch, sequence: 0)
+        #expect(comeBack(hub, "a", old).contains("reset\n"), "before anybody asked, nothing was kept")
+    }
+}
