@@ -228,7 +228,10 @@ import WireProtocols
         for (field, reason) in [
             ("Origin: http://evil.example\r\n", "Pages of http://evil.example are not let in: see --allow-origin of this hub."),
             ("Origin: null\r\n", "A page from a file or a sandboxed frame (Origin null) is not let in: serve it, or see --allow-origin."),
-            ("Origin: https://\(String(repeating: "a", count: 300)).example\r\n", "Pages of https://\(String(repeating: "a", count: 40)) are"),
+            (
+                "Origin: https://\(String(repeating: "a", count: 300)).example\r\n",
+                "Pages of https://\(String(repeating: "a", count: 40)) are"
+            ),
         ] {
             let socket = try TestSocket(port: server.port)
             let ask = #"{"id":1,"op":"set","path":"/stolen","value":1}"#

@@ -104,7 +104,8 @@ final class CommitRing {
     /// The tree that an observer knew, and the commits since; nil when these are not all known.
     func commits(since position: Position) -> (root: Node, commits: Slice<Deque<Entry>>)? {
         trim(context.scheduler.steadyMs)
-        guard position.epoch == epoch, let base, position.sequence >= base.sequence, position.sequence <= content.sequence else { return nil }
+        guard position.epoch == epoch, let base else { return nil }
+        guard position.sequence >= base.sequence, position.sequence <= content.sequence else { return nil }
         var (low, high) = (0, entries.count)
         while low < high {
             let middle = (low + high) / 2

@@ -109,7 +109,8 @@ extension Difference {
     /// counted; O(children that differ).
     var count: Int? {
         switch self {
-        case .value(let value, let before): return value.childCount == before.childCount && !value.isIdentical(to: before) ? nil : value.childCount
+        case .value(let value, let before):
+            return value.childCount == before.childCount && !value.isIdentical(to: before) ? nil : value.childCount
         case .selection(let query, let children, _, _): return query.extent(in: children).count
         case .children(let differing, let order):
             let change = differing.reduce(0) { $0 + ($1.old.isNull ? 1 : 0) - ($1.new.isNull ? 1 : 0) }

@@ -131,7 +131,8 @@ final class ObserveRequests: @unchecked Sendable {
     ///   - since: how far the client was told before.
     ///   - missed: what it has missed since; nil when that is not known.
     private func establish(
-        _ observation: Observation, _ selection: Selection?, hash: String, _ since: Position?, _ missed: [ViewChange]?, _ item: Database.Item
+        _ observation: Observation, _ selection: Selection?, hash: String, _ since: Position?, _ missed: [ViewChange]?,
+        _ item: Database.Item
     ) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)

@@ -202,7 +202,8 @@ final class ReadRequests: @unchecked Sendable {
             let copied = TreeQuery.copiedBytes(of: selected, in: node)
             guard hold.grow(by: selected.count * Self.bytesOfSelected + copied) else { return nil }
             return Selection(
-                value: TreeQuery.value(of: selected, in: node), window: QueryWindow(query, showing: selected), count: selected.count, hold: hold)
+                value: TreeQuery.value(of: selected, in: node), window: QueryWindow(query, showing: selected), count: selected.count,
+                hold: hold)
         } then: { [self] selection in
             guard let selection else { return selecting.done(.failure(.noRoomForQuery), true) }
             var selecting = selecting

@@ -187,11 +187,14 @@ private struct ObserveRequestParser {
 
     // MARK: Operation
 
-    private static let known: Set<String> = ["id", "op", "path", "value", "events", "query", "maxHz", "since", "sub", "token", "do", "was", "hash"]
+    private static let known: Set<String> = [
+        "id", "op", "path", "value", "events", "query", "maxHz", "since", "sub", "token", "do", "was", "hash",
+    ]
 
     /// Members that each operation takes, besides `id` and `op`.
     private static let taken: [String: Set<String>] = [
-        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since"], "unobserve": ["sub"], "get": ["path", "query"], "count": ["path", "query"],
+        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since"], "unobserve": ["sub"],
+        "get": ["path", "query"], "count": ["path", "query"],
         "set": ["path", "value"], "update": ["path", "value"], "push": ["path", "value"], "remove": ["path"],
         "transaction": ["path", "was", "hash", "value"], "onDisconnect": ["do", "path", "value"], "ping": [],
     ]
@@ -229,7 +232,8 @@ private struct ObserveRequestParser {
         case "observe":
             let events = members.events ?? .value
             if members.maxHz != nil, events.isDisjoint(with: [.value, .count]) || !events.isDisjoint(with: [.children, .moved]) {
-                return invalid(.query("\"maxHz\" goes with \"value\" and \"count\" alone: events of children are each told", member: "maxHz"))
+                let text = "\"maxHz\" goes with \"value\" and \"count\" alone: events of children are each told"
+                return invalid(.query(text, member: "maxHz"))
             }
             return .observe(path: place.path, events: events, query: members.query?.filter, maxHz: members.maxHz, since: members.since)
         case "count": return .count(path: place.path, query: members.query?.filter)

@@ -124,7 +124,8 @@ private final class ResumeWorld {
         trace.append("connect \(observer.id) since \(observer.position as Position?)")
         hub.database.submit(
             .observe(
-                observer.path, query: observer.query, style: .events(id: observer.id, kinds: observer.kinds), hash: "", since: observer.position),
+                observer.path, query: observer.query, style: .events(id: observer.id, kinds: observer.kinds), hash: "",
+                since: observer.position),
             from: client, token: observer.id)
     }
 

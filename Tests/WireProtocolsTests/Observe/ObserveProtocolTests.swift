@@ -87,7 +87,10 @@ import Testing
 
     @Test func transaction_isTheValueThatItRestsOn_orItsHash() throws {
         for (was, hash) in [("5", Node.int(5).hash), ("null", ""), (#"{"b":1,".priority":2}"#, (["b": 1] as Node).with(priority: 2).hash)] {
-            for text in [#""was":\#(was),"path":"a","value":6,"op":"transaction","id":1"#, #""id":1,"op":"transaction","value":6,"was":\#(was),"path":"a""#] {
+            for text in [
+                #""was":\#(was),"path":"a","value":6,"op":"transaction","id":1"#,
+                #""id":1,"op":"transaction","value":6,"was":\#(was),"path":"a""#,
+            ] {
                 #expect(try Self.parse("{\(text)}").get() == ObserveRequest(id: 1, .transaction(Self.write("a", 6), hash: hash)), "\(text)")
             }
         }
@@ -170,7 +173,10 @@ import Testing
             ("\"op\":\"get\",\"path\":\"/a\",\"query\":{\"where\":[]}", "query.where"),
         ]
         for (members, member) in cases {
-            guard case .invalid(let fault) = try Self.parse("{\"id\":4,\(members)}").get().operation else { Issue.record("\(members)"); continue }
+            guard case .invalid(let fault) = try Self.parse("{\"id\":4,\(members)}").get().operation else {
+                Issue.record("\(members)")
+                continue
+            }
             #expect(fault.member == member, "\(members): \(fault)")
         }
         let answer = ObserveReply.failed(1, ObserveFault(.badPath, "m", member: "path")).text

@@ -23,7 +23,8 @@ import Testing
         (
             #"{"orderBy":"t","startAfter":[null,"k"],"endAt":[true,"l"]}"#,
             TreeQuery(
-                index: .child("t"), start: .init(value: .null, key: "k", inclusive: false), end: .init(value: true, key: "l", inclusive: true))),
+                index: .child("t"), start: .init(value: .null, key: "k", inclusive: false),
+                end: .init(value: true, key: "l", inclusive: true))),
         (
             #"{"orderBy":"t","equalTo":1.5}"#,
             TreeQuery(index: .child("t"), start: .init(value: 1.5, inclusive: true), end: .init(value: 1.5, inclusive: true))),
@@ -73,8 +74,8 @@ import Testing
             guard case .invalid(let fault) = try Self.operation(query) else { Issue.record("\(query)"); continue }
             #expect(fault.code == code && fault.member == member, "\(query): \(fault)")
         }
-        guard case .invalid(let fault) = try ObserveProtocolTests.parse(#"{"id":1,"op":"set","path":"a","value":1,"query":{}}"#).get().operation
-        else { return #expect(Bool(false)) }
+        let set = #"{"id":1,"op":"set","path":"a","value":1,"query":{}}"#
+        guard case .invalid(let fault) = try ObserveProtocolTests.parse(set).get().operation else { return #expect(Bool(false)) }
         #expect(fault.member == "query")
     }
 }
