@@ -36,6 +36,22 @@ import TestSupport
         #expect(try server.metric(#"vigla_commits_total{namespace="test"}"#) == 2)
     }
 
+    @Test func writesThatFollow_areCounted_byTheKeyOfTheRules() throws {
+        let rules = try RuleSet(parsing: #"""
+            {"rules":{".write":true,"a":{".removes":"b"},"e":{"$e":{".counts":{"n":"count(v/$e)"},".copy":"copy/$e"}}}}
+            """#)
+        let server = try TestServer { $0.rules = rules }
+        let socket = try server.realtime().socket
+        func name(_ cause: String) -> String { #"vigla_system_writes_total{namespace="test",cause="\#(cause)"}"# }
+        try socket.sendText(#"{"t":"d","d":{"r":1,"a":"p","b":{"p":"/a","d":1}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":2,"a":"p","b":{"p":"/b","d":1}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":3,"a":"p","b":{"p":"/e/x/t","d":1}}}"#)
+        try socket.sendText(#"{"t":"d","d":{"r":4,"a":"p","b":{"p":"/a","d":null}}}"#)
+        #expect(try server.metric(name("removes"), becomes: { $0 == 1 }))
+        #expect(try server.metric(name("counts")) == 1 && server.metric(name("copy")) == 1)
+        #expect(try server.metric(#"vigla_countings_total{namespace="test"}"#) == 1)
+    }
+
     @Test func workOfQueries_isTold() throws {
         let server = try TestServer()
         let socket = try server.realtime().socket

@@ -95,18 +95,20 @@ struct WriteShaper {
         for (i, location) in locations.enumerated() where isDropped(location) { ignored.insert(i) }
         if !ignored.isEmpty { shaped.tree = without(ignored.sorted()) }
         for (i, location) in locations.enumerated() where !ignored.contains(i) {
-            guard let place = place(of: location), drop(below: place, location, depth: location.depth) else { continue }
+            guard let place = place(of: location, { $0.drops }), drop(below: place, location, depth: location.depth) else { continue }
             changed.insert(i)
         }
     }
 
     /// Whether the location is at or below a place with a `.drop` that holds, and is not removed.
     private mutating func isDropped(_ location: Path) -> Bool {
-        guard !shaped.tree.node(at: location).isNull else { return false }
         var place: Int32 = 0
         for (level, key) in location.keys.enumerated() {
             place = child(of: place, key)
             guard place >= 0, tables.places[Int(place)].drops else { return false }
+            guard program.details[Int(place)].drop >= 0 else { continue }
+            // A removal is no value.
+            if shaped.tree.node(at: location).isNull { return false }
             if drops(place, Path(location.keys.prefix(level + 1)), writtenDepth: location.depth) { return true }
         }
         return false
@@ -201,11 +203,12 @@ struct WriteShaper {
 
     private func child(of place: Int32, _ key: Key) -> Int32 { withUnsafePointer(to: key) { tables.child(of: place, TextCursor($0)) } }
 
-    private func place(of path: Path) -> Int32? {
+    /// The rule node of a path; nil where none of a kind is there or below.
+    private func place(of path: Path, _ isOfKind: (Place) -> Bool) -> Int32? {
         var place: Int32 = 0
         for key in path.keys {
             place = child(of: place, key)
-            if place < 0 { return nil }
+            guard place >= 0, isOfKind(tables.places[Int(place)]) else { return nil }
         }
         return place
     }

@@ -1,6 +1,7 @@
 import Dispatch
 import HTTPTypes
-import HubServer
+import HubEngine
+@testable import HubServer
 import JSONTree
 import SecurityRules
 import Synchronization
@@ -18,7 +19,9 @@ import Testing
               ".validate": "newData.hasChild('name')",
               "name": { ".validate": "newData.isString() && newData.val().length <= 60" },
               "n": { ".validate": "newData.val() > data.val()" } } },
-          "log": { "$k": { ".write": true } } } }
+          "log": { "$k": { ".write": true } },
+          "posts": { "$p": { ".write": true, ".removes": ["likes/$p", "by/{user}/$p"], "at": { ".default": "now" } } },
+          "likes": { ".validate": "newData.hasChild('kept')" } } }
         """
 
     private func server() throws -> TestServer {
@@ -70,6 +73,34 @@ import Testing
         #expect(rules.child("2").child("parts").child("1").child("text") == "newData.isString()")
         #expect(rules.child("2").child("parts").child("1").child("value") == false)
         #expect(answer.child("truncated") == false)
+    }
+
+    @Test func whatWouldFollow_isTold_andWhyItCannot() throws {
+        let server = try server()
+        func store(_ path: Path, _ value: Node) throws {
+            let database = try #require(server.server.hub.database("test"))
+            let stored = DispatchSemaphore(value: 0)
+            database.submit(.system([TreeWrite(path, WriteValue(value))], .accountDeletion), from: Client(lane: 0, dialect: .system))
+            database.snapshot(behindRequests: true) { _, _, _ in stored.signal() }
+            #expect(stored.wait(timeout: .now() + 20) == .success)
+        }
+        try store("posts/p", ["user": "ada"])
+        try store("likes", ["kept": 1, "p": ["x": true]])
+        try store("by", ["ada": ["p": 1]])
+        let removal = #"{"as":null,"write":"/posts/p","value":null}"#
+        var (_, answer) = try ask(server, removal)
+        #expect(answer.child("allowed") == true && answer.child("then").childCount == 2)
+        #expect(answer.node(at: "then/0") == ["path": "/likes/p", "rule": "/posts/$p.removes"])
+        #expect(answer.node(at: "then/1/path") == "/by/ada/p")
+        try store("likes/kept", .null)
+        (_, answer) = try ask(server, removal)
+        #expect(answer.child("allowed") == true, "with the last of the likes the place is gone")
+        try store("likes", ["p": 1, "q": 1])
+        (_, answer) = try ask(server, removal)
+        #expect(answer.child("allowed") == false && answer.child("reason") == "/likes.validate is not true.")
+        try store("posts/p/user", "a/b")
+        (_, answer) = try ask(server, removal)
+        #expect(answer.child("reason") == "/posts/$p.removes at /posts/p: 'a/b' cannot be a key.")
     }
 
     @Test func failingExpression_isAnError() throws {
