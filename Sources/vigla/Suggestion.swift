@@ -36,7 +36,7 @@ enum Suggestion {
             return WrittenValue.shellQuotes
         }
         let isQuery = queries.contains { message.contains("Unknown option '\($0)'") }
-        return isQuery && command != "get" ? "Only 'vigla get' takes queries." : nil
+        return isQuery && !["get", "watch"].contains(command) ? "Only 'vigla get' and 'vigla watch' take queries." : nil
     }
 
     private static let queries = ["--order-by", "--start", "--end", "--equal", "--limit", "--last", "--shallow"]

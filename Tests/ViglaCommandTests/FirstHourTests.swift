@@ -155,7 +155,7 @@ import TestSupport
         for (command, text) in [
             (["get", "--last", "-1"], "--last takes 1 or more, not -1"), (["get", "--limit", "0"], "--limit takes 1 or more, not 0"),
             (["watch", "--count", "-1"], "--count takes 1 or more, not -1"),
-            (["watch", "--last", "-1"], "Only 'vigla get' takes queries."),
+            (["watch", "--last", "-1"], "--last takes 1 or more, not -1"),
             (["watch", "--events", "added,foo"], "there is no event 'foo'. There are value, added, changed, removed"),
             (["watch", "--events", "added,chnged"], "Did you mean 'changed'?"),
         ] {

@@ -19,7 +19,8 @@ struct Target: ParsableArguments {
     func refuseParameters() {
         guard let parameter = url.parameters.first else { return }
         let advice = ["auth", "access_token"].contains(parameter.name)
-            ? "Give the credential with --auth-file, or VIGLA_AUTH." : "Only 'vigla get' takes queries."
+            ? "Give the credential with --auth-file, or VIGLA_AUTH."
+            : "Only 'vigla get' takes queries in the address; 'vigla watch' has options for them."
         fail("the address has '\(parameter.name)' in its query, which this command does not know. \(advice)")
     }
 }
