@@ -20,7 +20,7 @@ public final class DatabaseQueue: Sendable {
         var held: [@Sendable () -> Void] = []
     }
 
-    /// For what the scheduler runs, which is little and not counted.
+    /// For the scheduler, which has its work run by `runScheduled`.
     let queue: DispatchQueue
     private let state = Mutex(State())
 
@@ -56,12 +56,19 @@ public final class DatabaseQueue: Sendable {
         state.withLock { state in
             state.isTaken = false
             if state.held.isEmpty { return }
-            state.pending = state.held.count
+            state.pending += state.held.count
             // Before the lock is left: what comes then is behind these.
             for work in state.held { enqueue(work) }
             state.held = []
         }
         return true
+    }
+
+    /// Runs what the scheduler has put on `queue`: what is not idle meanwhile.
+    func runScheduled(_ work: () -> Void) {
+        state.withLock { $0.pending += 1 }
+        work()
+        state.withLock { $0.pending -= 1 }
     }
 
     /// Runs work on the calling thread as soon as possible: at once if the queue is idle, else as `async` does.

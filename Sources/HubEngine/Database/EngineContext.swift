@@ -20,6 +20,12 @@ final class EngineContext: Sendable {
     /// Called with the events of the journal that operators should know.
     let onJournal: @Sendable (JournalEvent) -> Void
 
+    /// Runs work on the database queue in a while.
+    @discardableResult
+    func later(ms: Int64, _ work: @escaping @Sendable () -> Void) -> ScheduledWork {
+        scheduler.after(ms: ms, on: queue.queue) { [queue] in queue.runScheduled(work) }
+    }
+
     init(
         queue: DatabaseQueue, limits: EngineLimits, format: any WireFormat, lanes: Int, background: BackgroundWork, budget: MemoryBudget,
         scheduler: Scheduler, onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }

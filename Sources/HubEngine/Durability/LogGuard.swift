@@ -75,7 +75,7 @@ final class LogGuard: @unchecked Sendable {
     /// Tries the journal in a while, and again until it takes commits.
     func tryLater() {
         let number = context.meter.counters.refusals
-        context.scheduler.after(ms: Int64(context.limits.retryMs), on: context.queue.queue) { [weak self] in
+        context.later(ms: Int64(context.limits.retryMs)) { [weak self] in
             guard let self, breaker.reason?.mayPass == true, number == context.meter.counters.refusals else { return }
             tryNow()
             tryLater()

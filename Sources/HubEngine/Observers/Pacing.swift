@@ -7,8 +7,8 @@ struct Pace {
     var toldAt: Int64
     /// Whether something has changed since.
     var isOwed = false
-    /// Whether they will be told by time.
-    var isScheduled = false
+    /// They will be told by time.
+    var timer: ScheduledWork?
 }
 
 /// Observers of values that want no more of them than so many a second: what comes sooner waits, and the newest takes the place of older
@@ -43,11 +43,9 @@ final class Pacing: @unchecked Sendable {
             return true
         }
         pace.isOwed = true
-        if !pace.isScheduled {
-            pace.isScheduled = true
-            let left = pace.toldAt + Int64(interval) - now
-            _ = context.scheduler.after(ms: left, on: context.queue.queue) { [weak self, view = Kept(view)] in
-                self?.due(view.view, style)
+        if pace.timer == nil {
+            pace.timer = context.later(ms: pace.toldAt + Int64(interval) - now) { [weak self, view = Kept(view)] in
+                if let view = view.view { self?.due(view, style) }
             }
         }
         view.paces[style] = pace
@@ -58,13 +56,13 @@ final class Pacing: @unchecked Sendable {
     /// A view on its way through the scheduler.
     private struct Kept: @unchecked Sendable {
         // Sendable: used on the database queue only.
-        let view: View
+        private(set) weak var view: View?
         init(_ view: View) { self.view = view }
     }
 
     private func due(_ view: View, _ style: ObserverStyle) {
         context.queue.assertCurrent()
-        view.paces[style]?.isScheduled = false
+        view.paces[style]?.timer = nil
         guard view.paces[style]?.isOwed == true else { return }
         tell(view, style, context.scheduler.steadyMs)
         onDue(view.path, view.query, style)
@@ -75,6 +73,6 @@ final class Pacing: @unchecked Sendable {
         let before = view.paces[style]
         // What is told of earlier batches, too, is told again if this one is given up.
         if before?.isOwed == true { batch.record(.paced(view.path, view.query, style)) }
-        view.paces[style] = Pace(toldAt: now, isScheduled: before?.isScheduled ?? false)
+        view.paces[style] = Pace(toldAt: now, timer: before?.timer)
     }
 }

@@ -1,4 +1,5 @@
 import JSONTree
+import Scheduling
 
 /// The observers of one thing that is shown of a place: all of it, or what a query selects. A change is computed once for all of
 /// them, and encoded once for each style.
@@ -83,6 +84,7 @@ final class View {
         Self.remove(client, style, from: &audiences)
         guard audiences[style] == nil else { return }
         count(style, -1)
+        paces[style]?.timer?.cancel()
         paces[style] = nil
     }
 
