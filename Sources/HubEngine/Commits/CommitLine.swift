@@ -135,7 +135,15 @@ final class CommitLine {
         question.consequences = context.limits.consequences
         question.isRuled = origin.isRuled
         if case .write(let paths) = question.operation { refusals.report(.write, of: paths.first ?? .root) { _ in question } }
-        if case .system = origin.cause { return }
+        // What was looked at in vain has cost as much.
+        if case .fault(let fault) = refusal, case .tooManyKeys(let limit) = fault.reason {
+            context.meter.spend(limit / RequestLoop.childrenForWork)
+        }
+        if case .system(let cause) = origin.cause {
+            // Counters were not kept in it. Their own corrections would be counted for ever.
+            if cause != .counters { onUncounted() }
+            return
+        }
         throw refusal.failure
     }
 

@@ -294,8 +294,13 @@ final class WriteRequests: @unchecked Sendable {
             var outcome = Exchanged()
             (outcome.key, outcome.sequence) = (key, sequence)
             if exchange.wantsContent { outcome.content = content.root.node(at: exchange.path) }
+            // What the hub has computed, and what the rules have it store in place of what was sent, is told to those who may read it;
+            // others are told what they have sent.
             let isComputed = asked.writes.contains { !$0.value.deferred.isEmpty }
-            if !isComputed || permissions.mayRead(exchange.path, nil, client, in: content.root) {
+            let isRuled = content.rules.shapesWrites || content.rules.hasConsequences
+            if (isComputed || isRuled) && !permissions.mayRead(exchange.path, nil, client, in: content.root) {
+                if !isComputed { outcome.written = asked.writes.map(\.value.node) }
+            } else {
                 outcome.written = operations?.map(\.value) ?? asked.writes.map { write in
                     let node = content.root.node(at: write.path)
                     return write.part == .node ? node : node.priority

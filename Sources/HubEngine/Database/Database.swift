@@ -128,7 +128,8 @@ public final class Database: Sendable {
     /// carried out on the queue: the thread has other clients.
     private func runHere() {
         let begin = engine.context.scheduler.steadyNs
-        drain(work: limits.directWork)
+        // What follows from a write is not known before it: rules that have something follow get the queue.
+        drain(work: engine.content.rules.hasConsequences ? 0 : limits.directWork)
         let end = engine.context.scheduler.steadyNs
         if end - begin > Int64(limits.directMs) * 1_000_000 {
             inbox.withLock { $0.restsUntil = end + Int64(limits.directRestMs) * 1_000_000 }

@@ -225,7 +225,7 @@ extension Program {
         let amount: Node
         switch counter.operation {
         case .count: amount = .int(1)
-        case .sum: amount = CounterNumber.isNumber(member.leaf) ? member.leaf : .null
+        case .sum: amount = CounterNumber.isTerm(member.leaf) ? member.leaf : .null
         }
         guard amount.exists else { return (nil, 0) }
         guard counter.asks else { return (counterPath(number, path, []).map { ($0, amount) }, 0) }
@@ -271,6 +271,13 @@ extension Program {
                 next += 1
             }
         }
+        // Rules for one key beside those for every key: the node has others then.
+        var place: Int32 = 0
+        for key in keys {
+            place = withUnsafePointer(to: key) { tables.child(of: place, TextCursor($0)) }
+            guard place >= 0 else { return nil }
+        }
+        guard place == counters[number].place else { return nil }
         keys.append(counters[number].name)
         return Path(keys)
     }

@@ -85,6 +85,15 @@ enum CounterNumber {
         }
     }
 
+    /// Whether a member's number counts: what is beyond ±2^53 would leave nothing of the others', also when it has gone again.
+    static func isTerm(_ node: Node) -> Bool {
+        switch node {
+        case .int(let number): number.magnitude <= 1 << 53
+        case .double(let number): number.magnitude <= 0x1p53
+        default: false
+        }
+    }
+
     static func add(_ a: Node, _ b: Node) -> Node {
         switch (a, b) {
         case (.int(let a), .int(let b)):

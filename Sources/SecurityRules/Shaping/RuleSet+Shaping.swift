@@ -146,7 +146,9 @@ struct WriteShaper {
                 guard tables.places[Int(place)].defaults else { break }
                 if !program.details[Int(place)].defaulted.isEmpty {
                     let parent = Path(location.keys.prefix(level))
-                    let isWritten = level == location.depth - 1 || old.node(at: parent).isNull
+                    let isChild = level == location.depth - 1
+                    if !isChild { recorder?.record(parent.keys, whole: false) }
+                    let isWritten = isChild || old.node(at: parent).isNull
                     if isWritten { for added in put(place, parent, depth: nil) { note(added, in: location, i) } }
                 }
                 place = child(of: place, key)

@@ -48,7 +48,7 @@ struct Candidate: Sendable {
                 operations.append(.priority(write.path, value))
             }
         }
-        if let shaping { try shape(shaping) }
+        if let shaping { try shape(shaping, writes) }
     }
 
     /// The places that were asked for: all that `.write` is asked about.
@@ -66,16 +66,20 @@ struct Candidate: Sendable {
     /// Where it writes, with what follows from it; then no place contains another.
     var touched: [Path] { followed.isEmpty ? paths : (paths + followed).outermost }
 
-    private mutating func shape(_ shaping: WriteShaping) throws(Failure) {
+    /// Shapes the values that are written; a priority is none.
+    private mutating func shape(_ shaping: WriteShaping, _ writes: [TreeWrite]) throws(Failure) {
         let sent = operations
-        let shaped = shaping.rules.shape(
-            paths, old: base, new: tree, auth: shaping.auth, now: now, textWork: shaping.textWork, keeping: shaping.dependencies
+        let values = writes.indices.filter { writes[$0].part == .node }
+        var shaped = shaping.rules.shape(
+            values.count == writes.count ? paths : values.map { paths[$0] }, old: base, new: tree, auth: shaping.auth, now: now, textWork: shaping.textWork, keeping: shaping.dependencies
         ) { ignored in
             var tree = base
+            let ignored = ignored.map { values[$0] }
             for (i, operation) in sent.enumerated() where !ignored.contains(i) { tree.apply(operation) }
             return tree
         }
         if shaped.needsTooMuchWork { throw .tooMuchShaping }
+        (shaped.ignored, shaped.changed) = (shaped.ignored.map { values[$0] }, shaped.changed.map { values[$0] })
         (textWork, shapeDependencies) = (shaped.textWork, shaped.dependencies)
         guard shaped.isOther else { return }
         isShaped = true

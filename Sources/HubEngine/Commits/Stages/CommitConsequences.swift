@@ -46,9 +46,11 @@ struct CommitConsequences {
     func find(_ paths: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int) throws(Refusal) -> Consequences? {
         let found: Consequences
         do throws(ConsequenceFault) {
-            found = try rules.consequences(of: paths, old: old, new: new, by: origin.author, now: now, limits: limits, copies: copies)
+            // A place and its priority may be written beside places below it.
+            let outermost = paths.count > 1 ? paths.outermost : paths
+            found = try rules.consequences(of: outermost, old: old, new: new, by: origin.author, now: now, limits: limits, copies: copies)
         } catch { throw .fault(error) }
-        guard !found.writes.isEmpty || found.needsCounting else { return nil }
+        guard !found.writes.isEmpty || !found.counted.isEmpty || found.needsCounting else { return nil }
         guard rules.admits(found, old: old, now: now, textWork: &work) else { throw .invalid }
         return found
     }
