@@ -91,7 +91,11 @@ extension ConsequenceRound {
                 }
             } else {
                 try existing(copy, place, was, &targets)
-                if isNow.exists { try existing(copy, place, isNow, &targets) }
+                // Elsewhere, too, when what the place is named by has changed.
+                let isElsewhere = copy.to.segments.contains { segment in
+                    if case .value(let field) = segment { was.node(at: field) != isNow.node(at: field) } else { false }
+                }
+                if isNow.exists, isElsewhere { try existing(copy, place, isNow, &targets) }
             }
             for target in targets {
                 let isFitting = target.depth <= Path.maxDepth && node.fits(below: target.depth)
