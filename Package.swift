@@ -51,8 +51,8 @@ let package = Package(
         .target(name: "CSpawn", path: "Tests/CSpawn"),
         // what tests of several targets need and no part of the product knows: seeded numbers, a clock, sockets, processes
         .target(
-            name: "TestSupport", dependencies: ["CSpawn", "Scheduling", .product(name: "Logging", package: "swift-log")], path: "Tests/TestSupport",
-            swiftSettings: shared),
+            name: "TestSupport", dependencies: ["CSpawn", "Scheduling", .product(name: "Logging", package: "swift-log")],
+            path: "Tests/TestSupport", swiftSettings: shared),
         // the system's zlib
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         // HTTP/1.1, WebSocket frames, permessage-deflate, realtime v5, observe: state machines over bytes

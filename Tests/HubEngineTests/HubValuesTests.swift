@@ -53,6 +53,16 @@ import TestSupport
         #expect(content(hub, "u/bo") == #"{"role":"none","t":1}"#)
     }
 
+    /// What a removal may cost the queue is bounded before it is looked at, also where several counters ask about each member.
+    @Test(arguments: [(5_000, true), (5_001, false)])
+    func removalOfCountedMembers_isBoundedByKeysAndCounters(_ count: Int, _ fits: Bool) throws {
+        let counts = #"{"a":"count(v/$e, each.val() > 5)","b":"count(v/$e, each.val() < 5)"}"#
+        let rules = #"{".read":true,".write":true,"e":{"$e":{".counts":\#(counts)}}}"#
+        let members = Node.object((0..<count).map { (Key("k\($0)"), .int(Int64($0 % 10))) })
+        let hub = try hub(rules, ["e": ["x": ["t": 1]], "v": ["x": members]])
+        #expect(hub.ask(.make(), .put("v/x", .null)) == [fits ? "ok 0" : "error 0 too_big"])
+    }
+
     /// Rules that have something follow are carried out on the queue, however small the request.
     @Test(arguments: [true, false]) func rulesWithConsequences_areNotCarriedOutByTheThreadThatAsks(_ isFollowed: Bool) throws {
         let hub = try hub(isFollowed ? Self.votes : #"{".write":true}"#, Self.voted)

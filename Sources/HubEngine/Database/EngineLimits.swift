@@ -22,9 +22,9 @@ public struct EngineLimits: Sendable {
 
     /// Writes of the hub itself that may follow from one commit; a commit with more is refused. Default 1,000.
     public var systemWrites = 1_000
-    /// Keys that are looked at to find them: of the places that wildcards range over, and of what was removed. A commit that needs more
-    /// is refused. Default 100,000: some 30 ms of the database queue.
-    public var systemWriteKeys = 100_000
+    /// Keys that are looked at to find them: of the places that wildcards range over, and of what was removed, once for each counter
+    /// with a condition. A commit that needs more is refused. Default 10,000: some 13 ms of the database queue.
+    public var systemWriteKeys = 10_000
     /// Children of a set that are asked about on the database queue when a node with a counter is made; those of a larger one are counted
     /// beside it, a moment later. Default 1,000.
     public var countedAtOnce = 1_000

@@ -56,7 +56,7 @@ extension ConsequenceRound {
             for (key, next) in place.literals { try allMembers(next, path.appending(key), was.child(key), isNow.child(key)) }
             return
         }
-        try look(at: was.childCount + isNow.childCount, program.counters[asked.first ?? 0].place, .counts)
+        try look(at: (was.childCount + isNow.childCount) * max(1, asked.count), program.counters[asked.first ?? 0].place, .counts)
         for (key, child) in was.children {
             let other = isNow.child(key)
             if !child.isIdentical(to: other) { try changed(set, path.appending(key), key, child, other, asked) }

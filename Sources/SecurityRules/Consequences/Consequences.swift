@@ -88,8 +88,8 @@ public struct ConsequenceLimits: Sendable, Hashable {
     /// Most writes. Default 1,000.
     public var writes = 1_000
     /// Most keys that are looked at to find them: of the places that wildcards range over, and of what was removed.
-    /// Default 100,000.
-    public var keys = 100_000
+    /// Default 10,000.
+    public var keys = 10_000
     /// Most children of a set that are asked about when a counter's node is made; those of a larger one are counted beside the queue.
     /// Default 1,000.
     public var counted = 1_000
