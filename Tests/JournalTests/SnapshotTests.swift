@@ -12,7 +12,7 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct ChunkTests {
     /// Writes the sections of a layout and gives what a snapshot would then hold.
     private func snapshot(_ root: Node, _ layout: ChunkLayout, _ stored: inout [Int64: [UInt8]], _ sizes: ChunkSizes) -> ChunkLayout {
-        let run = SnapshotRun("main", JournalSnapshot(root: root, sequence: 1), layout: layout, sizes: sizes, pace: SnapshotPace(SnapshotState())) { _ in }
+        let run = SnapshotRun("main", JournalSnapshot(root: root, sequence: 1), layout: layout, sizes: sizes, pace: SnapshotPace(WrittenBytes())) { _ in }
         // Chunks are stored one by one or several together.
         while run.encodeNext(most: Int.random(in: 0...3) * sizes.full) {
             for bytes in run.encoded {

@@ -11,10 +11,8 @@ extension JournalStore {
         case chunks(SnapshotRun)
         /// The new list of chunks takes the old one's place.
         case take(SnapshotRun)
-        /// Removes some batches that a snapshot contains, and chunks that no snapshot lists.
-        case trim(SnapshotTrim)
-        /// Removes some parts of large batches that are no longer, or never became, part of the log.
-        case sweep
+        /// Removes some of what is not needed any more.
+        case remove
     }
 
     func state(of namespace: String) -> SnapshotState {
@@ -59,7 +57,8 @@ extension JournalStore {
             state.isRequested = false
             return completion(.success(()))
         }
-        let run = SnapshotRun(namespace, snapshot, layout: state.layout, sizes: settings.chunks, pace: SnapshotPace(state), completion: completion)
+        let run = SnapshotRun(
+            namespace, snapshot, layout: state.layout, sizes: settings.chunks, pace: SnapshotPace(written), completion: completion)
         state.run = run
         snapshotsUnderWay += 1
         state.isRequested = true
@@ -102,8 +101,7 @@ extension JournalStore {
             known.snapshotSequence = run.snapshot.sequence
             registry[run.namespace] = known
             return manifest.count + 4096
-        case .trim(let trim): return try remove(trim, db)
-        case .sweep: return try sweep(db)
+        case .remove: return try removeNext(db)
         }
     }
 
@@ -114,7 +112,7 @@ extension JournalStore {
         case (.chunks(let run), .success):
             let bytes = run.bytes
             run.keepStored()
-            advance(run, after: run.pace.pauseNs(after: bytes, state(of: run.namespace), now: scheduler.steadyNs))
+            advance(run, after: run.pace.pauseNs(after: bytes, written, now: scheduler.steadyNs))
         case (.take(let run), .success):
             let state = state(of: run.namespace)
             var layout = ChunkLayout(run.manifest.tree)
@@ -127,8 +125,7 @@ extension JournalStore {
             state.layout.restore(run.before)
             finish(run, state, result)
             removeLeftovers(of: run.namespace, keeping: nil)
-        case (.trim(let trim), .success): removed(trim)
-        case (.trim, .failure), (.sweep, _): return
+        case (.remove, _): completedRemoval(result)
         }
     }
 
@@ -145,7 +142,7 @@ extension JournalStore {
                 }
                 for completion in [run.completion] + behind.map(\.completion) { completion(.failure(.closed)) }
             }
-        case .trim, .sweep: return
+        case .remove: return
         }
     }
 

@@ -12,8 +12,6 @@ final class SnapshotState: @unchecked Sendable {
     var snapshotBytes = 0
     /// Bytes and batches journalled since the last snapshot was made or given up.
     var (journalBytes, journalBatches) = (0, 0)
-    /// The same since the start.
-    private(set) var (allBytes, allBatches) = (0, 0)
     /// Whether the database was asked for the tree, or a snapshot is under way.
     var isRequested = false
     /// The snapshot that is being made.
@@ -29,8 +27,6 @@ final class SnapshotState: @unchecked Sendable {
         for operation in batch.operations { layout.record(operation) }
         journalBytes += bytes
         journalBatches += 1
-        allBytes += bytes
-        allBatches += 1
     }
 
     /// Whether the log has grown so much that a snapshot is worth its writing.

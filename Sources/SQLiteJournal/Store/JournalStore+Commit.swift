@@ -49,7 +49,7 @@ extension JournalStore {
         }
         if items.isEmpty { return }
         if !backlog.isEmpty { database.asyncWriteWithoutTransaction { db in self.commitWaiting(db) } }
-        if hasUnusedParts { removeUnusedParts() }
+        if removal.mustLook { removeUnusedParts() }
         checkpointIfDue()
     }
 
@@ -152,6 +152,11 @@ extension JournalStore {
         for (item, outcome) in zip(items, outcomes) {
             // Pages of the table and its index are written whole.
             logBytes += outcome.bytes + 3 * 4096
+            switch item.work {
+            case .append, .seal, .slice: written.bytes += outcome.bytes
+            case .step(.chunks): chunkBytes += outcome.bytes
+            default: break
+            }
             if let batch = item.work.batch, case .success = outcome.result, outcome.isNew {
                 appended(batch, to: item.namespace, bytes: outcome.bytes)
             }
@@ -176,9 +181,15 @@ extension JournalStore {
     private func appended(_ batch: JournalBatch, to namespace: String, bytes: Int) {
         let state = state(of: namespace)
         state.record(batch, bytes: batch.staged.reduce(bytes) { $0 + $1.stage.bytes })
-        for part in batch.staged { part.stage.isSealed.store(true, ordering: .relaxed) }
+        written.batches += 1
+        for part in batch.staged {
+            part.stage.isSealed.store(true, ordering: .relaxed)
+            // From now on its parts are kept because they are in the batch.
+            openStages.remove(part.stage.number)
+        }
         for tail in tails[namespace] ?? [] { tail.receive(batch) }
         askForSnapshotIfDue(state)
+        if removal.hasFailed { startRemoval() }
     }
 
     /// One item within the transaction. Throws what makes the whole commit fail; returns what concerns this item only.

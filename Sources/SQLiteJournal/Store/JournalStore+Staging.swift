@@ -96,7 +96,6 @@ extension JournalStore {
         afterCommits { [weak self] in
             guard let self else { return }
             openStages.remove(number)
-            // If the disk refuses the removal, the next commit looks for the parts again.
             if !isUsed, !waiting.withLock({ $0.isClosed }) { removeUnusedParts() }
         }
     }
@@ -145,7 +144,7 @@ extension JournalStore {
     /// On the journal queue.
     private func finish(_ item: Waiting.Item, _ result: Result<Void, JournalError>) {
         staging.remove(item.namespace)
-        if case .failure = result { hasUnusedParts = true }
+        if case .failure = result { removal.mustLook = true }
         item.completion(result)
         staged.leave()
     }
@@ -195,47 +194,5 @@ extension JournalStore {
             while let (bytes, isLast) = encoder.next() { try store(bytes, isLast: isLast && isLastRun, nil) }
         }
         return written
-    }
-
-    // MARK: Parts without a batch
-
-    /// Most rows that are looked at for one step.
-    private static let unusedRows = 16
-
-    /// Removes, in small steps, the parts of stages that were released, that a kill or a full disk interrupted, or whose batch a
-    /// snapshot contains. On the journal queue.
-    func removeUnusedParts() {
-        hasUnusedParts = false
-        database.asyncWriteWithoutTransaction { [self] db in
-            let isThere = try? Int.fetchOne(db, sql: "SELECT EXISTS (\(unusedParts("id")))")
-            guard isThere == 1 else { return }
-            enqueue(Waiting.Item(namespace: "", work: .step(.sweep)) { [self] result in
-                if case .success = result { removeUnusedParts() }
-            })
-        }
-    }
-
-    /// Within a transaction on the journal queue. Returns the bytes written.
-    func sweep(_ db: Database) throws -> Int {
-        let rows = try Row.fetchAll(db, sql: unusedParts("id, length(operations)") + " LIMIT \(Self.unusedRows)")
-        return try delete(rows, from: "part", most: SnapshotPace.calmBytes, db) + 4096
-    }
-
-    /// Deletes rows of id and length, the first ones, as many as have `most` bytes. SQLite overwrites them, through its log.
-    /// - Returns: their bytes.
-    func delete(_ rows: [Row], from table: String, most: Int, _ db: Database) throws -> Int {
-        let delete = try RawStatement(db, cached: "DELETE FROM \(table) WHERE id = ?")
-        var bytes = 0
-        for row in rows {
-            if bytes >= most { break }
-            try delete.run([row[0] as Int64])
-            bytes += Int.fromDatabaseValue(row[1]) ?? 0
-        }
-        return bytes
-    }
-
-    private func unusedParts(_ columns: String) -> String {
-        let underWay = openStages.map { String($0) }.joined(separator: ", ")
-        return "SELECT \(columns) FROM part WHERE stage NOT IN (SELECT stage FROM batch WHERE stage > 0) AND stage NOT IN (\(underWay))"
     }
 }

@@ -58,8 +58,11 @@ public final class JournalStore: @unchecked Sendable {
     /// Stages that are being stored, or may still become part of a batch.
     var openStages: Set<Int64> = []
     var nextStage: Int64
-    /// Whether there may be parts that belong to no batch; the next commit looks for them.
-    var hasUnusedParts = true
+    /// What was written, for the work that must keep up with it.
+    var written = WrittenBytes()
+    /// Bytes of chunks that snapshots have stored since the start.
+    var chunkBytes = 0
+    var removal = Removal()
     /// Commits of all namespaces together.
     var commits: UInt64
     /// How far SQLite's log is acknowledged.

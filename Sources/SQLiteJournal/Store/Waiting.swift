@@ -74,7 +74,7 @@ struct Waiting {
         /// Whether it goes in a transaction alone: it fills one, and the commits before it need not wait for that.
         var isAlone: Bool {
             switch self {
-            case .slice, .step(.chunks), .step(.trim), .step(.sweep): true
+            case .slice, .step(.chunks), .step(.remove): true
             default: false
             }
         }
@@ -95,7 +95,7 @@ struct Waiting {
             switch self {
             case .step(.chunks): (nil, .snapshotChunk)
             case .step(.take): (.beforeSwitch, .afterSwitch)
-            case .step(.trim): (nil, .truncate)
+            case .step(.remove): (nil, .truncate)
             case .slice: (nil, .slice)
             case .append(let batch), .seal(let batch): (batch.staged.isEmpty ? nil : .beforeSeal, nil)
             default: (nil, nil)
