@@ -96,9 +96,8 @@ final class PlaceModel {
             observe()
         } else if random < 10, !views.isEmpty {
             queries.remove(views.remove(at: records.random.below(views.count)).view)
-        } else if random < 14, let (view, client) = views.filter({ $0.view.query.near != nil }).randomElement(using: &records.random) {
-            if let change = try? queries.move(view, to: centre(), over: place) { tell(view, client, change) }
-            if !view.isShort { check(view, client) }
+        } else if random < 14, let at = views.indices.filter({ views[$0].view.query.near != nil }).randomElement(using: &records.random) {
+            move(at)
         } else if random < 15 {
             replace()
         } else {
@@ -120,9 +119,10 @@ final class PlaceModel {
             view = queries.add(window)
             tell(view, client, .children(window.initial(over: place, index)))
         } else if let children = ordered(query.tree.orderedBy) {
-            var window =
+            let made =
                 records.random.chance(70) ? FilteredWindow(query, over: place, in: children, settings)
                 : FilteredWindow(query, over: place, among: place.children.map(\.key), settings)
+            guard var window = made else { return faults.append("too many") }
             if records.random.chance(30) {
                 let before = OrderedChildren.indexed(OrderedIndex(query.tree.orderedBy, of: earlier))
                 let isByKey = query.tree.orderedBy == .key
@@ -173,11 +173,25 @@ final class PlaceModel {
         told { queries.apply(writes, over: place, in: ordered, $0) }
     }
 
+    /// A view that another client has is shared from then on, and told once: this one leaves.
+    private func move(_ at: Int) {
+        let (view, client) = views[at]
+        guard let moved = queries.move(view, to: centre(), over: place) else { return }
+        if let change = moved.change { tell(moved.view, client, change) }
+        if !moved.view.isShort { check(moved.view, client) }
+        if moved.view === view { return }
+        queries.remove(view)
+        if views.contains(where: { $0.view === moved.view }) { views.remove(at: at) } else { views[at].view = moved.view }
+    }
+
+    /// The place is written as a whole: all that differs, as one commit.
     func replace() {
         let old = place
         place = .object((0..<records.random.below(keys)).map { (Key("k\($0)"), records.random.chance(50) ? old.child(Key("k\($0)")) : child()) })
         for order in indexes.keys { indexes[order] = OrderedIndex(order, of: place) }
-        told { queries.replace(old, with: place, GeoIndex(GeoIndexTests.fields, of: place), in: ordered, $0) }
+        let changes = place.children.changes(since: old.children, atMost: .max) ?? []
+        let writes = ContiguousArray(changes.map { ChildWrite($0.key, old: $0.old ?? .null, new: $0.new ?? .null) })
+        told { queries.apply(writes, over: place, in: ordered, $0) }
     }
 
     private func told(_ commit: (PlaceQueries.Told) -> Void) {

@@ -23,7 +23,7 @@ public struct LiveQuery: Sendable, Hashable {
             }
             let limit = [near.limit, tree.limit].compactMap { $0 }.min()
             tree = TreeQuery(index: nil, limit: limit, viewFrom: .first)
-            self.near = NearQuery(centre: near.centre, metres: near.metres, limit: nil)
+            self.near = NearQuery(centre: near.centre, metres: near.metres, limit: nil, fields: near.fields)
             if near.metres == nil, limit == nil { throw .malformed("near", "needs a \"radius\" or a \"limit\"") }
         } else {
             if let near {
@@ -53,12 +53,39 @@ public struct LiveQuery: Sendable, Hashable {
     }
 
     /// The same query around another place.
-    func moved(to centre: GeoPoint) -> LiveQuery {
-        guard let near else { return self }
-        return LiveQuery(tree, filter, NearQuery(centre: centre, metres: near.metres, limit: near.limit), isByDistance: isByDistance)
+    public func moved(to centre: GeoPoint) -> LiveQuery {
+        guard var near else { return self }
+        near.centre = centre
+        return LiveQuery(tree, filter, near, isByDistance: isByDistance)
     }
 
-    var keepsLast: Bool { tree.limit != nil && tree.keeps == .last }
+    /// The same query of children that have their position there.
+    public func located(by fields: GeoFields?) -> LiveQuery {
+        guard var near else { return self }
+        near.fields = fields
+        return LiveQuery(tree, filter, near, isByDistance: isByDistance)
+    }
+
+    /// What it shows, in its order, with metres from the centre where it has one. O(n log n)
+    /// - Parameter shown: an object of the children that it shows.
+    public func inOrder(_ shown: Node) -> [(key: Key, child: Node, distance: Double?)] {
+        let children = shown.children
+        func chordSquared(_ child: Node) -> Double? {
+            guard let near else { return nil }
+            return near.fields?.point(of: child)?.chordSquared(near.centre)
+        }
+        if isByDistance {
+            let places = children.map { NearPlace(chordSquared: chordSquared($0.1) ?? .infinity, key: $0.0) }.sorted { $0.order($1) < 0 }
+            return places.map { ($0.key, children[$0.key] ?? .null, GeoPoint.metres(chordSquared: $0.chordSquared)) }
+        }
+        let places = children.map { tree.orderedBy.place($0.0, $0.1) }.sorted { $0.order($1) < 0 }
+        return places.map { place in
+            let child = children[place.key] ?? .null
+            return (place.key, child, chordSquared(child).map { GeoPoint.metres(chordSquared: $0) })
+        }
+    }
+
+    public var keepsLast: Bool { tree.limit != nil && tree.keeps == .last }
 
     /// What must hold of each child that the range selects: its bounds as conditions.
     var rangeConditions: [Condition] {
@@ -82,16 +109,19 @@ public struct LiveQuery: Sendable, Hashable {
 
 /// The circle of a query, or what is nearest to its centre: `"near": {"lat": 37.975, "lng": 23.735, "radius": 1000, "limit": 20}`.
 public struct NearQuery: Sendable, Hashable {
-    public let centre: GeoPoint
+    public fileprivate(set) var centre: GeoPoint
     /// `radius`; nil for everywhere.
     public let metres: Double?
     /// Only so many of the nearest.
     public let limit: Int?
+    /// Where children have their position, once the rules were asked.
+    public fileprivate(set) var fields: GeoFields?
 
-    public init(centre: GeoPoint, metres: Double?, limit: Int?) {
+    public init(centre: GeoPoint, metres: Double?, limit: Int?, fields: GeoFields? = nil) {
         self.centre = centre
         self.metres = metres
         self.limit = limit
+        self.fields = fields
     }
 
     /// Reads the value of a `near`.

@@ -41,6 +41,12 @@ public final class LiveQueryView {
     public var count: Int { filtered?.count ?? near?.count ?? min(total, query.tree.limit ?? .max) }
     /// Whether fewer are shown than there may be; `PlaceQueries.fill` goes on.
     public var isShort: Bool { filtered?.isShort ?? near?.isShort ?? false }
+    /// Whether `PlaceQueries.fill` should go on before fewer are shown than there are.
+    var needsFill: Bool { filtered?.needsFill ?? near?.needsFill ?? false }
+    /// Children that are held, shown or not.
+    public var held: Int { filtered?.heldCount ?? near?.heldCount ?? 0 }
+    /// What it shows of the place, to be moved to another state of it; nil for a circle and a count.
+    public var window: FilteredWindow? { filtered }
 
     /// One of the two for `children`, none for `count`.
     var filtered: FilteredWindow?
@@ -54,6 +60,8 @@ public final class LiveQueryView {
     var circle = -1
     /// The square of the chord for which its circle is listed.
     var reach = -1.0
+    /// Whether it is listed as one that holds few and may find more.
+    var isUnfilled = false
     /// Of the commit that is being told: what concerns it.
     var pending: ContiguousArray<SeenWrite> = []
 

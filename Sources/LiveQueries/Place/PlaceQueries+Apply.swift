@@ -109,6 +109,11 @@ extension PlaceQueries {
     ) -> LiveQueryView.Change? {
         if view.showing == .count { return recount(view, writes) }
         var events: ContiguousArray<LiveEvent> = []
+        let before = view.held
+        defer {
+            held += view.held - before
+            listUnfilled(view)
+        }
         if view.filtered != nil {
             view.filtered?.apply(writes, over: place, in: orders(view.query.tree.orderedBy), &events)
         } else if let index {
@@ -121,29 +126,20 @@ extension PlaceQueries {
 
     private func recount(_ view: LiveQueryView, _ writes: ContiguousArray<SeenWrite>) -> LiveQueryView.Change? {
         let before = view.count
-        let query = view.query
-        let (lower, upper) = query.isByDistance ? (nil, nil) : (query.tree.lowerBound, query.tree.upperBound)
-        func counts(_ key: Key, _ child: Node, _ point: GeoPoint?) -> Bool {
-            if let near = query.near {
-                guard let chordSquared = point?.chordSquared(near.centre), chordSquared <= near.reach else { return false }
-            }
-            if lower == nil, upper == nil { return true }
-            let place = query.tree.orderedBy.place(key, child)
-            return (lower?.admitsAsStart(place) ?? true) && (upper?.admitsAsEnd(place) ?? true)
-        }
-        for seen in writes {
-            let write = seen.write
-            if seen.was, counts(write.key, write.old, seen.oldPoint) { view.total -= 1 }
-            if seen.now, counts(write.key, write.new, seen.newPoint) { view.total += 1 }
-        }
+        view.total += view.query.surplus(of: writes)
         return view.count == before ? nil : .count(view.count)
     }
 
-    /// Goes on to look for matches of a view that shows fewer than there may be.
-    /// - Returns: what is shown in addition; nil for nothing. The view may be short still.
+    /// Goes on to look for matches of a view that holds few.
+    /// - Returns: what is shown in addition; nil for nothing. The view may be short still, and is among the `unfilled` then.
     public func fill(_ view: LiveQueryView, over place: Node, in orders: Orders) -> LiveQueryView.Change? {
-        guard view.isShort else { return nil }
+        guard view.needsFill else { return nil }
         var events: ContiguousArray<LiveEvent> = []
+        let before = view.held
+        defer {
+            held += view.held - before
+            listUnfilled(view)
+        }
         if view.filtered != nil {
             guard let children = orders(view.query.tree.orderedBy) else { return nil }
             view.filtered?.fill(over: place, in: children, &events)
@@ -152,38 +148,5 @@ extension PlaceQueries {
             list(view)
         }
         return LiveQueryView.Change(events)
-    }
-
-    /// Moves all views to another state of the place, which was written as a whole. O(children + what is shown)
-    /// - Parameters:
-    ///   - index: the points of the new children, where circles are observed.
-    ///   - orders: the new children.
-    ///   - told: as with `apply`.
-    public func replace(_ old: Node, with new: Node, _ index: GeoIndex?, in orders: Orders, _ told: Told) {
-        let oldIndex = self.index
-        if let index { adopt(index) }
-        for view in all {
-            if view.showing == .count {
-                let before = view.count
-                view.total = view.query.matches(over: new, in: orders(view.query.tree.orderedBy), self.index)
-                if view.count != before { told(view, .count(view.count)) }
-                continue
-            }
-            var events: ContiguousArray<LiveEvent> = []
-            if let was = view.filtered {
-                let now: FilteredWindow
-                if let children = orders(view.query.tree.orderedBy) {
-                    now = FilteredWindow(view.query, over: new, in: children, settings)
-                } else {
-                    now = FilteredWindow(view.query, over: new, among: new.children.lazy.map(\.key), settings)
-                }
-                events = now.difference(from: was, over: old, to: new)
-                view.filtered = now
-            } else if let oldIndex, let index = self.index {
-                events = view.near?.replace(over: old, oldIndex, to: new, index) ?? []
-                list(view)
-            }
-            if let change = LiveQueryView.Change(events) { told(view, change) }
-        }
     }
 }

@@ -33,6 +33,10 @@ public final class PlaceQueries {
     var circles = CircleIndex()
     /// Views whose circles are to be listed anew when the commit has been told.
     var unlisted: ContiguousArray<LiveQueryView> = []
+    /// Views that hold few and may find more, for `takeUnfilled`.
+    var unfilled: ContiguousArray<LiveQueryView> = []
+    /// Children that all views hold, shown or not: some 50 bytes each.
+    public internal(set) var held = 0
     /// Where the child that is looked at was and is.
     var oldPoint: GeoPoint?
     var newPoint: GeoPoint?
@@ -48,6 +52,32 @@ public final class PlaceQueries {
 
     /// Takes the points of the children as they are: built in the background, and brought up to date (`GeoIndex.follow`).
     public func adopt(_ index: GeoIndex) { self.index = index }
+
+    /// Whether the look for more has not come to its end for a view.
+    public var hasUnfilled: Bool { !unfilled.isEmpty }
+
+    /// The views for which that is so, or some of them: to be filled.
+    public func takeUnfilled(atMost most: Int) -> ContiguousArray<LiveQueryView> {
+        let taken = ContiguousArray(unfilled.suffix(most))
+        unfilled.removeLast(taken.count)
+        for view in taken { view.isUnfilled = false }
+        return taken
+    }
+
+    /// Lists a view that holds few and may find more.
+    public func listUnfilled(_ view: LiveQueryView) {
+        guard view.needsFill, !view.isUnfilled else { return }
+        view.isUnfilled = true
+        unfilled.append(view)
+    }
+
+    /// The keys of what a view shows: in the order of the query, of a circle of which nothing is held in none. O(shown · log n)
+    public func shown(_ view: LiveQueryView, over place: Node) -> ContiguousArray<Key> {
+        var keys: ContiguousArray<Key> = []
+        view.filtered?.forEachShown { keys.append($0) }
+        if let index { view.near?.forEachShown(place.children, index) { keys.append($0) } }
+        return keys
+    }
 
     // MARK: Views
 
@@ -75,6 +105,8 @@ public final class PlaceQueries {
         if let known = existingView(query, showing) { return known }
         let view = LiveQueryView(query, showing, selector(for: query))
         fill(view)
+        held += view.held
+        listUnfilled(view)
         views[Name(query: query, showing: showing)] = view
         if query.near != nil {
             view.circle = freeCircles.popLast() ?? byCircle.count
@@ -88,6 +120,8 @@ public final class PlaceQueries {
     /// Forgets a view without observers.
     public func remove(_ view: LiveQueryView) {
         guard views.removeValue(forKey: Name(query: view.query, showing: view.showing)) != nil else { return }
+        held -= view.held
+        if view.isUnfilled { unfilled.removeAll { $0 === view } }
         if view.circle >= 0 {
             circles.remove(view.circle)
             byCircle[view.circle] = nil
@@ -146,28 +180,33 @@ public final class PlaceQueries {
         unlisted.removeAll(keepingCapacity: true)
     }
 
+    /// What one view shows other than another one of the same kind; nil where nothing differs. O(what both show)
+    public func difference(from old: LiveQueryView, to new: LiveQueryView, over place: Node) -> LiveQueryView.Change? {
+        if let was = old.near, let now = new.near, let index {
+            return LiveQueryView.Change(now.difference(from: was, over: place, index))
+        }
+        return old.count == new.count ? nil : .count(new.count)
+    }
+
     // MARK: Moving a centre
 
-    /// Moves the centre of a view's circle. A view that others share stays where it is: `remove` one's own and add another instead.
-    /// - Returns: what is shown other than before; nil where nothing is.
-    /// - Throws: `QueryFault` where there is a view of that query already.
-    public func move(_ view: LiveQueryView, to centre: GeoPoint, over place: Node) throws(QueryFault) -> LiveQueryView.Change? {
+    /// A view of the same circle around another place. The one before stays, for those who share it, until it is removed.
+    /// - Returns: the view, and what it shows other than the one before; nil where nothing differs, or where there is no circle.
+    public func move(_ view: LiveQueryView, to centre: GeoPoint, over place: Node) -> (view: LiveQueryView, change: LiveQueryView.Change?)? {
         guard view.query.near != nil, let index else { return nil }
         let query = view.query.moved(to: centre)
-        if query == view.query { return nil }
-        guard existingView(query, view.showing) == nil else { throw .malformed("near", "there is a view of this circle already") }
-        views[Name(query: view.query, showing: view.showing)] = nil
-        views[Name(query: query, showing: view.showing)] = view
-        circles.remove(view.circle)
-        view.reach = -1
-        view.query = query
-        defer { list(view) }
-        if view.showing == .count {
-            let before = view.count
-            view.total = query.matches(over: place, in: nil, index)
-            return view.count == before ? nil : .count(view.count)
+        if query == view.query { return (view, nil) }
+        let known = existingView(query, view.showing)
+        guard let old = view.near else {
+            let new = known ?? add(countOf: query, matches: query.matches(over: place, in: nil, index))
+            return (new, new.count == view.count ? nil : .count(new.count))
         }
-        return LiveQueryView.Change(view.near?.move(to: centre, over: place, index) ?? [])
+        if let known, let now = known.near {
+            return (known, LiveQueryView.Change(now.difference(from: old, over: place, index)))
+        }
+        var window = old
+        let events = window.move(to: centre, over: place, index)
+        return (add(window), LiveQueryView.Change(events))
     }
 }
 
@@ -206,5 +245,42 @@ extension LiveQuery {
         }
         for (key, child) in all where selects(key, child) { count += 1 }
         return count
+    }
+
+    /// The same of children that are named, none twice.
+    public func matches(over place: Node, among candidates: some Sequence<Key>) -> Int {
+        let (lower, upper) = (tree.lowerBound, tree.upperBound)
+        let children = place.children
+        var count = 0
+        for key in candidates {
+            guard let child = children[key], filter.admits(child) else { continue }
+            let place = tree.orderedBy.place(key, child)
+            if lower?.admitsAsStart(place) ?? true, upper?.admitsAsEnd(place) ?? true { count += 1 }
+        }
+        return count
+    }
+
+    /// How many more children match after changes than before, whatever the limit.
+    func surplus(of writes: ContiguousArray<SeenWrite>) -> Int {
+        let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
+        func counts(_ key: Key, _ child: Node, _ point: GeoPoint?) -> Bool {
+            if let near {
+                guard let chordSquared = point?.chordSquared(near.centre), chordSquared <= near.reach else { return false }
+            }
+            if lower == nil, upper == nil { return true }
+            let place = tree.orderedBy.place(key, child)
+            return (lower?.admitsAsStart(place) ?? true) && (upper?.admitsAsEnd(place) ?? true)
+        }
+        var surplus = 0
+        for seen in writes {
+            if seen.was, counts(seen.write.key, seen.write.old, seen.oldPoint) { surplus -= 1 }
+            if seen.now, counts(seen.write.key, seen.write.new, seen.newPoint) { surplus += 1 }
+        }
+        return surplus
+    }
+
+    /// The same between two states of a place; nil where they differ in more than `most` children.
+    public func surplus(from old: Node, to new: Node, atMost most: Int) -> Int? {
+        SeenWrite.between(old, new, filter, near?.fields, atMost: most).map { surplus(of: $0) }
     }
 }

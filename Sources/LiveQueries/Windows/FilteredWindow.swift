@@ -10,18 +10,35 @@ public struct FilteredWindow: Sendable {
 
     /// - Parameter children: the place's children in the query's order, of which so many are looked at as the limit needs.
     public init(_ query: LiveQuery, over place: Node, in children: OrderedChildren, _ settings: WindowSettings = WindowSettings()) {
+        self.init(query, over: place, in: children, wanted: .max, settings)
+    }
+
+    /// The same, up to a number of matches.
+    /// - Returns: nil where a query without a limit selects more than `most`.
+    public init?(
+        _ query: LiveQuery, over place: Node, in children: OrderedChildren, atMost most: Int, _ settings: WindowSettings = WindowSettings()
+    ) {
+        self.init(query, over: place, in: children, wanted: most == .max ? most : most + 1, settings)
+        if query.tree.limit == nil, heldCount > most { return nil }
+    }
+
+    private init(_ query: LiveQuery, over place: Node, in children: OrderedChildren, wanted most: Int, _ settings: WindowSettings) {
         self.query = query
         (lower, upper) = (query.tree.lowerBound, query.tree.upperBound)
         visits = settings.visits
         let scan = Scan(query, lower, upper, place.children)
         window = MatchWindow(limit: query.tree.limit, keepsLast: query.keepsLast, settings) {
-            scan.next(in: children, after: $0, wanted: $1, visits: .max)
+            scan.next(in: children, after: $0, wanted: min($1, most), visits: .max)
         }
     }
 
-    /// - Parameter candidates: keys among which all children are that the filter selects: found by the index of one of its conditions.
-    public init(
-        _ query: LiveQuery, over place: Node, among candidates: some Sequence<Key>, _ settings: WindowSettings = WindowSettings()
+    /// - Parameters:
+    ///   - candidates: keys among which all children are that the filter selects: found by the index of one of its conditions.
+    ///   - most: matches up to which a query without a limit is served.
+    /// - Returns: nil where it selects more.
+    public init?(
+        _ query: LiveQuery, over place: Node, among candidates: some Sequence<Key>, atMost most: Int = .max,
+        _ settings: WindowSettings = WindowSettings()
     ) {
         self.query = query
         (lower, upper) = (query.tree.lowerBound, query.tree.upperBound)
@@ -31,7 +48,9 @@ public struct FilteredWindow: Sendable {
         var matches: ContiguousArray<OrderedChild> = []
         for key in candidates {
             let child = place.child(key)
-            if query.filter.admits(child), scan.admits(order.place(key, child)) { matches.append(order.place(key, child)) }
+            guard query.filter.admits(child), scan.admits(order.place(key, child)) else { continue }
+            matches.append(order.place(key, child))
+            if query.tree.limit == nil, matches.count > most { return nil }
         }
         matches.sort { query.keepsLast ? $1.order($0) < 0 : $0.order($1) < 0 }
         window = MatchWindow(limit: query.tree.limit, keepsLast: query.keepsLast, settings) { _, _ in (matches, nil) }
@@ -41,8 +60,12 @@ public struct FilteredWindow: Sendable {
     public var count: Int { window.shownCount }
     /// Whether fewer are shown than there may be, as it took too long to find the next ones.
     public var isShort: Bool { window.isShort }
+    var needsFill: Bool { window.needsFill }
     /// Children that are held, shown or not.
     public var heldCount: Int { window.held.count }
+
+    /// Calls `body` with the keys of those that are shown, in the order of the query.
+    func forEachShown(_ body: (Key) -> Void) { window.forEachShown { place, _ in body(place.key) } }
 
     /// What is shown, as events for one who knows nothing yet.
     public func initial(over place: Node) -> ContiguousArray<LiveEvent> {
@@ -106,11 +129,6 @@ public struct FilteredWindow: Sendable {
             let previous = step.kind == .left ? nil : window.previous(of: step.place)
             events.append(step.event(of: writes, previous: previous) { scan.children[$0] ?? .null })
         }
-    }
-
-    /// The events that lead from what another window showed of an earlier state to what this one shows.
-    func difference(from old: FilteredWindow, over before: Node, to after: Node) -> ContiguousArray<LiveEvent> {
-        window.difference(from: old.window, over: before, to: after, isOrdered: true) { _ in nil }
     }
 }
 

@@ -55,6 +55,8 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     var shownCount: Int { min(held.count, limit ?? .max) }
     /// Whether fewer are shown than there may be: the look behind the frontier came to its end for one commit.
     var isShort: Bool { frontier != nil && held.count < (limit ?? 0) }
+    /// Whether the next ones are to be looked up before it becomes short.
+    var needsFill: Bool { frontier != nil && held.count < (limit ?? 0) + settings.reserve / 4 }
 
     /// Calls `body` with those that are shown, in the order of the query, with the key of the one before.
     func forEachShown(_ body: (Place, _ previous: Key?) -> Void) {
@@ -238,11 +240,13 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
 public struct WindowSettings: Sendable {
     /// Matches that are held behind those shown; below a quarter of it the next ones are looked up. Default 64.
     public var reserve = 64
-    /// Matches up to which all are held, so that none is ever looked up. Default 1,000, some 100 KB.
+    /// Matches up to which all are held, so that none is ever looked up. Default 1,000, some 50 KB.
     public var complete = 1_000
     /// Children that are looked at for one view and commit to find the next matches; then it goes on with the next commit, or when it is
     /// asked to (`PlaceQueries.fill`). Default 2,000: some ms.
     public var visits = 2_000
+    /// The same for the first ones of a circle, which are looked up on the database queue. Default 10,000.
+    public var firstVisits = 10_000
 
     public init() {}
 }

@@ -44,9 +44,9 @@ public struct NearWindow: Sendable {
             return
         }
         if query.isByDistance {
-            let (centre, reach, filter) = (centre, reach, query.filter)
+            let (centre, reach, filter, settings) = (centre, reach, query.filter, settings)
             byDistance = MatchWindow(limit: query.tree.limit, keepsLast: false, settings) {
-                Self.next(index, children, filter, centre, reach, after: $0, wanted: $1, visits: .max)
+                Self.next(index, children, filter, centre, reach, after: $0, wanted: $1, visits: settings.firstVisits)
             }
             return
         }
@@ -102,12 +102,20 @@ public struct NearWindow: Sendable {
     public var count: Int { byDistance?.shownCount ?? byField?.shownCount ?? shown }
     /// Whether fewer are shown than there may be, as it took too long to find the next ones.
     public var isShort: Bool { byDistance?.isShort ?? false }
+    var needsFill: Bool { byDistance?.needsFill ?? false }
     /// Children that are held, shown or not.
     public var heldCount: Int { byDistance?.held.count ?? byField?.held.count ?? 0 }
 
     /// The square of the chord up to which changes concern the window.
     var concern: Double { byDistance?.frontier?.chordSquared ?? reach }
     var place: GeoPoint { centre }
+
+    /// Calls `body` with the keys of those that are shown: in the order of the query, of a circle of which nothing is held in none.
+    func forEachShown(_ children: ChildMap, _ index: GeoIndex, _ body: (Key) -> Void) {
+        if isCircle { forEachShown(children, index) { key, _, _ in body(key) } }
+        byDistance?.forEachShown { place, _ in body(place.key) }
+        byField?.forEachShown { place, _ in body(place.key) }
+    }
 
     /// What is shown, as events for one who knows nothing yet.
     public func initial(over place: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
@@ -263,25 +271,17 @@ public struct NearWindow: Sendable {
         let old = self
         self.centre = centre
         query = query.moved(to: centre)
-        return searchAgain(since: old, over: place, index, to: place, index)
+        search(place, index)
+        return difference(from: old, over: place, index)
     }
 
-    /// Finds all anew over another state of the place; the events that lead there.
-    mutating func replace(over before: Node, _ old: GeoIndex, to after: Node, _ new: GeoIndex) -> ContiguousArray<LiveEvent> {
-        searchAgain(since: self, over: before, old, to: after, new)
-    }
-
-    private mutating func searchAgain(
-        since old: NearWindow, over before: Node, _ oldIndex: GeoIndex, to after: Node, _ index: GeoIndex
-    ) -> ContiguousArray<LiveEvent> {
-        search(after, index)
+    /// The events that lead from what another window of the place showed to what this one shows. O(what both show)
+    public func difference(from old: NearWindow, over place: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
         let (centre, fields) = (centre, index.fields)
         // What has left is told with the distance at which it is now.
-        func metres(_ key: Key) -> Double? {
-            (fields.point(of: after.child(key)) ?? fields.point(of: before.child(key)))?.metres(to: centre)
-        }
+        func metres(_ key: Key) -> Double? { fields.point(of: place.child(key))?.metres(to: centre) }
         if isCircle {
-            func places(_ window: NearWindow, _ place: Node, _ index: GeoIndex) -> MatchWindow<NearPlace> {
+            func places(_ window: NearWindow) -> MatchWindow<NearPlace> {
                 var found: ContiguousArray<NearPlace> = []
                 window.forEachShown(place.children, index) { key, _, chordSquared in
                     found.append(NearPlace(chordSquared: chordSquared, key: key))
@@ -289,14 +289,13 @@ public struct NearWindow: Sendable {
                 found.sort { $0.order($1) < 0 }
                 return MatchWindow(limit: nil, keepsLast: false, settings) { _, _ in (found, nil) }
             }
-            let (was, now) = (places(old, before, oldIndex), places(self, after, index))
-            return now.difference(from: was, over: before, to: after, isOrdered: false) { metres($0.key) }
+            return places(self).difference(from: places(old), over: place, to: place, isOrdered: false) { metres($0.key) }
         }
         if let now = byDistance, let was = old.byDistance {
-            return now.difference(from: was, over: before, to: after, isOrdered: false) { metres($0.key) }
+            return now.difference(from: was, over: place, to: place, isOrdered: false) { metres($0.key) }
         }
         if let now = byField, let was = old.byField {
-            return now.difference(from: was, over: before, to: after, isOrdered: true) { metres($0.key) }
+            return now.difference(from: was, over: place, to: place, isOrdered: true) { metres($0.key) }
         }
         return []
     }

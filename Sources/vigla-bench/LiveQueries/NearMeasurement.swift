@@ -88,10 +88,13 @@ struct NearMeasurement {
             "  the nearest point of one of \(centres.count) live queries for 20 moves away: \((time / each).fixed(1)) µs, "
                 + "\((Double(events) / each).fixed(1)) events")
         var moved = 0
-        let moves = try microseconds {
+        let moves = microseconds {
             for i in lists.indices {
                 guard let centre = GeoPoint(random: &random, kilometres) else { continue }
-                moved += try views.move(lists[i], to: centre, over: children)?.events.count ?? 0
+                guard let step = views.move(lists[i], to: centre, over: children) else { continue }
+                moved += step.change?.events.count ?? 0
+                if step.view !== lists[i] { views.remove(lists[i]) }
+                lists[i] = step.view
             }
         }
         show(

@@ -18,7 +18,7 @@ struct QueriesMeasurement {
                 let query = try LiveQuery(TreeQuery(index: .key), where: filter)
                 // The children of its user are where an index would find them.
                 let own = stride(from: i % queries, to: children, by: queries).map { Key("c\($0)") }
-                _ = views.add(FilteredWindow(query, over: place, among: own))
+                if let window = FilteredWindow(query, over: place, among: own) { _ = views.add(window) }
             }
         }
         show("\(queries) live queries over \(children) children, made in \((build / Double(queries)).fixed(1)) µs each")
