@@ -21,6 +21,10 @@ let localeTable = Context.environment["VIGLA_LOCALE_TABLE"]
 
 let package = Package(
     name: "vigla",
+    products: [
+        // programs are products by themselves
+        .library(name: "ViglaClient", targets: ["ViglaClient"]),
+    ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-collections.git", from: "1.6.0"),
@@ -57,10 +61,10 @@ let package = Package(
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         // HTTP/1.1, WebSocket frames, permessage-deflate, realtime v5, observe: state machines over bytes
         .target(name: "WireProtocols", dependencies: [
-            "CZlib", "Cryptography", "JSONTree",
+            "CZlib", "Cryptography", "JSONTree", "LiveQueries",
             .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared + hotPath),
-        .testTarget(name: "WireProtocolsTests", dependencies: ["CZlib", "TestSupport", "WireProtocols"], exclude: ["Corpora"], swiftSettings: shared),
+        .testTarget(name: "WireProtocolsTests", dependencies: ["CZlib", "LiveQueries", "TestSupport", "WireProtocols"], exclude: ["Corpora"], swiftSettings: shared),
         // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
         .testTarget(name: "SecurityRulesTests", dependencies: ["JSONTree", "SecurityRules", "TestSupport"], exclude: ["Corpora"], swiftSettings: shared),
@@ -82,10 +86,11 @@ let package = Package(
         ], swiftSettings: shared),
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: [
-            "Journal", "JSONTree", "Scheduling", "SecurityRules", .product(name: "DequeModule", package: "swift-collections"),
+            "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules",
+            .product(name: "DequeModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "HubEngineTests", dependencies: [
-            "HubEngine", "Journal", "JSONTree", "Scheduling", "SecurityRules", "SQLiteJournal", "TestSupport",
+            "HubEngine", "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules", "SQLiteJournal", "TestSupport",
         ], swiftSettings: shared),
 
         // epoll, timerfd, accept4: what Glibc's module leaves out
@@ -132,7 +137,7 @@ let package = Package(
 
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "Limits", "Scheduling", "SecurityRules",
+            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "Limits", "LiveQueries", "Scheduling", "SecurityRules",
             "Tokens", "WireProtocols",
             .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -158,24 +163,29 @@ let package = Package(
 
         // a client of the observe protocol, for servers, tools and tests
         .target(name: "ViglaClient", dependencies: [
-            "DispatchNet", "JSONTree", "WireProtocols", .product(name: "HTTPTypes", package: "swift-http-types"),
+            "DispatchNet", "JSONTree", "LiveQueries", "WireProtocols", .product(name: "HTTPTypes", package: "swift-http-types"),
         ], swiftSettings: shared),
         .testTarget(name: "ViglaClientTests", dependencies: [
-            "DispatchNet", "HubServer", "Journal", "JSONTree", "Scheduling", "SecurityRules", "TestSupport", "ViglaClient",
+            "DispatchNet", "HubServer", "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules", "TestSupport", "ViglaClient",
             "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
+        // carries out what Tests/Clients asks of it
+        .executableTarget(name: "client-peer", dependencies: [
+            "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
+        ], path: "Tests/Clients/Peer", swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "Mail", "Scheduling", "SecurityRules", "SQLiteJournal",
-            "Tokens", "ViglaClient", "WireProtocols",
+            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "LiveQueries", "Mail", "Scheduling", "SecurityRules",
+            "SQLiteJournal", "Tokens", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "ViglaCommandTests", dependencies: [
-            "JSONTree", "TestCertificates", "TestSupport", "vigla", "watchme-simulation", "WireProtocols",
+            "JSONTree", "LiveQueries", "TestCertificates", "TestSupport", "vigla", "ViglaClient", "watchme-simulation", "WireProtocols",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
         ], swiftSettings: shared),
         // the walkers and followers of Examples/watchme
         .executableTarget(name: "watchme-simulation", dependencies: [

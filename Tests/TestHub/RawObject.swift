@@ -13,7 +13,7 @@ package struct RawJSON {
 
 /// The members of an object as they were sent: names may be paths, values may be null.
 package struct RawObject {
-    private var members: [String: RawJSON] = [:]
+    package private(set) var members: [String: RawJSON] = [:]
 
     package init(_ text: String) throws {
         let bytes = Array(text.utf8)

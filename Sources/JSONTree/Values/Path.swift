@@ -72,6 +72,16 @@ public struct Path: Sendable, Hashable, ExpressibleByStringLiteral {
         return true
     }
 
+    /// The deepest place that holds both.
+    public func common(with other: Path) -> Path {
+        var depth = 0
+        while depth < min(keys.count, other.keys.count), keys[depth] == other.keys[depth] { depth += 1 }
+        return depth == keys.count ? self : Path(keys.prefix(depth))
+    }
+
+    /// Approximate bytes of the path in memory: its list of keys and their texts. O(depth)
+    public var memoryBytes: Int { keys.reduce(32) { $0 + MemoryLayout<Key>.stride + NodeCost.text($1.text.utf8Count) } }
+
     /// The rest of this path below an ancestor that is `depth` keys long.
     public func dropping(_ depth: Int) -> Path { Path(keys.dropFirst(depth)) }
 }

@@ -4,17 +4,48 @@ public import JSONTree
 public enum ObserveEvent: Sendable, Equatable {
     /// The whole value at the observed place; null when there is none.
     case value(Node)
-    /// A child that was not there before, behind `prev` (nil: it is the first).
-    case added(key: Key, value: Node, prev: Key?)
-    case changed(key: Key, value: Node, prev: Key?)
+    /// A child that was not there before.
+    /// - distance: of the child from the centre of a query with `near`, in metres; nil for others.
+    case added(key: Key, value: Node, prev: ObservePrevious, distance: Double? = nil)
+    case changed(key: Key, value: Node, prev: ObservePrevious, distance: Double? = nil)
     /// `value` is what the child was.
-    case removed(key: Key, value: Node)
-    /// A child of a query may stand elsewhere, as what it is ordered by has changed; its value comes with `changed`.
-    case moved(key: Key, prev: Key?)
+    /// - why: of a query with `where` or `near`; nil for others.
+    case removed(key: Key, value: Node, distance: Double? = nil, why: ObserveReason? = nil)
+    /// A child of a query may stand elsewhere, as what it is ordered by has changed; its value comes with `changed`. Or the centre of
+    /// the circle has moved, and its value is what it was.
+    case moved(key: Key, prev: ObservePrevious, distance: Double? = nil)
     /// All that was there at the start has been told.
     case ready
     /// How many children there are, or a query selects.
     case count(Int)
+}
+
+/// Where a child stands among those of its observer: the member `prev`.
+public enum ObservePrevious: Sendable, Hashable {
+    /// Behind this one.
+    case key(Key)
+    /// `null`
+    case first
+    /// Without the member: the order is that of the distances, which say where it stands.
+    case untold
+
+    /// - Parameter key: nil for the first child.
+    public init(_ key: Key?) { self = key.map { .key($0) } ?? .first }
+
+    /// Nil for the first child, and where it is not told.
+    public var key: Key? { if case .key(let key) = self { key } else { nil } }
+}
+
+extension ObservePrevious: ExpressibleByStringLiteral, ExpressibleByNilLiteral {
+    public init(stringLiteral key: String) { self = .key(Key(key)) }
+    public init(nilLiteral: ()) { self = .first }
+}
+
+/// Why a child of a query is there no longer: the member `why`.
+public enum ObserveReason: String, Sendable, Hashable {
+    /// It still exists, but the query does not select it any more.
+    case left
+    case deleted
 }
 
 /// One event, encoded once for all observers of the place.
@@ -35,21 +66,27 @@ public struct ObservePush: Sendable {
         case .value(let value):
             writer.raw(",\"event\":\"value\",\"value\":")
             writer.node(value)
-        case .added(let key, let value, let prev):
+        case .added(let key, let value, let prev, let distance):
             writer.raw(",\"event\":\"added\"")
             Self.child(key, value, &writer)
-            Self.previous(prev, &writer)
-        case .changed(let key, let value, let prev):
+            Self.place(prev, distance, &writer)
+        case .changed(let key, let value, let prev, let distance):
             writer.raw(",\"event\":\"changed\"")
             Self.child(key, value, &writer)
-            Self.previous(prev, &writer)
-        case .removed(let key, let value):
+            Self.place(prev, distance, &writer)
+        case .removed(let key, let value, let distance, let why):
             writer.raw(",\"event\":\"removed\"")
             Self.child(key, value, &writer)
-        case .moved(let key, let prev):
+            if let distance { Self.distance(distance, &writer) }
+            if let why {
+                writer.raw(",\"why\":\"")
+                writer.raw(why.rawValue.utf8)
+                writer.raw("\"")
+            }
+        case .moved(let key, let prev, let distance):
             writer.raw(",\"event\":\"moved\",\"key\":")
             writer.string(key.text)
-            Self.previous(prev, &writer)
+            Self.place(prev, distance, &writer)
         case .count(let count):
             writer.raw(",\"event\":\"count\",\"count\":")
             writer.int(Int64(count))
@@ -66,9 +103,20 @@ public struct ObservePush: Sendable {
         writer.node(value)
     }
 
-    private static func previous(_ prev: Key?, _ writer: inout JSONWriter) {
-        writer.raw(",\"prev\":")
-        if let prev { writer.string(prev.text) } else { writer.raw("null") }
+    private static func place(_ prev: ObservePrevious, _ distance: Double?, _ writer: inout JSONWriter) {
+        switch prev {
+        case .key(let key):
+            writer.raw(",\"prev\":")
+            writer.string(key.text)
+        case .first: writer.raw(",\"prev\":null")
+        case .untold: break
+        }
+        if let distance { Self.distance(distance, &writer) }
+    }
+
+    private static func distance(_ metres: Double, _ writer: inout JSONWriter) {
+        writer.raw(",\"distance\":")
+        writer.metres(metres)
     }
 
     /// The part before `rest` for one subscription.
@@ -96,4 +144,9 @@ public struct ObservePush: Sendable {
         guard isFollowed else { return head(sub: sub) + rest }
         return WebSocketFrame.text(Self.prefix(sub: sub) + rest.dropLast() + Array(",\"more\":true}".utf8))
     }
+}
+
+extension JSONWriter {
+    /// A distance, rounded to centimetres.
+    mutating func metres(_ metres: Double) { node(.number((metres * 100).rounded() / 100)) }
 }

@@ -46,10 +46,10 @@ public struct ObserveFault: Error, Sendable, Hashable {
     init(_ fault: RequestFault) {
         let code: ObserveCode =
             switch fault {
-            case .data where fault.isTooBig: .tooBig
+            case _ where fault.isTooBig: .tooBig
             case .data, .notAnObject, .overlap: .badData
             case .path: .badPath
-            case .member, .empty, .repeated, .query: .badRequest
+            case .member, .empty, .repeated, .query, .tooBig: .badRequest
             case .unsupported: .notSupported
             case .denied: .permissionDenied
             }

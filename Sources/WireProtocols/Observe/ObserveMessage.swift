@@ -5,7 +5,8 @@ public enum ObserveMessage: Sendable, Equatable {
     case ok(id: Int64, ObserveSuccess)
     /// `id` is nil when the server could not read the request's id; it closes then.
     case failed(id: Int64?, ObserveFailure)
-    case event(sub: Int64, seq: Int64, ObserveEvent)
+    /// - isFollowed: whether another event of the same commit and observe follows.
+    case event(sub: Int64, seq: Int64, ObserveEvent, isFollowed: Bool = false)
     /// The observe has ended.
     case ended(sub: Int64, ObserveFailure)
 
@@ -28,9 +29,12 @@ public struct ObserveFailure: Error, Sendable, Equatable {
     public var member: String?
     /// For `stale`: what is at the place; nil where the hub does not tell.
     public var value: Node?
+    /// What the violated rules say to the client.
+    public var messages: [String]
 
-    public init(code: String, message: String, member: String? = nil, value: Node? = nil) {
+    public init(code: String, message: String, member: String? = nil, value: Node? = nil, messages: [String] = []) {
         self.value = value
+        self.messages = messages
         self.code = code
         self.message = message
         self.member = member
@@ -51,8 +55,11 @@ private struct ObserveMessageParser {
         var event: String?
         var key: Key?
         var value: Node?
-        var prev: Key?
+        var prev = ObservePrevious.untold
+        var distance: Double?
+        var why: ObserveReason?
         var count: Int64?
+        var isFollowed = false
         var success: ObserveSuccess?
         var failure: ObserveFailure?
     }
@@ -66,7 +73,7 @@ private struct ObserveMessageParser {
             if let failure = members.failure { return .failed(id: members.id, failure) }
         } else if let sub = members.sub {
             if let failure = members.failure { return .ended(sub: sub, failure) }
-            if let seq = members.seq, let event = event(members) { return .event(sub: sub, seq: seq, event) }
+            if let seq = members.seq, let event = event(members) { return .event(sub: sub, seq: seq, event, isFollowed: members.isFollowed) }
         }
         throw .unexpectedType(offset: reader.offset)
     }
@@ -85,8 +92,16 @@ private struct ObserveMessageParser {
             case "key": members.key = Key(try reader.string())
             case "value": members.value = try reader.writeValue().node
             case "prev":
-                if try reader.peek() == .null { try reader.null() } else { members.prev = Key(try reader.string()) }
+                if try reader.peek() == .null {
+                    try reader.null()
+                    members.prev = .first
+                } else {
+                    members.prev = .key(Key(try reader.string()))
+                }
+            case "distance": members.distance = try reader.metres()
+            case "why": members.why = ObserveReason(rawValue: try reader.string())
             case "count": members.count = try reader.int()
+            case "more": members.isFollowed = try reader.bool()
             case "ok": members.success = try success(&reader)
             case "error": members.failure = try failure(&reader)
             default: try reader.skipValue()
@@ -108,6 +123,16 @@ private struct ObserveMessageParser {
             case "uid": success.uid = try reader.string()
             case "lacksIndex": success.lacksIndex = try reader.bool()
             case "value": success.value = try reader.writeValue().node
+            case "keys":
+                var keys: [Key] = []
+                try reader.beginArray()
+                while try reader.nextElement() { keys.append(Key(try reader.string())) }
+                success.keys = keys
+            case "distances":
+                var distances: [Double] = []
+                try reader.beginArray()
+                while try reader.nextElement() { distances.append(try reader.metres()) }
+                success.distances = distances
             default: try reader.skipValue()
             }
         }
@@ -123,6 +148,9 @@ private struct ObserveMessageParser {
             case "message": failure.message = try reader.string()
             case "value": failure.value = try reader.writeValue().node
             case "member": failure.member = try reader.string()
+            case "messages":
+                try reader.beginArray()
+                while try reader.nextElement() { failure.messages.append(try reader.string()) }
             default: try reader.skipValue()
             }
         }
@@ -132,15 +160,25 @@ private struct ObserveMessageParser {
     private func event(_ members: Members) -> ObserveEvent? {
         if members.event == "ready" { return .ready }
         if members.event == "count" { return members.count.map { .count(Int($0)) } }
-        if members.event == "moved" { return members.key.map { .moved(key: $0, prev: members.prev) } }
+        if members.event == "moved" { return members.key.map { .moved(key: $0, prev: members.prev, distance: members.distance) } }
         guard let value = members.value else { return nil }
         if members.event == "value" { return .value(value) }
         guard let key = members.key else { return nil }
         switch members.event {
-        case "added": return .added(key: key, value: value, prev: members.prev)
-        case "changed": return .changed(key: key, value: value, prev: members.prev)
-        case "removed": return .removed(key: key, value: value)
+        case "added": return .added(key: key, value: value, prev: members.prev, distance: members.distance)
+        case "changed": return .changed(key: key, value: value, prev: members.prev, distance: members.distance)
+        case "removed": return .removed(key: key, value: value, distance: members.distance, why: members.why)
         default: return nil
+        }
+    }
+}
+
+extension JSONReader {
+    fileprivate mutating func metres() throws(JSONError) -> Double {
+        switch try number() {
+        case .int(let number): return Double(number)
+        case .double(let number): return number
+        default: throw .unexpectedType(offset: offset)
         }
     }
 }

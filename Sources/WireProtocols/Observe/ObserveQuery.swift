@@ -1,26 +1,50 @@
 public import JSONTree
+public import LiveQueries
 
-/// Which children of a place a request is about: the member `query` of `observe` and `get`.
+/// Which children of a place a request is about: the member `query` of `observe`, `get` and `count`.
 ///
 /// ```
 /// "query":{"orderBy":"timestamp","startAfter":[1718000000000,"-Nx3"],"limitToFirst":50}
+/// "query":{"near":{"lat":37.975,"lng":23.735,"radius":1000,"limit":20},"where":[["status","==","open"]]}
 /// ```
-/// Everything that chooses children is in this one value. `where` and `near` are refused as not supported.
+/// Everything that chooses children is in this one value.
 public struct ObserveQuery: Sendable, Hashable {
-    /// Order, range and limit.
-    public var tree: TreeQuery
+    /// Order, range and limit. Without `orderBy` the order is by key, and beside `near` by distance, which no index stands for.
+    public let tree: TreeQuery
+    /// `where`; all children without it.
+    public let filter: Filter
+    public let near: NearQuery?
+    /// The query with its conditions and its circle; nil where it has neither.
+    public let live: LiveQuery?
 
-    public init(_ tree: TreeQuery) {
-        self.tree = tree
+    public init(_ tree: TreeQuery) { self.init(tree, nil) }
+
+    /// - Parameters:
+    ///   - tree: with `near`, an `index` of nil means the order by distance.
+    /// - Throws: `QueryFault` for what cannot stand beside each other.
+    public init(_ tree: TreeQuery, where filter: Filter, near: NearQuery? = nil) throws(QueryFault) {
+        guard !filter.isEmpty || near != nil else {
+            self.init(tree)
+            return
+        }
+        let live = try LiveQuery(tree, where: filter, near: near)
+        self.init(live.tree, live)
+    }
+
+    private init(_ tree: TreeQuery, _ live: LiveQuery?) {
+        (self.tree, self.live, filter, near) = (tree, live, live?.filter ?? .all, live?.near)
     }
 
     /// Nil when it is all children in the order of their keys, which is the place itself.
-    var filter: ObserveQuery? { tree.isDefault && tree.orderedBy == .key ? nil : self }
+    var chosen: ObserveQuery? { live == nil && tree.isDefault && tree.orderedBy == .key ? nil : self }
 }
 
 extension ObserveQuery {
     /// Reads the object; what it cannot mean is recorded in `fault`.
-    static func read(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> ObserveQuery? {
+    /// - Parameter bytes: of which `reader` reads.
+    static func read(
+        _ reader: inout JSONReader, of bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
+    ) throws(JSONError) -> ObserveQuery? {
         guard try reader.peek() == .object else {
             fault = fault ?? .member("query")
             try reader.skipValue()
@@ -32,10 +56,12 @@ extension ObserveQuery {
             if !members.names.insert(name).inserted { fault = fault ?? .repeated("query.\(name)") }
             switch name {
             case "orderBy":
-                if let text = try reader.text(of: "query.orderBy", &fault) { members.index = index(text, &fault) }
+                if let text = try reader.text(of: "query.orderBy", &fault) { members.order = index(text, &fault) }
             case "startAt", "startAfter", "endAt", "endBefore", "equalTo": members.bounds[name] = try bound(name, &reader, &fault)
             case "limitToFirst", "limitToLast":
                 if let limit = try self.limit(name, &reader, &fault) { members.limit = limit }
+            case "where": members.filter = try filter(&reader, of: bytes, &fault)
+            case "near": members.near = try circle(&reader, of: bytes, &fault)
             default:
                 let name = "query.\(name.prefix(64))"
                 fault = fault ?? .unsupported("\"\(name)\"", member: name)
@@ -47,7 +73,9 @@ extension ObserveQuery {
 
     private struct Members {
         var names: Set<String> = []
-        var index: TreeQuery.Index? = .key
+        var order: TreeQuery.Index?
+        var filter = Filter.all
+        var near: NearQuery?
         var bounds: [String: (value: Node, key: Key?)] = [:]
         var limit: Int?
 
@@ -57,7 +85,7 @@ extension ObserveQuery {
             for (one, other) in pairs + equal where names.contains(one) && names.contains(other) {
                 fault = fault ?? .query("\"\(one)\" and \"\(other)\" exclude each other", member: "query.\(other)")
             }
-            guard let index else { return nil }
+            let index = order ?? (near == nil ? .key : nil)
             var query = TreeQuery(index: index, limit: limit)
             if limit != nil { query.viewFrom = names.contains("limitToFirst") ? .first : .last }
             for (name, bound) in bounds {
@@ -68,11 +96,24 @@ extension ObserveQuery {
                 if name.hasPrefix("start") || name == "equalTo" { query.start = made }
                 if name.hasPrefix("end") || name == "equalTo" { query.end = made }
             }
-            return ObserveQuery(query)
+            return made(query, &fault)
+        }
+
+        private func made(_ query: TreeQuery, _ fault: inout RequestFault?) -> ObserveQuery? {
+            do throws(QueryFault) {
+                let made = try ObserveQuery(query, where: filter, near: near)
+                if made.live?.asksForTooMany == true {
+                    fault = fault ?? .tooBig(LiveQuery.tooMany, member: "query.limitToFirst")
+                }
+                return made
+            } catch {
+                fault = fault ?? RequestFault(error, below: "query.")
+                return nil
+            }
         }
 
         /// Without a key, `startAfter` and `endBefore` pass all children with the value.
-        private static func bound(_ name: String, _ bound: (value: Node, key: Key?), _ index: TreeQuery.Index) -> TreeQuery.Bound? {
+        private static func bound(_ name: String, _ bound: (value: Node, key: Key?), _ index: TreeQuery.Index?) -> TreeQuery.Bound? {
             let isInclusive = name != "startAfter" && name != "endBefore"
             if index == .key {
                 guard case .string = bound.value, bound.key == nil else { return nil }
@@ -132,38 +173,67 @@ extension ObserveQuery {
         fault = fault ?? .query("\"\(name)\" is 1 or more", member: "query.\(name)")
         return nil
     }
+}
 
-    /// Appends the member, behind others.
-    func write(to writer: inout JSONWriter) {
-        writer.raw(",\"query\":{\"orderBy\":")
-        switch tree.orderedBy {
-        case .key: writer.string("$key")
-        case .value: writer.string("$value")
-        case .priority: writer.string("$priority")
-        case .child(let path): writer.string(path.relativeText)
+extension LiveQuery {
+    /// Whether more of the nearest are asked for than by the `limit` of one `near`.
+    var asksForTooMany: Bool { isByDistance && (tree.limit ?? 0) > NearLimits().nearest }
+
+    static let tooMany = "the nearest are at most \(NearLimits().nearest)"
+}
+
+// MARK: Conditions and circles
+
+extension ObserveQuery {
+    /// Bytes of a `where` or a `near` as JSON. Longer ones are over the limits of what they hold, and are not looked at.
+    private static let textBytes = 4 * FilterLimits().bytes
+
+    private static func json(
+        _ name: String, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
+    ) throws(JSONError) -> JSONValue? {
+        let text = try reader.skipValue()
+        guard text.count <= textBytes else {
+            fault = fault ?? .tooBig("\"\(name)\" has more than \(textBytes) bytes", member: name)
+            return nil
         }
-        func bound(_ bound: TreeQuery.Bound, _ inclusive: String, _ exclusive: String) {
-            writer.raw(",\"")
-            writer.raw((bound.isInclusive ? inclusive : exclusive).utf8)
-            writer.raw("\":")
-            let isPassing = !bound.isInclusive && ["[MIN_NAME]", "[MAX_NAME]"].contains(bound.key?.string)
-            guard let key = bound.key, !isPassing else { return writer.node(bound.value) }
-            writer.raw("[")
-            writer.node(bound.value)
-            writer.raw(",")
-            writer.string(key.text)
-            writer.raw("]")
+        do throws(JSONError) { return try JSONValue(Array(bytes[text])) } catch {
+            fault = fault ?? .query("\"\(name)\": \(error.description)", member: name)
+            return nil
         }
-        if let start = tree.start, start == tree.end, start.isInclusive {
-            bound(start, "equalTo", "equalTo")
-        } else {
-            if let start = tree.start { bound(start, "startAt", "startAfter") }
-            if let end = tree.end { bound(end, "endAt", "endBefore") }
+    }
+
+    private static func filter(
+        _ reader: inout JSONReader, of bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
+    ) throws(JSONError) -> Filter {
+        guard let json = try json("query.where", &reader, bytes, &fault) else { return .all }
+        do throws(QueryFault) { return try Filter(json) } catch {
+            fault = fault ?? RequestFault(error, below: "query.")
+            return .all
         }
-        if let limit = tree.limit {
-            writer.raw(tree.keeps == .first ? ",\"limitToFirst\":" : ",\"limitToLast\":")
-            writer.int(Int64(limit))
+    }
+
+    private static func circle(
+        _ reader: inout JSONReader, of bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
+    ) throws(JSONError) -> NearQuery? {
+        guard let json = try json("query.near", &reader, bytes, &fault) else { return nil }
+        do throws(QueryFault) { return try NearQuery(json) } catch {
+            fault = fault ?? RequestFault(error, below: "query.")
+            return nil
         }
-        writer.raw("}")
+    }
+
+    /// The member `near` of `move`: a place alone.
+    static func centre(
+        _ reader: inout JSONReader, of bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
+    ) throws(JSONError) -> GeoPoint? {
+        guard let json = try json("near", &reader, bytes, &fault) else { return nil }
+        do throws(QueryFault) {
+            let near = try NearQuery(json)
+            guard let other = near.metres != nil ? "radius" : near.limit != nil ? "limit" : nil else { return near.centre }
+            fault = fault ?? .query("\"move\" takes \"lat\" and \"lng\", and leaves the \(other) as it is", member: "near.\(other)")
+        } catch {
+            fault = fault ?? RequestFault(error, below: "")
+        }
+        return nil
     }
 }

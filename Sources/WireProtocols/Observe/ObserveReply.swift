@@ -6,6 +6,10 @@ public struct ObserveSuccess: Sendable, Equatable {
     public var seq: Int64?
     /// Answer to `get`, in export form.
     public var value: Node?
+    /// Answer to `get` with a query: the children of `value` in the order of the query; an object has none.
+    public var keys: [Key]?
+    /// Beside `keys`, for a query with `near`: how far each of them is from the centre, in metres.
+    public var distances: [Double]?
     /// Answer to `push`: the new key.
     public var key: Key?
     /// Answer to `count`.
@@ -21,10 +25,12 @@ public struct ObserveSuccess: Sendable, Equatable {
 
     public init(
         seq: Int64? = nil, value: Node? = nil, key: Key? = nil, uid: String? = nil, count: Int64? = nil, lacksIndex: Bool = false,
-        epoch: String? = nil, isReset: Bool = false
+        epoch: String? = nil, isReset: Bool = false, keys: [Key]? = nil, distances: [Double]? = nil
     ) {
         self.seq = seq
         self.value = value
+        self.keys = keys
+        self.distances = distances
         self.key = key
         self.uid = uid
         self.count = count
@@ -70,6 +76,14 @@ public enum ObserveReply {
             }
             if success.isReset { member("\"reset\":true", &writer) }
             if success.lacksIndex { member("\"lacksIndex\":true", &writer) }
+            if let keys = success.keys {
+                member("\"keys\":", &writer)
+                writer.list(keys) { $1.string($0.text) }
+            }
+            if let distances = success.distances {
+                member("\"distances\":", &writer)
+                writer.list(distances) { $1.metres($0) }
+            }
             if let value = success.value {
                 member("\"value\":", &writer)
                 writer.node(value)
@@ -95,6 +109,17 @@ public enum ObserveReply {
             writer.int(sub)
             fault.write(to: &writer)
         }
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func list<Element>(_ elements: [Element], _ write: (Element, inout JSONWriter) -> Void) {
+        raw("[")
+        for (i, element) in elements.enumerated() {
+            if i > 0 { raw(",") }
+            write(element, &self)
+        }
+        raw("]")
     }
 }
 

@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 
 extension ObserveRequest {
     /// Encodes the request as JSON for one text frame (client side). An `invalid` operation has no encoding and yields a ping.
@@ -40,6 +41,12 @@ extension ObserveRequest {
         case .unobserve(let sub):
             writer.raw("unobserve\",\"sub\":")
             writer.int(sub)
+        case .move(let sub, let centre):
+            writer.raw("move\",\"sub\":")
+            writer.int(sub)
+            writer.raw(",\"near\":{")
+            writer.position(centre)
+            writer.raw("}")
         case .get(let path, let query):
             writer.raw("get\"")
             Self.path(path, .node, &writer)

@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 
 extension ObserveRequest {
     /// Reads one request; members may come in any order.
@@ -32,6 +33,8 @@ private struct ObserveRequestParser {
         var maxHz: Double?
         var since: ObserveSince?
         var sub: Int64?
+        /// To where `move` goes.
+        var centre: GeoPoint?
         var token: String?
         /// What is left behind: `do` of `onDisconnect`.
         var leaving: String?
@@ -72,10 +75,11 @@ private struct ObserveRequestParser {
                     members.valueText = try reader.skipValue()
                 }
             case "events": members.events = try events(&reader, &members)
-            case "query": members.query = try ObserveQuery.read(&reader, &members.fault)
+            case "query": members.query = try ObserveQuery.read(&reader, of: bytes, &members.fault)
             case "since": members.since = try since(&reader, &members.fault)
             case "maxHz": members.maxHz = try rate(&reader, &members.fault)
             case "sub": members.sub = try reader.integer(of: name, &members.fault)
+            case "near": members.centre = try ObserveQuery.centre(&reader, of: bytes, &members.fault)
             case "do": members.leaving = try reader.text(of: name, &members.fault)
             case "was": members.hash = try was(&reader, &members.fault)
             case "hash": members.hash = try reader.text(of: name, &members.fault)
@@ -188,12 +192,12 @@ private struct ObserveRequestParser {
     // MARK: Operation
 
     private static let known: Set<String> = [
-        "id", "op", "path", "value", "events", "query", "maxHz", "since", "sub", "token", "do", "was", "hash",
+        "id", "op", "path", "value", "events", "query", "maxHz", "since", "sub", "token", "do", "was", "hash", "near",
     ]
 
     /// Members that each operation takes, besides `id` and `op`.
     private static let taken: [String: Set<String>] = [
-        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since"], "unobserve": ["sub"],
+        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since"], "unobserve": ["sub"], "move": ["sub", "near"],
         "get": ["path", "query"], "count": ["path", "query"],
         "set": ["path", "value"], "update": ["path", "value"], "push": ["path", "value"], "remove": ["path"],
         "transaction": ["path", "was", "hash", "value"], "onDisconnect": ["do", "path", "value"], "ping": [],
@@ -215,6 +219,9 @@ private struct ObserveRequestParser {
         case "ping": return .ping
         case "auth": return members.token.map { .auth(token: $0) } ?? invalid(.member("token"))
         case "unobserve": return members.sub.map { .unobserve(sub: $0) } ?? invalid(.member("sub"))
+        case "move":
+            guard let sub = members.sub else { return invalid(.member("sub")) }
+            return members.centre.map { .move(sub: sub, to: $0) } ?? invalid(.member("near"))
         default: break
         }
         guard let place = members.place else { return invalid(.member("path")) }
@@ -235,9 +242,9 @@ private struct ObserveRequestParser {
                 let text = "\"maxHz\" goes with \"value\" and \"count\" alone: events of children are each told"
                 return invalid(.query(text, member: "maxHz"))
             }
-            return .observe(path: place.path, events: events, query: members.query?.filter, maxHz: members.maxHz, since: members.since)
-        case "count": return .count(path: place.path, query: members.query?.filter)
-        case "get": return .get(path: place.path, query: members.query?.filter)
+            return .observe(path: place.path, events: events, query: members.query?.chosen, maxHz: members.maxHz, since: members.since)
+        case "count": return .count(path: place.path, query: members.query?.chosen)
+        case "get": return .get(path: place.path, query: members.query?.chosen)
         case "update":
             guard let entries = members.entries else { return invalid(.member("value")) }
             return .update(path: place.path, entries)

@@ -1,4 +1,5 @@
 public import JSONTree
+public import LiveQueries
 
 /// One request of the observe protocol (`docs/observe-protocol.md`), as read by the server and written by a client.
 public struct ObserveRequest: Sendable, Equatable {
@@ -20,6 +21,8 @@ public enum ObserveOperation: Sendable, Equatable {
     case observe(path: Path, events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil, since: ObserveSince? = nil)
     /// Ends the observe whose request had this id.
     case unobserve(sub: Int64)
+    /// Moves the centre of that observe's `near`, and nothing else of it.
+    case move(sub: Int64, to: GeoPoint)
     case get(path: Path, query: ObserveQuery? = nil)
     /// How many children there are.
     case count(path: Path, query: ObserveQuery? = nil)

@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 
 /// The query parameters (contract §7.2). Unknown ones are ignored; of repeated ones the first counts.
 extension RESTRequest {
@@ -74,16 +75,20 @@ extension RESTRequest {
         let last = try target.value("limitToLast").map { text throws(RESTRefusal) in try Self.limit(text, "limitToLast") }
         if first != nil, last != nil { throw .bothLimits }
         let order = target.value("orderBy")
-        if target.value("shallow") == "true", order == nil {
+        let (filter, near) = try (Self.filter(target), Self.near(target))
+        let isLive = filter != nil || near != nil
+        if target.value("shallow") == "true", order == nil, !isLive {
             if sizeUpTo != nil { throw .bad("Mixing 'shallow' and 'sizeUpTo' is not supported") }
             return shallow = try Self.shallow(target, bounds, limit: first ?? last, keepsLast: last != nil)
         }
-        guard let order else {
+        guard order != nil || isLive else {
             if !bounds.isEmpty || first != nil || last != nil { throw .noOrder }
             return
         }
         if target.value("shallow") == "true" { throw .bad("Mixing 'shallow' and querying parameters is not supported") }
-        var query = TreeQuery(index: try Self.index(order), limit: first ?? last)
+        // Without an order: by distance, or by key.
+        let index = try order.map { text throws(RESTRefusal) in try Self.index(text) } ?? (near == nil ? .key : nil)
+        var query = TreeQuery(index: index, limit: first ?? last)
         if first != nil { query.viewFrom = .first }
         if last != nil { query.viewFrom = .last }
         if bounds.contains("equalTo"), bounds.count > 1 { throw .equalAndBound }
@@ -110,6 +115,24 @@ extension RESTRequest {
             }
         }
         self.query = query
+        guard isLive, filter?.isEmpty != true || near != nil else { return }
+        let live: LiveQuery
+        do throws(QueryFault) { live = try LiveQuery(query, where: filter ?? .all, near: near) } catch { throw .bad(error.description) }
+        guard !live.asksForTooMany else { throw .bad("limitToFirst: \(LiveQuery.tooMany)") }
+        (self.live, self.query) = (live, live.tree)
+    }
+
+    private static func filter(_ target: HTTPTarget) throws(RESTRefusal) -> Filter? {
+        guard let text = target.value("where") else { return nil }
+        guard target.query.count(where: { $0.name == "where" }) == 1 else {
+            throw .bad("where is given twice: put all conditions into one, separated by commas")
+        }
+        do throws(QueryFault) { return try Filter(text: text) } catch { throw .bad(error.description) }
+    }
+
+    private static func near(_ target: HTTPTarget) throws(RESTRefusal) -> NearQuery? {
+        guard let text = target.value("near") else { return nil }
+        do throws(QueryFault) { return try NearQuery(text: text) } catch { throw .bad(error.description) }
     }
 
     private static func shallow(_ target: HTTPTarget, _ bounds: [String], limit: Int?, keepsLast: Bool) throws(RESTRefusal) -> Shallow {

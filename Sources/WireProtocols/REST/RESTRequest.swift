@@ -1,4 +1,5 @@
 public import JSONTree
+public import LiveQueries
 
 /// A parsed request to `/<path>.json` (contract §7.1–§7.3). Its credential is not checked here.
 public struct RESTRequest: Sendable {
@@ -14,6 +15,9 @@ public struct RESTRequest: Sendable {
     public var part = TreeWrite.Part.node
     /// Nil for the whole place.
     public var query: TreeQuery?
+    /// The query with the conditions of `where=` and the circle of `near=`; nil where it has neither. `query` is its order, range and
+    /// limit.
+    public var live: LiveQuery?
     public var shallow: Shallow?
     public var form = NodeEncoder.Form()
     /// `sizeUpTo=N`: a read is answered with about the bytes that its content would have, `null` when they are more than N.

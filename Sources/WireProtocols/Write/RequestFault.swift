@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 
 /// Why a well-formed request is refused while its connection goes on. Each protocol has its own text for it.
 enum RequestFault: Equatable {
@@ -18,6 +19,8 @@ enum RequestFault: Equatable {
     case overlap(Path, Path)
     /// A query member has an impossible value.
     case query(String, member: String? = nil)
+    /// A member is more than a limit allows.
+    case tooBig(String, member: String)
     /// No data could make the rules allow the write.
     case denied
     /// Something this server does not do (yet).
@@ -36,7 +39,7 @@ enum RequestFault: Equatable {
             "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
         case .overlap(let ancestor, let descendant):
             "Invalid data; contains a path \(ancestor) that is ancestor of another path \(descendant)"
-        case .query(let text, _): text
+        case .query(let text, _), .tooBig(let text, _): text
         case .denied: "Permission denied"
         case .unsupported(let what, _): "\(what) is not supported"
         }
@@ -47,6 +50,7 @@ enum RequestFault: Equatable {
         switch self {
         case .member(let name), .empty(let name), .repeated(let name): name
         case .query(_, let name), .unsupported(_, let name): name
+        case .tooBig(_, let name): name
         case .path: "path"
         case .data, .notAnObject, .overlap: "value"
         case .denied: nil
@@ -55,7 +59,7 @@ enum RequestFault: Equatable {
 
     var isTooBig: Bool {
         switch self {
-        case .data(.stringTooLong), .data(.overBudget): true
+        case .data(.stringTooLong), .data(.overBudget), .tooBig: true
         default: false
         }
     }
@@ -65,6 +69,16 @@ enum RequestFault: Equatable {
 
     /// Whether the request's remaining values are skipped.
     var endsReading: Bool { self == .denied || isOverBudget }
+
+    /// What is wrong with a `where` or a `near`.
+    /// - Parameter prefix: the member that these stand in, with its dot: `query.`
+    init(_ fault: QueryFault, below prefix: String) {
+        let (text, member) = ("\(prefix)\(fault.description)", prefix + fault.member)
+        switch fault.reason {
+        case .malformed: self = .query(text, member: member)
+        case .tooBig: self = .tooBig(text, member: member)
+        }
+    }
 }
 
 extension JSONReader {

@@ -108,7 +108,7 @@ import Testing
     @Test func requestsThatCannotBeCarriedOut_areRefusedByCode() {
         let cases: [(String, ObserveCode, String)] = [
             ("\"op\":\"observe\",\"path\":\"/a\",\"where\":[]", .notSupported, "\"where\""),
-            ("\"op\":\"observe\",\"path\":\"/a\",\"near\":{}", .notSupported, "\"near\""),
+            ("\"op\":\"observe\",\"path\":\"/a\",\"near\":{}", .badRequest, "takes no \"near\""),
             ("\"op\":\"observe\",\"path\":\"/a\",\"since\":1", .badRequest, "\"since\" is null"),
             ("\"op\":\"observe\",\"path\":\"/a\",\"since\":{\"seq\":1}", .badRequest, "\"since\" is null"),
             ("\"op\":\"observe\",\"path\":\"/a\",\"since\":{\"epoch\":\"e\"}", .badRequest, "\"since\" is null"),
@@ -170,7 +170,7 @@ import Testing
             ("\"op\":\"observe\",\"path\":\"/a\",\"since\":1", "since"), ("\"op\":\"set\",\"path\":\"/a\"", "value"),
             ("\"op\":\"set\",\"path\":\"/a\",\"value\":{\"x.y\":1}", "value"),
             ("\"op\":\"get\",\"path\":\"/a\",\"query\":{\"orderBy\":\"a.b\"}", "query.orderBy"),
-            ("\"op\":\"get\",\"path\":\"/a\",\"query\":{\"where\":[]}", "query.where"),
+            ("\"op\":\"get\",\"path\":\"/a\",\"query\":{\"where\":[[5,\"==\",1]]}", "query.where[0]"),
         ]
         for (members, member) in cases {
             guard case .invalid(let fault) = try Self.parse("{\"id\":4,\(members)}").get().operation else {
@@ -219,6 +219,13 @@ import Testing
             (
                 ObserveReply.ok(0, success), "{\"id\":0,\"ok\":{\"seq\":8,\"key\":\"-N\",\"uid\":\"u\\\"1\",\"value\":{\"a\":1}}}",
                 .ok(id: 0, success)),
+            (
+                ObserveReply.ok(1, ObserveSuccess(value: ["a": 1], keys: ["b", "a\"c"], distances: [12.1, 80])),
+                "{\"id\":1,\"ok\":{\"keys\":[\"b\",\"a\\\"c\"],\"distances\":[12.1,80],\"value\":{\"a\":1}}}",
+                .ok(id: 1, ObserveSuccess(value: ["a": 1], keys: ["b", "a\"c"], distances: [12.1, 80]))),
+            (
+                ObserveReply.ok(1, ObserveSuccess(value: .null, keys: [])), "{\"id\":1,\"ok\":{\"keys\":[],\"value\":null}}",
+                .ok(id: 1, ObserveSuccess(value: .null, keys: []))),
             (ObserveReply.failed(1, .permissionDenied), "{\"id\":1,\"error\":{\"code\":\"permission_denied\",\"message\":\"Permission "
                 + "denied\"}}",
                 .failed(id: 1, ObserveFailure(code: "permission_denied", message: "Permission denied"))),
@@ -246,6 +253,20 @@ import Testing
         (.moved(key: "p1", prev: "p0"), "\"event\":\"moved\",\"key\":\"p1\",\"prev\":\"p0\"}"),
         (.moved(key: "p1", prev: nil), "\"event\":\"moved\",\"key\":\"p1\",\"prev\":null}"), (.ready, "\"event\":\"ready\"}"),
         (.count(7), "\"event\":\"count\",\"count\":7}"),
+        (
+            .added(key: "a", value: 1, prev: .untold, distance: 123.4),
+            "\"event\":\"added\",\"key\":\"a\",\"value\":1,\"distance\":123.4}"),
+        (
+            .changed(key: "a", value: 1, prev: "b", distance: 80),
+            "\"event\":\"changed\",\"key\":\"a\",\"value\":1,\"prev\":\"b\",\"distance\":80}"),
+        (.moved(key: "a", prev: .untold, distance: 0), "\"event\":\"moved\",\"key\":\"a\",\"distance\":0}"),
+        (
+            .moved(key: "a", prev: .first, distance: 20_015_114.44),
+            "\"event\":\"moved\",\"key\":\"a\",\"prev\":null,\"distance\":20015114.44}"),
+        (
+            .removed(key: "a", value: 1, distance: 12.5, why: .left),
+            "\"event\":\"removed\",\"key\":\"a\",\"value\":1,\"distance\":12.5,\"why\":\"left\"}"),
+        (.removed(key: "a", value: 1, why: .deleted), "\"event\":\"removed\",\"key\":\"a\",\"value\":1,\"why\":\"deleted\"}"),
     ]
 
     @Test func events_shareTheirRest_behindAPrefixPerObserve() {
@@ -260,6 +281,19 @@ import Testing
                 #expect(push.head(sub: sub) + push.rest == push.frame(sub: sub))
             }
         }
+    }
+
+    /// Metres are told to the centimetre, and none are NaN or without an end.
+    @Test(arguments: [(0.004, "0"), (0.005, "0.01"), (1.235, "1.24"), (999.999, "1000"), (1e7 / 3, "3333333.33"), (12.1, "12.1")])
+    func distances_areRoundedToCentimetres(_ metres: Double, _ written: String) {
+        let rest = ObservePush(.moved(key: "a", prev: .untold, distance: metres), seq: 1).rest
+        #expect(text(rest).hasSuffix("\"distance\":\(written)}"))
+    }
+
+    /// A newer server may know more reasons.
+    @Test func reasonsThatAreNotKnown_areNone() {
+        let removed = "{\"sub\":1,\"seq\":2,\"event\":\"removed\",\"key\":\"a\",\"value\":1,\"why\":\"moved away\"}"
+        #expect(Self.read(utf8(removed)) == .success(.event(sub: 1, seq: 2, .removed(key: "a", value: 1))))
     }
 
     @Test func client_toleratesNewMembers_andRefusesOtherMessages() {

@@ -68,7 +68,7 @@ import Testing
             (#"{"orderBy":"t","startAt":[1,"k",2]}"#, .badRequest, "query.startAt"),
             (#"{"orderBy":"t","startAt":[{},"k"]}"#, .badRequest, "query.startAt"),
             (#"{"limitToFirst":1,"limitToFirst":2}"#, .badRequest, "query.limitToFirst"),
-            (#"{"where":[["a","==",1]]}"#, .notSupported, "query.where"), (#"{"near":{"lat":1}}"#, .notSupported, "query.near"),
+            (#"{"who":[["a","==",1]]}"#, .notSupported, "query.who"),
         ]
         for (query, code, member) in cases {
             guard case .invalid(let fault) = try Self.operation(query) else { Issue.record("\(query)"); continue }

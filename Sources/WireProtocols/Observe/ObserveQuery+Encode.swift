@@ -1,0 +1,72 @@
+import JSONTree
+import LiveQueries
+
+extension ObserveQuery {
+    /// Appends the member, behind others.
+    func write(to writer: inout JSONWriter) {
+        writer.raw(",\"query\":{")
+        if let near, live?.isByDistance == true {
+            writer.near(NearQuery(centre: near.centre, metres: near.metres, limit: tree.limit))
+        } else {
+            writer.tree(tree)
+            if let near {
+                writer.raw(",")
+                writer.near(near)
+            }
+        }
+        if !filter.isEmpty {
+            writer.raw(",\"where\":")
+            filter.json.write(to: &writer)
+        }
+        writer.raw("}")
+    }
+}
+
+extension JSONWriter {
+    /// The members of a place.
+    mutating func position(_ point: GeoPoint) {
+        raw("\"lat\":")
+        node(.number(point.latitude))
+        raw(",\"lng\":")
+        node(.number(point.longitude))
+    }
+
+    fileprivate mutating func near(_ near: NearQuery) {
+        raw("\"near\":")
+        near.json.write(to: &self)
+    }
+
+    /// Order, range and limit.
+    fileprivate mutating func tree(_ tree: TreeQuery) {
+        raw("\"orderBy\":")
+        switch tree.orderedBy {
+        case .key: string("$key")
+        case .value: string("$value")
+        case .priority: string("$priority")
+        case .child(let path): string(path.relativeText)
+        }
+        if let start = tree.start, start == tree.end, start.isInclusive {
+            bound(start, "equalTo", "equalTo")
+        } else {
+            if let start = tree.start { bound(start, "startAt", "startAfter") }
+            if let end = tree.end { bound(end, "endAt", "endBefore") }
+        }
+        if let limit = tree.limit {
+            raw(tree.keeps == .first ? ",\"limitToFirst\":" : ",\"limitToLast\":")
+            int(Int64(limit))
+        }
+    }
+
+    private mutating func bound(_ bound: TreeQuery.Bound, _ inclusive: String, _ exclusive: String) {
+        raw(",\"")
+        raw((bound.isInclusive ? inclusive : exclusive).utf8)
+        raw("\":")
+        let isPassing = !bound.isInclusive && ["[MIN_NAME]", "[MAX_NAME]"].contains(bound.key?.string)
+        guard let key = bound.key, !isPassing else { return node(bound.value) }
+        raw("[")
+        node(bound.value)
+        raw(",")
+        string(key.text)
+        raw("]")
+    }
+}
