@@ -13,10 +13,19 @@ public struct QueryVariables: Sendable {
     public var equalTo: Node?
     public var limitToFirst: Int?
     public var limitToLast: Int?
+    /// Whether the read asks for a circle, or for what is nearest.
+    public var near: Bool
+    /// The metres of the circle; nil for the nearest anywhere.
+    public var radius: Double?
+    /// How many of the nearest.
+    public var nearest: Int?
+    /// The `==` conditions of `where`: a boolean, number, text or null for a path below each child.
+    public var conditions: [Path: Node]
 
     public init(
         orderByKey: Bool = false, orderByValue: Bool = false, orderByPriority: Bool = false, orderByChild: String? = nil,
-        startAt: Node? = nil, endAt: Node? = nil, equalTo: Node? = nil, limitToFirst: Int? = nil, limitToLast: Int? = nil
+        startAt: Node? = nil, endAt: Node? = nil, equalTo: Node? = nil, limitToFirst: Int? = nil, limitToLast: Int? = nil,
+        near: Bool = false, radius: Double? = nil, nearest: Int? = nil, conditions: [Path: Node] = [:]
     ) {
         self.orderByKey = orderByKey
         self.orderByValue = orderByValue
@@ -27,6 +36,10 @@ public struct QueryVariables: Sendable {
         self.equalTo = equalTo
         self.limitToFirst = limitToFirst
         self.limitToLast = limitToLast
+        self.near = near
+        self.radius = radius
+        self.nearest = nearest
+        self.conditions = conditions
     }
 
     /// A plain read, and every write.
@@ -44,6 +57,9 @@ public struct QueryVariables: Sendable {
         case .equalTo: equalTo ?? .null
         case .limitToFirst: limitToFirst.map { .int(Int64($0)) } ?? .null
         case .limitToLast: limitToLast.map { .int(Int64($0)) } ?? .null
+        case .near: .bool(near)
+        case .radius: radius.map { .number($0) } ?? .null
+        case .limit: (limitToFirst ?? limitToLast ?? nearest).map { .int(Int64($0)) } ?? .null
         }
     }
 }

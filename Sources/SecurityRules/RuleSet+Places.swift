@@ -26,7 +26,10 @@ extension RuleSet {
         return program.details[Int(place)]
     }
 
-    /// The `.indexOn` names in force for the children of a place: child paths such as `a/b`, `.value`, `.priority`
-    /// (rules contract §1.4).
+    /// The indexes in force for the children of a place: child paths such as `a/b`, `.value`, `.priority` (rules contract §1.4). Those
+    /// of `.indexOn`, then what `.geoIndex` names as `filter` and `order`.
     public func indexes(at path: Path) -> [String] { details(at: path)?.indexes ?? [] }
+
+    /// Where the children of a place have their position, in degrees: paths below each child. Nil without `.geoIndex`. O(depth)
+    public func geoIndex(at path: Path) -> (latitude: Path, longitude: Path)? { details(at: path)?.geoIndex }
 }

@@ -28,6 +28,8 @@ public enum RulesLimits {
     /// Most parts that calls of functions put into the rules of a file: a part is a name, a literal, an operation or a call.
     public static let functionParts = 262_144
 
+    /// Most counters and copies of a file, together.
+    public static let countersAndCopies = 1_000
     /// Most functions of a file.
     public static let functions = 1_000
     /// Most comparisons of a rule of which the check finds out whether both sides may be missing: each evaluates the rule.

@@ -21,6 +21,7 @@ import Testing
         #"{"as":"ada","write":"/n/ada","value":null,"expect":"allow"}"#,
         #"{"as":"ada","update":"/","values":{"n/ada":"y","n/bob":"z"},"expect":"deny"}"#,
         #"{"as":"ada","update":"/n","values":{"ada":null},"expect":"allow"}"#,
+        #"{"as":"ada","query":"/n/ada","near":true,"radius":500.5,"limit":5,"where":{"a/b":"x","c":null},"expect":"allow"}"#,
         #"{"as":"ada","query":"/n/ada","orderByChild":"a","startAt":1,"limitToFirst":5,"expect":"allow"}"#,
     ]) func case_passes_whenTheVerdictIsTheExpected(_ text: String) throws {
         let result = try run(text)
@@ -50,6 +51,9 @@ import Testing
         (#"{"cases":[{"write":"/a","expect":"deny"}]}"#, "1:11: A 'write' has a 'value'"),
         (#"{"data":"none.json","cases":[]}"#, "1:9: There is no file 'none.json'."),
         (#"{"cases":[{"read":"/a","limitToFirst":1,"expect":"deny"}]}"#, "1:24: 'limitToFirst' belongs to a 'query'."),
+        (#"{"cases":[{"query":"/a","where":{"a":{"b":1}},"expect":"deny"}]}"#, "1:38: A condition names no object."),
+        (#"{"cases":[{"query":"/a","where":{"a.b":1},"expect":"deny"}]}"#, "1:34: 'a.b' is no path."),
+        (#"{"cases":[{"query":"/a","near":5,"expect":"deny"}]}"#, "1:32: 'near' cannot be that."),
         (#"{"cases":[{"read":"/a"}]}"#, "1:11: A case has 'expect'."),
         (#"{"cases":[{"write":"/a","value":{"a.b":1},"expect":"deny"}]}"#, "1:34: 'a.b' cannot be a key."),
         (#"{"cases":[{"read":"/a","expect":"allow","refusedBy":".read"}]}"#, "1:33: Expected"),

@@ -39,6 +39,18 @@ import Testing
         Row(#"{"a":{".indexOn":"/b/"}}"#, #"1:27: .indexOn "/b/": is better written as "b"."#),
         Row(#"{"a":{".indexOn":"name","name":{}}}"#, #"1:27: .indexOn "name": is a child of this very place"#),
         Row(#"{"a":{".indexOn":[".value",".priority","a/b"]}}"#),
+        Row(#"{"a":{".geoIndex":{"lat":"p/lat","lng":"p/lng","filter":["s"],"order":["r","p/lat"]}}}"#),
+        Row(#"{"a":{".geoIndex":{"lat":"p","lng":"p"}}}"#, #"1:28: .geoIndex: "lat" and "lng" are the same place."#),
+        Row(#"{"a":{".geoIndex":{"lat":"lat","lng":"lng"},"lat":{},"lng":{}}}"#, #"1:28: .geoIndex "lat": is a child of this very place."#),
+        Row(#"{"a":{".geoIndex":{"lat":"lat","lng":"lng"},"$x":{"lat":{},"lng":{}}}}"#),
+        Row(
+            #"{"a":{".indexOn":"s",".geoIndex":{"lat":"x","lng":"y","filter":["s"],"order":["$k"]}}}"#,
+            #"1:74: .geoIndex "s": stands there twice."#, #"1:88: .geoIndex "$k": is no path of a child"#),
+        Row(#"{"a":{".read":"query.near && query.radius <= 5"}}"#, "1:39: query.radius is always null here"),
+        Row(#"{"a":{".read":"query.near && query.radius <= 5",".geoIndex":{"lat":"x","lng":"y"}}}"#),
+        Row(
+            #"{"a":{".geoIndex":{"lat":"x","lng":"y"},"b":{".read":"query.radius != null"},".read":"query.radius != null"}}"#,
+            "1:64: query.radius is always null here"),
     ]) func file_isWarnedOf(_ row: Row) throws {
         let text = "{\"rules\":" + row.rules + "}"
         let warnings = try RuleSet(parsing: text).warnings
@@ -52,6 +64,9 @@ import Testing
         (#"{".write":"newdata.exists()"}"#, "did you mean 'newData'?"),
         (#"{"$user":{".read":"auth.uid == $usr"}}"#, "did you mean '$user'?"),
         (#"{".read":"data.exist()"}"#, "did you mean 'exists'?"), (#"{".read":"data.val().beginWith('a')"}"#, "did you mean 'beginsWith'?"),
+        (#"{".read":"query.wher.a == 1"}"#, "did you mean 'where'?"),
+        (#"{".geoIndex":{"lat":"a","lgn":"b","lng":"b"}}"#, "did you mean 'lng'?"),
+        (#"{".geoindex":{}}"#, "did you mean '.geoIndex'?"),
         (#"{".read":"query.orderByChlid == 'a'"}"#, "did you mean 'orderByChild'?"),
     ]) func slip_isRefused_withASuggestion(_ rules: String, _ hint: String) {
         let errors = faults("{\"rules\":" + rules + "}")
@@ -83,6 +98,8 @@ import Testing
         ("data.val() == auth.uid ? auth.token.admin == true : false", false),
         ("!(data.val() == auth.uid)", false), ("query.orderByChild == 'own' && query.equalTo == auth.uid", true),
         ("auth != null && query.orderByChild == 'own' && query.equalTo == auth.uid", false),
+        ("query.where.owner == auth.uid", true), ("auth != null && query.where.owner == auth.uid", false),
+        ("query.where.owner != null && query.where.owner == auth.uid", false), ("query.where.a == query.where.b", false),
         ("isOwner(data)", true), ("auth != null && isOwner(data)", false), ("isOwner(data.child('x'))", true),
     ]) func missingSides_areWarnedOf_whereTheRuleThenGrants(_ expression: String, _ isWarned: Bool) throws {
         let functions = expression.contains("isOwner") ? #""functions":{"isOwner(x)":"x.child('owner').val() == auth.uid"},"# : ""

@@ -131,6 +131,20 @@ import Testing
         #expect(rules.program.textWork == RulesLimits.textWork)
     }
 
+    /// Each is compared with each other when the file is checked, to find circles.
+    @Test func countersAndCopies_areBounded_together() throws {
+        func rules(_ counters: Int, _ copies: Int) -> String {
+            let counts = (0..<counters).map { "\"n\($0)\":\"count(z/$k)\"" }.joined(separator: ",")
+            let copied = (0..<copies).map { "\"c\($0)/$k\"" }.joined(separator: ",")
+            return "{\"rules\":{\"x\":{\"$k\":{\".counts\":{\(counts)},\n\".copy\":[\(copied)]}}}}"
+        }
+        _ = try RuleSet(parsing: rules(600, 400))
+        do throws(RulesErrors) {
+            _ = try RuleSet(parsing: rules(600, 401))
+            Issue.record("not refused")
+        } catch { #expect(error.errors.map(\.description) == ["2:\(rules(600, 400).split(separator: "\n")[1].utf8.count - 3): At most 1000 counters and copies."]) }
+    }
+
     @Test func upperCase_isBounded_asOtherComputedStrings() throws {
         // Each of these grows from two bytes to six.
         let rules = try RuleSet(parsing: #"{"rules":{".read":"data.val().toUpperCase().length > 0"}}"#)

@@ -42,14 +42,14 @@ import TestSupport
     }
 
     @Test func rulesInForce_holdWithoutTheKeys_andNameThem() throws {
-        let text = #"{"rules":{"a":{".read":true,".expire":"5 +",".geoIndex":7,"b":{".write":true}}},"files":{}}"#
+        let text = #"{"rules":{"a":{".read":true,".expire":"5 +",".watch":7,"b":{".write":true}}},"files":{}}"#
         let rules = try RuleSet(inForce: text)
         #expect(rules.allowsRead("/a", root: .null, auth: .null, now: 0) && !rules.allowsRead("/b", root: .null, auth: .null, now: 0))
         #expect(rules.allowsWrite(["/a/b"], old: .null, new: ["a": ["b": 1]], auth: .null, now: 0))
         #expect(
             rules.unsupported.map(\.description) == [
-                "1:29: '.expire' is not supported by this version.", "1:45: '.geoIndex' is not supported by this version.",
-                "1:81: 'files' is not supported by this version.",
+                "1:29: '.expire' is not supported by this version.", "1:45: '.watch' is not supported by this version.",
+                "1:78: 'files' is not supported by this version.",
             ])
         #expect(rules.text == text && rules.rules.map(\.name) == ["/a.read", "/a/b.write"])
         // Other faults deny, as ever.

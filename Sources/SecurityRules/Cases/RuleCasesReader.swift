@@ -73,6 +73,7 @@ private struct RuleCasesReader {
     private static let operations = ["read", "query", "write", "update"]
     private static let parameters = [
         "orderByKey", "orderByValue", "orderByPriority", "orderByChild", "startAt", "endAt", "equalTo", "limitToFirst", "limitToLast",
+        "near", "radius", "limit", "where",
     ]
 
     private mutating func `case`(_ json: LocatedJSON) throws(LocatedError) -> RuleCase {
@@ -148,10 +149,24 @@ private struct RuleCasesReader {
             case ("equalTo", _): query.equalTo = try node(member.value)
             case ("limitToFirst", .number(.int(let count))): query.limitToFirst = Int(count)
             case ("limitToLast", .number(.int(let count))): query.limitToLast = Int(count)
+            case ("near", .bool(let flag)): query.near = flag
+            case ("radius", .number(.int(let metres))): query.radius = Double(metres)
+            case ("radius", .number(.double(let metres))): query.radius = metres
+            case ("limit", .number(.int(let count))): query.nearest = Int(count)
+            case ("where", .object(let conditions)):
+                for condition in conditions {
+                    query.conditions[try path(condition.name, condition.name.quote)] = try leaf(condition.value)
+                }
             default: throw LocatedError(offset: member.value.offset, message: "'\(member.name.value)' cannot be that.")
             }
         }
         return query
+    }
+
+    private func leaf(_ json: LocatedJSON) throws(LocatedError) -> Node {
+        let node = try node(json)
+        guard !node.hasChildren else { throw LocatedError(offset: json.offset, message: "A condition names no object.") }
+        return node
     }
 
     private func expectation(_ members: [LocatedJSON.Member], _ offset: Int) throws(LocatedError) -> RuleCase.Expectation {

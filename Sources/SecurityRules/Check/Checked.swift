@@ -5,6 +5,8 @@ indirect enum Checked {
     case value(Term, StaticType)
     case snapshot(SnapshotTerm)
     case query
+    /// `query.where`, of which members are asked.
+    case conditions
     case regex(Regex)
     case array([Checked])
     case method(Method, of: Checked)
@@ -13,7 +15,7 @@ indirect enum Checked {
         switch self {
         case .value(_, let type): type
         case .snapshot: .snapshot
-        case .query: .query
+        case .query, .conditions: .query
         case .regex: .regex
         case .array: .array
         case .method: .method
@@ -25,7 +27,7 @@ indirect enum Checked {
         switch self {
         case .value(let term, _): term
         case .snapshot(let snapshot): Term(kind: .opaque(snapshot), span: span)
-        case .query, .regex, .array, .method: Term(kind: .opaque(nil), span: span)
+        case .query, .conditions, .regex, .array, .method: Term(kind: .opaque(nil), span: span)
         }
     }
 }

@@ -12,13 +12,23 @@ extension Checker {
             if let method = Method(rawValue: name), !method.isOfSnapshot { return .method(method, of: target) }
             if target.type == .auth { return .value(Term(kind: .property(term, Key(name)), span: span), .auth) }
         case .query:
+            if case .conditions = target { return try condition(name, below: .root, span) }
+            if name == "where" { return .conditions }
             if let field = QueryField(rawValue: name) {
                 return .value(Term(kind: .query(field), span: span), field.isFlag ? .boolean : .queryValue)
             }
         default: throw ExpressionError(at: span, message: "Invalid property access: target is not an object.")
         }
-        let known = target.type == .query ? QueryField.allCases.map(\.rawValue) : Method.names(ofSnapshot: target.type == .snapshot)
+        let known = target.type == .query ? QueryField.allCases.map(\.rawValue) + ["where"] : Method.names(ofSnapshot: target.type == .snapshot)
         throw ExpressionError(at: span, message: "No such method/property '\(name)'.", unknown: name, among: known)
+    }
+
+    /// `query.where.author.uid`, and `query.where['author/uid']` for the same: no name of a method means one here.
+    func condition(_ name: String, below path: Path, _ span: Span) throws(ExpressionError) -> Checked {
+        guard let names = try? Path(parsing: name), !names.isRoot, path.depth + names.depth <= Path.maxDepth else {
+            throw ExpressionError(at: span, message: "'\(name)' is no path of a condition.")
+        }
+        return .value(Term(kind: .condition(path.appending(names)), span: span), .queryValue)
     }
 
     /// `target[index]` where the index is no string literal: only `auth` and what is below it can be asked so.

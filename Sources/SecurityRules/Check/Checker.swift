@@ -41,7 +41,13 @@ struct Checker {
             }
         case .variable(let name): return try variable(name, span)
         case .array: throw ExpressionError(at: span, message: "Unexpected array literal.")
-        case .member(let target, let name): return try member(name, of: try check(target), span)
+        case .member(let target, let name):
+            let checked = try check(target)
+            // The parameter of a function is a value, also where it is a condition.
+            if case .member = target.kind, case .value(let term, _) = checked, case .condition(let path) = term.kind {
+                return try condition(name, below: path, span)
+            }
+            return try member(name, of: checked, span)
         case .index(let target, let index): return try self.index(target, index, span)
         case .call(let callee, let arguments): return try call(callee, arguments, span)
 

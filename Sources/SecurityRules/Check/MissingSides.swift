@@ -47,6 +47,9 @@ struct MissingSides {
         case .query(let field) where !field.isFlag:
             parts.append(["query", field.rawValue])
             return true
+        case .condition(let path):
+            parts.append(Self.part(of: path))
+            return true
         default:
             guard var part = part(side), part.count > 1 else { return false }
             // These are there for everybody who is signed in.
@@ -56,6 +59,8 @@ struct MissingSides {
             return true
         }
     }
+
+    private static func part(of condition: Path) -> [String] { ["query", "where", condition.relativeText] }
 
     private static let claimsOfEveryone: Set<String> = ["sub", "user_id", "iss", "aud", "auth_time", "iat", "exp", "firebase"]
 
@@ -179,6 +184,7 @@ struct MissingSides {
             guard let part = part(term) else { return .anything }
             return parts.contains { part.starts(with: $0) } ? .null : .anything
         case .query(let field): return parts.contains(["query", field.rawValue]) ? .null : .anything
+        case .condition(let path): return parts.contains(Self.part(of: path)) ? .null : .anything
         case .val(let place): return fails(place) ? .failure : isMissing(place) ? .null : .anything
         case .valOr(let place, let other): return fails(place) ? .failure : isMissing(place) ? value(other) : .anything
         case .childCount(let place): return fails(place) ? .failure : isMissing(place) ? .constant(0) : .something

@@ -33,6 +33,8 @@ private struct RulesLinter {
     let functions = Functions()
     /// Comparisons that were told: those of a function once.
     private var missing: Set<Int> = []
+    /// Whether the place of the rule at hand has a `.geoIndex`.
+    private var hasGeoIndex = false
 
     init(text: RulesText) { self.text = text }
 
@@ -40,6 +42,7 @@ private struct RulesLinter {
 
     mutating func visit(_ node: SourceNode, _ above: Surroundings) {
         var here = above
+        hasGeoIndex = node.geoIndex != nil
         here.hasWrite = above.hasWrite || node.rules[.write] != nil
         for (kind, rule) in node.rules { visit(kind, rule, &here, above) }
         for counter in node.counts {
@@ -142,6 +145,9 @@ private struct RulesLinter {
         case .member(let target, let name):
             look(target, string, scope)
             let fields = ["uid", "provider", "token"]
+            if case .variable("query") = target.kind, name == "radius", scope.kind == .read, !hasGeoIndex {
+                warn(at(), "query.radius is always null here: only a place with a .geoIndex is asked for what is near.")
+            }
             if case .variable("auth") = target.kind, !fields.contains(name) {
                 let hint = Spelling.nearest(name, in: fields).map { " Did you mean '\($0)'?" } ?? " Claims are in auth.token."
                 warn(at(), "auth has uid, provider and token; auth.\(name) is null.\(hint)")
@@ -170,8 +176,11 @@ private struct RulesLinter {
 
     private mutating func indexes(_ node: SourceNode) {
         var seen: Set<String> = []
-        for name in node.indexes {
-            func warn(_ message: String) { self.warn(node.indexOffset, ".indexOn \"\(name)\": \(message)") }
+        let named = node.indexes.map { (key: ".indexOn", name: $0, offset: node.indexOffset) }
+        let near = node.geoIndex.map { geo in geo.indexes.map { (key: ".geoIndex", name: $0.value, offset: $0.quote) } } ?? []
+        if let geo = node.geoIndex { positions(geo, node) }
+        for (key, name, offset) in named + near {
+            func warn(_ message: String) { self.warn(offset, "\(key) \"\(name)\": \(message)") }
             if !seen.insert(name).inserted { warn("stands there twice.") }
             if name == ".value" || name == ".priority" { continue }
             if name == ".key" {
@@ -183,10 +192,26 @@ private struct RulesLinter {
                 continue
             }
             if path.relativeText != name { warn("is better written as \"\(path.relativeText)\".") }
-            if node.wildcard == nil, node.children.contains(where: { $0.key == first }) {
+            if Self.isChild(first, of: node) {
                 warn("is a child of this very place. An index belongs to the place whose children are listed, one level up.")
             }
         }
+    }
+
+    private mutating func positions(_ geo: SourceGeoIndex, _ node: SourceNode) {
+        if geo.latitude == geo.longitude { warn(geo.offset, ".geoIndex: \"lat\" and \"lng\" are the same place.") }
+        for path in [geo.latitude, geo.longitude] {
+            guard let first = path.keys.first, Self.isChild(first, of: node) else { continue }
+            return warn(
+                geo.offset,
+                ".geoIndex \"\(path.relativeText)\": is a child of this very place. The index belongs to the place whose children have "
+                    + "positions, one level up.")
+        }
+    }
+
+    /// Whether a name is one of a node whose children are known by name, and not one of many alike.
+    private static func isChild(_ name: Key, of node: SourceNode) -> Bool {
+        node.wildcard == nil && node.children.contains { $0.key == name }
     }
 
     private static func hasWrite(below node: SourceNode) -> Bool {

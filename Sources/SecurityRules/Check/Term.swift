@@ -15,6 +15,8 @@ struct Term {
         case property(Term, Key)
         case propertyIndex(Term, Term)
         case query(QueryField)
+        /// What the query wants this place below each child to be equal to.
+        case condition(Path)
 
         case not(Term)
         case negate(Term)
@@ -86,6 +88,8 @@ enum StringTest: UInt8 { case contains, beginsWith, endsWith }
 /// The variables of `query` (rules contract §11).
 enum QueryField: String, CaseIterable {
     case orderByKey, orderByValue, orderByPriority, orderByChild, startAt, endAt, equalTo, limitToFirst, limitToLast
+    /// Whether there is a circle or nearest; the metres of the circle; whichever limit.
+    case near, radius, limit
 
-    var isFlag: Bool { self == .orderByKey || self == .orderByValue || self == .orderByPriority }
+    var isFlag: Bool { self == .orderByKey || self == .orderByValue || self == .orderByPriority || self == .near }
 }

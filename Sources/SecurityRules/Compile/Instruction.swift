@@ -48,6 +48,8 @@ enum Operation: UInt8 {
     case propertyIndex
     /// detail: query field.
     case queryField
+    /// a: the place of a condition of the query.
+    case queryCondition
     /// detail: arithmetic operator; values a, b.
     case arithmetic
     case negate

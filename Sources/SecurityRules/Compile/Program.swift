@@ -56,6 +56,8 @@ struct ProgramTables: @unchecked Sendable {
     let steps: UnsafeMutableBufferPointer<Step>
     let regexes: UnsafeMutableBufferPointer<Regex>
     let zones: UnsafeMutableBufferPointer<TimeZoneTable>
+    /// The places that conditions of queries are looked for at.
+    let conditions: UnsafeMutableBufferPointer<Path>
 
     let places: UnsafeMutableBufferPointer<Place>
     /// Literal children of all places, each place's range ascending by fingerprint.
@@ -82,6 +84,7 @@ struct ProgramTables: @unchecked Sendable {
         steps = table(builder.steps)
         regexes = table(builder.regexes)
         zones = table(builder.zones)
+        conditions = table(builder.conditions)
         places = table(builder.places)
         literals = table(builder.literals)
         sharedPaths = table(builder.sharedPaths)
@@ -102,6 +105,7 @@ struct ProgramTables: @unchecked Sendable {
         free(steps)
         free(regexes)
         free(zones)
+        free(conditions)
         free(places)
         free(literals)
         free(sharedPaths)
@@ -162,7 +166,10 @@ struct PlaceDetails: Sendable {
     /// The rule node's place with its wildcards, such as `/users/$uid`.
     var pattern: Path
     var sources: [RuleKind: RuleSource] = [:]
+    /// The names of `.indexOn`, and those of `.geoIndex`.
     var indexes: [String] = []
+    /// Where the children have their position.
+    var geoIndex: (latitude: Path, longitude: Path)?
     /// What a client is told when the `.validate` or `.write` of the place refuses.
     var message: String?
     /// The first instruction of the `.drop`; -1 for none.

@@ -13,6 +13,14 @@ extension ProgramBuilder {
         details[Int(place)].sources[kind] = source
     }
 
+    /// What it names besides the position are indexes of the place like others.
+    mutating func setGeoIndex(_ index: SourceGeoIndex, at place: Int32) {
+        details[Int(place)].geoIndex = (index.latitude, index.longitude)
+        for name in index.indexes where !details[Int(place)].indexes.contains(name.value) {
+            details[Int(place)].indexes.append(name.value)
+        }
+    }
+
     mutating func setDrop(_ instruction: Int32, at place: Int32) { details[Int(place)].drop = instruction }
     mutating func setDefault(_ value: DefaultValue, at place: Int32) { details[Int(place)].defaultValue = value }
 

@@ -12,6 +12,7 @@ struct ProgramBuilder {
     var steps: ContiguousArray<Step> = []
     var regexes: ContiguousArray<Regex> = []
     var zones: ContiguousArray<TimeZoneTable> = []
+    var conditions: ContiguousArray<Path> = []
     /// The functions of the file, by their numbers.
     var functions: [(name: String, source: RuleSource)] = []
     /// The copies with an `each`.
@@ -50,7 +51,7 @@ struct ProgramBuilder {
     private func readsData(_ instruction: Instruction) -> Bool {
         func reads(_ operand: Int32) -> Bool { code[Int(operand)].readsData }
         switch instruction.operation {
-        case .no, .yes, .queryFlag, .constant, .now, .auth, .uid, .capture, .queryField: return false
+        case .no, .yes, .queryFlag, .constant, .now, .auth, .uid, .capture, .queryField, .queryCondition: return false
         case .place, .shared, .below, .parent, .exists, .hasChildren, .isKind, .hasAll, .hasAny, .equals, .sharesKey, .val,
             .valOr, .childCount, .priority, .opaque:
             return true
@@ -94,6 +95,10 @@ struct ProgramBuilder {
             return emit(.property, lower(target), number(key))
         case .propertyIndex(let target, let index): return emit(.propertyIndex, lower(target), lower(index))
         case .query(let field): return emit(field.isFlag ? .queryFlag : .queryField, detail: field.number)
+
+        case .condition(let path):
+            conditions.append(path)
+            return emit(.queryCondition, Int32(conditions.count - 1))
 
         case .not(let operand): return emit(.not, lower(operand))
         case .negate(let operand): return emit(.negate, lower(operand))

@@ -53,8 +53,12 @@ struct RulesCompiler {
         }
         _ = add(root, pattern: .root, depth: 0, captures: [:])
         let (counters, details) = (builder.counters, builder.details)
-        if errors.isEmpty, let circular = ConsequenceCycles.find(counters, details) {
-            let texts = counterTexts + copyTexts
+        let texts = counterTexts + copyTexts
+        // Each is looked at with each other, here and with each write at their places.
+        if texts.count > RulesLimits.countersAndCopies {
+            let message = "At most \(RulesLimits.countersAndCopies) counters and copies."
+            errors.append(LocatedError(offset: texts[RulesLimits.countersAndCopies].quote, message: message))
+        } else if errors.isEmpty, let circular = ConsequenceCycles.find(counters, details) {
             let message = circular < counters.count ? "A counter that counts what depends on it never comes to an end."
                 : "A copy that is copied to where it came from never comes to an end."
             errors.append(LocatedError(offset: texts[circular].quote, message: message))
@@ -64,6 +68,7 @@ struct RulesCompiler {
     /// Adds a rule node with all below it; returns its number.
     private mutating func add(_ node: SourceNode, pattern: Path, depth: Int, captures: [String: Int]) -> Int32 {
         let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes, message: node.message?.value))
+        if let index = node.geoIndex { builder.setGeoIndex(index, at: number) }
         for (kind, rule) in node.rules {
             let instruction = compile(rule, Scope(kind: kind, captures: captures), depth)
             let (line, column) = text.position(at: rule.offset)

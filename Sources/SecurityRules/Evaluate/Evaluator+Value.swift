@@ -45,6 +45,7 @@ extension Evaluator {
         switch instruction.operation {
         case .propertyIndex: return try property(instruction, i)
         case .queryField: return keep(queryValue(QueryField.allCases[Int(instruction.detail)]).leaf)
+        case .queryCondition: return keep(queryCondition(tables.conditions[Int(instruction.a)]).leaf)
         case .priority:
             guard let node = try node(instruction.a) else { return .null }
             return keep(node.priority)

@@ -189,6 +189,8 @@ struct Evaluator: ~Copyable {
     // MARK: Values
 
     /// A field of `query`: as of a plain read where the query is not seen.
+    func queryCondition(_ path: Path) -> Node { seesQuery ? query.pointee.conditions[path] ?? .null : .null }
+
     func queryValue(_ field: QueryField) -> Node { seesQuery ? query.pointee.value(field) : QueryVariables.none.value(field) }
 
     /// `auth.uid`.

@@ -8,6 +8,8 @@ final class SourceNode {
     var indexes: [String] = []
     /// Byte offset of the value of `.indexOn`.
     var indexOffset = 0
+    /// Where the children have their position.
+    var geoIndex: SourceGeoIndex?
     /// What a client is told when the `.validate` or `.write` here refuses.
     var message: LocatedString?
     /// Whether what clients write here is stored, as an expression.
@@ -24,6 +26,17 @@ final class SourceNode {
     var wildcard: (name: LocatedString, node: SourceNode)?
 
     init(offset: Int) { self.offset = offset }
+}
+
+/// The value of a `.geoIndex`.
+struct SourceGeoIndex {
+    /// The places of both below a child.
+    let latitude: Path
+    let longitude: Path
+    /// What queries with `near` ask and are ordered by besides: `filter` and `order`.
+    var indexes: [LocatedString] = []
+    /// Byte offset of the value.
+    let offset: Int
 }
 
 /// The value of a `.default`.
@@ -77,7 +90,9 @@ struct RulesFileReader {
 
     private static let forbiddenName = ##"String can't contain ".", "#", "$", "/", "[", or "]""##
 
-    mutating func addError(_ offset: Int, _ message: String) { errors.append(LocatedError(offset: offset, message: message)) }
+    mutating func addError(_ offset: Int, _ message: String, hint: String? = nil) {
+        errors.append(LocatedError(offset: offset, message: message, hint: hint))
+    }
 
     /// Reads the top level: an object with `rules`, and `functions` if needed.
     mutating func read(_ json: LocatedJSON) -> SourceNode {
@@ -106,7 +121,7 @@ struct RulesFileReader {
         return node(rules, named: "rules", depth: 0)
     }
 
-    private mutating func addUnsupported(_ name: LocatedString) {
+    mutating func addUnsupported(_ name: LocatedString) {
         unsupported.append(LocatedError(offset: name.quote, message: UnsupportedKeys.message(name.value)))
     }
 
@@ -147,7 +162,7 @@ struct RulesFileReader {
 
     /// The keys of a place that have a meaning.
     private static let directives = RuleKind.allCases.map(\.rawValue)
-        + [".indexOn", ".message", ".default", ".drop", ".removes", ".counts", ".copy"]
+        + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy"]
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
@@ -171,6 +186,7 @@ struct RulesFileReader {
         let (name, json) = (member.name.value, member.value)
         switch name {
         case ".indexOn": indexes(json, node)
+        case ".geoIndex": node.geoIndex = geoIndex(json)
         case ".message":
             guard case .string(let text) = json.value, !text.value.isEmpty, text.value.utf8.count <= RulesLimits.messageBytes else {
                 return addError(json.offset, "Expected a text of at most \(RulesLimits.messageBytes) bytes.")
@@ -210,28 +226,5 @@ struct RulesFileReader {
             addError(json.offset, "Invalid rule expression.  Expected 'true', 'false', or an expression string.")
             return nil
         }
-    }
-
-    private mutating func indexes(_ json: LocatedJSON, _ node: SourceNode) {
-        let message = "Invalid indexOn expression. Must be either a string or an array of strings"
-        node.indexOffset = json.offset
-        switch json.value {
-        case .string(let name): addIndex(name, node)
-        case .array(let elements):
-            for element in elements {
-                guard case .string(let name) = element.value else {
-                    addError(json.offset, message)
-                    return
-                }
-                addIndex(name, node)
-            }
-        default: addError(json.offset, message)
-        }
-    }
-
-    /// `types/*` would be an index of membership: by each of the keys of `types`.
-    private mutating func addIndex(_ name: LocatedString, _ node: SourceNode) {
-        if name.value == "*" || name.value.hasSuffix("/*") { return addUnsupported(name) }
-        node.indexes.append(name.value)
     }
 }

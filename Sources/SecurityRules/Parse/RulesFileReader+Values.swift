@@ -17,6 +17,78 @@ extension RulesFileReader {
         node.defaultValue = SourceDefault(value: .node(value), offset: json.offset)
     }
 
+    /// Reads `.indexOn`.
+    mutating func indexes(_ json: LocatedJSON, _ node: SourceNode) {
+        let message = "Invalid indexOn expression. Must be either a string or an array of strings"
+        node.indexOffset = json.offset
+        switch json.value {
+        case .string(let name): if isIndex(name) { node.indexes.append(name.value) }
+        case .array(let elements):
+            for element in elements {
+                guard case .string(let name) = element.value else {
+                    addError(json.offset, message)
+                    return
+                }
+                if isIndex(name) { node.indexes.append(name.value) }
+            }
+        default: addError(json.offset, message)
+        }
+    }
+
+    /// `types/*` would be an index of membership: by each of the keys of `types`.
+    private mutating func isIndex(_ name: LocatedString) -> Bool {
+        guard name.value == "*" || name.value.hasSuffix("/*") else { return true }
+        addUnsupported(name)
+        return false
+    }
+
+    /// Reads `.geoIndex`: the places of latitude and longitude below a child, and what is asked besides.
+    mutating func geoIndex(_ json: LocatedJSON) -> SourceGeoIndex? {
+        let before = errors.count
+        guard case .object(let members) = json.value else {
+            addError(
+                json.offset,
+                "A '.geoIndex' names the places of a position: {\"lat\": \"position/latitude\", \"lng\": \"position/longitude\"}.")
+            return nil
+        }
+        var places: [String: Path] = [:]
+        var indexes: [LocatedString] = []
+        var seen: Set<String> = []
+        for member in members {
+            let name = member.name.value
+            guard seen.insert(name).inserted else {
+                addError(member.name.quote, "Duplicate key '\(name)'.")
+                continue
+            }
+            switch name {
+            case "lat", "lng":
+                guard case .string(let text) = member.value.value, let path = try? Path(parsing: text.value), !path.isRoot else {
+                    addError(member.value.offset, "'\(name)' is a path below each child, such as \"position/latitude\".")
+                    continue
+                }
+                places[name] = path
+            case "filter", "order":
+                guard case .array(let elements) = member.value.value else {
+                    addError(member.value.offset, "'\(name)' is a list of paths below each child.")
+                    continue
+                }
+                for element in elements {
+                    if case .string(let text) = element.value {
+                        if isIndex(text) { indexes.append(text) }
+                    } else {
+                        addError(element.offset, "'\(name)' is a list of paths below each child.")
+                    }
+                }
+            default:
+                let hint = Spelling.nearest(name, in: ["lat", "lng", "filter", "order"]).map { "did you mean '\($0)'?" }
+                addError(member.name.quote, "A '.geoIndex' has no '\(name)'.", hint: hint)
+            }
+        }
+        for name in ["lat", "lng"] where !seen.contains(name) { addError(json.offset, "A '.geoIndex' has a '\(name)'.") }
+        guard errors.count == before, let latitude = places["lat"], let longitude = places["lng"] else { return nil }
+        return SourceGeoIndex(latitude: latitude, longitude: longitude, indexes: indexes, offset: json.offset)
+    }
+
     /// Reads `.copy`: a place, `{"to": …, "each": …, "if": …}`, or a list of these.
     mutating func copies(_ json: LocatedJSON, _ node: SourceNode) {
         switch json.value {

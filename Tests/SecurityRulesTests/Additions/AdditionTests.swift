@@ -169,7 +169,7 @@ import Testing
         ("dayOf(now, '') == ''", "Time zone '' is not known on this machine."),
         ("dayNumber(1) == 1", "dayNumber() expects a string argument."),
         ("dayNumber() == 1", "dayNumber() expects 1 argument."), ("dayNumber == 1", "Unknown variable 'dayNumber'."),
-        ("file('x').exists", "'file()' is not supported by this version."), ("query.where == 1", "No such method/property 'where'."),
+        ("file('x').exists", "'file()' is not supported by this version."), ("query.who == 1", "No such method/property 'who'."),
     ]) func slip_isRefused_withItsPlace(_ expression: String, _ message: String) {
         let found = faults("{\"rules\":{\".read\":\(quoted(expression))}}")
         #expect(found.map(\.message) == [message])

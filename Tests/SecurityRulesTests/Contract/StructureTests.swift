@@ -74,8 +74,8 @@ import Testing
             "expire", #"{"rules":{"a":{".expire":"data.child('at').val() + 60000"}}}"#,
             "1:16: '.expire' is not supported by this version."),
         Row(
-            "geoIndex", #"{"rules":{".geoIndex":{"lat":"latitude","lng":"current/longitude"}}}"#,
-            "1:11: '.geoIndex' is not supported by this version."),
+            "watch", #"{"rules":{".watch":{"on":"events"}}}"#,
+            "1:11: '.watch' is not supported by this version."),
         Row("files", #"{"files":{},"rules":{}}"#, "1:2: 'files' is not supported by this version."),
         Row("only files", #"{"files":{}}"#, "1:2: Expected 'rules' property.", "1:2: 'files' is not supported by this version."),
         Row("rules twice", #"{"rules":{},"rules":{}}"#, "1:13: Expected 'rules' property."),

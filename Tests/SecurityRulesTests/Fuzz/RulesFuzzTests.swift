@@ -88,7 +88,10 @@ import TestSupport
             if random.chance(15) {
                 members.append("\".indexOn\":" + random.pick(["\"a\"", "[\"a\",\".value\"]", "5", "[5]", "\"\"", "\"a/b\""]))
             }
-            if random.chance(3) { members.append("\".geoIndex\":" + random.pick(["{\"lat\":\"a\"}", "true", "{}"])) }
+            if random.chance(3) { members.append("\".geoIndex\":" + random.pick([
+                    "{\"lat\":\"a\"}", "true", "{}", "{\"lat\":\"a\",\"lng\":\"b/c\"}",
+                    "{\"lat\":\"a\",\"lng\":\"b\",\"filter\":[\"a\",5,\"x/*\"],\"order\":[]}",
+                ])) }
             if depth > 0 {
                 for name in ["a", "b", "$a", "$b", "a.b", "é"] where random.chance(30) {
                     members.append("\(quoted(name)):\(node(depth - 1, &random))")
@@ -213,6 +216,7 @@ import TestSupport
             let now = Int64(bitPattern: random.next())
             var query = QueryVariables()
             if random.chance(30) { (query.orderByChild, query.limitToFirst, query.startAt) = ("a", random.below(9), strangeLeaf(&random)) }
+            if random.chance(30) { (query.near, query.radius, query.conditions) = (true, 5, ["a": strangeLeaf(&random), "b": 1]) }
             tally.decisions += 2
 
             let writes = tally.timed { rules.allowsWrite(locations, old: old, new: new, auth: auth, now: now) }
