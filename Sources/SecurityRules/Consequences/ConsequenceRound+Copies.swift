@@ -74,6 +74,7 @@ extension ConsequenceRound {
     private mutating func source(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
         let copies = program.details[Int(place)].copies
         guard !copies.isEmpty, was.exists || isNow.exists, !was.isIdentical(to: isNow), seenSources.insert(path).inserted else { return }
+        try ask(copies.count, place, .copy)
         // With what this round has counted in it. What it has removed is the next one's business.
         let node = result.tree.node(at: path)
         guard isNow.isNull || node.exists else { return }
@@ -123,10 +124,16 @@ extension ConsequenceRound {
         guard let number = copy.number, let index, let written = result.written else {
             return try expand(copy.to, 0, of: node, place, .copy, result.tree, .root, &targets)
         }
-        let known = index.places(of: number, keys).union(written.places(of: number, keys))
-        try look(at: known.count, place, .copy)
+        try look(at: index.count(of: number, keys) + written.count(of: number, keys), place, .copy)
+        let known = Set(index.places(of: number, keys) + written.places(of: number, keys))
         for path in known.sorted() where result.tree.node(at: path).exists {
             if try isCopy(path, of: node, copy, place) { targets.append(path) }
+        }
+        // What is not known yet is looked for where that is.
+        for open in index.open + written.open {
+            var found: [Path] = []
+            try expand(copy.to, 0, of: node, place, .copy, result.tree, .root, around: open, &found)
+            targets += found.filter { !known.contains($0) }
         }
     }
 

@@ -36,7 +36,11 @@ extension ConsequenceRound {
     private mutating func members(_ set: Int, _ location: Path, _ level: Int, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
         guard level < location.depth else { return try allMembers(set, location, was, isNow) }
         let key = location.keys[level]
-        try member(set, Path(location.keys.prefix(level + 1)), was.child(key), isNow.child(key), program.sets.places[set].counters)
+        let counters = program.sets.places[set].counters
+        if let first = counters.first {
+            try ask(counters.count, program.counters[first].place, .counts)
+            try member(set, Path(location.keys.prefix(level + 1)), was.child(key), isNow.child(key), counters)
+        }
         for next in program.sets.below(set, key) { try members(next, location, level + 1, was.child(key), isNow.child(key)) }
     }
 

@@ -51,6 +51,7 @@ struct ConsequenceRound {
     }
 
     mutating func run(_ locations: [Path]) throws(ConsequenceFault) {
+        if isFirst { try ask(locations.count, 0, program.counters.isEmpty ? program.copies ? .copy : .removes : .counts) }
         for location in locations { try removals(at: location) }
         if !program.counters.isEmpty { try count(locations) }
         if program.copies { try copy(locations) }
@@ -103,6 +104,7 @@ struct ConsequenceRound {
     private mutating func removed(_ place: Int32, _ was: Node) throws(ConsequenceFault) {
         let templates = program.details[Int(place)].removes
         guard !templates.isEmpty, seen.insert(Path(keys)).inserted else { return }
+        try ask(templates.count, place, .removes)
         for template in templates {
             // Also where nothing would be found: a value that is no key is told at once.
             for case .value(let field) in template.segments { _ = try key(was.node(at: field), place, .removes) }
@@ -118,38 +120,52 @@ struct ConsequenceRound {
         // Another target may have been above it.
         guard result.tree.node(at: path) != value else { return }
         guard result.writes.count < limits.writes else { throw fault(.tooManyWrites(limits.writes), place, kind) }
+        try pay(for: value, at: path, place, kind)
         result.tree.set(value, at: path)
         result.writes.append(SystemWrite(path: path, value: value, kind: kind, pattern: program.details[Int(place)].pattern))
     }
 
+    private mutating func pay(for value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
+        var left = limits.bytes - result.bytes - path.memoryBytes
+        let most = left / Self.bytesOfNode
+        var nodes = most
+        let isWithin = value.isWithin(&left) && value.hasNodes(within: &nodes)
+        left -= (most - nodes) * Self.bytesOfNode
+        guard isWithin, left >= 0 else { throw fault(.tooManyBytes(limits.bytes), place, kind) }
+        result.bytes = limits.bytes - left
+    }
+
+    /// What a node counts as beside its bytes.
+    private static let bytesOfNode = 32
+
     /// The existing places of a template.
+    /// - Parameter around: only the places that are at, above or below this one.
     mutating func expand(
         _ template: PathTemplate, _ i: Int, of node: Node, _ place: Int32, _ kind: ConsequenceKind, _ tree: Node, _ path: Path,
-        _ found: inout [Path]
+        around: Path = .root, _ found: inout [Path]
     ) throws(ConsequenceFault) {
         guard tree.exists else { return }
         guard i < template.segments.count else { return found.append(path) }
+        let only = i < around.depth ? around.keys[i] : nil
+        var named: Key?
         switch template.segments[i] {
-        case .every: try expandAll(template, i, of: node, place, kind, tree, path, &found)
-        case .key(let key): try expand(template, i + 1, of: node, place, kind, tree.child(key), path.appending(key), &found)
-        case .capture(let depth):
-            // A wildcard of `each` stands for every key: there may be a copy at each.
-            guard depth <= keys.count else { return try expandAll(template, i, of: node, place, kind, tree, path, &found) }
-            let key = keys[depth - 1]
-            try expand(template, i + 1, of: node, place, kind, tree.child(key), path.appending(key), &found)
+        case .every: named = only
+        case .key(let key): named = key
+        // A wildcard of `each` stands for every key: there may be a copy at each.
+        case .capture(let depth): named = depth <= keys.count ? keys[depth - 1] : only
         case .value(let field):
             guard let key = try self.key(node.node(at: field), place, kind) else { return }
-            try expand(template, i + 1, of: node, place, kind, tree.child(key), path.appending(key), &found)
+            named = key
         }
-    }
-
-    private mutating func expandAll(
-        _ template: PathTemplate, _ i: Int, of node: Node, _ place: Int32, _ kind: ConsequenceKind, _ tree: Node, _ path: Path,
-        _ found: inout [Path]
-    ) throws(ConsequenceFault) {
+        if let named {
+            guard only == nil || only == named else { return }
+            return try expand(template, i + 1, of: node, place, kind, tree.child(named), path.appending(named), around: around, &found)
+        }
         guard tree.hasChildren else { return }
         try look(at: tree.childCount, place, kind)
-        for (key, child) in tree.children { try expand(template, i + 1, of: node, place, kind, child, path.appending(key), &found) }
+        for (key, child) in tree.children {
+            try expand(template, i + 1, of: node, place, kind, child, path.appending(key), around: around, &found)
+        }
     }
 
     /// The key that a value is; nil for none.
@@ -159,7 +175,7 @@ struct ConsequenceRound {
         case .string(let text): key = Key(text.string)
         case .int(let number): key = Key(String(number))
         case .null where !value.hasChildren: return nil
-        default: throw fault(.illegalKey(value.json), place, kind)
+        default: throw fault(.illegalKey(value.hasChildren ? "{…}" : value.json), place, kind)
         }
         guard key.isValid else { throw fault(.illegalKey(key.string), place, kind) }
         return key
@@ -170,6 +186,11 @@ struct ConsequenceRound {
     mutating func look(at count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
         result.keysLookedAt += count
         guard result.keysLookedAt <= limits.keys else { throw fault(.tooManyKeys(limits.keys), place, kind) }
+    }
+
+    mutating func ask(_ count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
+        result.asked += count
+        guard result.asked <= limits.asked else { throw fault(.tooManyAsked(limits.asked), place, kind) }
     }
 
     func fault(_ reason: ConsequenceFault.Reason, _ place: Int32, _ kind: ConsequenceKind) -> ConsequenceFault {

@@ -31,6 +31,10 @@ public struct Consequences: Sendable {
     public internal(set) var writes: [SystemWrite] = []
     /// Keys that were looked at to find them.
     public internal(set) var keysLookedAt = 0
+    /// Written places, and counters, copies and removals of them, that were asked about.
+    public internal(set) var asked = 0
+    /// Bytes of the writes, as `ConsequenceLimits.bytes` counts them.
+    public internal(set) var bytes = 0
     /// Places of copies that were written by this commit so far; nil where existing ones are looked for in the tree.
     var written: CopyIndex?
     /// Counters of new nodes, whose sets were counted.
@@ -54,8 +58,12 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
     public enum Reason: Sendable, Hashable {
         /// More writes than the limit.
         case tooManyWrites(Int)
+        /// More bytes than the limit.
+        case tooManyBytes(Int)
         /// More keys are to be looked at than the limit.
         case tooManyKeys(Int)
+        /// More written places, or counters, copies and removals of them, are to be asked about than the limit.
+        case tooManyAsked(Int)
         /// A value that is to be a key, and cannot.
         case illegalKey(String)
         /// A place that would be deeper than data may be.
@@ -74,7 +82,9 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
     public var description: String {
         switch reason {
         case .tooManyWrites(let limit): "\(rule) at \(path): more than \(limit) writes would follow"
+        case .tooManyBytes(let limit): "\(rule) at \(path): more than \(limit) bytes would follow"
         case .tooManyKeys(let limit): "\(rule) at \(path): more than \(limit) keys would have to be looked at"
+        case .tooManyAsked(let limit): "\(rule) at \(path): more than \(limit) places, counters and copies would have to be asked about"
         case .illegalKey(let text): "\(rule) at \(path): '\(text.prefix(64))' cannot be a key"
         case .counterWritten(let name): "\(rule) at \(path): '\(name)' is counted, and no client writes another value"
         case .tooMuchWork: "\(rule) at \(path): too much text would have to be looked at"
@@ -87,12 +97,19 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
 public struct ConsequenceLimits: Sendable, Hashable {
     /// Most writes. Default 1,000.
     public var writes = 1_000
+    /// Most bytes of these writes, places and values, each node as 32 more: a copy is written as a whole. Default 2 MiB.
+    public var bytes = 2 << 20
     /// Most keys that are looked at to find them: of the places that wildcards range over, and of what was removed.
     /// Default 10,000.
     public var keys = 10_000
+    /// Most questions: one for each written place from which something may follow, and for each counter, copy and removal of one, or of what
+    /// is below it. Default 10,000.
+    public var asked = 10_000
     /// Most children of a set that are asked about when a counter's node is made; those of a larger one are counted beside the queue.
     /// Default 1,000.
     public var counted = 1_000
+    /// Places where copies may be that are noted for one commit; more are looked for. Default 1,000.
+    public var noted = CopyIndex.notedAtOnce
 
     public init() {}
 }
@@ -127,7 +144,7 @@ extension RuleSet {
         var author: ConsequenceAuthor? = author
         if index != nil {
             result.written = CopyIndex(program)
-            result.written?.note(locations, old: old, new: new)
+            result.written?.note(locations, old: old, new: new, atMost: limits.noted)
         }
         while !next.isEmpty {
             var round = ConsequenceRound(
@@ -136,7 +153,7 @@ extension RuleSet {
             try round.run(next)
             next = round.result.writes[result.writes.count...].map(\.path).outermost
             (result, work, author) = (round.result, round.textWork, nil)
-            result.written?.note(next, old: after, new: result.tree)
+            result.written?.note(next, old: after, new: result.tree, atMost: limits.noted)
             (before, after) = (after, result.tree)
         }
         return result

@@ -8,19 +8,43 @@ public import JSONTree
 ///                                  │     └ p2     ═►     (timeline/$f/$p, p2) ─► /timeline/ana/p2
 ///                                  └ ben ─ p1
 /// ```
+/// A commit that changes many such places at once is not followed to its end: where that was stays open (`open`), and copies are looked for
+/// there in the tree, until what was found out beside the queue has been taken, a part at a time.
+///
 /// Used by one queue at a time, which tells it what each commit has written.
 public final class CopyIndex: @unchecked Sendable {
     // Sendable: built on one queue and handed over.
-    private struct Group: Hashable {
+    /// A place where a copy may be. Keys have no slashes, so several are one text.
+    public struct Place: Sendable {
+        fileprivate let group: Group
+        /// The keys for the wildcards of `each`, and for values.
+        fileprivate let rest: Key
+    }
+
+    /// The copies of one node by one rule.
+    fileprivate struct Group: Hashable {
         let rule: Int
         /// The keys for the wildcards of the node's place, in the order of `to`.
-        let keys: [Key]
+        let bound: Key
+    }
+
+    /// A set for one takes more memory than all else.
+    private enum Rests {
+        case one(Key)
+        case many(Set<Key>)
+
+        var count: Int { if case .many(let all) = self { all.count } else { 1 } }
     }
 
     private let rules: [CopyRule]
-    private var places: [Group: Set<Path>] = [:]
-    /// Places that it has.
+    private var groups: [Group: Rests] = [:]
+    /// Places that it has: some 150 bytes each.
     public private(set) var count = 0
+    /// Places below which it may not have all that there are.
+    public private(set) var open: [Path] = []
+
+    /// Places that are looked at for one commit; what is more stays open. Default 1,000: about a millisecond.
+    public static let notedAtOnce = 1_000
 
     /// Of nothing.
     init(_ program: Program) { rules = program.indexedCopies }
@@ -28,57 +52,177 @@ public final class CopyIndex: @unchecked Sendable {
     /// Of a whole tree. O(places that copies may be at)
     public convenience init(_ rules: RuleSet, root: Node) {
         self.init(rules.program)
-        note([.root], old: .null, new: root)
+        note([.root], old: .null, new: root, atMost: .max)
     }
 
-    /// Follows what was written at some places. O(what differs there)
-    public func note(_ paths: [Path], old: Node, new: Node) {
-        for rule in rules.indices {
-            for path in paths { note(rule, 0, path, old, new, .root, []) }
+    /// The same, if there are not more of them than a number.
+    public convenience init?(_ rules: RuleSet, root: Node, most: Int) {
+        self.init(rules.program)
+        var left = Int.max
+        for rule in self.rules.indices {
+            let isAll = visit(rule, 0, .root, .null, root, nil, nil, &left) { place, isThere in
+                set(place, isThere: isThere)
+                return count <= most
+            }
+            if !isAll { return nil }
         }
     }
 
-    /// - Parameter i: the segment of `to` that names children of the two nodes.
-    private func note(_ rule: Int, _ i: Int, _ location: Path, _ old: Node, _ new: Node, _ path: Path, _ keys: [Key]) {
-        guard old.exists || new.exists else { return }
+    /// Follows what was written at some places. O(what differs there), up to the bound
+    /// - Parameter most: places to be looked at.
+    /// - Returns: the place that is open from now on; nil when all is known.
+    @discardableResult
+    public func note(_ paths: [Path], old: Node, new: Node, atMost most: Int = notedAtOnce) -> Path? {
+        var left = most
+        for (i, path) in paths.enumerated() {
+            let isKnown = rules.indices.allSatisfy { rule in
+                visit(rule, 0, path, old, new, nil, nil, &left) { place, isThere in
+                    set(place, isThere: isThere)
+                    return true
+                }
+            }
+            guard isKnown else {
+                let common = paths[i...].reduce(path) { $0.common(with: $1) }
+                open.append(common)
+                return common
+            }
+        }
+        return nil
+    }
+
+    /// Visits the places of a rule that differ between two trees, at, above and below a location.
+    /// - Parameters:
+    ///   - i: the segment of `to` that names children of the two nodes.
+    ///   - bound: the keys on the way that are those of the node's place; `rest`: the others that are not in the rule.
+    ///   - left: places that may still be looked at.
+    ///   - found: called with each place and whether it is there; false ends the visit.
+    /// - Returns: false when it was ended, or there were more places.
+    private func visit(
+        _ rule: Int, _ i: Int, _ location: Path, _ old: Node, _ new: Node, _ bound: Key?, _ rest: Key?, _ left: inout Int,
+        _ found: (Place, Bool) -> Bool
+    ) -> Bool {
+        guard old.exists || new.exists else { return true }
+        left -= 1
+        guard left >= 0 else { return false }
         let segments = rules[rule].to.segments
-        guard i < segments.count else { return set(Group(rule: rule, keys: keys), path, isThere: new.exists) }
-        func isOfNode(_ segment: PathTemplate.Segment) -> Bool {
-            if case .capture(let depth) = segment { depth <= rules[rule].nodeDepth } else { false }
+        guard i < segments.count else {
+            return found(Place(group: Group(rule: rule, bound: bound ?? Key("")), rest: rest ?? Key("")), new.exists)
         }
-        func go(_ key: Key) {
-            let inner = isOfNode(segments[i]) ? keys + [key] : keys
-            note(rule, i + 1, location, old.child(key), new.child(key), path.appending(key), inner)
+        let kind = kind(of: segments[i], rule)
+        func go(_ key: Key) -> Bool {
+            let (bound, rest) = (kind == .bound ? bound.with(key) : bound, kind == .free ? rest.with(key) : rest)
+            return visit(rule, i + 1, location, old.child(key), new.child(key), bound, rest, &left, found)
         }
         let written = i < location.depth ? location.keys[i] : nil
-        if case .key(let key) = segments[i] {
-            if written == nil || written == key { go(key) }
-        } else if let written {
-            go(written)
-        } else if !old.isIdentical(to: new) {
-            for (key, child) in old.children where !child.isIdentical(to: new.child(key)) { go(key) }
-            for (key, _) in new.children where old.child(key).isNull { go(key) }
+        if case .key(let key) = segments[i] { return written == nil || written == key ? go(key) : true }
+        if let written { return go(written) }
+        if old.isIdentical(to: new) { return true }
+        for (key, child) in old.children {
+            left -= 1
+            if left < 0 || !child.isIdentical(to: new.child(key)) && !go(key) { return false }
+        }
+        for (key, _) in new.children {
+            left -= 1
+            if left < 0 || old.child(key).isNull && !go(key) { return false }
+        }
+        return true
+    }
+
+    /// Where the key of a segment comes from.
+    private enum Kind { case rule, bound, free }
+
+    private func kind(of segment: PathTemplate.Segment, _ rule: Int) -> Kind {
+        switch segment {
+        case .key: .rule
+        case .capture(let depth): depth <= rules[rule].nodeDepth ? .bound : .free
+        case .value, .every: .free
         }
     }
 
-    private func set(_ group: Group, _ path: Path, isThere: Bool) {
-        if isThere {
-            if places[group, default: []].insert(path).inserted { count += 1 }
-        } else if places[group]?.remove(path) != nil {
+    // MARK: Many at once
+
+    /// The places at which a copy may have come or gone between two trees; nil for more than a number. O(what differs)
+    public static func places(_ rules: RuleSet, below path: Path, old: Node, new: Node, atMost most: Int = .max) -> [Place]? {
+        let index = CopyIndex(rules.program)
+        var (all, left) = ([Place](), Int.max)
+        for rule in index.rules.indices {
+            let isAll = index.visit(rule, 0, path, old, new, nil, nil, &left) { place, _ in
+                all.append(place)
+                return all.count <= most
+            }
+            if !isAll { return nil }
+        }
+        return all
+    }
+
+    /// Takes some of these places, as they are in a later tree.
+    public func take(_ places: some Sequence<Place>, in tree: Node) {
+        for place in places { set(place, isThere: tree.node(at: path(of: place.group, place.rest)).exists) }
+    }
+
+    /// All places of an open one have been taken.
+    public func close(_ path: Path) { if let i = open.firstIndex(of: path) { open.remove(at: i) } }
+
+    private func set(_ place: Place, isThere: Bool) {
+        let (group, rest) = (place.group, place.rest)
+        switch groups[group] {
+        case nil where isThere:
+            groups[group] = .one(rest)
+            count += 1
+        case .one(let known) where isThere && known != rest:
+            groups[group] = .many([known, rest])
+            count += 1
+        case .one(let known) where !isThere && known == rest:
+            groups[group] = nil
             count -= 1
-            if places[group]?.isEmpty == true { places[group] = nil }
+        case .many(var all):
+            // Not held twice while it is changed.
+            groups[group] = .one(rest)
+            if isThere { count += all.insert(rest).inserted ? 1 : 0 } else { count -= all.remove(rest) == nil ? 0 : 1 }
+            groups[group] = all.isEmpty ? nil : .many(all)
+        default: break
         }
     }
 
-    /// The places at which a node may have copies by a rule.
+    // MARK: Looking up
+
+    /// How many places there are at which a node may have copies by a rule.
     /// - Parameter keys: those down to the node's place.
-    func places(of rule: Int, _ keys: ContiguousArray<Key>) -> Set<Path> {
-        let copy = rules[rule]
-        let bound = copy.to.segments.compactMap { segment -> Key? in
-            if case .capture(let depth) = segment, depth <= copy.nodeDepth { keys[depth - 1] } else { nil }
+    func count(of rule: Int, _ keys: ContiguousArray<Key>) -> Int { groups[group(of: rule, keys)]?.count ?? 0 }
+
+    /// These places, in no order.
+    func places(of rule: Int, _ keys: ContiguousArray<Key>) -> [Path] {
+        let group = group(of: rule, keys)
+        return switch groups[group] {
+        case .one(let rest): [path(of: group, rest)]
+        case .many(let all): all.map { path(of: group, $0) }
+        case nil: []
         }
-        return places[Group(rule: rule, keys: bound)] ?? []
     }
+
+    private func group(of rule: Int, _ keys: ContiguousArray<Key>) -> Group {
+        var bound: Key?
+        for case .capture(let depth) in rules[rule].to.segments where depth <= rules[rule].nodeDepth { bound = bound.with(keys[depth - 1]) }
+        return Group(rule: rule, bound: bound ?? Key(""))
+    }
+
+    private func path(of group: Group, _ rest: Key) -> Path {
+        var (bound, free) = (group.bound.string.split(separator: "/")[...], rest.string.split(separator: "/")[...])
+        var keys = ContiguousArray<Key>()
+        for segment in rules[group.rule].to.segments {
+            switch kind(of: segment, group.rule) {
+            case .rule: if case .key(let key) = segment { keys.append(key) }
+            case .bound: if let key = bound.popFirst() { keys.append(Key(String(key))) }
+            case .free: if let key = free.popFirst() { keys.append(Key(String(key))) }
+            }
+        }
+        return Path(keys)
+    }
+}
+
+extension Key? {
+    /// These keys and one more.
+    fileprivate func with(_ key: Key) -> Key { map { Key($0.string + "/" + key.string) } ?? key }
 }
 
 extension RuleSet {

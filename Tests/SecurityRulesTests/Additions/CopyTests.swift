@@ -135,8 +135,77 @@ import TestSupport
         let found = try rules.consequences(of: ["/posts/p/t"], old: old, new: new, copies: index)
         #expect(found.writes.count == 3 && found.keysLookedAt <= 6)
         #expect(try rules.consequences(of: ["/posts/p/t"], old: old, new: new).keysLookedAt >= 1000)
-        index.note(["/timeline"], old: old, new: .null)
+        index.note(["/timeline"], old: old, new: .null, atMost: .max)
         #expect(index.count == 0)
+    }
+
+    /// A copy is written as a whole each time, whatever has changed: its bytes count, also those of its place and of many small nodes.
+    @Test func copies_areBounded_inBytes() throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let friends: Node = ["u": .object((0..<100).map { (Key("f\($0)"), "added") })]
+        func bytes(_ post: Node) throws -> Int {
+            let old: Node = ["friends": friends]
+            var new = old
+            new.set(post, at: "posts/p")
+            return try rules.consequences(of: ["/posts/p"], old: old, new: new).bytes
+        }
+        let small = try bytes(["user": "u", "t": 1])
+        let text = try bytes(["user": "u", "t": .string(String(repeating: "x", count: 10_000))])
+        #expect(text - small > 101 * 9_990 && text - small < 101 * 10_020)
+        #expect(try bytes(["user": "u", "t": .object((0..<300).map { (Key("\($0)"), 1) })]) - small > 101 * 300 * 32)
+
+        var limits = ConsequenceLimits()
+        for (most, isRefused) in [(small, false), (small - 1, true)] {
+            limits.bytes = most
+            var new: Node = ["friends": friends]
+            let old = new
+            new.set(["user": "u", "t": 1], at: "posts/p")
+            do throws(ConsequenceFault) {
+                let found = try rules.consequences(of: ["/posts/p"], old: old, new: new, limits: limits)
+                #expect(!isRefused && found.writes.count == 102)
+            } catch { #expect(isRefused && error.reason == .tooManyBytes(most)) }
+        }
+    }
+
+    /// What is no key is named, however large it is.
+    @Test func objectInThePlaceOfAKey_isNotWrittenOut() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{"posts":{"$p":{".removes":"by/{user}/$p"}}}}"#)
+        let old: Node = ["posts": ["p": ["user": .object((0..<1_000).map { (Key("\($0)"), 1) })]]]
+        do throws(ConsequenceFault) {
+            _ = try rules.consequences(of: ["/posts/p"], old: old, new: .null)
+            Issue.record("it was followed")
+        } catch { #expect(error.reason == .illegalKey("{…}")) }
+    }
+
+    /// A commit that changes many places where copies may be leaves them open: they are looked for until all have been taken.
+    @Test func indexOfMuchThatChanges_isTakenInParts() throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let old: Node = ["posts": ["p17": ["user": "u", "comments": 0]], "timeline": ["x": ["p17": 1]]]
+        var new = old
+        new.set(.object((0..<100).map { (Key("p\($0)"), 1) }), at: "timeline/me")
+        let index = CopyIndex(rules, root: old)
+        #expect(index.note(["/other", "/timeline/me"], old: old, new: new, atMost: 50) == "/timeline/me")
+        #expect(index.open == ["/timeline/me"] && index.count <= 51)
+        func copied() throws -> ([Path], Int) {
+            var changed = new
+            changed.set(5, at: "posts/p17/t")
+            let found = try rules.consequences(of: ["/posts/p17/t"], old: new, new: changed, copies: index)
+            return (found.writes.map(\.path), found.keysLookedAt)
+        }
+        let both: [Path] = ["/timeline/me/p17", "/timeline/x/p17"]
+        #expect(try Set(copied().0) == Set(both), "where it is open there is one place to look at")
+        #expect(try copied().1 <= 3)
+        let all = try #require(CopyIndex.places(rules, below: "/timeline/me", old: old, new: new, atMost: 100))
+        #expect(all.count == 100 && CopyIndex.places(rules, below: "/timeline/me", old: old, new: new, atMost: 99) == nil)
+        #expect(CopyIndex(rules, root: new, most: 101)?.count == 101 && CopyIndex(rules, root: new, most: 100) == nil)
+        // Gone again before it was taken.
+        new.set(.null, at: "timeline/me/p3")
+        index.note(["/timeline/me/p3"], old: .null, new: new)
+        index.take(all.prefix(60), in: new)
+        index.take(all.dropFirst(60), in: new)
+        index.close("/timeline/me")
+        #expect(index.open.isEmpty && index.count == CopyIndex(rules, root: new).count)
+        #expect(try copied().0 == both)
     }
 
     // MARK: Model
@@ -146,6 +215,10 @@ import TestSupport
         let rules = try RuleSet(parsing: Self.rules)
         var tree = Node.null
         let index = CopyIndex(rules, root: tree)
+        // One that is behind: what is open is taken later, a part at a time.
+        let late = CopyIndex(rules, root: tree)
+        var rest: [(open: Path, places: ArraySlice<CopyIndex.Place>)] = []
+        var limits = ConsequenceLimits()
         for step in 0..<120 {
             var writes: [(path: Path, value: Node)] = []
             for _ in 0...random.below(3) {
@@ -168,6 +241,22 @@ import TestSupport
             let known = try rules.consequences(
                 of: writes.map(\.path), old: tree, new: writes.after(tree), by: .administrator, copies: index)
             #expect(known.tree == found.tree, "with an index")
+            limits.noted = random.below(8)
+            let open = try rules.consequences(
+                of: writes.map(\.path), old: tree, new: writes.after(tree), by: .administrator, limits: limits, copies: late)
+            #expect(open.tree == found.tree, "with one that does not know all")
+            let paths = writes.map(\.path) + known.writes.map(\.path)
+            if let place = late.note(paths, old: tree, new: known.tree, atMost: random.below(12)) {
+                rest.append((place, try #require(CopyIndex.places(rules, below: place, old: tree, new: known.tree))[...]))
+            }
+            while let next = rest.first, random.chance(60) {
+                late.take(next.places.prefix(2), in: known.tree)
+                rest[0].places = next.places.dropFirst(2)
+                if !rest[0].places.isEmpty { continue }
+                late.close(next.open)
+                rest.removeFirst()
+            }
+            #expect(late.open == rest.map(\.open))
             index.note(writes.map(\.path) + known.writes.map(\.path), old: tree, new: known.tree)
             #expect(index.count == Self.places(known.tree))
             let expected = Self.model(tree, writes.after(tree))
@@ -178,6 +267,11 @@ import TestSupport
             }
             tree = found.tree
         }
+        for (open, places) in rest {
+            late.take(places, in: tree)
+            late.close(open)
+        }
+        #expect(late.count == index.count)
     }
 
     /// Places that a `to` with an `each` can name.

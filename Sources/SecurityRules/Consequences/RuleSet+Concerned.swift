@@ -1,0 +1,47 @@
+public import JSONTree
+
+/// Which places of a write matter to what follows from it: found before it is made, where it names many.
+extension RuleSet {
+    /// Whether something may follow from a write at a place. False is certain. O(depth)
+    public func mayFollow(from path: Path) -> Bool {
+        guard hasConsequences else { return false }
+        var place: Int32 = 0
+        var isKnown = true
+        for (level, key) in path.keys.enumerated() {
+            guard program.tables.places[Int(place)].isFollowed else {
+                isKnown = false
+                break
+            }
+            let details = program.details[Int(place)]
+            if level > 0, !(details.removes.isEmpty && details.counts.isEmpty && details.copies.isEmpty) { return true }
+            place = withUnsafePointer(to: key) { program.tables.child(of: place, TextCursor($0)) }
+            if place < 0 {
+                isKnown = false
+                break
+            }
+        }
+        if isKnown, program.tables.places[Int(place)].isFollowed { return true }
+        return !program.counters.isEmpty && isCounted(path, 0, program.sets.places.startIndex)
+    }
+
+    /// Whether a place is a child of a set that is counted, or lies above or below one.
+    private func isCounted(_ path: Path, _ level: Int, _ set: Int) -> Bool {
+        guard level < path.depth else { return true }
+        if !program.sets.places[set].counters.isEmpty { return true }
+        return program.sets.below(set, path.keys[level]).contains { isCounted(path, level + 1, $0) }
+    }
+
+    /// Whether copies that are known by an index may be at, above or below a place. False is certain. O(depth · copies)
+    public func mayHoldCopies(around path: Path) -> Bool {
+        program.indexedCopies.contains { copy in
+            zip(copy.to.segments, path.keys).allSatisfy { segment, key in
+                if case .key(let known) = segment { known == key } else { true }
+            }
+        }
+    }
+}
+
+extension Place {
+    /// Whether it or something below has anything follow.
+    fileprivate var isFollowed: Bool { removes || counts || copies }
+}
