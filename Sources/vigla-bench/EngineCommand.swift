@@ -109,7 +109,7 @@ private final class BenchHub {
     func observe(_ path: Path, _ query: TreeQuery, tags: [Int64]) {
         let clients = tags.map { _ in Client(lane: 0, dialect: .realtime) }
         held += clients
-        _ = carryOut(zip(tags, clients).map { (.observe(path, query: query, style: .patches(tag: $0), hash: ""), $1) })
+        _ = carryOut(zip(tags, clients).map { (.observe(path, query: .window(query), style: .patches(tag: $0), hash: ""), $1) })
     }
 
     /// Hands over requests, some at a time as the net loops do, and waits until the last of them is answered and its batch has left.
@@ -161,8 +161,8 @@ private final class CountingFormat: WireFormat {
         return [0]
     }
 
-    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
-    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { [0] }
+    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
+    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { [0] }
 
     /// What all styles of a change end with.
     private final class Rest: ChangeParts {

@@ -174,6 +174,33 @@ import Testing
         #expect(put(5) == ["ok 0"] && put(6) == ["ok 0"] && log.root.node(at: "timeline/a/p") == 6)
     }
 
+    /// What anybody may write where copies are is in the index, too: it has a bound.
+    @Test func indexOfTooManyCopies_isGivenUp_untilThereAreFewer() throws {
+        let rules = #"""
+            {"rules":{".read":true,".write":true,"posts":{"$p":{".copy":{"to":"timeline/$f/$p","each":"friends/$f"}}}}}
+            """#
+        var root: Node = ["posts": ["p": 1], "friends": ["a": true]]
+        root.set(.object((0..<20).map { (Key("f\($0)"), $0 < 2 ? ["p": 1] : ["x": 1]) }), at: "timeline")
+        var limits = EngineLimits.patient
+        (limits.systemWriteKeys, limits.copyPlaces) = (10, 25)
+        let it = try GatedHarness(rules, root: root, limits: limits)
+        it.finish()
+        let client = Client.make()
+        #expect(it.ask(client, .put("posts/p", 2)) == ["ok 0"], "two of twenty")
+        #expect(it.ask(client, .put("timeline/z", .object((0..<6).map { (Key("k\($0)"), 1) }))) == ["ok 0"])
+        it.finish()
+        #expect(it.ask(client, .put("posts/p", 3)) == ["error 0 too_big"], "21 timelines would be searched")
+        #expect(it.ask(client, .put("timeline/z", .null)) == ["ok 0"])
+        it.hub.time.advance(ms: 600_000)
+        it.finish()
+        #expect(it.ask(client, .put("posts/p", 4)) == ["ok 0"])
+        #expect(it.content.node(at: "timeline/f1/p") == 4)
+        limits.copyPlaces = 19
+        let other = try GatedHarness(rules, root: root, limits: limits)
+        other.finish()
+        #expect(other.ask(client, .put("posts/p", 2)) == ["error 0 too_big"], "there are too many at the start")
+    }
+
     @Test func operationsBehindStagedOnes_areStoredWithTheBatch() {
         let stage = JournalStage(number: 1, parts: 1, bytes: 1) { _ in }
         var batch = JournalBatch(after: 5)
@@ -191,10 +218,42 @@ import Testing
         limits.systemWriteKeys = 4
         it = try GatedHarness(Self.rules, root: Self.root, limits: limits)
         #expect(it.ask(.make(), .put("posts/p", .null)) == ["ok 0"])
+        limits.systemWriteBytes = 100
+        it = try GatedHarness(Self.rules, root: Self.root, limits: limits)
+        #expect(it.ask(.make(), .put("posts/p", .null)) == ["error 0 too_big"])
+        limits.systemWriteBytes = 2 << 20
         limits.systemWrites = 4
         it = try GatedHarness(Self.rules, root: Self.root, limits: limits)
         #expect(it.ask(.make(), .put("posts/p", .null)) == ["error 0 too_big"])
         #expect(it.content == Self.root)
+    }
+
+    /// Written places from which something could follow are looked at on the queue, so they are bounded; others are not looked at.
+    @Test func placesOfAnUpdate_areCounted_whereSomethingCouldFollow() throws {
+        let rules = #"""
+            {"rules":{".read":true,".write":true,"e":{"$e":{".counts":{"n":"count(v/$e)","sum":"sum(v/$e)"}}},
+              "posts":{"$p":{".removes":"by/{user}/$p"}}}}
+            """#
+        var limits = EngineLimits()
+        (limits.systemWriteQuestions, limits.largeWritePlaces) = (40, 5)
+        let it = try GatedHarness(rules, root: ["e": ["x": ["a": 1]]], limits: limits)
+        it.finish()
+        func update(_ place: (Int) -> String, _ count: Int, _ value: Node) -> [String] {
+            let writes = (0..<count).map { TreeWrite(Path(stringLiteral: place($0)), WriteValue(value)) }
+            let client = Client.make()
+            it.hub.database.submit(.write(writes), from: client)
+            it.finish()
+            return it.hub.take(client)
+        }
+        #expect(update({ "v/x/\($0)" }, 14, 2) == ["error 0 too_big"], "14 places, 14 for each of two counters")
+        #expect(update({ "v/x/\($0)" }, 13, 2) == ["ok 0"])
+        #expect(it.content.node(at: "e/x") == ["a": 1, "n": 13, "sum": 26])
+        #expect(update({ "other/\($0)" }, 200, 1) == ["ok 0"], "nothing follows from these")
+        #expect(update({ "posts/\($0)/user" }, 41, "u") == ["error 0 too_big"])
+        #expect(update({ "posts/\($0)/user" }, 40, "u") == ["ok 0"])
+        // One of them beside others.
+        let mixed = update({ $0 == 77 ? "v/x/mixed" : "other/\($0)" }, 100, 5)
+        #expect(mixed == ["ok 0"] && it.content.node(at: "e/x/n") == 14)
     }
 
     /// The journal has what followed: who applies its commits comes to the same tree without rules.

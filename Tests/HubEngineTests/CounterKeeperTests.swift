@@ -77,6 +77,30 @@ import Testing
         #expect(it.content.node(at: "e/x") == ["by": "a", "n": 2, "sum": 11])
     }
 
+    /// Each corrected counter may have a thousand copies follow: so few are corrected in a turn that these are all made.
+    @Test func correctionsOfCopiedNodes_areMadeWithTheirCopies() throws {
+        let rules = #"""
+            {"rules":{".read":true,".write":true,
+              "e":{"$e":{".counts":{"n":"count(v/$e)"},".copy":{"to":"t/$f/$e","each":"f/$f"}}}}}
+            """#
+        var root: Node = ["v": ["e0": ["a": 1, "b": 1]]]
+        for e in 0..<50 {
+            root.set(["x": 1], at: Path(["e", Key("e\(e)")]))
+            for f in 0..<30 { root.set(["x": 1], at: Path(["t", Key("f\(f)"), Key("e\(e)")])) }
+        }
+        var limits = EngineLimits()
+        limits.systemWrites = 100
+        let it = try GatedHarness(rules, root: root, limits: limits)
+        // Each turn of the queue hands on to the next one.
+        for _ in 0..<200 { it.finish() }
+        let content = it.content
+        #expect(content.node(at: "e/e0") == ["n": 2, "x": 1] && content.node(at: "e/e49") == ["n": 0, "x": 1])
+        for e in 0..<50 {
+            let (key, node) = (Key("e\(e)"), content.node(at: Path(["e", Key("e\(e)")])))
+            for f in 0..<30 { #expect(content.node(at: Path(["t", Key("f\(f)"), key])) == node, "the copy of \(e) at \(f)") }
+        }
+    }
+
     /// A correction that the disk refuses is made again when it takes commits.
     @Test func refusedCorrection_isMadeAgain() throws {
         let log = FlakyLog(root: Self.root)

@@ -163,7 +163,7 @@ struct LineFormat: WireFormat {
             case .observing(_, true): "ok \(token) no_index"
             case .observed(_, _, let epoch, let isReset): "ok \(token) \(epoch)\(isReset ? " reset" : "")"
             case .done, .observing, .written: "ok \(token)"
-            case .value(let node): "value \(token) \(node.json)"
+            case .value(let node), .selected(let node, _): "value \(token) \(node.json)"
             case .pushed(let key, _): "pushed \(token) \(key)"
             case .counted(let count): "counted \(token) \(count)"
             case .exchanged(let outcome): "exchanged \(token) \(outcome.content.json)"
@@ -173,7 +173,7 @@ struct LineFormat: WireFormat {
         return Array(line.utf8)
     }
 
-    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {
         case .patches, .stream: Array("d \(path.relativeText) \(value.json)".utf8)
         case .events(let id, _, _): Array("initial \(id) \(value.json)".utf8)
@@ -198,7 +198,7 @@ struct LineFormat: WireFormat {
         }
     }
 
-    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { Array("cancelled \(path)".utf8) }
+    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { Array("cancelled \(path)".utf8) }
 }
 
 /// The members of a merge, in order. Their names are paths, which no node can hold: they are read one by one.

@@ -430,7 +430,7 @@ final class CountingFormat: WireFormat {
         return LineFormat().reply(reply, to: token, dialect: dialect)
     }
 
-    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         state.withLock { $0.initials += 1 }
         return LineFormat().initial(value, at: path, query: query, style: style, sequence: sequence)
     }
@@ -446,7 +446,7 @@ final class CountingFormat: WireFormat {
         return LineFormat().change(change, for: style, sharing: &parts)
     }
 
-    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] {
-        LineFormat().cancelled(path, query: query, style: style)
+    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
+        LineFormat().ended(path, query: query, style: style, failure)
     }
 }

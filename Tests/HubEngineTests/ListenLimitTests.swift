@@ -139,6 +139,30 @@ import Testing
         #expect(hub.database.counters.listens == 4)
     }
 
+    /// Keys have up to 768 bytes, queries 8 KiB: what is kept of them counts.
+    @Test func longNamesAndQueries_countMore() {
+        let hub = hub { $0.listens = 4 }
+        func place(_ name: String, _ bytes: Int) -> Path { Path([Key(name), Key(String(repeating: "k", count: bytes - 3)), "zz"]) }
+        let one = client()
+        #expect(hub.ask(one, .listen(place("a", 1_023)), .listen(place("b", 1_024))).last == "ok 1", "1 + 2")
+        #expect(hub.ask(one, .listen(place("c", 1_024))).last == "error 0 too_big")
+        #expect(hub.ask(one, .listen(place("c", 1_023))).last == "ok 0", "the fourth")
+        let other = client()
+        let query = TreeQuery(index: .value, start: .init(value: .string(String(repeating: "x", count: 4_000))))
+        #expect(hub.ask(other, .observe("d", query: query, style: .patches(tag: 1), hash: ""), .listen("e")).last == "error 1 too_big")
+        _ = hub.ask(one, .end)
+        _ = hub.ask(other, .end)
+        #expect(hub.database.counters.listens == 0)
+    }
+
+    @Test func longNames_countMore_inTheNamespace() {
+        let hub = hub { $0.observedPlaces = 4 }
+        let (one, long) = (client(), Path([Key(String(repeating: "k", count: 512))]))
+        #expect(hub.ask(one, .listen(long), .listen("d")).last == "error 1 too_big", "the root and three")
+        _ = hub.ask(one, .unlisten(long))
+        #expect(hub.ask(one, .listen("a/b"), .listen("d")).last == "ok 1")
+    }
+
     @Test func places_ofANamespace() {
         let hub = hub { $0.observedPlaces = 4 }
         let one = client()

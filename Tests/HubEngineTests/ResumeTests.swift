@@ -83,6 +83,48 @@ import TestSupport
         }
     }
 
+    /// What is removed where nothing is holds no tree, but its places are kept: their keys may be long, and they may be many.
+    @Test func placesOfCommits_areCounted_asBytesAndAsWork() throws {
+        let long = Path((0..<28).map { Key(String(repeating: "k", count: 760) + "\($0)") })
+        for (most, isReset) in [(1 << 20, false), (100_000, true)] {
+            let hub = hub { $0.resumeBytes = most }
+            let position = try gone(hub, "a")
+            for _ in 1...10 { _ = hub.ask(Client(lane: 0, dialect: .observe), .put(long, .null)) }
+            #expect(comeBack(hub, "a", position).contains("reset") == isReset)
+        }
+        for (most, isReset) in [(50, false), (49, true)] {
+            let hub = hub { $0.resumePlaces = most }
+            let position = try gone(hub, "a")
+            for _ in 1...10 {
+                let writes = (1...5).map { TreeWrite(Path([Key("p\($0)")]), WriteValue(.null)) }
+                _ = hub.ask(Client(lane: 0, dialect: .observe), .write(writes))
+            }
+            #expect(comeBack(hub, "a", position).contains("reset") == isReset)
+        }
+    }
+
+    /// A query that shows one child is told nothing of all others, but they are looked at.
+    @Test func childrenThatAQueryDoesNotShow_areCounted_overAllCommits() throws {
+        let query = TreeQuery(index: .child("n"), limit: 1, viewFrom: .first)
+        for (most, isReset) in [(30, false), (29, true)] {
+            let hub = hub { $0.inlineChildren = most }
+            var request = Request.observe("a", query: query, style: .events(id: 7, kinds: Self.kinds), hash: "")
+            _ = hub.ask(writer, .put("a", ["first": ["n": 0]]))
+            let first = Client(lane: 0, dialect: .observe)
+            let line = try #require(hub.ask(first, request).first)
+            let words = line.split(separator: " ")
+            let position = Position(epoch: String(words[3]), sequence: UInt64(words[2].split(separator: "\n")[0]) ?? 0)
+            hub.database.submit(.end, from: first)
+            for round in 1...10 {
+                let writes = (1...3).map { TreeWrite(Path(["a", Key("k\($0)"), "n"]), WriteValue(.int(Int64(round)))) }
+                _ = hub.ask(Client(lane: 0, dialect: .observe), .write(writes))
+            }
+            request = .observe("a", query: query, style: .events(id: 7, kinds: Self.kinds), hash: "", since: position)
+            let told = hub.ask(Client(lane: 0, dialect: .observe), request).joined()
+            #expect(told.contains("reset") == isReset, "\(told)")
+        }
+    }
+
     @Test func positionOfAnother_beginsAnew() throws {
         let hub = hub()
         var position = try gone(hub, "a")

@@ -78,6 +78,7 @@ import Testing
             hub.database.pose([TreeWrite("a/n", increment)], auth: ["uid": .string(uid)], now: 5) {
                 if case .success(let question) = $0 { note(question) }
             }
+            hub.settle()
         }
         hub.database.pose([TreeWrite("a/x", WriteValue(1))], auth: ["uid": "ada"], now: 5) {
             if case .success(let question) = $0 { note(question) }
@@ -93,5 +94,16 @@ import Testing
         }
         hub.settle()
         #expect(failures.withLock { $0 } == 1)
+    }
+
+    /// An administrator may ask about a write of any size: it is made beside the queue.
+    @Test func writesInQuestion_areNotMadeOnTheQueue() throws {
+        let it = try GatedHarness(Self.rules)
+        let answers = Mutex(0)
+        it.hub.database.pose([TreeWrite("a/x", WriteValue(1))], auth: .null, now: nil) { _ in answers.withLock { $0 += 1 } }
+        it.hub.settle()
+        #expect(answers.withLock { $0 } == 0 && it.gate.count == 1)
+        it.finish()
+        #expect(answers.withLock { $0 } == 1)
     }
 }

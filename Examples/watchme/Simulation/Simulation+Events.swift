@@ -39,7 +39,7 @@ extension Simulation {
         _ = follower.client.observe(place) { [self] observation in
             switch observation {
             case .event(.value(let value), _): if value.exists { sawPosition(follower, index, value) }
-            case .event, .restarted: break
+            case .event, .reset: break
             case .ended(let error): tally.failed("\(follower.uid) may not watch \(walkers[index].uid): \(error)")
             }
         }
@@ -90,10 +90,10 @@ extension Simulation {
     func observeTimeline(_ follower: Follower) {
         _ = follower.client.observe(Path(["timeline", Key(follower.uid)]), .children) { [self] observation in
             switch observation {
-            case .event(.added(let key, _, _), _):
+            case .event(.added(let key, _, _, _), _):
                 guard posts.contains(key) else { return }
                 if follower.seenPosts.insert(key).inserted { tally.postsDelivered += 1 } else { tally.repeated += 1 }
-            case .event, .restarted: break
+            case .event, .reset: break
             case .ended(let error): tally.failed("\(follower.uid) may not watch the timeline: \(error)")
             }
         }
@@ -121,12 +121,12 @@ extension Simulation {
     func observeAnnouncements(_ follower: Follower) {
         _ = follower.client.observe("announcements", .children) { [self] observation in
             switch observation {
-            case .event(.added(let key, _, _), _):
+            case .event(.added(let key, _, _, _), _):
                 // Those of earlier runs come before the walk begins; of this run some come before their key is known.
                 guard phase != .preparing else { return }
                 guard follower.seenAnnouncements.insert(key).inserted else { return tally.repeated += 1 }
                 if announcements.contains(key) { tally.announcementsDelivered += 1 } else { earlyAnnouncements[key, default: 0] += 1 }
-            case .event, .restarted: break
+            case .event, .reset: break
             case .ended(let error): tally.failed("\(follower.uid) may not watch the announcements: \(error)")
             }
         }

@@ -1,4 +1,5 @@
 public import JSONTree
+import LiveQueries
 public import Synchronization
 
 /// One connected program as the engine sees it. HubServer subclasses it with what it needs to send bytes.
@@ -144,6 +145,9 @@ public struct EventKinds: OptionSet, Hashable, Sendable {
 struct Observation: Hashable {
     let path: Path
     /// Nil for the whole place.
-    let query: TreeQuery?
+    let query: ChildQuery?
     let style: ObserverStyle
+
+    /// Whether a live query holds what it shows for it, or only how much that is.
+    var showing: LiveQueryView.Showing { style.isCount ? .count : .children }
 }

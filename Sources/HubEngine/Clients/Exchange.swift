@@ -4,7 +4,7 @@ public import JSONTree
 public struct Exchange: Sendable {
     public enum Work: Sendable {
         /// The place, or what a query shows of it.
-        case read(TreeQuery?)
+        case read(ChildQuery?)
         /// All or nothing.
         case write([TreeWrite])
         /// A child under a key that the server makes.

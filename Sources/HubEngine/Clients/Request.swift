@@ -1,4 +1,5 @@
 public import JSONTree
+public import LiveQueries
 
 /// A request of a client to its database. Requests of one client are handled and answered in the order of submission.
 /// Those with a query are indirect: requests are handed on by value, and most are writes.
@@ -14,13 +15,15 @@ public enum Request: Sendable {
     ///   - query: which children; nil for the whole place.
     ///   - hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
     ///   - since: how far the client was told before (observe protocol).
-    indirect case observe(Path, query: TreeQuery? = nil, style: ObserverStyle, hash: String, since: Position? = nil)
+    indirect case observe(Path, query: ChildQuery? = nil, style: ObserverStyle, hash: String, since: Position? = nil)
     case unobserve(Path, style: ObserverStyle)
     /// Ends the observer with this subscription id, at any place (observe protocol).
     case unobserveID(Int64)
-    indirect case get(Path, query: TreeQuery? = nil)
+    /// Moves the centre of an observed circle; the observer is told the difference behind the answer (observe protocol).
+    case move(Int64, to: GeoPoint)
+    indirect case get(Path, query: ChildQuery? = nil)
     /// How many children a place has, or a query selects of them.
-    indirect case count(Path, query: TreeQuery? = nil)
+    indirect case count(Path, query: ChildQuery? = nil)
     /// All or nothing.
     case write([TreeWrite], condition: Condition? = nil)
     /// The hub itself writes, all or nothing, and no rule is asked. Answered as `written`.
@@ -65,7 +68,7 @@ extension Request {
     /// Whether the request only asks for content.
     var isRead: Bool {
         switch self {
-        case .get, .observe, .count: true
+        case .get, .observe, .count, .move: true
         default: false
         }
     }
@@ -83,6 +86,8 @@ public enum Reply: Sendable {
     case observed(sequence: UInt64, lacksIndex: Bool, epoch: String, isReset: Bool)
     case value(Node)
     case counted(Int)
+    /// What a query shows of a place (observe protocol): an object, and what says its order.
+    indirect case selected(Node, ChildQuery)
     /// Committed as this sequence number.
     case written(sequence: UInt64)
     case pushed(Key, sequence: UInt64)

@@ -45,7 +45,9 @@ final class CommitLine {
         self.permissions = permissions
         self.publisher = publisher
         self.refusals = refusals
-        recent = RecentCommits(after: content.sequence, places: context.limits.recentPlaces, commits: context.limits.recentCommits)
+        let limits = context.limits
+        recent = RecentCommits(
+            after: content.sequence, places: limits.recentPlaces, bytes: limits.recentBytes, commits: limits.recentCommits)
     }
 
     // MARK: Small commits
@@ -120,7 +122,7 @@ final class CommitLine {
     }
 
     private func count(_ found: Consequences) {
-        context.meter.spend(found.keysLookedAt / RequestLoop.childrenForWork)
+        context.meter.spend(found.keysLookedAt / RequestLoop.childrenForWork + found.asked / 2)
         if content.rules.hasCounters { onCounted(found) }
         for write in found.writes {
             context.meter.spend(1 + write.path.depth / 8)
@@ -129,22 +131,28 @@ final class CommitLine {
     }
 
     /// Refuses a commit for what would follow from it, but for the hub's own, which are made all the same: what belongs to a deleted
-    /// account is not to stay.
+    /// account is not to stay. Several corrections of counters are refused as well.
     private func refuse(_ refusal: CommitConsequences.Refusal, _ asked: RuleQuestion, _ origin: WriteOrigin) throws(Failure) {
         var question = asked
         question.consequences = context.limits.consequences
         question.isRuled = origin.isRuled
         if case .write(let paths) = question.operation { refusals.report(.write, of: paths.first ?? .root) { _ in question } }
         // What was looked at in vain has cost as much.
-        if case .fault(let fault) = refusal, case .tooManyKeys(let limit) = fault.reason {
-            context.meter.spend(limit / RequestLoop.childrenForWork)
+        if case .fault(let fault) = refusal {
+            switch fault.reason {
+            case .tooManyKeys(let limit): context.meter.spend(limit / RequestLoop.childrenForWork)
+            case .tooManyAsked(let limit): context.meter.spend(limit / 2)
+            default: break
+            }
         }
-        if case .system(let cause) = origin.cause {
-            // Counters were not kept in it. Their own corrections would be counted for ever.
-            if cause != .counters { onUncounted() }
+        guard case .system(let cause) = origin.cause else { throw refusal.failure }
+        if cause == .counters {
+            // Many corrections are tried again as fewer, so that what follows from them is kept. A single one would be counted for ever.
+            if case .write(let paths) = asked.operation, paths.count > 1 { throw refusal.failure }
             return
         }
-        throw refusal.failure
+        // Counters were not kept in it.
+        onUncounted()
     }
 
     /// Refuses writes that are not made now, but could not be either.
@@ -183,30 +191,32 @@ final class CommitLine {
         try log.mustTakeWrites()
         let found = try consequences(of: write, by: origin)
         let (tree, more) = (found?.tree ?? write.candidate, found?.paths ?? [])
-        let touched = more.isEmpty ? write.paths : (write.paths + more).outermost
-        let readers = more.isEmpty ? foresight.touched(by: write) : foresight.touched(by: touched, making: tree)
+        // What follows is little, and compared here; the rest was in the background.
+        let changed = write.changed.with(more.filter { content.root.node(at: $0) != tree.node(at: $0) })
+        let readers = foresight.touched(byMany: changed, making: tree)
         if mayWait, foresight.mustAsk(about: readers, in: tree) { return nil }
         context.meter.counters.prepared += 1
         let isFollowed = write.operations.count <= context.limits.followedPlaces
         let paths = (isFollowed ? write.paths : [write.common]) + more
         let old = install(tree, write.operations, also: found?.operations ?? [], origin, at: paths, stage: stage)
-        if content.rules.hasIndexedCopies { copies?.note(touched, old: old) }
+        if content.rules.hasIndexedCopies { copies?.note(write.copied + more, old: old) }
         if let found { count(found) }
         batch.retire(old)
         batch.retire(write)
         permissions.recheck(readers)
-        if more.isEmpty { publisher.publish(prepared: write, old: old) } else { publisher.publish(touched, old: old) }
+        if more.isEmpty { publisher.publish(prepared: write, old: old) } else { publisher.publish(changed, old: old, areCompared: true) }
         return content.sequence
     }
 
-    /// What follows from a prepared write, on the tree of now.
+    /// What follows from a prepared write, on the tree of now: from those of its places that have anything follow.
     private func consequences(of write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> Consequences? {
         guard let consequences = CommitConsequences(content.rules, origin, context.limits.consequences, copies: copies?.index) else {
             return nil
         }
         var work = Int.max
         do throws(CommitConsequences.Refusal) {
-            return try consequences.find(write.paths, old: content.root, new: write.candidate, now: context.clock(), textWork: &work)
+            return try consequences.find(
+                outermost: write.followed, old: content.root, new: write.candidate, now: context.clock(), textWork: &work)
         } catch {
             let question = RuleQuestion(
                 operation: .write(write.paths), rules: content.rules, old: content.root, new: write.candidate, auth: origin.identity.auth,

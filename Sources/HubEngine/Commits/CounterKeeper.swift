@@ -49,7 +49,7 @@ final class CounterKeeper: @unchecked Sendable {
         let (rules, root, number) = (content.rules, content.root, content.rulesNumber)
         context.background.run(.upkeep) { [self] in
             let found = rules.countAll(in: root)
-            context.queue.async { [self] in correct(found[...], number) }
+            context.queue.async { [self] in correct(found[...], number, atOnce: Self.correctedAtOnce) }
         }
     }
 
@@ -64,29 +64,34 @@ final class CounterKeeper: @unchecked Sendable {
         if isCounting { isStale = true } else { begin() }
     }
 
-    private func correct(_ found: ArraySlice<CounterCorrection>, _ number: Int) {
+    /// - Parameter most: counters of this turn.
+    private func correct(_ found: ArraySlice<CounterCorrection>, _ number: Int, atOnce most: Int) {
         guard number == content.rulesNumber, !isStale else { return end(mayWait: false) }
         if found.isEmpty { return end(mayWait: true) }
         if log.isRefusing {
             // What others write then is refused as well.
             context.later(ms: Int64(context.limits.retryMs)) { [weak self] in
-                self?.correct(found, number)
+                self?.correct(found, number, atOnce: most)
             }
             return
         }
         context.meter.beginTurn()
-        let part = found.prefix(Self.correctedAtOnce)
+        let part = found.prefix(most)
+        var next = min(most * 2, Self.correctedAtOnce)
         let writes = part.compactMap { correction in
             counted.contains(correction.path) ? nil : correction.value(in: content.root).map { TreeWrite(correction.path, WriteValue($0)) }
         }
         if !writes.isEmpty {
-            // What would follow from so many at once may be too much: then each by itself.
-            if (try? commits.commit(writes, by: .system(.counters))) == nil {
-                for write in writes { _ = try? commits.commit([write], by: .system(.counters)) }
+            // What would follow from so many at once may be too much: then from fewer in a turn, down to one.
+            if (try? commits.commit(writes, by: .system(.counters))) == nil, part.count > 1 {
+                durability.endWork()
+                return context.queue.async { [self] in correct(found, number, atOnce: max(1, part.count / 4)) }
             }
+            // Each counter may have as much follow: what has taken a turn's work is not to be twice as much in the next one.
+            if context.meter.work > context.limits.turnWork / 4 { next = max(1, most / 2) }
         }
         durability.endWork()
-        context.queue.async { [self] in correct(found.dropFirst(part.count), number) }
+        context.queue.async { [self, next] in correct(found.dropFirst(part.count), number, atOnce: next) }
     }
 
     private func end(mayWait: Bool) {

@@ -21,6 +21,10 @@ struct PreparedWrite: Sendable {
     let common: Path
     /// The written places whose content is another than before, ascending; all of them once another client has written there.
     private(set) var changed: [Path]
+    /// Those of the paths from which something follows by the rules, and those at, above or below which copies may be; ascending, and none
+    /// contains another. Found here, as the rules are the same when it is made.
+    let followed: [Path]
+    let copied: [Path]
     /// Orders of children as they are with the write made.
     var orders = PreparedOrders()
     /// `true` at each written place, and nothing else.
@@ -59,15 +63,17 @@ struct PreparedWrite: Sendable {
             return .refused(question.refusal, question)
         }
         if let condition = asked.condition, !base.node(at: condition.path).hasHash(condition.hash) { return .refused(.dataStale, nil) }
-        return .ready(PreparedWrite(asked, candidate, decision))
+        return .ready(PreparedWrite(asked, candidate, decision, permission.rules))
     }
 
-    private init(_ asked: AskedWrite, _ made: Candidate, _ decision: WriteDecision?) {
+    private init(_ asked: AskedWrite, _ made: Candidate, _ decision: WriteDecision?, _ rules: RuleSet) {
         let (base, candidate) = (made.base, made.tree)
         self.base = base
         self.candidate = candidate
         (operations, paths) = (made.operations, made.paths.ascending())
         changed = paths.filter { base.node(at: $0) != candidate.node(at: $0) }
+        followed = rules.hasConsequences ? paths.filter { rules.mayFollow(from: $0) }.outermost : []
+        copied = rules.hasIndexedCopies ? paths.filter { rules.mayHoldCopies(around: $0) }.outermost : []
         var common = asked.writes.first?.path ?? .root
         var written = Node.null
         for path in made.paths {

@@ -2,30 +2,35 @@ import DequeModule
 import JSONTree
 
 /// Where the last commits of a namespace have written: what a prepared write takes over before it is made, and later what a client that
-/// resumes has missed. Bounded in commits and places; while nothing is prepared few are kept.
+/// resumes has missed. Bounded in commits, places and bytes; while nothing is prepared few are kept.
 ///
-/// Confined to the database queue. O(1) for each commit.
+/// Confined to the database queue. O(keys of the places) for each commit.
 struct RecentCommits {
     private struct Entry {
         let sequence: UInt64
         let places: [Path]
+        /// Of the places: their keys may be as long as a message has room.
+        let bytes: Int
     }
 
     private var entries: Deque<Entry> = []
     private var placeCount = 0
+    private(set) var bytes = 0
     /// All commits after this one are known.
     private var start: UInt64
     /// Writes that are being prepared.
     private(set) var followers = 0
     /// Places that are kept while writes are prepared; a write that is behind more of them is prepared again.
     private let mostPlaces: Int
+    private let mostBytes: Int
     /// Commits that are kept while none are.
     private let mostCommits: Int
 
     /// - Parameter sequence: the last commit before all that will be recorded.
-    init(after sequence: UInt64, places: Int, commits: Int) {
+    init(after sequence: UInt64, places: Int, bytes: Int, commits: Int) {
         start = sequence
         mostPlaces = places
+        mostBytes = bytes
         mostCommits = commits
     }
 
@@ -39,14 +44,18 @@ struct RecentCommits {
     }
 
     mutating func record(_ places: [Path], sequence: UInt64) {
-        entries.append(Entry(sequence: sequence, places: places))
+        let entry = Entry(sequence: sequence, places: places, bytes: places.reduce(0) { $0 + $1.memoryBytes })
+        entries.append(entry)
         placeCount += places.count
+        bytes += entry.bytes
         trim()
     }
 
     private mutating func trim() {
-        while placeCount > mostPlaces || (followers == 0 && entries.count > mostCommits), let first = entries.popFirst() {
+        while placeCount > mostPlaces || bytes > mostBytes || (followers == 0 && entries.count > mostCommits),
+            let first = entries.popFirst() {
             placeCount -= first.places.count
+            bytes -= first.bytes
             start = first.sequence
         }
     }
@@ -65,6 +74,7 @@ struct RecentCommits {
         while let last = entries.last, last.sequence > sequence {
             entries.removeLast()
             placeCount -= last.places.count
+            bytes -= last.bytes
         }
         start = min(start, sequence)
     }

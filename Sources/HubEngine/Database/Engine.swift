@@ -19,6 +19,7 @@ final class Engine: @unchecked Sendable {
     private let durability: DurabilityLine
     private let ring: CommitRing
     private let indexes: IndexKeeper
+    private let queries: QueryKeeper
     private let permissions: ReadPermissions
     private let disconnects: DisconnectWrites
     /// Nil in a database that takes writes itself.
@@ -53,7 +54,9 @@ final class Engine: @unchecked Sendable {
         let foresight = PermissionForesight(context, content, places)
         let permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
         let pacing = Pacing(context, batch, durability)
-        let publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings, pacing)
+        let queries = QueryKeeper(context, content, places, indexes, batch, durability)
+        registry.queries = queries
+        let publisher = Publisher(context, content, places, indexes, queries, batch, outbox, slowReaders, encodings, pacing)
 
         let commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
         commits.ring = ring
@@ -67,14 +70,17 @@ final class Engine: @unchecked Sendable {
         let early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
         let answers = Answers(context, outbox, early, slowReaders, encodings)
         let output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
-        let reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
-        let observers = ObserveRequests(context, pipeline, indexes, registry, permissions, reads, output: output)
+        let live = LiveReads(context, content, indexes, queries, parking)
+        let reads = ReadRequests(context, content, places, indexes, permissions, parking, answers, live)
+        let observers = ObserveRequests(
+            context, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
         observers.comingBack = (ring, Resumption(context, content, places, ring))
         let writes = WriteRequests(
             context, content, batch, journal, guardian, commits, disconnects, indexes, permissions, foresight, parking, answers,
             refusals)
         let parts = RequestParts(
-            sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, parking: parking)
+            sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, queries: queries,
+            parking: parking)
         let handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)
         let loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
         let rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
@@ -82,7 +88,7 @@ final class Engine: @unchecked Sendable {
         // Callbacks do not retain the parts that they call.
         let later = LaterParts(
             batch: batch, guardian: guardian, permissions: permissions, publisher: publisher, commits: commits, disconnects: disconnects,
-            sessions: sessions, loop: loop, rollback: rollback, counters: counters)
+            sessions: sessions, loop: loop, rollback: rollback, counters: counters, queries: queries)
         durability.onRefused = { [weak later] in
             later?.rollback.run($0)
             later?.counters.rolledBack()
@@ -103,6 +109,10 @@ final class Engine: @unchecked Sendable {
             later?.batch.record(.show(path, ordering, owed))
             later?.publisher.publish(path, ordering, owed)
         }
+        indexes.onReady = { [weak later] in later?.queries.goOn(at: $0) }
+        queries.onChanged = { [weak later] in later?.publisher.publish($0, $1, of: $2, $3) }
+        queries.onEnded = { [weak later] in later?.permissions.end($0, of: $1, $2) }
+        queries.onLost = { [weak later] in later?.permissions.tellEnd($0, to: $1, $2) }
         pacing.onDue = { [weak later] path, query, style in later?.publisher.publish(path, query, to: style) }
         indexes.cancel = { [weak later] observation, client in later?.permissions.cancel(observation, of: client) }
         permissions.onStreamCancelled = { [weak later] in later?.sessions.end($0) }
@@ -113,6 +123,7 @@ final class Engine: @unchecked Sendable {
         self.durability = durability
         self.ring = ring
         self.indexes = indexes
+        self.queries = queries
         self.permissions = permissions
         self.disconnects = disconnects
         self.loop = loop
@@ -129,6 +140,7 @@ final class Engine: @unchecked Sendable {
         content.deploy(rules)
         ring.restart()
         indexes.recheckDeclarations()
+        queries.recheckDeclarations()
         permissions.recheckAllObservers()
         counters?.begin()
         copies.begin()
@@ -169,10 +181,11 @@ private final class LaterParts {
     let loop: RequestLoop
     let rollback: Rollback
     let counters: CounterKeeper
+    let queries: QueryKeeper
 
     init(
         batch: Batch, guardian: LogGuard, permissions: ReadPermissions, publisher: Publisher, commits: CommitLine,
-        disconnects: DisconnectWrites, sessions: Sessions, loop: RequestLoop, rollback: Rollback, counters: CounterKeeper
+        disconnects: DisconnectWrites, sessions: Sessions, loop: RequestLoop, rollback: Rollback, counters: CounterKeeper, queries: QueryKeeper
     ) {
         self.batch = batch
         self.guardian = guardian
@@ -184,5 +197,6 @@ private final class LaterParts {
         self.loop = loop
         self.rollback = rollback
         self.counters = counters
+        self.queries = queries
     }
 }

@@ -1,3 +1,4 @@
+public import LiveQueries
 import SecurityRules
 
 /// Limits on what one client may request of a database. A request over a limit is refused, with no other effect.
@@ -22,6 +23,15 @@ public struct EngineLimits: Sendable {
 
     /// Writes of the hub itself that may follow from one commit; a commit with more is refused. Default 1,000.
     public var systemWrites = 1_000
+    /// Bytes of these writes, places and values, each node as 32 more; a commit with more is refused. A copy is stored as a whole,
+    /// whatever has changed in it: a node of 1 MiB with 1,000 copies would be a GiB for each change. Default 2 MiB.
+    public var systemWriteBytes = 2 << 20
+    /// Written places from which something could follow, and counters, copies and removals that are asked about for them and for what is
+    /// below them; a commit with more is refused. Default 10,000: some 15 ms of the database queue.
+    public var systemWriteQuestions = 10_000
+    /// Places where copies by rules with `each` may be, of a namespace, that are known by an index: some 150 bytes each, and more where keys
+    /// are long. Where there are more, copies are looked for in the tree, which costs keys. Default 2,000,000.
+    public var copyPlaces = 2_000_000
     /// Keys that are looked at to find them: of the places that wildcards range over, and of what was removed, once for each counter
     /// with a condition. A commit that needs more is refused. Default 10,000: some 13 ms of the database queue.
     public var systemWriteKeys = 10_000
@@ -51,12 +61,16 @@ public struct EngineLimits: Sendable {
     /// Places that others write and that are noted while writes are prepared; beyond it these are prepared again.
     /// Default 100,000.
     public var recentPlaces = 100_000
+    /// Bytes of these places, whose keys may be long: beyond it the oldest commits are forgotten. Default 64 MiB.
+    public var recentBytes = 64 << 20
     /// Commits whose places are remembered while no write is prepared. Default 100: each that is forgotten is touched once more, and with
     /// more of them its memory has left the processor's caches by then.
     public var recentCommits = 100
-    /// Commits that are kept with their trees while observers may come back to be told what they have missed, bytes that only these
-    /// former trees hold, and ms that they are kept; who comes back from before begins anew. Default 10,000, 64 MiB and 300,000.
+    /// Commits that are kept with their trees while observers may come back to be told what they have missed, places that they wrote,
+    /// bytes that only these former trees and places hold, and ms that they are kept; who comes back from before begins anew.
+    /// Default 10,000, 100,000, 64 MiB and 300,000.
     public var resumeCommits = 10_000
+    public var resumePlaces = 100_000
     public var resumeBytes = 64 << 20
     public var resumeMs: Int64 = 300_000
     /// Events that one observer that comes back is told, and commits that they are of; with more it begins anew. Default 1,000.
@@ -74,11 +88,13 @@ public struct EngineLimits: Sendable {
     public var stalePlaces = 64
     /// Observers of one connection, of one user's connections together (of one address while no user is signed in), and of the
     /// namespace; one more is refused with `too_big`. An observer takes 1.3 KB and 0.4 KB for each level that it shares with no
-    /// other, so one at a depth of 8 counts as two, of 16 as three and of 24 as four. Default 5,000, 20,000 and 500,000.
+    /// other, so one at a depth of 8 counts as two, of 16 as three and of 24 as four, and each KiB of its keys and its query as one
+    /// more. Default 5,000, 20,000 and 500,000.
     public var listens = 5_000
     public var listensOfOwner = 20_000
     public var listensOfNamespace = 500_000
-    /// Places that observers and indexes of a namespace hold, with those above them: some 400 bytes each. Default 1,000,000.
+    /// Places that observers and indexes of a namespace hold, with those above them: some 400 bytes each, and each 256 bytes of a
+    /// name count as one more. Default 1,000,000.
     public var observedPlaces = 1_000_000
     /// Observers of one connection at one place: each query costs every write there. Default 1,000.
     public var listensAtPlace = 1_000
@@ -118,6 +134,13 @@ public struct EngineLimits: Sendable {
     /// Observers of an ended session that are removed before other requests get their turn; a client with more gives way to
     /// others after its identity has changed. Default 1,000.
     public var removalsAtOnce = 1_000
+    /// Children that one live query with conditions, or a circle, may show without a limit, and the largest limit of one; with more it is
+    /// refused with `too_big`, and ends when it shows twice as many. Default 10,000.
+    public var liveQueryChildren = 10_000
+    /// Children that all live queries of a namespace hold together, some 50 bytes each; beyond it new ones are refused. Default 5,000,000.
+    public var liveQueryChildrenOfAll = 5_000_000
+    /// What one of them holds beyond what it shows, and how far it looks in one turn.
+    public var windows = WindowSettings()
     /// Work of one turn, in units of some 2 µs: when more waits, the requests of each client get an equal part of it, in one
     /// batch, then later requests have their turn. A request counts as one and one more for each 128 bytes over 2.5 KiB, a
     /// written place, an observer that is notified, checked or removed, 16 children that a query selects and a KiB that is encoded
@@ -142,7 +165,8 @@ public struct EngineLimits: Sendable {
     /// The limits of what follows from one commit.
     var consequences: ConsequenceLimits {
         var limits = ConsequenceLimits()
-        (limits.writes, limits.keys, limits.counted) = (systemWrites, systemWriteKeys, countedAtOnce)
+        (limits.writes, limits.bytes, limits.counted) = (systemWrites, systemWriteBytes, countedAtOnce)
+        (limits.keys, limits.asked) = (systemWriteKeys, systemWriteQuestions)
         return limits
     }
 }

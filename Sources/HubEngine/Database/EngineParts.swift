@@ -29,6 +29,8 @@ struct RequestParts {
     let observers: ObserveRequests
     let writes: WriteRequests
     let disconnects: DisconnectWrites
+    /// Live queries with conditions, and circles.
+    let queries: QueryKeeper
     /// Requests whose work is done off the queue.
     let parking: Parking
 }

@@ -94,6 +94,11 @@ public struct EngineCounters: Sendable {
     public var childrenSorted = 0
     /// Live queries that one commit or another concerned, since the start.
     public var windowsMoved = 0
+    /// Children that live queries with conditions, and circles, hold now; times that one was looked for, and that those of a place followed
+    /// a large change beside the queue, since the start.
+    public var liveQueryChildren = 0
+    public var liveQueriesFound = 0
+    public var liveQueriesLent = 0
     /// Writes of commits with many of them that were looked at on the database queue for live queries, once for each.
     public var changesOnQueue = 0
     /// Bytes of requests that wait, for the queue or for the journal.

@@ -89,7 +89,7 @@ final class RefusalReports {
     }
 
     /// A read of the content of now.
-    func report(_ request: RuledRequest, readOf path: Path, _ query: TreeQuery?, _ identity: Identity) {
+    func report(_ request: RuledRequest, readOf path: Path, _ query: ChildQuery?, _ identity: Identity) {
         report(request, of: path) { now in
             RuleQuestion(
                 operation: .read(path, query.map(QueryVariables.init) ?? .none), rules: content.rules, old: content.root, new: content.root,
@@ -114,20 +114,23 @@ extension Database {
         }
     }
 
-    /// The same for writes of one commit. Writes that the tree cannot hold are refused, also where the rules allow them.
+    /// The same for writes of one commit. Writes that the tree cannot hold are refused, also where the rules allow them. They may be many:
+    /// they are made beside the queue.
+    /// - Parameter done: called on any queue.
     public func pose(
         _ writes: [TreeWrite], auth: Node, now: Int64?, _ done: @escaping @Sendable (Result<RuleQuestion, Failure>) -> Void
     ) {
         queue.async { [engine] in
-            let now = now ?? engine.context.clock()
-            do throws(Failure) {
-                let (rules, origin) = (engine.content.rules, WriteOrigin.client(Identity(auth: auth)))
-                let shaping = WriteShaping(rules, origin)
-                let candidate = try Candidate(writes, on: engine.content.root, now: now, shaping: shaping)
-                var question = WritePermission(rules: rules, origin: origin).question(candidate)
-                question.consequences = engine.context.limits.consequences
-                done(.success(question))
-            } catch { done(.failure(error)) }
+            let (rules, root, now) = (engine.content.rules, engine.content.root, now ?? engine.context.clock())
+            let (origin, limits) = (WriteOrigin.client(Identity(auth: auth)), engine.context.limits.consequences)
+            engine.context.background.run(.upkeep) {
+                do throws(Failure) {
+                    let candidate = try Candidate(writes, on: root, now: now, shaping: WriteShaping(rules, origin))
+                    var question = WritePermission(rules: rules, origin: origin).question(candidate)
+                    question.consequences = limits
+                    done(.success(question))
+                } catch { done(.failure(error)) }
+            }
         }
     }
 }

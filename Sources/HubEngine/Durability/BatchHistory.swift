@@ -17,8 +17,10 @@ struct BatchHistory {
         case catchUp(Client, Missed)
         /// Live queries showed what they select, after their index was built anew.
         case show(Path, TreeQuery.Index, Owed)
+        /// Live queries of a place were told of commits before: what they knew then is not known any more.
+        case toldLater(Path)
         /// Observers with a pace were told what they had not been told before.
-        case paced(Path, TreeQuery?, ObserverStyle)
+        case paced(Path, ChildQuery?, ObserverStyle)
         /// The onDisconnect writes of an ended session were made, not by a request.
         case fire(PendingSession)
         /// The pending onDisconnect writes of a session were stored again.

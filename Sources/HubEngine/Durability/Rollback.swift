@@ -12,6 +12,7 @@ final class Rollback {
     private let durability: DurabilityLine
     private let log: LogGuard
     private let indexes: IndexKeeper
+    private let queries: QueryKeeper
     private let permissions: ReadPermissions
     private let commits: CommitLine
     private let sessions: Sessions
@@ -30,7 +31,7 @@ final class Rollback {
         self.indexes = indexes
         self.permissions = permissions
         self.commits = commits
-        (sessions, parking) = (parts.sessions, parts.parking)
+        (sessions, parking, queries) = (parts.sessions, parts.parking, parts.queries)
         self.handler = handler
         self.loop = loop
     }
@@ -47,6 +48,7 @@ final class Rollback {
         // The changes that were recorded during the undo are no steps.
         batch.forgetHistory()
         for given in givenUp { given.output.giveUp() }
+        queries.follow(from: before)
         // Before anything is sent: the rules may have changed since.
         permissions.recheckAllObservers()
         for given in givenUp {

@@ -10,14 +10,15 @@ import Scheduling
 ///   │                └── an observer comes back from here: what the commits behind it did to what it shows
 ///   └── an observer that was told of less begins anew
 /// ```
-/// Bounded in commits, in bytes that only the former trees hold, and in time. Confined to the database queue.
+/// Bounded in commits and their places, in bytes that only the former trees and the places hold, and in time. Confined to the database
+/// queue.
 final class CommitRing {
     struct Entry {
         let sequence: UInt64
         /// The tree after it.
         let root: Node
         let paths: [Path]
-        /// Bytes that the tree before it holds besides this one.
+        /// Bytes that the tree before it holds besides this one, and those of the places.
         let bytes: Int
         /// Steady ms.
         let at: Int64
@@ -32,6 +33,8 @@ final class CommitRing {
     private var base: (root: Node, sequence: UInt64)?
     private var entries: Deque<Entry> = []
     private(set) var bytes = 0
+    /// Places that they wrote.
+    private(set) var places = 0
     private var observers = 0
     /// When the last observer left.
     private var leftAt: Int64 = 0
@@ -65,18 +68,23 @@ final class CommitRing {
         guard paths.count <= Self.look, let held = old.memoryBytes(besides: content.root, atMost: Self.look),
             held <= context.limits.resumeBytes
         else { return restart() }
-        entries.append(Entry(sequence: content.sequence, root: content.root, paths: paths, bytes: held, at: now))
-        bytes += held
+        let entry = Entry(
+            sequence: content.sequence, root: content.root, paths: paths, bytes: paths.reduce(held) { $0 + $1.memoryBytes }, at: now)
+        entries.append(entry)
+        bytes += entry.bytes
+        places += paths.count
         trim(now)
     }
 
     private func trim(_ now: Int64) {
         let limits = context.limits
         while let first = entries.first,
-            entries.count > limits.resumeCommits || bytes > limits.resumeBytes || now - first.at > limits.resumeMs
+            entries.count > limits.resumeCommits || places > limits.resumePlaces || bytes > limits.resumeBytes
+                || now - first.at > limits.resumeMs
         {
             entries.removeFirst()
             bytes -= first.bytes
+            places -= first.paths.count
             base = (first.root, first.sequence)
         }
     }
@@ -85,7 +93,7 @@ final class CommitRing {
     func restart() {
         context.release(entries.isEmpty ? [] : [Array(entries.map(\.root))])
         entries = []
-        bytes = 0
+        (bytes, places) = (0, 0)
         base = observers > 0 ? (content.root, content.sequence) : nil
     }
 
@@ -96,6 +104,7 @@ final class CommitRing {
         while let last = entries.last, last.sequence > content.sequence {
             entries.removeLast()
             bytes -= last.bytes
+            places -= last.paths.count
         }
     }
 

@@ -17,6 +17,8 @@ final class IndexKeeper: @unchecked Sendable {
     private var prepared = PreparedOrders()
     /// Live queries of a place in an order show what they select now: their index has been built anew.
     var onShown: (Path, TreeQuery.Index, Owed) -> Void = { _, _, _ in }
+    /// An order is there, or there again.
+    var onReady: (Path) -> Void = { _ in }
     /// An observer cannot go on, as there is no room for the index that it needs.
     var cancel: (Observation, Client) -> Void = { _, _ in }
 
@@ -28,6 +30,8 @@ final class IndexKeeper: @unchecked Sendable {
     }
 
     private var limits: EngineLimits { context.limits }
+    var unindexedChildren: Int { limits.unindexedChildren }
+    var inlineChildren: Int { limits.inlineChildren }
 
     /// Fewer children are sorted for each answer: keeping their order gains nothing.
     private static let fewestKept = 64
@@ -152,6 +156,7 @@ final class IndexKeeper: @unchecked Sendable {
         index.isBuilding = false
         index.pins += 1
         show(index)
+        onReady(index.path)
         resumeWaiting(for: index, nil)
         unpin(index)
         finishWork()

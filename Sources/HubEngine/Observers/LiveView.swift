@@ -1,7 +1,7 @@
 import JSONTree
 
 /// What is shown of a place to its observers, moved along with commits. The whole place (`WholePlace`) and the window of a query
-/// (`LiveWindow`) are two kinds; a filter, a circle or a count would be another.
+/// (`LiveWindow`) are two kinds; a live query (`LiveQueryShown`) is another, which `QueryKeeper` moves along with those of its place.
 ///
 /// Confined to the database queue.
 protocol LiveView: AnyObject {
@@ -89,6 +89,8 @@ enum Difference {
     case children([ChildChange], SiblingOrder)
     /// Much was written below the place, all of which is shown.
     indirect case written(WrittenBelow)
+    /// What became of a live query, or all that it shows.
+    indirect case live(LiveChange)
     /// Much was written of what a query showed before, or shows now in this order.
     indirect case moved(QueryWindow, WrittenBelow, over: OrderedChildren)
 }
@@ -99,7 +101,7 @@ extension Difference {
         switch self {
         case .value(let value, _): .value(value, before: told)
         case .selection(let query, let children, let node, _): .selection(query, children, of: node, since: told)
-        case .children, .written, .moved: self
+        case .children, .written, .moved, .live: self
         }
     }
 }
@@ -116,6 +118,7 @@ extension Difference {
             let change = differing.reduce(0) { $0 + ($1.old.isNull ? 1 : 0) - ($1.new.isNull ? 1 : 0) }
             return change == 0 ? nil : order.count
         case .written(let writes): return writes.old.childCount == writes.new.childCount ? nil : writes.new.childCount
+        case .live(let change): return change.hasOtherCount ? change.count : nil
         case .moved(let window, _, let children):
             // The window is the one before: how many it showed is known where that was counted.
             let now = window.query.extent(in: children).count

@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 
 /// A node of the trie: a place with views, indexes or observers whose permission depends on what is stored there, or one on the way
 /// to such a place. Confined to the database queue.
@@ -9,6 +10,8 @@ final class ObservedPlace {
     private var whole: View?
     /// Views of queries, by order.
     private var ordered: [OrderedViews] = []
+    /// Live queries with conditions, and circles. Kept by `QueryKeeper`.
+    var queried: QueriedPlace?
     /// Orders of the children other than by key: few, and changed in place.
     private(set) var indexes: [KeptIndex] = []
     /// Kept by `PlaceTrie`.
@@ -28,27 +31,38 @@ final class ObservedPlace {
 
     var isEmpty: Bool { !isActive && dependents.isEmpty && children.isEmpty }
     /// Whether a write must look at this place.
-    var isActive: Bool { whole != nil || !ordered.isEmpty || !indexes.isEmpty }
+    var isActive: Bool { whole != nil || !ordered.isEmpty || !indexes.isEmpty || queried != nil }
 
     // MARK: Views
 
-    /// All views. O(views)
+    /// All views, with those of live queries. O(views)
+    var allViews: [View] { views + (queried?.views ?? []) }
+
+    /// The views that follow from an order, or show all. O(views)
     var views: [View] { (whole.map { [$0] } ?? []) + ordered.flatMap(\.all) }
 
-    /// Views of queries. O(orders)
+    /// Views of queries that follow from an order. O(orders)
     var windowCount: Int { ordered.reduce(0) { $0 + $1.count } }
 
-    func existingView(_ query: TreeQuery?) -> View? {
+    func existingView(_ query: ChildQuery?, for style: ObserverStyle) -> View? {
+        switch query {
+        case nil: whole
+        case .window(let query)?: existingView(query)
+        case .live(let query)?: queried?.view(of: query, style.isCount ? .count : .children)
+        }
+    }
+
+    private func existingView(_ query: TreeQuery?) -> View? {
         guard let query else { return whole }
         return order(query.orderedBy).flatMap { ordered[$0][query] }
     }
 
-    /// The view of a query, made when missing.
+    /// The view of a window, or of the whole place, made when missing.
     /// - Parameter window: what the query shows now; not asked for where there is a view already.
     func view(_ query: TreeQuery?, lanes: Int, window: @autoclosure () -> QueryWindow?) -> View {
         if let view = existingView(query) { return view }
         let shown: any LiveView = query.map { LiveWindow($0, window()) } ?? WholePlace()
-        let view = View(path: path, query: query, shown: shown, lanes: lanes)
+        let view = View(path: path, query: query.map { .window($0) }, shown: shown, lanes: lanes)
         guard let query else {
             whole = view
             return view
@@ -94,7 +108,7 @@ final class ObservedPlace {
     func existingIndex(_ ordering: TreeQuery.Index) -> KeptIndex? { indexes.first { $0.ordering == ordering } }
 
     func add(_ kept: KeptIndex) {
-        kept.views = order(kept.ordering).map { ordered[$0].count } ?? 0
+        kept.views = (order(kept.ordering).map { ordered[$0].count } ?? 0) + (queried?.views(needing: kept.ordering) ?? 0)
         indexes.append(kept)
     }
 

@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 
 /// Which observers there are: taken in, removed, and counted.
 ///
@@ -12,6 +13,8 @@ final class ObserverRegistry: @unchecked Sendable {
     private let batch: Batch
     private let durability: DurabilityLine
     private var counts = ListenCounts()
+    /// Set once, when the engine is put together.
+    var queries: QueryKeeper?
     /// Told how many more observers there are that may come back.
     var onResumable: (Int) -> Void = { _ in }
     /// Clients whose observers are removed in slices.
@@ -48,13 +51,13 @@ final class ObserverRegistry: @unchecked Sendable {
         if client.observations.count(at: observation.path) >= limits.listensAtPlace {
             return .tooManyListens("A connection", limits.listensAtPlace, " at one place")
         }
-        guard let query = observation.query, indexes.isMissing(query.orderedBy, observation.path) else { return nil }
+        guard let ordering = observation.keptOrder, indexes.isMissing(ordering, observation.path) else { return nil }
         let children = content.root.node(at: observation.path).childCount
-        if children > limits.unindexedChildren { return .missingIndex(query.orderedBy, observation.path) }
-        if client.unindexed[PlaceOrder(path: observation.path, ordering: query.orderedBy)] != nil { return nil }
+        if children > limits.unindexedChildren { return .missingIndex(ordering, observation.path) }
+        if client.unindexed[PlaceOrder(path: observation.path, ordering: ordering)] != nil { return nil }
         let charged = client.chargedOwner == nil ? client.charge : owner
         if charged.unindexedEntries + max(children, KeptIndex.leastEntries) > limits.unindexedEntriesOfOwner {
-            return .missingIndex(query.orderedBy, observation.path)
+            return .missingIndex(ordering, observation.path)
         }
         return nil
     }
@@ -65,9 +68,11 @@ final class ObserverRegistry: @unchecked Sendable {
     // MARK: Taking in
 
     /// The observer is there from now on.
-    /// - Parameter window: what its query shows now; used for the first observer of the same.
+    /// - Parameter window: what its query shows now; used for the first observer of the same. A live query's view is there already.
     func insert(_ observation: Observation, of client: Client, showing window: QueryWindow?) {
-        let view = places.place(at: observation.path).view(observation.query, lanes: context.lanes, window: window)
+        let view =
+            places.existingView(of: observation)
+            ?? places.place(at: observation.path).view(observation.query?.window, lanes: context.lanes, window: window)
         view.add(client, style: observation.style)
         insert(observation, of: client)
     }
@@ -79,8 +84,8 @@ final class ObserverRegistry: @unchecked Sendable {
         counts.add(ListenCharge(listens: observation.weight), to: client)
         count(1)
         if observation.style.isResumable { onResumable(1) }
-        guard let query = observation.query, indexes.isMissing(query.orderedBy, observation.path) else { return }
-        let order = PlaceOrder(path: observation.path, ordering: query.orderedBy)
+        guard let ordering = observation.keptOrder, indexes.isMissing(ordering, observation.path) else { return }
+        let order = PlaceOrder(path: observation.path, ordering: ordering)
         if let known = client.unindexed[order] {
             client.unindexed[order] = (known.listens + 1, known.entries)
         } else {
@@ -97,7 +102,12 @@ final class ObserverRegistry: @unchecked Sendable {
 
     /// An observer that was removed in a batch that is given up is there again. A slow reader may have missed anything.
     func restore(_ observation: Observation, of client: Client) {
-        let view = indexes.returningView(observation.query, at: observation.path)
+        // What a live query showed is not known any more where its last observer has left: it stays ended.
+        guard observation.query?.live == nil || places.existingView(of: observation) != nil else {
+            queries?.lost(observation, client)
+            return
+        }
+        let view = places.existingView(of: observation) ?? indexes.returningView(observation.query?.window, at: observation.path)
         view.add(client, style: observation.style)
         insert(observation, of: client)
         // Its end may stand.
@@ -133,20 +143,27 @@ final class ObserverRegistry: @unchecked Sendable {
             uncount(observation, of: client)
         }
         client.lag?.forget(observation)
-        guard let place = places.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { return }
+        guard let place = places.existingPlace(at: observation.path), let view = places.existingView(of: observation) else { return }
         view.remove(client, style: observation.style)
         guard view.isEmpty else { return }
-        place.removeView(observation.query)
-        if let query = observation.query, let index = place.existingIndex(query.orderedBy) { indexes.settle(index) }
+        if observation.query?.live != nil { return place.queried.map { queries?.release(view, at: $0) } ?? () }
+        place.removeView(observation.query?.window)
+        if let query = observation.query?.window, let index = place.existingIndex(query.orderedBy) { indexes.settle(index) }
         places.prune(observation.path)
+    }
+
+    /// An observer goes on with another query, which has a view and has taken it in.
+    func replace(_ observation: Observation, with other: Observation, of client: Client) {
+        remove(observation, of: client)
+        insert(other, of: client)
     }
 
     private func uncount(_ observation: Observation, of client: Client) {
         counts.remove(ListenCharge(listens: observation.weight), from: client)
         count(-1)
         if observation.style.isResumable { onResumable(-1) }
-        guard let query = observation.query else { return }
-        let order = PlaceOrder(path: observation.path, ordering: query.orderedBy)
+        guard let ordering = observation.keptOrder else { return }
+        let order = PlaceOrder(path: observation.path, ordering: ordering)
         guard let known = client.unindexed[order] else { return }
         if known.listens > 1 {
             client.unindexed[order] = (known.listens - 1, known.entries)
@@ -189,8 +206,26 @@ final class ObserverRegistry: @unchecked Sendable {
 }
 
 extension Observation {
-    /// What it counts as: deep places hold the ones above them.
-    fileprivate var weight: Int { 1 + path.depth / 8 }
+    /// The order that is kept for it; nil where none is.
+    fileprivate var keptOrder: TreeQuery.Index? { showing == .count && query?.live != nil ? nil : query?.keptOrder }
+
+    /// What it counts as: deep places hold the ones above them, the texts of keys and of its query are kept, and live queries hold children.
+    fileprivate var weight: Int {
+        let texts = path.keys.reduce(query?.tree.textBytes ?? 0) { $0 + $1.text.utf8Count }
+        return 1 + path.depth / 8 + texts / 1_024 + (query?.live?.weight ?? 0)
+    }
+}
+
+extension LiveQuery {
+    /// What it counts as for its conditions and the children that it holds, some 50 bytes each: of a circle none, of a limit twice as many
+    /// and some beside.
+    fileprivate var weight: Int {
+        let conditions = filter.conditions.count / 2
+        if near != nil, isByDistance, tree.limit == nil { return 1 + conditions }
+        // All of the circle is held, to be ordered.
+        if near != nil, !isByDistance { return 40 + conditions }
+        return conditions + (tree.limit.map { 8 + $0 / 16 } ?? 40)
+    }
 }
 
 extension Failure {

@@ -25,7 +25,7 @@ final class Pacing: @unchecked Sendable {
     private let batch: Batch
     private let durability: DurabilityLine
     /// Tells the observers of a style how a place, or a query of it, is now.
-    var onDue: (Path, TreeQuery?, ObserverStyle) -> Void = { _, _, _ in }
+    var onDue: (Path, ChildQuery?, ObserverStyle) -> Void = { _, _, _ in }
 
     init(_ context: EngineContext, _ batch: Batch, _ durability: DurabilityLine) {
         self.context = context

@@ -36,8 +36,11 @@ final class PermissionForesight {
     }
 
     /// The same for a prepared write.
-    func touched(by write: PreparedWrite) -> [Dependent] {
-        places.dependents(touchedByMany: write.changed, old: content.root, new: write.candidate)
+    func touched(by write: PreparedWrite) -> [Dependent] { touched(byMany: write.changed, making: write.candidate) }
+
+    /// The same for many places that differ, ascending; none contains another.
+    func touched(byMany changed: [Path], making candidate: Node) -> [Dependent] {
+        places.dependents(touchedByMany: changed, old: content.root, new: candidate)
     }
 
     /// Whether so many of the observers that a commit touches are unknown that they are to be asked about in the background before.

@@ -6,7 +6,7 @@ import JSONTree
 /// so its cost is O(depth + places touched).
 final class PlaceTrie {
     private let root = ObservedPlace(path: .root)
-    /// Places that are held, with those that only lead to others.
+    /// Places that are held, with those that only lead to others; one with a long name counts as several.
     private(set) var count = 1
     /// Observers whose permission rests on data, each once for each of the places that it rests on.
     private(set) var dependentCount = 0
@@ -20,7 +20,7 @@ final class PlaceTrie {
             } else {
                 let next = ObservedPlace(path: Path(path.keys[...depth]))
                 place.children[key] = next
-                count += 1
+                count += Self.cost(key)
                 place = next
             }
         }
@@ -37,7 +37,9 @@ final class PlaceTrie {
     }
 
     /// The view of an observation, if there is one.
-    func existingView(_ query: TreeQuery?, at path: Path) -> View? { existingPlace(at: path)?.existingView(query) }
+    func existingView(of observation: Observation) -> View? {
+        existingPlace(at: observation.path)?.existingView(observation.query, for: observation.style)
+    }
 
     /// Forgets a place that nothing needs any more, and the places above it that only led there.
     func prune(_ path: Path) {
@@ -48,9 +50,12 @@ final class PlaceTrie {
         }
         for depth in stride(from: path.depth, to: 0, by: -1) where places[depth].isEmpty {
             places[depth - 1].children[path.keys[depth - 1]] = nil
-            count -= 1
+            count -= Self.cost(path.keys[depth - 1])
         }
     }
+
+    /// Each 256 bytes of a name as one more: a place takes some 400 without it.
+    private static func cost(_ key: Key) -> Int { 1 + key.text.utf8Count / 256 }
 
     // MARK: Visiting
 
@@ -160,7 +165,7 @@ final class PlaceTrie {
         var seen: Set<ObjectIdentifier> = []
         var found: [Client] = []
         func visit(_ place: ObservedPlace) {
-            for client in place.views.flatMap(\.clients) where seen.insert(ObjectIdentifier(client)).inserted { found.append(client) }
+            for client in place.allViews.flatMap(\.clients) where seen.insert(ObjectIdentifier(client)).inserted { found.append(client) }
             for child in place.children.values { visit(child) }
         }
         visit(root)

@@ -15,6 +15,7 @@ final class Publisher {
     private let content: Content
     private let places: PlaceTrie
     private let indexes: IndexKeeper
+    private let queries: QueryKeeper
     private let batch: Batch
     private let outbox: Outbox
     private let slowReaders: SlowReaders
@@ -22,13 +23,14 @@ final class Publisher {
     private let pacing: Pacing
 
     init(
-        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ batch: Batch, _ outbox: Outbox,
-        _ slowReaders: SlowReaders, _ encodings: EncodingLine, _ pacing: Pacing
+        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ queries: QueryKeeper,
+        _ batch: Batch, _ outbox: Outbox, _ slowReaders: SlowReaders, _ encodings: EncodingLine, _ pacing: Pacing
     ) {
         self.context = context
         self.content = content
         self.places = places
         self.indexes = indexes
+        self.queries = queries
         self.batch = batch
         self.outbox = outbox
         self.slowReaders = slowReaders
@@ -92,6 +94,20 @@ final class Publisher {
                 tell(difference, commit.patches, of: commit.new, to: view, &shared, within: &limits)
             }
         }
+        if let queried = place.queried {
+            tell(queried, commit.isOverwritten ? nil : commit.children, from: commit.old, to: commit.new, within: &limits)
+        }
+    }
+
+    /// Tells the live queries of a place.
+    private func tell(
+        _ queried: QueriedPlace, _ children: [ChildChange]?, from old: Node, to new: Node, within limits: inout ChangeLimits
+    ) {
+        queries.follow(queried, children, from: old, to: new) { view, change in
+            context.meter.spend(1)
+            var own: SharedFrame?
+            tell(.live(change), [], of: new, to: view, &own, within: &limits)
+        }
     }
 
     private func tell(
@@ -126,9 +142,11 @@ final class Publisher {
         if let children = writes.children(atMost: limits.children) {
             indexes.follow(children, at: place)
             place.views(concernedBy: children) { view, _ in tell(writes, at: place, to: view, within: &limits) }
+            if let queried = place.queried { tell(queried, children, from: writes.old, to: writes.new, within: &limits) }
         } else {
             indexes.follow(place, from: writes.old, to: writes.new)
             for view in place.views { tell(writes, at: place, to: view, within: &limits) }
+            if let queried = place.queried { tell(queried, nil, from: writes.old, to: writes.new, within: &limits) }
         }
     }
 
@@ -146,7 +164,7 @@ final class Publisher {
         limits.room = max(0, limits.room - part.count)
         context.meter.counters.changesOnQueue += part.count
         var commit = PlaceChange(part)
-        if let query = view.query { commit.ordered = commit.children.placed(by: query.orderedBy) }
+        if let query = view.query?.window { commit.ordered = commit.children.placed(by: query.orderedBy) }
         guard let difference = view.shown.apply(commit, at: place) else { return }
         tell(difference, commit.patches, of: commit.new, to: view, &own, within: &limits)
     }
@@ -210,6 +228,23 @@ final class Publisher {
         spend(limits)
     }
 
+    /// Tells the observers of a live query what has changed of it, or all of it, as of a content that may have changed since.
+    func publish(_ view: View, _ change: LiveChange, of content: Node, _ sequence: UInt64) {
+        var (limits, own) = (changeLimits, SharedFrame?.none)
+        let told = ViewChange(.live(change), of: view, written: [], new: content, sequence: sequence, within: &limits)
+        slowReaders.conflate(view, patches: [])
+        send(told, to: view, &own)
+        spend(limits)
+    }
+
+    /// Tells one observer of a change of its own.
+    func publish(_ change: ViewChange, _ style: ObserverStyle, to client: Client) {
+        let shared = SharedChange(change, context.format, context.limits)
+        let isFull = outbox.batchBytes > context.limits.outputBytes
+        guard isFull || shared.isLarge(for: style) else { return outbox.send(shared.frame(for: style), to: client) }
+        sendLater(shared.large, style, to: client, least: isFull ? 0 : context.limits.inlineBytes, suspends: style.isValue)
+    }
+
     /// Tells a client what its observers have missed, in one message each; one that is held back again is told later. Those that have
     /// missed all of one view are told the same, which is encoded once.
     func publish(_ missed: Missed, to client: Client) {
@@ -220,7 +255,7 @@ final class Publisher {
                 lag.mark(observation, missed, limit: context.limits.stalePlaces)
                 continue
             }
-            guard let place = places.existingPlace(at: observation.path), let view = place.existingView(observation.query) else { continue }
+            guard let place = places.existingPlace(at: observation.path), let view = place.existingView(observation.query, for: observation.style) else { continue }
             var known: SharedChange?
             if case .whole = missed { known = wholes[ObjectIdentifier(view)] }
             if known == nil {
@@ -240,8 +275,8 @@ final class Publisher {
     }
 
     /// Tells the observers of one style with a pace how a place, or a query of it, is now.
-    func publish(_ path: Path, _ query: TreeQuery?, to style: ObserverStyle) {
-        guard let place = places.existingPlace(at: path), let view = place.existingView(query), let audience = view.audiences[style] else {
+    func publish(_ path: Path, _ query: ChildQuery?, to style: ObserverStyle) {
+        guard let place = places.existingPlace(at: path), let view = place.existingView(query, for: style), let audience = view.audiences[style] else {
             return
         }
         var limits = changeLimits
@@ -357,10 +392,10 @@ final class Publisher {
     }
 
     /// Tells one client of a large change that it had missed.
-    private func sendLater(_ change: LargeChange, _ style: ObserverStyle, to client: Client, least: Int) {
+    private func sendLater(_ change: LargeChange, _ style: ObserverStyle, to client: Client, least: Int, suspends: Bool = true) {
         let event = DeferredBytes(least)
         outbox.send(event, to: client)
-        slowReaders.holdWhileTaking(client, suspends: true)
+        slowReaders.holdWhileTaking(client, suspends: suspends)
         encodings.add(event, isHeavy: { change.isLarger(than: $0, for: style) }) { _ in
             client.isGone.load(ordering: .relaxed) ? .done(DeferredBytes.Outcome()) : change.prepare(style)
         }
@@ -372,6 +407,8 @@ extension ObserverStyle {
     var isValue: Bool { if case .events(_, let kinds, _) = self { kinds.areValues } else { false } }
     /// Whether an observer may come back to be told what it has missed.
     var isResumable: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.resumable) } else { false } }
+    /// Whether an observer is told what is written, at its own places.
+    var hasPatches: Bool { if case .events = self { false } else { true } }
     var hasCounts: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.count) } else { false } }
     /// Whether an observer is told nothing of the content but how many children it has.
     var isCount: Bool { if case .events(_, let kinds, _) = self { kinds.areCounts } else { false } }

@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 import SecurityRules
 
 /// Running observers and the rules: nothing is ever pushed to one that the rules refuse by now (contract §8.3).
@@ -30,17 +31,22 @@ final class ReadPermissions {
     // MARK: Reads
 
     /// Whether the rules permit a read now. What they refuse is reported.
-    func allowsRead(_ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
+    func allowsRead(_ path: Path, _ query: ChildQuery?, _ client: Client) -> Bool {
         if mayRead(path, query, client, in: content.root) { return true }
         refusals.report(.get, readOf: path, query, client.identity)
         return false
     }
 
     /// The same for a decision that refuses nothing.
-    func mayRead(_ path: Path, _ query: TreeQuery?, _ client: Client, in root: Node) -> Bool {
+    func mayRead(_ path: Path, _ query: ChildQuery?, _ client: Client, in root: Node) -> Bool {
         client.identity.isAdmin
             || content.rules.allowsRead(
                 path, root: root, auth: client.identity.auth, now: context.clock(), query: query.map(QueryVariables.init) ?? .none)
+    }
+
+    /// Why an observer may not ask something else than before; nil when it may. What the rules refuse is reported.
+    func refusal(of observation: Observation, _ client: Client) -> Failure? {
+        allowsRead(observation.path, observation.query, client) ? nil : .permissionDenied
     }
 
     // MARK: Observers
@@ -101,10 +107,14 @@ final class ReadPermissions {
         if !permits(observation, of: client, as: .cancelledListen) { cancel(observation, of: client) }
     }
 
-    /// Ends an observer and tells its client so.
-    func cancel(_ observation: Observation, of client: Client) {
+    /// Ends an observer that is no longer permitted, and tells its client so.
+    func cancel(_ observation: Observation, of client: Client) { end(observation, of: client, .permissionDenied) }
+
+    /// Ends an observer and tells its client why.
+    func end(_ observation: Observation, of client: Client, _ failure: Failure) {
+        guard client.observations.contains(observation) else { return }
         registry.remove(observation, of: client)
-        outbox.send(context.format.cancelled(observation.path, query: observation.query, style: observation.style), to: client)
+        tellEnd(observation, to: client, failure)
         if case .stream = observation.style {
             onStreamCancelled(client)
             outbox.close(client)
@@ -112,9 +122,36 @@ final class ReadPermissions {
     }
 }
 
+extension ReadPermissions {
+    /// Tells a client that an observer has ended, which is not there any more.
+    func tellEnd(_ observation: Observation, to client: Client, _ failure: Failure) {
+        if client.hasEnded { return }
+        let told = context.format.ended(observation.path, query: observation.query, style: observation.style, failure)
+        outbox.send(told, to: client)
+    }
+}
+
 extension QueryVariables {
     /// What rules see of a query (rules language §11).
-    init(_ query: TreeQuery) {
+    init(_ query: ChildQuery) {
+        switch query {
+        case .window(let query): self.init(query)
+        case .live(let query):
+            if query.isByDistance {
+                self.init()
+                nearest = query.tree.limit
+            } else {
+                self.init(query.tree)
+            }
+            near = query.near != nil
+            radius = query.near?.metres
+            for condition in query.filter.conditions {
+                if case .equal(let constant) = condition.test { conditions[condition.path] = constant.value }
+            }
+        }
+    }
+
+    private init(_ query: TreeQuery) {
         self.init()
         switch query.orderedBy {
         case .key: orderByKey = true

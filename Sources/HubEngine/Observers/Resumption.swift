@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 import SecurityRules
 
 /// What observers that come back have missed: the events of each commit since, as they would have been told. Whoever was told too little,
@@ -27,7 +28,8 @@ final class Resumption {
         let path = observation.path
         let before = known.root.node(at: path)
         let touching = Array(known.commits.lazy.filter { commit in commit.paths.contains { $0.contains(path) || path.contains($0) } })
-        context.meter.spend(known.commits.count / RequestLoop.childrenForWork)
+        let looked = known.commits.reduce(known.commits.count) { $0 + $1.paths.count }
+        context.meter.spend(looked / RequestLoop.childrenForWork)
         if kinds.isDisjoint(with: .children) {
             // A state is told as it is now.
             let now = content.root.node(at: path)
@@ -36,10 +38,14 @@ final class Resumption {
         }
         // Values between are not told, so an observer of both is not told what came about in which order.
         if kinds.contains(.value) { return nil }
-        guard touching.count <= context.limits.resumeEvents, allows(observation, client, known.root),
-            touching.allSatisfy({ allows(observation, client, $0.root) })
-        else { return nil }
-        return observation.query.map { replay($0, path, from: before, touching) } ?? replay(path, from: before, touching)
+        guard touching.count <= context.limits.resumeEvents else { return nil }
+        context.meter.spend(touching.count)
+        guard allows(observation, client, known.root), touching.allSatisfy({ allows(observation, client, $0.root) }) else { return nil }
+        switch observation.query {
+        case nil: return replay(path, from: before, touching)
+        case .window(let query)?: return replay(query, path, from: before, touching)
+        case .live(let query)?: return replay(query, observation, from: before, touching)
+        }
     }
 
     /// Whether the rules would have permitted it then: what was hidden is not told later.
@@ -53,10 +59,10 @@ final class Resumption {
     // MARK: Replay
 
     private func replay(_ path: Path, from start: Node, _ commits: [CommitRing.Entry]) -> [ViewChange]? {
-        var (node, told) = (start, Told(context.limits))
+        var (node, told, left) = (start, Told(context.limits), context.limits.inlineChildren)
         for commit in commits {
             let now = commit.root.node(at: path)
-            guard let changes = now.children.changes(since: node.children, atMost: context.limits.inlineChildren) else { return nil }
+            guard let changes = changes(of: now, since: node, &left) else { return nil }
             let children = changes.map { ChildChange($0) }
             let count = now.childCount == node.childCount ? nil : now.childCount
             guard told.add(ChildEvent.events(of: children, .byKey(now.children)), count, path, commit.sequence) else { return nil }
@@ -66,14 +72,13 @@ final class Resumption {
     }
 
     private func replay(_ query: TreeQuery, _ path: Path, from start: Node, _ commits: [CommitRing.Entry]) -> [ViewChange]? {
-        let most = context.limits.inlineChildren
         guard var index = index(query.orderedBy, path, of: start) else { return nil }
         var window = QueryWindow(query, over: index.children(of: start))
         var count = window.countShown(over: index.children(of: start))
-        var (node, told) = (start, Told(context.limits))
+        var (node, told, left) = (start, Told(context.limits), context.limits.inlineChildren)
         for commit in commits {
             let now = commit.root.node(at: path)
-            guard let changes = now.children.changes(since: node.children, atMost: most) else { return nil }
+            guard let changes = changes(of: now, since: node, &left) else { return nil }
             index.follow(changes)
             let order = index.children(of: now)
             var change = PlaceChange(isOverwritten: false, node, now)
@@ -86,6 +91,59 @@ final class Resumption {
             (node, count) = (now, counted)
         }
         return told.changes
+    }
+
+    /// A live query is replayed from the window of now, moved back; a circle, which holds nothing, from where children were. What is
+    /// nearest is not known any more.
+    private func replay(
+        _ query: LiveQuery, _ observation: Observation, from start: Node, _ commits: [CommitRing.Entry]
+    ) -> [ViewChange]? {
+        let path = observation.path
+        guard let shown = places.existingView(of: observation)?.shown as? LiveQueryShown, !shown.view.isShort else { return nil }
+        let queries = PlaceQueries(context.limits.windows)
+        var index = query.keptOrder.flatMap { self.index($0, path, of: start) }
+        if query.keptOrder != nil, index == nil { return nil }
+        let view: LiveQueryView
+        if var window = shown.view.window {
+            let (now, former) = (content.root.node(at: path), index?.children(of: start))
+            guard window.follow(from: now, to: start, in: former, atMost: context.limits.inlineChildren), !window.isShort else { return nil }
+            view = queries.add(window)
+        } else if query.near != nil, query.isByDistance, query.tree.limit == nil, let fields = query.near?.fields {
+            let points = GeoIndex(fields)
+            queries.adopt(points)
+            guard let window = NearWindow(query, over: start, points) else { return nil }
+            view = queries.add(window)
+        } else {
+            return nil
+        }
+        // Of a circle that was made without its children only differences are known.
+        let wantsCount = observation.style.hasCounts
+        if wantsCount, query.near != nil { return nil }
+        var (node, told, left) = (start, Told(context.limits), context.limits.inlineChildren)
+        for commit in commits {
+            let now = commit.root.node(at: path)
+            guard let changes = changes(of: now, since: node, &left) else { return nil }
+            index?.follow(changes)
+            let order = index
+            var events: ContiguousArray<LiveEvent> = []
+            let before = view.count
+            queries.apply(ContiguousArray(changes.lazy.map { ChildWrite($0) }), over: now, in: { _ in order?.children(of: now) }) {
+                events += $1.events
+            }
+            if view.isShort { return nil }
+            let count = wantsCount && view.count != before ? view.count : nil
+            guard told.add(ChildEvent.events(events, isByDistance: query.isByDistance), count, path, commit.sequence) else { return nil }
+            node = now
+        }
+        return told.changes
+    }
+
+    /// The children that differ. Also those that a query does not show are looked at: so many of all commits together.
+    private func changes(of now: Node, since former: Node, _ left: inout Int) -> ContiguousArray<ChildMap.Change>? {
+        guard let changes = now.children.changes(since: former.children, atMost: context.limits.inlineChildren) else { return nil }
+        left -= changes.count
+        context.meter.spend(1 + changes.count)
+        return left < 0 ? nil : changes
     }
 
     /// An order of the children as they were.

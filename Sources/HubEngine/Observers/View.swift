@@ -8,7 +8,7 @@ import Scheduling
 final class View {
     let path: Path
     /// Nil for the whole place.
-    let query: TreeQuery?
+    let query: ChildQuery?
     /// Whether it is the view of the whole place: asked for each commit, without a copy of the query.
     let isWhole: Bool
     /// What is shown, as it moves along with commits.
@@ -22,7 +22,7 @@ final class View {
     /// Observers of clients that read too slowly: they are told nothing until they are caught up with.
     private(set) var suspended: [ObserverStyle: Audience] = [:]
 
-    init(path: Path, query: TreeQuery?, shown: any LiveView, lanes: Int) {
+    init(path: Path, query: ChildQuery?, shown: any LiveView, lanes: Int) {
         self.path = path
         self.query = query
         isWhole = query == nil
@@ -31,6 +31,11 @@ final class View {
     }
 
     var isEmpty: Bool { audiences.isEmpty && suspended.isEmpty }
+
+    /// All observers, with the style of each.
+    var observers: [(style: ObserverStyle, client: Client)] {
+        (Array(audiences) + suspended).flatMap { style, audience in audience.lanes.joined().map { (style, $0) } }
+    }
 
     var clients: [Client] { (Array(audiences.values) + suspended.values).flatMap { $0.lanes.joined() } }
 
@@ -46,9 +51,13 @@ final class View {
     /// Whether any asks how many children are shown.
     var wantsCount: Bool { countStyles > 0 }
     private var countStyles = 0
+    /// Whether any is told what is written, at its own places.
+    var wantsPatches: Bool { patchStyles > 0 }
+    private var patchStyles = 0
 
     private func count(_ style: ObserverStyle, _ change: Int) {
         if style.isOfChildren { childStyles += change }
+        if style.hasPatches { patchStyles += change }
         if style.hasValues { valueStyles += change }
         if style.hasCounts {
             countStyles += change

@@ -1,4 +1,5 @@
 public import JSONTree
+public import LiveQueries
 
 /// What one commit changed for the observers of one place.
 public struct ViewChange: Sendable {
@@ -23,6 +24,8 @@ public struct ViewChange: Sendable {
         case selection(TreeQuery, OrderedChildren, of: Node, since: Node?)
         /// The value alone: what a query shows.
         case value(TreeQuery, OrderedChildren, of: Node)
+        /// The value alone: these children of this content.
+        case children(ContiguousArray<Key>, of: Node)
         /// The patches, and the events where they are asked for: this was written below the place.
         case written(WrittenBelow, events: Bool)
         /// The same of a query, which showed this before and now what its order has; and its value where that is asked for.
@@ -33,6 +36,7 @@ public struct ViewChange: Sendable {
             switch self {
             case .events: style.isOfChildren
             case .value: style.hasValues
+            case .children: style.hasValues || style.hasPatches
             case .selection, .written, .moved: !style.isCount
             }
         }
@@ -53,6 +57,7 @@ public struct ViewChange: Sendable {
             new = TreeQuery.value(of: selected, in: node)
             if let old { events = ChildEvent.events(query, from: old, to: node, showing: selected) }
         case .value(let query, let children, let node)?: new = TreeQuery.value(of: query.select(from: children), in: node)
+        case .children(let keys, let node)?: new = node.selecting(keys)
         case .written(let writes, let wantsEvents)?:
             let commit = PlaceChange(writes)
             patches = commit.patches
@@ -78,8 +83,22 @@ public struct ChildEvent: Sendable, Equatable {
     public let key: Key
     /// The child's new value; for `removed` the one it had, for `moved` null.
     public let value: Node
-    /// The key of the sibling before it after the change; nil at the front and for `removed`.
+    /// The key of the sibling before it after the change; nil at the front, for `removed`, and in the order of distances.
     public let previous: Key?
+    /// Metres from the centre; nil where the query has none.
+    public let distance: Double?
+    /// For `removed` of a live query.
+    public let why: LiveEvent.Reason?
+    /// Whether children are in the order of their distances: there is no sibling before.
+    public let isByDistance: Bool
+
+    public init(
+        kind: EventKinds, key: Key, value: Node, previous: Key?, distance: Double? = nil, why: LiveEvent.Reason? = nil,
+        isByDistance: Bool = false
+    ) {
+        (self.kind, self.key, self.value, self.previous) = (kind, key, value, previous)
+        (self.distance, self.why, self.isByDistance) = (distance, why, isByDistance)
+    }
 }
 
 /// How much is found out on the database queue for one change.
@@ -140,6 +159,19 @@ extension ViewChange {
             self.patches = []
             events = []
             remainder = .written(writes, events: view.wantsChildren)
+        case .live(let change):
+            self.new = .null
+            self.patches = view.wantsPatches ? Self.patches(of: change, below: view.path) : []
+            events = view.wantsChildren ? ChildEvent.events(of: change) : []
+            guard view.wantsSelection || (change.isWhole && view.wantsPatches) else { return }
+            let keys = change.keys()
+            if keys.count <= min(limits.room, limits.children) {
+                limits.room -= keys.count
+                self.new = new.selecting(keys)
+            } else {
+                limits.room = 0
+                remainder = .children(keys, of: new)
+            }
         case .moved(let window, let writes, let children):
             self.new = .null
             self.patches = []
@@ -172,6 +204,25 @@ extension ViewChange {
         self.count = count
     }
 
+    /// Puts in what one observer is told of a live query.
+    mutating func set(_ change: LiveChange, of node: Node, in style: ObserverStyle) {
+        events = ChildEvent.events(of: change)
+        if style.hasCounts { count = Difference.live(change).count }
+        if style.hasPatches { patches = Self.patches(of: change, below: path) }
+        if style.hasValues { new = node.selecting(change.keys()) }
+    }
+
+    /// Each child once: as it is now.
+    private static func patches(of change: LiveChange, below path: Path) -> [(path: Path, value: Node)] {
+        var patches = (change.change?.events ?? []).map { (path: path.appending($0.key), value: $0.kind == .removed ? .null : $0.value) }
+        if change.earlier.isEmpty { return patches }
+        var seen = Set(patches.map(\.path))
+        for event in change.earlier.reversed().joined() where seen.insert(path.appending(event.key)).inserted {
+            patches.append((path.appending(event.key), event.kind == .removed ? .null : event.value))
+        }
+        return patches
+    }
+
     /// What a query shows of a commit: children that leave as null, children that enter in full, and of the others what was
     /// written (contract §3.5).
     private static func patches(
@@ -196,7 +247,45 @@ extension ViewChange {
     }
 }
 
+extension Node {
+    /// An object of some of its children. O(keys · log n)
+    func selecting(_ keys: ContiguousArray<Key>) -> Node {
+        let children = children
+        return .object(keys.lazy.map { ($0, children[$0] ?? .null) })
+    }
+}
+
 extension ChildEvent {
+    /// The events of a live query, of one commit after the other.
+    static func events(of change: LiveChange) -> [ChildEvent] {
+        if change.earlier.isEmpty { return events(change.change?.events ?? [], isByDistance: change.query.isByDistance) }
+        return change.commits.flatMap { events($0, isByDistance: change.query.isByDistance) }
+    }
+
+    /// The events of one commit.
+    static func events(_ told: ContiguousArray<LiveEvent>, isByDistance: Bool) -> [ChildEvent] {
+        var events: [ChildEvent] = []
+        events.reserveCapacity(told.count)
+        func add(_ kind: EventKinds, _ event: LiveEvent, _ value: Node) {
+            events.append(
+                ChildEvent(
+                    kind: kind, key: event.key, value: value, previous: event.previous, distance: event.distance, why: event.why,
+                    isByDistance: isByDistance))
+        }
+        // Content comes when all stand where they belong.
+        for event in told where event.kind == .removed { add(.removed, event, event.value) }
+        for event in told {
+            switch event.kind {
+            case .added: add(.added, event, event.value)
+            case .moved: add(.moved, event, .null)
+            case .changed: if event.hasMoved { add(.moved, event, .null) }
+            case .removed: break
+            }
+        }
+        for event in told where event.kind == .changed { add(.changed, event, event.value) }
+        return events
+    }
+
     /// The events of children that differ. O(children · log n)
     static func events(of children: [ChildChange], _ order: SiblingOrder) -> [ChildEvent] {
         var events = Sorted()

@@ -24,9 +24,9 @@ final class Answers {
         if early.departure == .muted { return }
         let client = item.client
         if client.dialect.hasReplies { return outbox.reply(reply, to: client, channel) }
-        if case .value(let node) = reply, isLarge(node) { return answerLater(node, item, holding: hold, channel) }
+        if let node = reply.content, isLarge(node) { return answerLater(reply, of: node, item, holding: hold, channel) }
         var bytes = context.format.reply(reply, to: item.token, dialect: client.dialect)
-        if case .value = reply, bytes.count > context.limits.readBytes {
+        if reply.content != nil, bytes.count > context.limits.readBytes {
             bytes = context.format.reply(.failed(.readTooBig), to: item.token, dialect: client.dialect)
         }
         outbox.send(bytes, to: client, channel)
@@ -39,7 +39,7 @@ final class Answers {
     func isLarge(_ node: Node) -> Bool { node.isLarger(than: context.limits.inlineBytes) }
 
     /// - Parameter hold: released when the value is encoded, or dropped.
-    private func answerLater(_ node: Node, _ item: Database.Item, holding hold: MemoryLease?, _ channel: Outbox.Channel) {
+    private func answerLater(_ reply: Reply, of node: Node, _ item: Database.Item, holding hold: MemoryLease?, _ channel: Outbox.Channel) {
         let (client, token, limit, format) = (item.client, item.token, context.limits.readBytes, context.format)
         let answer = DeferredBytes(context.limits.inlineBytes)
         outbox.send(answer, to: client, channel)
@@ -50,7 +50,7 @@ final class Answers {
                 return .done(DeferredBytes.Outcome(format.reply(.failed(.readTooBig), to: token, dialect: client.dialect)))
             }
             return .make(reserving: size * encodingFactor) {
-                withExtendedLifetime(hold) { DeferredBytes.Outcome(format.reply(.value(node), to: token, dialect: client.dialect)) }
+                withExtendedLifetime(hold) { DeferredBytes.Outcome(format.reply(reply, to: token, dialect: client.dialect)) }
             }
         }
     }
@@ -59,4 +59,14 @@ final class Answers {
 extension Failure {
     /// Contract §7.5.
     static let readTooBig = Failure(.tooBig, "The specified payload is too large, please request a location with less data.")
+}
+
+extension Reply {
+    /// What was read, which may be large.
+    fileprivate var content: Node? {
+        switch self {
+        case .value(let node), .selected(let node, _): node
+        default: nil
+        }
+    }
 }

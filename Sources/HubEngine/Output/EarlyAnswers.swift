@@ -110,7 +110,7 @@ final class EarlyAnswers {
         guard departure == .open, batch.keepsHistory, !log.isRefusing, durability.isBehind else { return false }
         let first = durability.firstWaiting
         return client.lastSent < first && client.observations.areFew(Self.observersAsked) { observation in
-            places.existingView(observation.query, at: observation.path).map { $0.lastChange < first } ?? true
+            places.existingView(of: observation).map { $0.lastChange < first } ?? true
         }
     }
 
@@ -118,7 +118,7 @@ final class EarlyAnswers {
     private static let observersAsked = 32
 
     /// Whether the durable tree would give the same answer to a read.
-    private func isDurable(_ reply: Reply, _ path: Path, _ query: TreeQuery?, _ client: Client) -> Bool {
+    private func isDurable(_ reply: Reply, _ path: Path, _ query: ChildQuery?, _ client: Client) -> Bool {
         let durable = durability.durable.root
         let mayRead = permissions.mayRead(path, query, client, in: durable)
         if case .failed(let failure) = reply, failure == .permissionDenied { return !mayRead }

@@ -85,7 +85,7 @@ final class SlowReaders {
         context.meter.counters.suspensions += 1
         context.meter.counters.suspended += 1
         for observation in client.observations where observation.mayConflate {
-            guard let view = places.existingView(observation.query, at: observation.path) else { continue }
+            guard let view = places.existingView(of: observation) else { continue }
             // What waits for its pace is missed from now on.
             if view.paces[observation.style]?.isOwed == true { miss(observation, of: client) }
             view.suspend(client, style: observation.style)
@@ -120,7 +120,7 @@ final class SlowReaders {
         client.unprobedBytes = 0
         guard lag.isSuspended else { return (Missed(), lag.held) }
         for observation in client.observations where observation.mayConflate {
-            places.existingView(observation.query, at: observation.path)?.resume(client, style: observation.style)
+            places.existingView(of: observation)?.resume(client, style: observation.style)
         }
         let stale = lag.takeStale()
         batch.record(.catchUp(client, stale))

@@ -6,7 +6,7 @@ public protocol WireFormat: Sendable {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8]
     /// The first content of a new observer.
     /// - Parameter query: what selected it; nil for the whole place.
-    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8]
+    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8]
     /// The first content of an observer who is told nothing of it but how many children there are.
     func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8]
     /// All that an observer that has come back had missed has been told.
@@ -14,8 +14,8 @@ public protocol WireFormat: Sendable {
     /// The change of one commit, for its observers of one style.
     /// - Parameter parts: nil for the first style; what is kept there for the next ones of the same change is encoded once.
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8]
-    /// The observer ends because it is no longer permitted.
-    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8]
+    /// The observer ends: mostly because it is no longer permitted, which is all that some styles can say.
+    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8]
 }
 
 extension WireFormat {

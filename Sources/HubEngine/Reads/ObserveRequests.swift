@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 import Synchronization
 
 /// Requests to observe: checks permission and limits, sends the first content, and registers the observer.
@@ -14,10 +15,14 @@ final class ObserveRequests: @unchecked Sendable {
     private let content: Content
     private let batch: Batch
     private let durability: DurabilityLine
+    private let places: PlaceTrie
     private let indexes: IndexKeeper
     private let registry: ObserverRegistry
     private let permissions: ReadPermissions
     private let reads: ReadRequests
+    private let live: LiveReads
+    private let queries: QueryKeeper
+    private let publisher: Publisher
     private let outbox: Outbox
     private let slowReaders: SlowReaders
     private let answers: Answers
@@ -26,15 +31,20 @@ final class ObserveRequests: @unchecked Sendable {
     var comingBack: (ring: CommitRing, resumption: Resumption)?
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ indexes: IndexKeeper, _ registry: ObserverRegistry,
-        _ permissions: ReadPermissions, _ reads: ReadRequests, output: ClientOutput
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ places: PlaceTrie, _ indexes: IndexKeeper, _ registry: ObserverRegistry,
+        _ permissions: ReadPermissions, _ reads: ReadRequests, _ live: LiveReads, _ queries: QueryKeeper,
+        _ publisher: Publisher, output: ClientOutput
     ) {
         self.context = context
         (content, batch, durability) = (pipeline.content, pipeline.batch, pipeline.durability)
+        self.places = places
         self.indexes = indexes
         self.registry = registry
         self.permissions = permissions
         self.reads = reads
+        self.live = live
+        self.queries = queries
+        self.publisher = publisher
         (outbox, answers) = (output.outbox, output.answers)
         (slowReaders, encodings) = (output.slowReaders, output.encodings)
     }
@@ -53,8 +63,9 @@ final class ObserveRequests: @unchecked Sendable {
         if !client.observations.contains(observation), let failure = registry.refusal(of: observation, of: client) {
             return refuse(observation, failure, item)
         }
+        if case .live(let query)? = observation.query { return observe(query, observation, since, item) }
         let missed = missed(observation, since, item.client)
-        guard let query = observation.query else { return establish(observation, nil, hash: hash, since, missed, item) }
+        guard let query = observation.query?.window else { return establish(observation, nil, hash: hash, since, missed, item) }
         // REST has no way to say so beside the data (contract §3.4).
         if case .stream = style, indexes.isMissing(query.orderedBy, path) {
             return refuse(observation, .missingIndex(query.orderedBy, path), item)
@@ -78,6 +89,69 @@ final class ObserveRequests: @unchecked Sendable {
         if client.parked != nil, !client.observations.contains(observation) { registry.setDependencies([], of: observation, client) }
     }
 
+    /// The same of a live query.
+    private func observe(_ query: LiveQuery, _ observation: Observation, _ since: Position?, _ item: Database.Item) {
+        live.find(query, observation.showing, at: observation.path, for: item) { [self] result, isLater in
+            if isLater {
+                if item.client.isGone.load(ordering: .relaxed) { return }
+                guard mayObserve(observation, item) else { return }
+            }
+            switch result {
+            case .success(let view):
+                let missed = missed(observation, since, item.client)
+                let isTold = missed == nil || !observation.style.isOfChildren
+                let selection = isTold ? live.selection(of: view) : Selection(value: .null, window: nil, count: 0)
+                establish(observation, selection, hash: "", since, missed, item)
+            case .failure(let failure): refuse(observation, failure, item)
+            }
+        }
+        if item.client.parked != nil, !item.client.observations.contains(observation) {
+            registry.setDependencies([], of: observation, item.client)
+        }
+    }
+
+    /// Moves the centre of an observed circle: behind the answer the observer is told what it shows other than before.
+    func move(_ id: Int64, to centre: GeoPoint, _ item: Database.Item) {
+        let client = item.client
+        @Sendable func fail(_ failure: Failure) { answers.answer(.failed(failure), item) }
+        guard let observation = client.observations[id] else { return fail(.unknownObserver(id)) }
+        guard case .live(let query)? = observation.query, query.near != nil else {
+            return fail(Failure(.failure, "The observer \(id) has no circle that could be moved."))
+        }
+        let moved = Observation(path: observation.path, query: .live(query.moved(to: centre)), style: observation.style)
+        if moved == observation { return answers.answer(.written(sequence: content.sequence), item) }
+        if let failure = permissions.refusal(of: moved, client) { return fail(failure) }
+        live.find(query.moved(to: centre), observation.showing, at: observation.path, for: item) { [self] result, isLater in
+            if isLater {
+                if client.isGone.load(ordering: .relaxed) { return }
+                // Meanwhile it may have been ended, or the permission withdrawn.
+                guard client.observations.contains(observation) else { return fail(.unknownObserver(id)) }
+                if let failure = permissions.refusal(of: moved, client) { return fail(failure) }
+            }
+            guard case .success(let now) = result else {
+                if case .failure(let failure) = result { fail(failure) }
+                return
+            }
+            guard let before = places.existingView(of: observation), let place = queries.existingPlace(at: observation.path),
+                let (was, shown) = (before.shown as? LiveQueryShown).flatMap({ was in (now.shown as? LiveQueryShown).map { (was, $0) } })
+            else { return fail(.unknownObserver(id)) }
+            // What the observer has not been told yet would be missing in the difference.
+            if was.view.isShort { return fail(.changesTooFast) }
+            // From now on the permission rests on what the rules look at for this one.
+            guard permissions.permits(moved, of: client, as: .listen) else { return fail(.permissionDenied) }
+            let node = content.root.node(at: observation.path)
+            let difference = place.queries.difference(from: was.view, to: shown.view, over: node)
+            let change = difference.map { place.told($0, of: shown.view, node) }
+            now.add(client, style: moved.style)
+            registry.replace(observation, with: moved, of: client)
+            answers.answer(.written(sequence: content.sequence), item)
+            guard let change else { return }
+            var told = ViewChange(path: moved.path, sequence: content.sequence, new: .null, patches: [], events: [], count: nil)
+            told.set(change, of: node, in: moved.style)
+            publisher.publish(told, moved.style, to: client)
+        }
+    }
+
     /// Ends the observers of a style at a place; realtime clients tell queries of one place apart by their tag.
     func unobserve(_ path: Path, _ style: ObserverStyle, _ item: Database.Item) {
         for observation in item.client.observations.at(path, style: style) { registry.remove(observation, of: item.client) }
@@ -86,7 +160,7 @@ final class ObserveRequests: @unchecked Sendable {
 
     func unobserve(_ id: Int64, _ item: Database.Item) {
         guard let observation = item.client.observations[id] else {
-            return answers.answer(.failed(Failure(.unknownObserver, "No observer has the id \(id).")), item)
+            return answers.answer(.failed(.unknownObserver(id)), item)
         }
         registry.remove(observation, of: item.client)
         answers.answer(.done, item)
@@ -136,7 +210,7 @@ final class ObserveRequests: @unchecked Sendable {
     ) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
-        let unindexed = observation.query.map { indexes.isMissing($0.orderedBy, path) } ?? false
+        let unindexed = observation.query?.window.map { indexes.isMissing($0.orderedBy, path) } ?? false
         let node = selection?.value ?? content.root.node(at: path)
         registry.insert(observation, of: client, showing: selection?.window)
         var reply = Reply.observing(sequence: content.sequence, lacksIndex: unindexed)
@@ -237,4 +311,8 @@ final class ObserveRequests: @unchecked Sendable {
         batch.record(.tooLarge(client, observation))
         durability.finishBatch()
     }
+}
+
+extension Failure {
+    fileprivate static func unknownObserver(_ id: Int64) -> Failure { Failure(.unknownObserver, "No observer has the id \(id).") }
 }

@@ -1,10 +1,12 @@
 import JSONTree
+import LiveQueries
 import Synchronization
 
 /// The current result of a query.
 struct Selection: Sendable {
     let value: Node
-    let window: QueryWindow
+    /// Nil for a live query.
+    let window: QueryWindow?
     /// How many children it selects.
     let count: Int
     /// Holds the value's children in the budget, if they are many, until it is written down.
@@ -25,10 +27,11 @@ final class ReadRequests: @unchecked Sendable {
     private let permissions: ReadPermissions
     private let parking: Parking
     private let answers: Answers
+    private let live: LiveReads
 
     init(
         _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ permissions: ReadPermissions,
-        _ parking: Parking, _ answers: Answers
+        _ parking: Parking, _ answers: Answers, _ live: LiveReads
     ) {
         self.context = context
         self.content = content
@@ -37,6 +40,7 @@ final class ReadRequests: @unchecked Sendable {
         self.permissions = permissions
         self.parking = parking
         self.answers = answers
+        self.live = live
     }
 
     private var limits: EngineLimits { context.limits }
@@ -44,32 +48,40 @@ final class ReadRequests: @unchecked Sendable {
     private static let selectingAttempts = 3
 
     /// Answers a get. REST has its answer wrapped in another.
-    func get(_ path: Path, _ query: TreeQuery?, _ item: Database.Item, as reply: @escaping @Sendable (Node) -> Reply = { .value($0) }) {
+    func get(_ path: Path, _ asked: ChildQuery?, _ item: Database.Item, as reply: @escaping @Sendable (Node) -> Reply = { .value($0) }) {
         let client = item.client
+        let query = asked.map { located($0, path) }
         if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
         guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
         guard let query else { return answers.answer(reply(content.root.node(at: path)), item) }
-        guard !lacksIndex(query, path, client) else { return answers.answer(.failed(.missingIndex(query.orderedBy, path)), item) }
-        select(query, at: path, for: item, mustKeep: false) { [self] result, isLater in
+        guard !lacksIndex(query, path, client) else { return answers.answer(.failed(.missingIndex(query.tree.orderedBy, path)), item) }
+        select(query, at: path, for: item, countsOnly: false) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
                 guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
             }
             switch result {
-            case .success(let selection): answers.answer(reply(selection.value), item, holding: selection.hold)
+            case .success(let selection):
+                // An object has no order: the observe protocol tells it beside.
+                if client.dialect == .observe {
+                    answers.answer(.selected(selection.value, query), item, holding: selection.hold)
+                } else {
+                    answers.answer(reply(selection.value), item, holding: selection.hold)
+                }
             case .failure(let failure): answers.answer(.failed(failure), item)
             }
         }
     }
 
     /// Answers how many children a place has, or a query selects; none of them is visited, or copied.
-    func count(_ path: Path, _ query: TreeQuery?, _ item: Database.Item) {
+    func count(_ path: Path, _ asked: ChildQuery?, _ item: Database.Item) {
         let client = item.client
+        let query = asked.map { located($0, path) }
         if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
         guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
         guard let query else { return answers.answer(.counted(content.root.node(at: path).childCount), item) }
-        guard !lacksIndex(query, path, client) else { return answers.answer(.failed(.missingIndex(query.orderedBy, path)), item) }
-        select(query, at: path, for: item, mustKeep: false, countsOnly: true) { [self] result, isLater in
+        guard !lacksIndex(query, path, client) else { return answers.answer(.failed(.missingIndex(query.tree.orderedBy, path)), item) }
+        select(query, at: path, for: item, countsOnly: true) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
                 guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
@@ -83,14 +95,36 @@ final class ReadRequests: @unchecked Sendable {
 
     /// Whether a get is refused for want of a line of the rules. The SDKs' and REST's are always (contract §3.4); others ask for places
     /// that are observed in such an order, too.
-    private func lacksIndex(_ query: TreeQuery, _ path: Path, _ client: Client) -> Bool {
+    private func lacksIndex(_ query: ChildQuery, _ path: Path, _ client: Client) -> Bool {
+        // With conditions it need not be the order's index.
+        guard let query = query.window else { return false }
         guard indexes.isMissing(query.orderedBy, path) else { return false }
         return client.dialect != .observe || content.root.node(at: path).childCount > limits.unindexedChildren
     }
 
-    func isTooLong(_ query: TreeQuery?) -> Bool { query.map { $0.textBytes > limits.queryBytes } ?? false }
+    func isTooLong(_ query: ChildQuery?) -> Bool { query.map { $0.tree.textBytes > limits.queryBytes } ?? false }
+
+    /// The same query, of a circle with where the rules say that children have their position.
+    func located(_ query: ChildQuery, _ path: Path) -> ChildQuery {
+        guard case .live(let live) = query, live.near != nil else { return query }
+        return .live(live.located(by: content.rules.geoFields(at: path)))
+    }
 
     // MARK: Queries
+
+    /// Calls back with what a query shows then, which nothing is kept of.
+    private func select(
+        _ query: ChildQuery, at path: Path, for item: Database.Item, countsOnly: Bool,
+        _ done: @escaping @Sendable (Result<Selection, Failure>, _ isLater: Bool) -> Void
+    ) {
+        switch query {
+        case .window(let query): select(query, at: path, for: item, mustKeep: false, countsOnly: countsOnly, done)
+        case .live(let query):
+            live.find(query, countsOnly ? .count : .children, at: path, for: item) { [live] result, isLater in
+                done(result.flatMap { view in live.selection(of: view).map { .success($0) } ?? .failure(.changesTooFast) }, isLater)
+            }
+        }
+    }
 
     /// Calls back on the queue with what a query shows then: at once, or, with `isLater`, after the request was parked.
     /// - Parameters:
@@ -241,7 +275,7 @@ final class ReadRequests: @unchecked Sendable {
         guard let changes = now.children.changes(since: before, atMost: limits.followedChanges) else {
             return again(selecting)
         }
-        var window = selection.window
+        guard var window = selection.window else { return again(selecting) }
         let moved = changes.map { change in
             QueryWindow.Change(
                 key: change.key, old: change.old.map { query.orderedBy.place(change.key, $0) },
@@ -270,7 +304,7 @@ final class ReadRequests: @unchecked Sendable {
 
 extension TreeQuery {
     /// Bytes of its bounds and order as text. O(levels of the order)
-    fileprivate var textBytes: Int {
+    var textBytes: Int {
         var bytes = 0
         for case let bound? in [start, end] {
             if case .string(let text) = bound.value.leaf { bytes += text.utf8Count }

@@ -18,6 +18,7 @@ final class RequestHandler: @unchecked Sendable {
     private let observers: ObserveRequests
     private let writes: WriteRequests
     private let disconnects: DisconnectWrites
+    private let queries: QueryKeeper
     private let early: EarlyAnswers
     private let answers: Answers
 
@@ -32,6 +33,7 @@ final class RequestHandler: @unchecked Sendable {
         self.publisher = publisher
         (sessions, parking) = (parts.sessions, parts.parking)
         (reads, observers, writes, disconnects) = (parts.reads, parts.observers, parts.writes, parts.disconnects)
+        queries = parts.queries
         (outbox, answers, early, slowReaders) = (output.outbox, output.answers, output.early, output.slowReaders)
     }
 
@@ -77,9 +79,11 @@ final class RequestHandler: @unchecked Sendable {
         case .identify(let identity): identify(as: identity, .identified(identity), item)
         case .signOut: identify(as: .anonymous, .done, item)
         case .observe(let path, let query, let style, let hash, let since):
-            observers.observe(Observation(path: path, query: query, style: style), hash: hash, since: since, item)
+            let located = query.map { reads.located($0, path) }
+            observers.observe(Observation(path: path, query: located, style: style), hash: hash, since: since, item)
         case .unobserve(let path, let style): observers.unobserve(path, style, item)
         case .unobserveID(let id): observers.unobserve(id, item)
+        case .move(let id, let centre): observers.move(id, to: centre, item)
         case .get(let path, let query): reads.get(path, query, item)
         case .count(let path, let query): reads.count(path, query, item)
         case .write(let asked, let condition): writes.write(AskedWrite(asked, if: condition), item)
@@ -142,6 +146,7 @@ final class RequestHandler: @unchecked Sendable {
         case .tooLarge(let client, let observation): observers.remove(observation, of: client)
         case .catchUp(let client, let missed): if !client.hasEnded { publisher.publish(missed, to: client) }
         case .show(let path, let ordering, let owed): publisher.publish(path, ordering, owed)
+        case .toldLater(let path): queries.endAll(at: path)
         case .paced(let path, let query, let style): publisher.publish(path, query, to: style)
         case .fire(let left): disconnects.fire(left)
         case .restate(let id): disconnects.restateLater(id)

@@ -1,5 +1,6 @@
 import HubEngine
 import JSONTree
+import LiveQueries
 import WireProtocols
 
 /// The observe protocol's side of the format (docs/observe-protocol.md).
@@ -13,6 +14,7 @@ extension HubFormat {
             ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), lacksIndex: lacksIndex, epoch: epoch, isReset: isReset)).frame
         case .written(let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))).frame
         case .value(let node): ObserveReply.ok(id, ObserveSuccess(value: node)).frame
+        case .selected(let node, let query): observe(node, query, id)
         case .counted(let count): ObserveReply.ok(id, ObserveSuccess(count: Int64(count))).frame
         case .pushed(let key, let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), key: key)).frame
         case .identified(let identity): ObserveReply.ok(id, ObserveSuccess(uid: identity.uid)).frame
@@ -26,8 +28,15 @@ extension HubFormat {
         }
     }
 
+    /// What a query shows, with its order beside it: an object has none.
+    private func observe(_ shown: Node, _ query: ChildQuery, _ id: Int64) -> [UInt8] {
+        let ordered = query.inOrder(shown)
+        let distances = query.live?.near == nil ? nil : ordered.compactMap(\.distance)
+        return ObserveReply.ok(id, ObserveSuccess(value: shown, keys: ordered.map(\.key), distances: distances)).frame
+    }
+
     /// The first events of an observer: each child as added, in key order or that of the query, then the value, then that this was all.
-    func observeInitial(_ value: Node, _ query: TreeQuery?, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
+    func observeInitial(_ value: Node, _ query: ChildQuery?, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
         var frames: [UInt8] = []
         // Who may come back knows by the last of them that it has all.
         var left = (kinds.contains(.added) ? value.childCount : 0) + [EventKinds.value, .count, .ready].count { kinds.contains($0) }
@@ -36,17 +45,16 @@ extension HubFormat {
             frames += ObservePush(event, seq: Int64(sequence)).frame(sub: id, isFollowed: left > 0 && kinds.contains(.resumable))
         }
         if kinds.contains(.added) {
-            let children = value.children
             var previous: Key?
-            func added(_ key: Key, _ child: Node) {
-                append(.added(key: key, value: child, prev: previous))
+            let isByDistance = query?.live?.isByDistance ?? false
+            func added(_ key: Key, _ child: Node, _ distance: Double? = nil) {
+                append(.added(key: key, value: child, prev: isByDistance ? .untold : ObservePrevious(previous), distance: distance))
                 previous = key
             }
-            if let query, query.orderedBy != .key {
-                let ordered = children.map { query.orderedBy.place($0.0, $0.1) }.sorted { $0.order($1) < 0 }
-                for child in ordered { added(child.key, children[child.key] ?? .null) }
+            if let query {
+                for (key, child, distance) in query.inOrder(value) { added(key, child, distance) }
             } else {
-                for (key, child) in children { added(key, child) }
+                for (key, child) in value.children { added(key, child) }
             }
         }
         if kinds.contains(.value) { append(.value(value)) }
@@ -65,11 +73,13 @@ extension HubFormat {
     /// The events that all subscriptions of a place share: those of the children, then that of the value, then that of their number.
     func observed(_ change: ViewChange) -> ObserveFrames {
         var events: [ObserveEvent] = change.events.map { event in
-            switch event.kind {
-            case .added: .added(key: event.key, value: event.value, prev: event.previous)
-            case .removed: .removed(key: event.key, value: event.value)
-            case .moved: .moved(key: event.key, prev: event.previous)
-            default: .changed(key: event.key, value: event.value, prev: event.previous)
+            let previous = event.isByDistance ? ObservePrevious.untold : ObservePrevious(event.previous)
+            return switch event.kind {
+            case .added: .added(key: event.key, value: event.value, prev: previous, distance: event.distance)
+            case .removed:
+                .removed(key: event.key, value: event.value, distance: event.distance, why: event.why.map { $0 == .left ? .left : .deleted })
+            case .moved: .moved(key: event.key, prev: previous, distance: event.distance)
+            default: .changed(key: event.key, value: event.value, prev: previous, distance: event.distance)
             }
         }
         events.append(.value(change.new))
@@ -98,8 +108,6 @@ extension HubFormat {
 
     /// Bytes up to which a refused transaction tells what is at the place: it is encoded on the database queue.
     static let staleBytes = 64 << 10
-
-    func observeCancelled(_ id: Int64) -> [UInt8] { ObserveReply.ended(sub: id, .permissionDenied).frame }
 }
 
 extension ObserveFault {

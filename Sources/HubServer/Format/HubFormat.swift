@@ -13,7 +13,7 @@ struct HubFormat: WireFormat {
         }
     }
 
-    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {
         case .patches(let tag): RealtimePush.data(path: path, value: value).frames(tag: tag)
         case .events(let id, let kinds, _): observeInitial(value, query, id, kinds, sequence)
@@ -62,10 +62,10 @@ struct HubFormat: WireFormat {
         }
     }
 
-    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] {
+    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
         switch style {
-        case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: query))
-        case .events(let id, _, _): observeCancelled(id)
+        case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: query?.window))
+        case .events(let id, _, _): ObserveReply.ended(sub: id, ObserveFault(failure)).frame
         case .stream: EventStreamEvent.cancel
         }
     }
@@ -89,7 +89,7 @@ struct HubFormat: WireFormat {
             RealtimeReply.okListen(number, lacksIndex: lacksIndex).realtimeFrames
         case .value(let node): RealtimeReply.ok(number, value: node).realtimeFrames
         case .identified(let identity): RealtimeReply.okAuth(number, auth: identity.auth, expires: identity.expires).realtimeFrames
-        case .exchanged, .counted: []
+        case .exchanged, .counted, .selected: []
         case .failed(let failure): RealtimeReply.refused(number, RealtimeRefusal(failure)).realtimeFrames
         }
     }

@@ -36,8 +36,8 @@ final class EventStream: Session, @unchecked Sendable {
 
     func begin() {
         // A query that loads everything is the place itself.
-        let query = request.query.flatMap { $0.isDefault ? nil : $0 }
-        database.submit(.observe(request.path, query: query, style: .stream(exports: request.form.showsPriorities), hash: ""), from: self)
+        let isDefault = request.live == nil && request.query?.isDefault == true
+        database.submit(.observe(request.path, query: isDefault ? nil : request.children, style: .stream(exports: request.form.showsPriorities), hash: ""), from: self)
     }
 
     override func replied(_ reply: Reply) {

@@ -48,7 +48,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     func begin(_ content: HTTPBody, isHTTP11: Bool) {
         self.isHTTP11 = isHTTP11
         guard request.method != .get else {
-            return submit(.read(request.query))
+            return submit(.read(request.children))
         }
         isLarge = content.count > server.settings.limits.largeRequestBytes
         guard isLarge else {
@@ -244,4 +244,9 @@ extension TreeWrite {
         let text = path.dropping(base.depth).relativeText
         return part == .node ? text : text.isEmpty ? ".priority" : text + "/.priority"
     }
+}
+
+extension RESTRequest {
+    /// Which children are asked for; nil for the whole place.
+    var children: ChildQuery? { live.map { .live($0) } ?? query.map { .window($0) } }
 }

@@ -186,7 +186,8 @@ final class RecentRefusals: Sendable {
         writer.raw("}")
     }
 
-    /// Order and limits as a case of `vigla rules test` has them. Bounds are values of the data: they are not shown.
+    /// Order, radius and limits as a case of `vigla rules test` has them, and the paths of conditions. Bounds, and what conditions compare
+    /// with, are values of the data: they are not shown.
     private static func write(_ query: QueryVariables, to writer: inout JSONWriter) {
         if query.orderByKey { writer.raw(",\"orderByKey\":true") }
         if query.orderByValue { writer.raw(",\"orderByValue\":true") }
@@ -195,13 +196,25 @@ final class RecentRefusals: Sendable {
             writer.raw(",\"orderByChild\":")
             writer.string(cut(child, to: pathBytes))
         }
-        for (name, limit) in [("limitToFirst", query.limitToFirst), ("limitToLast", query.limitToLast)] {
+        for (name, limit) in [("limitToFirst", query.limitToFirst), ("limitToLast", query.limitToLast), ("limit", query.nearest)] {
             guard let limit else { continue }
             writer.raw(",")
             writer.string(name)
             writer.raw(":")
             writer.int(Int64(limit))
         }
+        if query.near { writer.raw(",\"near\":true") }
+        if let radius = query.radius {
+            writer.raw(",\"radius\":")
+            writer.node(.number(radius))
+        }
+        guard !query.conditions.isEmpty else { return }
+        writer.raw(",\"where\":[")
+        for (i, path) in query.conditions.keys.sorted().prefix(places).enumerated() {
+            if i > 0 { writer.raw(",") }
+            writer.string(cut(path.relativeText, to: pathBytes))
+        }
+        writer.raw("]")
     }
 
     private static func text(_ node: Node) -> String? {

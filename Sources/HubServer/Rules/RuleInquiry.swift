@@ -132,9 +132,20 @@ struct RuleInquiry: Sendable {
             case ("equalTo", _) where !value.hasChildren: query.equalTo = value
             case ("limitToFirst", .int(let count)) where count > 0: query.limitToFirst = Int(count)
             case ("limitToLast", .int(let count)) where count > 0: query.limitToLast = Int(count)
+            case ("near", .bool(let flag)): query.near = flag
+            case ("radius", .int(let metres)) where metres > 0: query.radius = Double(metres)
+            case ("radius", .double(let metres)) where metres > 0: query.radius = metres
+            case ("limit", .int(let count)) where count > 0: query.nearest = Int(count)
+            case ("where", _) where value.hasChildren || value.isNull:
+                for (name, constant) in value.children {
+                    guard let path = try? Path(parsing: name.string), !path.isRoot, !constant.hasChildren else {
+                        return Fault(text: "\"where\" is an object of paths below each child, and what they are to be.")
+                    }
+                    query.conditions[path] = constant
+                }
             case ("orderByKey", _), ("orderByValue", _), ("orderByPriority", _), ("orderByChild", _), ("startAt", _), ("endAt", _),
                 ("equalTo", _),
-                ("limitToFirst", _), ("limitToLast", _):
+                ("limitToFirst", _), ("limitToLast", _), ("near", _), ("radius", _), ("limit", _), ("where", _):
                 return Fault(text: "\"\(name)\" cannot be that.")
             default: return Fault(text: "\"\(name.prefix(64))\" is not known here.")
             }

@@ -95,10 +95,11 @@ final class ObserveSession: Session, @unchecked Sendable {
             var position: Position?
             if case .after(let epoch, let seq) = since { position = Position(epoch: epoch, sequence: UInt64(max(0, seq))) }
             let style = ObserverStyle.events(id: id, kinds: kinds, pace: pace)
-            ask(.observe(path, query: query?.tree, style: style, hash: "", since: position), id)
-        case .count(let path, let query): ask(.count(path, query: query?.tree), id)
+            ask(.observe(path, query: query.map { ChildQuery($0) }, style: style, hash: "", since: position), id)
+        case .count(let path, let query): ask(.count(path, query: query.map { ChildQuery($0) }), id)
         case .unobserve(let sub): ask(.unobserveID(sub), id)
-        case .get(let path, let query): ask(.get(path, query: query?.tree), id)
+        case .move(let sub, let centre): ask(.move(sub, to: centre), id)
+        case .get(let path, let query): ask(.get(path, query: query.map { ChildQuery($0) }), id)
         case .set(let one), .remove(let one): write { .write([one]) }
         case .update(let base, let writes): write { .write(writes.below(base)) }
         case .push(let path, let value): write { .push(path, value) }
@@ -110,4 +111,8 @@ final class ObserveSession: Session, @unchecked Sendable {
         case .invalid(let fault): ask(.answer(ObserveReply.failed(id, fault).frame), id)
         }
     }
+}
+
+extension ChildQuery {
+    fileprivate init(_ query: ObserveQuery) { self = query.live.map { .live($0) } ?? .window(query.tree) }
 }

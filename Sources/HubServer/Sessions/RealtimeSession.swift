@@ -128,9 +128,9 @@ final class RealtimeSession: Session, @unchecked Sendable {
     }
 
     /// The query if it filters; one that selects everything is a plain listen, whatever its order (contract §2.2).
-    private static func filter(_ query: TreeQuery?) -> TreeQuery? {
+    private static func filter(_ query: TreeQuery?) -> ChildQuery? {
         guard let query, !query.isDefault else { return nil }
-        return query
+        return .window(query)
     }
 }
 

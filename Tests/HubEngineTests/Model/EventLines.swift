@@ -1,12 +1,13 @@
 import HubEngine
 import JSONTree
+import LiveQueries
 
-/// `added 7 key prev value`, `value 7 value`, `count 7 number`, `ready 7`; a get is answered with its value alone. For observers that may
+/// `added 7 key prev value`, with ` ~12.5` for metres from a centre, `value 7 value`, `count 7 number`, `ready 7`; a get is answered with its value alone. For observers that may
 /// come back ` @12` is the commit behind it, and ` more` says that more of it follows; `observed 7 12 epoch reset` answers them.
 struct EventLines: WireFormat {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
         switch reply {
-        case .value(let node): Array(node.json.utf8)
+        case .value(let node), .selected(let node, _): Array(node.json.utf8)
         case .failed: Array("refused \(token)\n".utf8)
         case .observed(let sequence, _, let epoch, let isReset):
             Array("observed \(token) \(sequence) \(epoch) \(isReset ? "reset" : "-")\n".utf8)
@@ -14,15 +15,16 @@ struct EventLines: WireFormat {
         }
     }
 
-    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         guard case .events(let id, let kinds, _) = style else { return [] }
         var lines: [String] = []
         if kinds.contains(.added) {
-            let ordering = query?.orderedBy ?? .key
             var previous: Key?
-            for child in value.children.map({ ordering.place($0.key, $0.node) }).sorted(by: { $0.order($1) < 0 }) {
-                lines.append("added \(id) \(child.key) \(previous?.string ?? "-") \(value.child(child.key).json)")
-                previous = child.key
+            let ordered = (query ?? .window(TreeQuery(index: .key))).inOrder(value)
+            for (key, child, distance) in ordered {
+                let before = query?.live?.isByDistance == true ? nil : previous
+                lines.append("added \(id) \(key) \(before?.string ?? "-") \(child.json)\(metres(distance))")
+                previous = key
             }
         }
         if kinds.contains(.value) { lines.append("value \(id) \(value.json)") }
@@ -45,17 +47,21 @@ struct EventLines: WireFormat {
         guard case .events(let id, let kinds, _) = style else { return [] }
         let names: [EventKinds: String] = [.added: "added", .changed: "changed", .removed: "removed", .moved: "moved"]
         var lines = change.events.filter { kinds.contains($0.kind) }.map { event in
-            "\(names[event.kind] ?? "?") \(id) \(event.key) \(event.previous?.string ?? "-") \(event.value.json)"
+            "\(names[event.kind] ?? "?") \(id) \(event.key) \(event.previous?.string ?? "-") \(event.value.json)\(metres(event.distance))"
         }
         if kinds.contains(.value), !change.isNothing { lines.append("value \(id) \(change.new.json)") }
         if kinds.contains(.count), let count = change.count { lines.append("count \(id) \(count)") }
         return joined(lines, kinds, change.sequence)
     }
 
+    private func metres(_ distance: Double?) -> String { distance.map { " ~\($0)" } ?? "" }
+
     private func joined(_ lines: [String], _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
         guard kinds.contains(.resumable) else { return Array(lines.map { $0 + "\n" }.joined().utf8) }
         return Array(lines.enumerated().map { "\($1) @\(sequence)\($0 < lines.count - 1 ? " more" : "")\n" }.joined().utf8)
     }
 
-    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { [] }
+    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
+        if case .events(let id, _, _) = style { Array("ended \(id)\n".utf8) } else { [] }
+    }
 }

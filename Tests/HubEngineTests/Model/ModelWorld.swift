@@ -382,7 +382,7 @@ struct EventFormat: WireFormat {
         return [0]
     }
 
-    func initial(_ value: Node, at path: Path, query: TreeQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         sink.frame(.data(path: path, tag: Self.tag(style), patches: [(path, value)]))
     }
 
@@ -391,7 +391,9 @@ struct EventFormat: WireFormat {
         return sink.frame(.data(path: change.path, tag: Self.tag(style), patches: patches))
     }
 
-    func cancelled(_ path: Path, query: TreeQuery?, style: ObserverStyle) -> [UInt8] { sink.frame(.cancelled(path, query: query)) }
+    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
+        sink.frame(.cancelled(path, query: query?.window))
+    }
 
     private static func tag(_ style: ObserverStyle) -> Int64? { if case .patches(let tag) = style { tag } else { nil } }
 }

@@ -1,6 +1,8 @@
 import Glibc
 import HubEngine
 import JSONTree
+import LiveQueries
+import SecurityRules
 import Testing
 import TestSupport
 
@@ -27,7 +29,7 @@ import TestSupport
             moves += world.moves
             later += world.later
         }
-        #expect(events > 200 * seeds.count && moves > 10 * seeds.count && later > seeds.count, "\(events), \(moves), \(later)")
+        #expect(events > 200 * seeds.count && moves > 5 * seeds.count && later > seeds.count, "\(events), \(moves), \(later)")
     }
 }
 
@@ -42,12 +44,14 @@ private final class QueryEventWorld {
 
     private struct Observed {
         let path: Path
-        let query: TreeQuery?
+        var query: ChildQuery?
         let kinds: EventKinds
         var list: [(key: String, value: String)] = []
         var value: String?
         var count: String?
         var isReady = false
+        /// Metres from the centre.
+        var distances: [String: Double] = [:]
     }
 
     private var random: SeededRandom
@@ -59,20 +63,23 @@ private final class QueryEventWorld {
     /// Kept: the harness knows clients by their memory.
     private var used: [Client] = []
     private(set) var trace: [String] = []
-    private(set) var (events, moves) = (0, 0)
+    private(set) var (events, moves, ended) = (0, 0, 0)
     var later: Int { hub.work.count }
 
     private static let limits = {
         var limits = EngineLimits.patient
         (limits.inlineChildren, limits.windowsAtOnce, limits.largeWritePlaces, limits.followedChanges) = (8, 20, 30, 10)
         (limits.inlineBytes, limits.retryMs) = (512, EngineLimits.patient.retryMs)
+        limits.unindexedChildren = 1_000
+        (limits.windows.reserve, limits.windows.complete, limits.windows.visits, limits.windows.firstVisits) = (2, 4, 3, 5)
         return limits
     }()
 
     init(seed: UInt64, refuses: Bool) {
         random = SeededRandom(seed)
         log = refuses ? FlakyLog() : nil
-        hub = EngineHarness(log: log, limits: Self.limits, format: EventLines())
+        let rules = try? RuleSet(parsing: LiveSelections.rules)
+        hub = EngineHarness(rules: rules ?? .allowAll, log: log, limits: Self.limits, format: EventLines())
     }
 
     // MARK: Steps
@@ -82,7 +89,7 @@ private final class QueryEventWorld {
         switch random.below(20) {
         case 0...2: observe()
         case 3: unobserve()
-        case 4: leave()
+        case 4: random.chance(60) ? move() : leave()
         case 5: submit([Self.set("p/l", .object((0..<random.below(40)).map { (Key("k\($0)"), child()) }))])
         case 6: submit([Self.set(random.pick(["p", "p/l", "p/m"]), random.chance(50) ? .null : ["l": ["k1": child()]])])
         case 7...9:
@@ -96,7 +103,7 @@ private final class QueryEventWorld {
         }
         if let log {
             hub.settle()
-            if random.chance(15), !log.isIdle { log.refuse() } else if random.chance(50), !log.isIdle { log.complete() }
+            if random.chance(15), !log.isIdle { trace.append("refuse"); log.refuse() } else if random.chance(50), !log.isIdle { log.complete() }
             if random.chance(30) { hub.passRetryTime() }
             guard random.chance(30) else { return }
         } else if hub.work.waiting > 0, random.chance(50) {
@@ -116,13 +123,24 @@ private final class QueryEventWorld {
         let kinds: EventKinds = random.pick([
             .children, [.children, .ready], [.children, .value, .ready, .count], .value, [.value, .ready], .count, [.count, .ready],
         ])
-        let query = random.chance(15) ? nil : query()
+        let tree = query()
+        let query: ChildQuery? =
+            random.chance(15) ? nil : random.chance(50) ? .window(tree) : LiveSelections.query(tree, &random).map { .live($0) }
         let observed = Observed(path: random.pick(["p/l", "p/l", "p/m", "p"] as [Path]), query: query, kinds: kinds)
-        trace.append("observe \(nextID) \(observed.path) \(query as TreeQuery?) \(kinds.rawValue)")
+        trace.append("observe \(nextID) \(observed.path) \(query as ChildQuery?) \(kinds.rawValue)")
         watcher.observed[nextID] = observed
         hub.database.submit(
             .observe(observed.path, query: query, style: .events(id: nextID, kinds: kinds), hash: ""), from: watcher.client, token: nextID)
         nextID += 1
+    }
+
+    private func move() {
+        guard let watcher = watchers.randomElement(using: &random), let centre = LiveSelections.centre(&random) else { return }
+        let circles = watcher.observed.filter { $0.value.query?.live?.near != nil && $0.value.isReady || !$0.value.distances.isEmpty }
+        guard let id = circles.keys.sorted().first, let live = watcher.observed[id]?.query?.live else { return }
+        trace.append("move \(id) \(centre)")
+        watcher.observed[id]?.query = .live(live.moved(to: centre))
+        hub.database.submit(.move(id, to: centre), from: watcher.client, token: id)
     }
 
     private func unobserve() {
@@ -148,7 +166,8 @@ private final class QueryEventWorld {
         case 1: return number
         case 2: return number.exists ? number.with(priority: .int(Int64(random.below(3)))) : .null
         case 3: return (["v": number, "w": 1] as Node).with(priority: random.pick([1, "p"]))
-        default: return ["v": number, "w": .int(Int64(random.below(3)))]
+        case 4: return ["v": number, "w": .int(Int64(random.below(3)))]
+        default: return ["v": number, "at": LiveSelections.position(&random)]
         }
     }
 
@@ -159,6 +178,7 @@ private final class QueryEventWorld {
         switch random.below(8) {
         case 0: return Self.set(key, .null)
         case 1, 2: return Self.set(key.appending("v" as Key), random.pick([0, 1, 2, 3, "s"]))
+        case 3 where random.chance(50): return Self.set(key.appending("at" as Key), LiveSelections.position(&random))
         case 3: return Self.set(key.appending("w" as Key), random.pick([.null, 1, 2]))
         case 4: return TreeWrite(key, part: .priority, WriteValue(random.pick([.null, 1, 2])))
         default: return Self.set(key, child())
@@ -201,7 +221,7 @@ private final class QueryEventWorld {
             for (id, observed) in watcher.observed {
                 let node = content.node(at: observed.path)
                 let expected = Self.selection(observed.query, node)
-                let note = "observer \(id) of \(observed.path), \(observed.query as TreeQuery?)"
+                let note = "observer \(id) of \(observed.path), \(observed.query as ChildQuery?)"
                 if observed.kinds.contains(.ready), !observed.isReady { throw Wrong(description: "\(note) is not ready") }
                 if observed.kinds.contains(.value) {
                     let value = observed.query == nil ? node : Node.object(expected.map { ($0, node.child($0)) })
@@ -211,6 +231,8 @@ private final class QueryEventWorld {
                     throw Wrong(description: "\(note): \(observed.count ?? "-") for \(expected.count)")
                 }
                 guard observed.kinds.contains(.added) else { continue }
+                if let live = observed.query?.live, live.near != nil { try compare(observed, live, node, note) }
+                if observed.query?.live?.isByDistance == true { continue }
                 let list = expected.map { "\($0) \(node.child($0).json)" }
                 if observed.list.map({ "\($0.key) \($0.value)" }) != list {
                     throw Wrong(description: "\(note): \(observed.list) for \(list)")
@@ -219,8 +241,22 @@ private final class QueryEventWorld {
         }
     }
 
-    private static func selection(_ query: TreeQuery?, _ node: Node) -> [Key] {
-        guard let query else { return node.children.map(\.key) }
+    /// Circles: where children are; and what is shown, where the distances say the order.
+    private func compare(_ observed: Observed, _ live: LiveQuery, _ node: Node, _ note: String) throws {
+        let expected = LiveSelections.selection(live, node)
+        for (key, metres) in expected {
+            guard let metres, let told = observed.distances[key.string], abs(told - metres) < 0.001 else {
+                throw Wrong(description: "\(note): \(key) is \(observed.distances[key.string] ?? -1) m away, not \(metres ?? -1)")
+            }
+        }
+        let shown = observed.list.map { "\($0.key) \($0.value)" }.sorted()
+        let all = expected.map { "\($0.key) \(node.child($0.key).json)" }.sorted()
+        if shown != all { throw Wrong(description: "\(note): \(shown) for \(all)") }
+    }
+
+    private static func selection(_ query: ChildQuery?, _ node: Node) -> [Key] {
+        if let live = query?.live { return LiveSelections.selection(live, node).map(\.key) }
+        guard let query = query?.window else { return node.children.map(\.key) }
         let all = node.children.map { query.orderedBy.place($0.key, $0.node) }
         let range = all.filter { query.admits($0) }.sorted { $0.order($1) < 0 }.map(\.key)
         guard let limit = query.limit else { return range }
@@ -244,9 +280,16 @@ private final class QueryEventWorld {
     }
 
     private func apply(_ line: String, _ watcher: Watcher) throws {
+        trace.append("  < \(line)")
         let words = line.split(separator: " ").map(String.init)
         if words[0] == "refused" {
             // Too fast, or no room: the observer is not there.
+            watcher.observed[Int64(words[1]) ?? 0] = nil
+            return
+        }
+        if words[0] == "ended" {
+            // What it had been told of was not stored after all.
+            ended += 1
             watcher.observed[Int64(words[1]) ?? 0] = nil
             return
         }
@@ -259,6 +302,10 @@ private final class QueryEventWorld {
             let at = observed.list.firstIndex { $0.key == words[3] }.map { $0 + 1 } ?? 0
             observed.list.insert((words[2], value), at: at)
         }
+        let isByDistance = observed.query?.live?.isByDistance == true
+        let distance = words.last.flatMap { $0.hasPrefix("~") ? Double($0.dropFirst()) : nil }
+        if let distance, words[0] != "removed" { observed.distances[words[2]] = distance }
+        if words[0] == "removed" { observed.distances[words[2]] = nil }
         let known = words.count > 2 ? observed.list.firstIndex { $0.key == words[2] } : nil
         switch words[0] {
         case "value": observed.value = words[2]
@@ -275,9 +322,9 @@ private final class QueryEventWorld {
         case "moved":
             guard let known else { throw wrong }
             moves += 1
-            try place(observed.list.remove(at: known).value)
+            if !isByDistance { try place(observed.list.remove(at: known).value) }
         default:
-            guard let known, (known == 0 ? "-" : observed.list[known - 1].key) == words[3] else { throw wrong }
+            guard let known, isByDistance || (known == 0 ? "-" : observed.list[known - 1].key) == words[3] else { throw wrong }
             observed.list[known].value = words[4]
         }
     }

@@ -1,6 +1,8 @@
 import Glibc
 import HubEngine
 import JSONTree
+import LiveQueries
+import SecurityRules
 import Testing
 import TestSupport
 
@@ -38,7 +40,7 @@ private final class ResumeWorld {
     private final class Observer {
         let id: Int64
         let path: Path
-        let query: TreeQuery?
+        let query: ChildQuery?
         let kinds: EventKinds
         var client: Client?
         var position: Position?
@@ -51,7 +53,7 @@ private final class ResumeWorld {
         /// It has come back and has not been told how yet.
         var isReturning = false
 
-        init(_ id: Int64, _ path: Path, _ query: TreeQuery?, _ kinds: EventKinds) {
+        init(_ id: Int64, _ path: Path, _ query: ChildQuery?, _ kinds: EventKinds) {
             (self.id, self.path, self.query, self.kinds) = (id, path, query, kinds)
         }
     }
@@ -76,12 +78,16 @@ private final class ResumeWorld {
     init(seed: UInt64, refuses: Bool) {
         random = SeededRandom(seed)
         log = refuses ? FlakyLog() : nil
-        hub = EngineHarness(log: log, limits: Self.limits, format: EventLines())
+        let rules = try? RuleSet(parsing: LiveSelections.rules)
+        hub = EngineHarness(rules: rules ?? .allowAll, log: log, limits: Self.limits, format: EventLines())
         let kinds: [EventKinds] = [.children, [.children, .ready], [.children, .count, .ready], .value, [.value, .ready], .count]
-        for id in 1...8 {
-            let query = id % 3 == 0 ? nil : query()
-            observers.append(
-                Observer(Int64(id), random.pick(["p", "p/l", "p/l", "p/m"] as [Path]), query, random.pick(kinds).union(.resumable)))
+        for id in 1...12 {
+            var query: ChildQuery?
+            if id % 3 != 0 { query = .window(self.query()) }
+            if id > 6 { query = LiveSelections.query(self.query(), &random).map { .live($0) } ?? query }
+            // Children have a position there.
+            let path: Path = query?.live?.near == nil ? random.pick(["p", "p/l", "p/l", "p/m"]) : "p/l"
+            observers.append(Observer(Int64(id), path, query, random.pick(kinds).union(.resumable)))
         }
     }
 
@@ -150,6 +156,7 @@ private final class ResumeWorld {
         switch random.below(5) {
         case 0: return .null
         case 1: return number.with(priority: random.pick([.null, 1, 2]))
+        case 2: return ["v": number, "at": LiveSelections.position(&random)]
         default: return ["v": number, "w": .int(Int64(random.below(3)))]
         }
     }
@@ -182,6 +189,12 @@ private final class ResumeWorld {
 
     private func apply(_ line: String, _ observer: Observer) throws {
         var words = line.split(separator: " ").map(String.init)
+        if words[0] == "ended" {
+            // What it had been told of was not stored after all: it begins anew.
+            if let client = observer.client { hub.database.submit(.end, from: client) }
+            (observer.client, observer.position, observer.held) = (nil, nil, [])
+            return
+        }
         if words[0] == "refused" { throw Wrong(description: "\(line) \(observer.id)") }
         if words[0] == "observed" {
             observer.isReturning = false
@@ -210,6 +223,8 @@ private final class ResumeWorld {
             let at = observer.list.firstIndex { $0.key == words[3] }.map { $0 + 1 } ?? 0
             observer.list.insert((words[2], value), at: at)
         }
+        // The distances say the order.
+        let isByDistance = observer.query?.live?.isByDistance == true
         let known = words.count > 2 ? observer.list.firstIndex { $0.key == words[2] } : nil
         if observer.position != nil { replayed += 1 }
         switch words[0] {
@@ -224,9 +239,9 @@ private final class ResumeWorld {
             observer.list.remove(at: known)
         case "moved":
             guard let known else { throw wrong }
-            try place(observer.list.remove(at: known).value)
+            if !isByDistance { try place(observer.list.remove(at: known).value) }
         default:
-            guard let known, (known == 0 ? "-" : observer.list[known - 1].key) == words[3] else { throw wrong }
+            guard let known, isByDistance || (known == 0 ? "-" : observer.list[known - 1].key) == words[3] else { throw wrong }
             observer.list[known].value = words[4]
         }
     }
@@ -243,7 +258,7 @@ private final class ResumeWorld {
             isQuiet = true
             for observer in observers {
                 guard let client = observer.client else { continue }
-                for line in lines(of: client) {
+                for line in lines(of: client) where observer.client != nil {
                     isQuiet = false
                     try apply(line, observer)
                 }
@@ -259,7 +274,7 @@ private final class ResumeWorld {
     }
 
     private func compare(_ observer: Observer, _ node: Node) throws {
-        let note = "observer \(observer.id) of \(observer.path), \(observer.query as TreeQuery?), \(observer.kinds.rawValue)"
+        let note = "observer \(observer.id) of \(observer.path), \(observer.query as ChildQuery?), \(observer.kinds.rawValue)"
         if observer.isReturning || !observer.held.isEmpty { throw Wrong(description: "\(note) waits for \(observer.held)") }
         let expected = Self.selection(observer.query, node)
         if observer.kinds.contains(.value) {
@@ -270,12 +285,15 @@ private final class ResumeWorld {
             throw Wrong(description: "\(note): \(observer.count ?? "-") for \(expected.count)")
         }
         guard observer.kinds.contains(.added) else { return }
-        let list = expected.map { "\($0) \(node.child($0).json)" }
-        if observer.list.map({ "\($0.key) \($0.value)" }) != list { throw Wrong(description: "\(note): \(observer.list) for \(list)") }
+        var list = expected.map { "\($0) \(node.child($0).json)" }
+        var known = observer.list.map { "\($0.key) \($0.value)" }
+        if observer.query?.live?.isByDistance == true { (list, known) = (list.sorted(), known.sorted()) }
+        if known != list { throw Wrong(description: "\(note): \(observer.list) for \(list)") }
     }
 
-    private static func selection(_ query: TreeQuery?, _ node: Node) -> [Key] {
-        guard let query else { return node.children.map(\.key) }
+    private static func selection(_ query: ChildQuery?, _ node: Node) -> [Key] {
+        if let live = query?.live { return LiveSelections.selection(live, node).map(\.key) }
+        guard let query = query?.window else { return node.children.map(\.key) }
         let all = node.children.map { query.orderedBy.place($0.key, $0.node) }
         let range = all.filter { query.admits($0) }.sorted { $0.order($1) < 0 }.map(\.key)
         guard let limit = query.limit else { return range }

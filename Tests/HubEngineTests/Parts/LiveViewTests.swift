@@ -168,9 +168,9 @@ import Testing
             let told = try it.commit(writes)
             let after = it.root.child("q")
             for view in it.views {
-                let (old, new) = (Self.shown(view.query, of: before), Self.shown(view.query, of: after))
-                let expected = Self.events(old, new, before, after, by: view.query?.orderedBy ?? .key)
-                let note = "seed \(seed) step \(step) \(view.query as TreeQuery?)" as Comment
+                let (old, new) = (Self.shown(view.window, of: before), Self.shown(view.window, of: after))
+                let expected = Self.events(old, new, before, after, by: view.window?.orderedBy ?? .key)
+                let note = "seed \(seed) step \(step) \(view.window as TreeQuery?)" as Comment
                 guard let (_, difference, commit) = told.first(where: { $0.view === view }) else {
                     #expect(expected.joined().isEmpty, note)
                     continue
@@ -179,10 +179,10 @@ import Testing
                 let change = ViewChange(
                     difference, of: view, written: commit.patches, new: commit.new, sequence: 1, within: &limits)
                 // Patches: what was shown before becomes what is shown now.
-                var cache: Node = ["q": Self.value(view.query, of: before)]
+                var cache: Node = ["q": Self.value(view.window, of: before)]
                 if change.patches.isEmpty { cache = ["q": change.new] }
                 for patch in change.patches { cache.set(patch.value, at: patch.path) }
-                #expect(cache.child("q") == Self.value(view.query, of: after), note)
+                #expect(cache.child("q") == Self.value(view.window, of: after), note)
                 // Events: removed, then added and moved, then changed, each behind its sibling in the order of the query.
                 #expect(Self.parts(change.events) == expected, note)
                 #expect(change.events.drop { $0.kind == .removed } == ArraySlice(expected[1] + expected[2]), note)
@@ -212,9 +212,9 @@ import Testing
             let told = try it.commit(many: writes)
             let after = it.root.child("q")
             for view in it.views {
-                let (old, new) = (Self.shown(view.query, of: before), Self.shown(view.query, of: after))
-                let expected = Self.events(old, new, before, after, by: view.query?.orderedBy ?? .key)
-                let note = "seed \(seed) step \(step) \(view.query as TreeQuery?)" as Comment
+                let (old, new) = (Self.shown(view.window, of: before), Self.shown(view.window, of: after))
+                let expected = Self.events(old, new, before, after, by: view.window?.orderedBy ?? .key)
+                let note = "seed \(seed) step \(step) \(view.window as TreeQuery?)" as Comment
                 guard let (_, difference) = told.first(where: { $0.view === view }) else {
                     #expect(expected.joined().isEmpty, note)
                     continue
@@ -227,9 +227,9 @@ import Testing
                     #expect(expected.joined().isEmpty, note)
                     continue
                 }
-                var cache: Node = ["q": Self.value(view.query, of: before)]
+                var cache: Node = ["q": Self.value(view.window, of: before)]
                 for patch in change.patches { cache.set(patch.value, at: patch.path) }
-                #expect(cache.child("q") == Self.value(view.query, of: after), note)
+                #expect(cache.child("q") == Self.value(view.window, of: after), note)
                 #expect(Self.parts(change.events) == expected, note)
                 #expect(try Self.replay(old, change.events) == new, note)
             }
@@ -256,7 +256,7 @@ import Testing
     @Test func wholePlace_tellsEventsOfAnOverwrite() throws {
         var it = Place(["a": 1, "b": 2, "c": 3])
         let told = try it.commit([TreeWrite("q", ["b": 2, "c": 4, "d": 5])])
-        let (view, difference, commit) = try #require(told.first { $0.view.query == nil })
+        let (view, difference, commit) = try #require(told.first { $0.view.window == nil })
         var limits = ChangeLimits(children: 3, room: 0)
         let change = ViewChange(difference, of: view, written: [], new: commit.new, sequence: 1, within: &limits)
         let expected = Self.events(["a", "b", "c"], ["b", "c", "d"], commit.old, commit.new).joined()
@@ -271,7 +271,7 @@ import Testing
 
     @Test func window_collectsAsMuchAsThereIsRoomFor() throws {
         let it = Place(.object((0..<10).map { (Key("k\($0)"), .int(1)) }))
-        let view = try #require(it.views.first { $0.query?.limit == 3 && $0.query?.orderedBy == .key })
+        let view = try #require(it.views.first { $0.window?.limit == 3 && $0.window?.orderedBy == .key })
         let all = try #require(view.shown.all(of: it.root.child("q"), at: it.place))
         var limits = ChangeLimits(children: 5, room: 3)
         let now = ViewChange(all, of: view, written: [], new: .null, sequence: 1, within: &limits)
@@ -285,11 +285,11 @@ import Testing
 
     @Test func window_showsNothing_whileItsIndexIsBuilt() throws {
         var it = Place(["a": 1, "b": 2])
-        let view = try #require(it.views.first { $0.query?.orderedBy == .value })
+        let view = try #require(it.views.first { $0.window?.orderedBy == .value })
         it.place.existingIndex(.value)?.index = nil
         view.shown.reset(over: it.root.child("q"), at: it.place)
         #expect(view.shown.all(of: it.root.child("q"), at: it.place) == nil)
-        #expect(try it.commit([TreeWrite("q/c", 9)]).allSatisfy { $0.view.query?.orderedBy != .value })
+        #expect(try it.commit([TreeWrite("q/c", 9)]).allSatisfy { $0.view.window?.orderedBy != .value })
         it.place.existingIndex(.value)?.index = OrderedIndex(.value, of: it.root.child("q"))
         view.shown.reset(over: it.root.child("q"), at: it.place)
         #expect(view.shown.all(of: it.root.child("q"), at: it.place) != nil)

@@ -147,13 +147,13 @@ import Testing
             bench.registry.restore(query, of: client)
             #expect(client.observations.contains(query) && client.charge.listens == 2)
             let place = try #require(bench.places.existingPlace(at: "a"))
-            let view = try #require(place.existingView(query.query))
+            let view = try #require(place.existingView(query.query, for: query.style))
             #expect(view.clients.count == 1)
             #expect(view.shown.all(of: bench.content.root.child("a"), at: place) != nil, "it shows what it selects")
             bench.slowReaders.suspend(client)
             bench.registry.remove(whole, of: client)
             bench.registry.restore(whole, of: client)
-            #expect(place.existingView(nil)?.suspended.count == 1 && place.existingView(nil)?.audiences.isEmpty == true)
+            #expect(place.existingView(nil, for: .patches(tag: nil))?.suspended.count == 1 && place.existingView(nil, for: .patches(tag: nil))?.audiences.isEmpty == true)
             let missed = bench.slowReaders.catchUp(client)?.missed
             if case .whole? = missed?[whole] {} else { Issue.record("it may have missed anything") }
             #expect(missed?[query] == nil)

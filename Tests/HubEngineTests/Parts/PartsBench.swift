@@ -51,7 +51,8 @@ final class Bench: @unchecked Sendable {
     lazy var permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
     lazy var encodings = EncodingLine(context.background, context.budget)
     lazy var pacing = Pacing(context, batch, durability)
-    lazy var publisher = Publisher(context, content, places, indexes, batch, outbox, slowReaders, encodings, pacing)
+    lazy var publisher = Publisher(
+        context, content, places, indexes, queries, batch, outbox, slowReaders, encodings, pacing)
     lazy var commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
     lazy var disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
     lazy var sessions = Sessions(
@@ -61,13 +62,17 @@ final class Bench: @unchecked Sendable {
     lazy var early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
     lazy var answers = Answers(context, outbox, early, slowReaders, encodings)
     lazy var output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
-    lazy var reads = ReadRequests(context, content, places, indexes, permissions, parking, answers)
-    lazy var observers = ObserveRequests(context, pipeline, indexes, registry, permissions, reads, output: output)
+    lazy var queries = QueryKeeper(context, content, places, indexes, batch, durability)
+    lazy var live = LiveReads(context, content, indexes, queries, parking)
+    lazy var reads = ReadRequests(context, content, places, indexes, permissions, parking, answers, live)
+    lazy var observers = ObserveRequests(
+        context, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
     lazy var writes = WriteRequests(
         context, content, batch, log, guardian, commits, disconnects, indexes, permissions, foresight, parking, answers,
         refusals)
     lazy var parts = RequestParts(
-        sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, parking: parking)
+        sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, queries: queries,
+        parking: parking)
     lazy var handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)
     lazy var loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
     lazy var rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
@@ -133,7 +138,7 @@ final class Bench: @unchecked Sendable {
     /// A client observes a place from now on, without a request. An order that is not had at once is made beside the queue first.
     func observe(_ observation: Observation, by client: Client) {
         let isAwaited = run {
-            guard let query = observation.query else {
+            guard let query = observation.query?.window else {
                 registry.insert(observation, of: client, showing: nil)
                 return false
             }
@@ -218,5 +223,21 @@ extension CommitLine {
     /// A prepared write that is made at once.
     func commit(_ write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> UInt64? {
         try commit(write, by: origin, stage: nil, mayWait: false)
+    }
+}
+
+extension Observation {
+    init(path: Path, query: TreeQuery?, style: ObserverStyle) {
+        self.init(path: path, query: query.map { ChildQuery.window($0) }, style: style)
+    }
+}
+
+extension View {
+    var window: TreeQuery? { query?.window }
+}
+
+extension ChildQuery {
+    init(index: TreeQuery.Index? = nil, start: TreeQuery.Bound? = nil, end: TreeQuery.Bound? = nil, limit: Int? = nil, viewFrom: TreeQuery.Side? = nil) {
+        self = .window(TreeQuery(index: index, start: start, end: end, limit: limit, viewFrom: viewFrom))
     }
 }

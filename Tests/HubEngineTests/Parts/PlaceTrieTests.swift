@@ -63,7 +63,7 @@ import Testing
                 let path = Self.path(&random)
                 if let client = model.observed.removeValue(forKey: path) {
                     let place = trie.existingPlace(at: path)
-                    place?.existingView(nil)?.remove(client, style: .patches(tag: nil))
+                    place?.existingView(nil, for: .patches(tag: nil))?.remove(client, style: .patches(tag: nil))
                     place?.removeView(nil)
                     trie.prune(path)
                 } else {

@@ -70,7 +70,7 @@ import Testing
         Self.undoAll(bench)
         #expect(!client.hasEnded && client.identity == .anonymous && other.sessionID == nil)
         #expect(client.observations.contains(Observation("a")) && !client.observations.contains(Observation("b")))
-        #expect(bench.places.existingView(nil, at: "a") != nil && bench.places.existingPlace(at: "b") == nil)
+        #expect(bench.places.existingView(of: Observation("a")) != nil && bench.places.existingPlace(at: "b") == nil)
         #expect(bench.disconnects.pendingSessions.map(\.id) == ["s"] && client.pending.writes == [TreeWrite("gone", 1)])
         // The id is the client's again, so it can be taken over.
         bench.run { bench.sessions.begin(other, "u", replacing: "s") }

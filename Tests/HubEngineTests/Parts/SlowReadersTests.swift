@@ -80,7 +80,7 @@ import Testing
         let children = Observation("a", style: .events(id: 2, kinds: .children))
         for observation in [patches, value, children] { bench.observe(observation, by: client) }
         try bench.run {
-            let view = try #require(bench.places.existingView(nil, at: "a"))
+            let view = try #require(bench.places.existingView(of: Observation("a")))
             bench.slowReaders.suspend(client)
             bench.slowReaders.suspend(client)
             #expect(Set(view.suspended.keys) == [patches.style, value.style], "events of children are told each")
@@ -103,7 +103,7 @@ import Testing
         let client = Client.make()
         bench.observe(Observation("a"), by: client)
         try bench.run {
-            let view = try #require(bench.places.existingView(nil, at: "a"))
+            let view = try #require(bench.places.existingView(of: Observation("a")))
             func missed(_ places: [Path]...) throws -> String {
                 bench.slowReaders.suspend(client)
                 for patches in places { bench.slowReaders.conflate(view, patches: patches.map { ($0, 1) }) }

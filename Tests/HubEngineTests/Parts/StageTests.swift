@@ -89,10 +89,27 @@ import Testing
         }
     }
 
+    /// Keys of 768 bytes, 30 levels deep: few places may be many bytes.
+    @Test func recentCommits_keepSoManyBytes_howeverLongTheirKeysAre() {
+        let long = Path((0..<30).map { Key(String(repeating: "k", count: 760) + "\($0)") })
+        let bytes = long.appending(Key("x")).memoryBytes
+        #expect(bytes > 30 * 760 && bytes < 30 * 1_000)
+        var recent = RecentCommits(after: 0, places: 1_000, bytes: 4 * bytes, commits: 100)
+        for sequence in 1...10 as ClosedRange<UInt64> {
+            if sequence == 6 { recent.follow() }
+            recent.record([long.appending(Key("x"))], sequence: sequence)
+            #expect(recent.bytes <= 4 * bytes, "also while a write is prepared")
+        }
+        #expect(recent.places(since: 5) == nil && recent.places(since: 6)?.count == 4)
+        recent.record([long.appending(Key("x")), long.appending(Key("x"))], sequence: 11)
+        recent.rollBack(to: 10)
+        #expect(recent.bytes == 2 * bytes && recent.places(since: 8)?.count == 2)
+    }
+
     @Test(arguments: Array(1...30) as [UInt64])
     func recentCommits_sayWhatWasWrittenSince_likeAList(seed: UInt64) {
         var random = SeededRandom(seed)
-        var recent = RecentCommits(after: 0, places: 20, commits: 5)
+        var recent = RecentCommits(after: 0, places: 20, bytes: 1 << 20, commits: 5)
         var all: [(sequence: UInt64, place: Path)] = []
         var (sequence, followers): (UInt64, Int) = (0, 0)
         for _ in 0..<300 {

@@ -35,6 +35,11 @@ import Testing
 
             """)
         #expect(numbers(try answer(refusals, after: 1)) == [2])
+        let near = QueryVariables(near: true, radius: 500, nearest: 20, conditions: ["status": "secret", "author/uid": "secret"])
+        #expect(listener.wantsRefusal(now: 7))
+        listener.refused(.get, question(.read("/reports", near), now: 7))
+        let entry = String(decoding: refusals.json(of: "city", after: 2), as: UTF8.self)
+        #expect(entry.hasSuffix(#""provider":null,"limit":20,"near":true,"radius":500,"where":["author/uid","status"]}]}"# + "\n"))
         #expect(numbers(try answer(refusals, "village")).isEmpty)
     }
 

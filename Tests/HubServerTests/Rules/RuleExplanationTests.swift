@@ -20,6 +20,8 @@ import Testing
               "name": { ".validate": "newData.isString() && newData.val().length <= 60" },
               "n": { ".validate": "newData.val() > data.val()" } } },
           "log": { "$k": { ".write": true } },
+          "near": { ".geoIndex": { "lat": "a", "lng": "b" },
+            ".read": "query.where.by == 'ada' || (query.near && query.radius <= 500 && query.limit <= 9)" },
           "posts": { "$p": { ".write": true, ".removes": ["likes/$p", "by/{user}/$p"], "at": { ".default": "now" } } },
           "likes": { ".validate": "newData.hasChild('kept')" } } }
         """
@@ -117,6 +119,13 @@ import Testing
         let server = try server()
         #expect(try ask(server, #"{"query":"/users","orderByChild":"name","limitToFirst":5}"#).answer.child("allowed") == true)
         #expect(try ask(server, #"{"query":"/users","limitToFirst":6}"#).answer.child("allowed") == false)
+        for (parameters, isAllowed) in [
+            (#""where":{"by":"ada"}"#, true), (#""where":{"by":"ben"}"#, false), (#""near":true,"radius":500,"limit":9"#, true),
+            (#""near":true,"radius":500.5,"limit":9"#, false), (#""near":true,"radius":500"#, false), (#""where":{},"near":false"#, false),
+        ] {
+            let answer = try ask(server, "{\"query\":\"/near\",\(parameters)}").answer
+            #expect(answer.child("allowed") == .bool(isAllowed), "\(parameters): \(answer.json)")
+        }
         #expect(
             try ask(server, #"{"as":{"uid":"ada"},"update":"/","values":{"users/ada/name":"A","log/x":1}}"#).answer.child("allowed") == true
         )
@@ -150,6 +159,9 @@ import Testing
         ("", "not JSON"), ("[]", "Expected an object"), ("{}", "Name one of"), (#"{"read":"/a","write":"/a","value":1}"#, "only one"),
         (#"{"read":"a.b"}"#, "takes a path"), (#"{"write":"/a"}"#, "has a \"value\""), (#"{"update":"/a"}"#, "has \"values\""),
         (#"{"update":"/","values":{"a":1,"a/b":2}}"#, "contains another"), (#"{"update":"/","values":{"":1}}"#, "no path below"),
+        (#"{"query":"/a","where":5}"#, "cannot be that"), (#"{"query":"/a","where":{"a.b":1}}"#, "paths below each child"),
+        (#"{"query":"/a","where":{"a":{"b":1}}}"#, "paths below each child"), (#"{"query":"/a","radius":0}"#, "cannot be that"),
+        (#"{"query":"/a","near":1}"#, "cannot be that"), (#"{"read":"/a","near":true}"#, "belong to a \"query\""),
         (#"{"read":"/a","limitToFirst":5}"#, "belong to a \"query\""), (#"{"query":"/a","limitToFirst":0}"#, "cannot be that"),
         (#"{"read":"/a","as":"ada"}"#, "what auth is"), (#"{"read":"/a","raed":1}"#, "not known"),
         (#"{"read":"/a","as":null,"as":null}"#, "twice"),

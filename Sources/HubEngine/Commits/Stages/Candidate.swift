@@ -126,6 +126,20 @@ extension [Path] {
         for path in sorted() where kept.last?.contains(path) != true { kept.append(path) }
         return kept
     }
+
+    /// These, which ascend, with some more: ascending, without those that lie below others. O(count + more · log more)
+    func with(_ more: [Path]) -> [Path] {
+        if more.isEmpty { return self }
+        var (kept, others) = ([Path](), more.sorted()[...])
+        kept.reserveCapacity(count + more.count)
+        func keep(_ path: Path) { if kept.last?.contains(path) != true { kept.append(path) } }
+        for path in self {
+            while let other = others.first, other < path { keep(others.removeFirst()) }
+            keep(path)
+        }
+        for path in others { keep(path) }
+        return kept
+    }
 }
 
 extension JournalOperation {

@@ -22,8 +22,11 @@ struct CommitConsequences {
             guard case .fault(let fault) = self else { return .permissionDenied }
             switch fault.reason {
             case .tooManyWrites(let limit): return Failure(.tooBig, "More than \(limit) writes would follow from this one.")
+            case .tooManyBytes(let limit): return Failure(.tooBig, "More than \(limit) bytes would follow from this write.")
             case .tooManyKeys(let limit):
                 return Failure(.tooBig, "More than \(limit) keys would have to be looked at for what follows from this write.")
+            case .tooManyAsked(let limit):
+                return Failure(.tooBig, "More than \(limit) places, counters and copies would have to be asked about for this write.")
             case .tooMuchWork:
                 return Failure(.tooBig, "The rules would have too much text to look at for what follows from this write.")
             case .illegalKey, .tooDeep, .counterWritten: return .permissionDenied
@@ -44,10 +47,15 @@ struct CommitConsequences {
     ///   - work: that the rules may do on texts; what they did is taken off.
     /// - Returns: nil when nothing does.
     func find(_ paths: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int) throws(Refusal) -> Consequences? {
+        // A place and its priority may be written beside places below it.
+        try find(outermost: paths.count > 1 ? paths.outermost : paths, old: old, new: new, now: now, textWork: &work)
+    }
+
+    /// - Parameter outermost: ascending; none contains another.
+    func find(outermost: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int) throws(Refusal) -> Consequences? {
+        if outermost.isEmpty { return nil }
         let found: Consequences
         do throws(ConsequenceFault) {
-            // A place and its priority may be written beside places below it.
-            let outermost = paths.count > 1 ? paths.outermost : paths
             found = try rules.consequences(of: outermost, old: old, new: new, by: origin.author, now: now, limits: limits, copies: copies)
         } catch { throw .fault(error) }
         guard !found.writes.isEmpty || !found.counted.isEmpty || found.needsCounting else { return nil }

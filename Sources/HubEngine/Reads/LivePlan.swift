@@ -1,0 +1,173 @@
+import JSONTree
+import LiveQueries
+
+/// From where the children of a live query with conditions are looked for: from what promises the fewest.
+///
+/// | start | looks at |
+/// |---|---|
+/// | an index of the rules, by a condition | the children that the condition selects |
+/// | the order of the query | its range, up to the limit and as many more as do not match |
+/// | every child | all |
+///
+/// Without an index that can be used, a place with more children than `unindexedChildren` is refused, with the line that is missing.
+struct LivePlan: Sendable {
+    enum Start: Sendable {
+        /// The ranges of an index that a condition selects.
+        case index(TreeQuery.Index, OrderedChildren, [TreeQuery])
+        case order(OrderedChildren)
+        case all
+    }
+
+    let query: LiveQuery
+    let showing: LiveQueryView.Showing
+    let start: Start
+    /// Children that will be looked at, about.
+    let looks: Int
+    /// The same at most: where those that match come last.
+    var worst: Int { if case .order = start { range } else { looks } }
+    /// Children in the range of the query's order.
+    var range = 0
+
+    enum Answer {
+        case ready(LivePlan)
+        /// This order has to be there first.
+        case waits(TreeQuery.Index)
+    }
+
+    /// What was found.
+    enum Found: Sendable {
+        case window(FilteredWindow)
+        case count(Int)
+        /// More than may be held.
+        case tooMany
+    }
+
+    // MARK: Choosing
+
+    /// O(conditions · log n)
+    static func find(
+        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexKeeper
+    ) -> Result<Answer, Failure> {
+        let count = node.childCount
+        var best = LivePlan(query: query, showing: showing, start: .all, looks: count)
+        var isIndexed = count <= indexes.unindexedChildren
+        for condition in query.filter.conditions {
+            let ordering = condition.path.isRoot ? TreeQuery.Index.value : .child(condition.path)
+            guard let ranges = condition.ranges(by: ordering), !indexes.isMissing(ordering, path) else { continue }
+            isIndexed = true
+            if count <= indexes.inlineChildren { continue }
+            switch indexes.order(node, at: path, by: ordering, mustKeep: false) {
+            case nil: return .success(.waits(ordering))
+            case .failure(let failure)?: return .failure(failure)
+            case .success(let children)?:
+                let selected = ranges.reduce(0) { $0 + $1.extent(in: children).count }
+                if selected < best.looks {
+                    best = LivePlan(query: query, showing: showing, start: .index(ordering, children, ranges), looks: selected)
+                }
+            }
+        }
+        let ordering = query.tree.orderedBy
+        if showing == .children, query.keptOrder != nil, count > indexes.unindexedChildren, indexes.isMissing(ordering, path) {
+            return .failure(.missingIndex(ordering, path))
+        }
+        let hasRange = query.tree.start != nil || query.tree.end != nil
+        let usesOrder = hasRange || (showing == .children && query.tree.limit != nil)
+        if usesOrder, ordering == .key || !indexes.isMissing(ordering, path) { isIndexed = isIndexed || ordering != .key || hasRange }
+        guard isIndexed else { return .failure(.missingCondition(query, path)) }
+        guard usesOrder else { return .success(.ready(best)) }
+        switch indexes.order(node, at: path, by: ordering, mustKeep: showing == .children && query.keptOrder != nil) {
+        case nil: return .success(.waits(ordering))
+        case .failure(let failure)?: return .failure(failure)
+        case .success(let children)?:
+            var range = query.tree
+            range.limit = nil
+            let inRange = range.extent(in: children).count
+            // Of those in the range so many match as of all.
+            var looks = inRange
+            if let limit = query.tree.limit, showing == .children {
+                looks = min(inRange, (limit + WindowSettings().reserve) * max(1, count / max(1, best.looks)))
+            }
+            if looks <= best.looks { best = LivePlan(query: query, showing: showing, start: .order(children), looks: looks, range: inRange) }
+            return .success(.ready(best))
+        }
+    }
+
+    // MARK: Carrying out
+
+    /// O(looks · log n). On any thread.
+    func carryOut(over node: Node, _ limits: EngineLimits) -> Found {
+        let most = query.tree.limit == nil ? limits.liveQueryChildren : .max
+        if showing == .count { return .count(count(over: node)) }
+        switch start {
+        case .order(let children):
+            let window = FilteredWindow(query, over: node, in: children, atMost: most, limits.windows)
+            return window.map { .window($0) } ?? .tooMany
+        case .index(_, let children, let ranges):
+            let keys = ranges.lazy.flatMap { $0.select(from: children).map(\.key) }
+            return FilteredWindow(query, over: node, among: keys, atMost: most, limits.windows).map { .window($0) } ?? .tooMany
+        case .all:
+            let keys = node.children.lazy.map(\.key)
+            return FilteredWindow(query, over: node, among: keys, atMost: most, limits.windows).map { .window($0) } ?? .tooMany
+        }
+    }
+
+    private func count(over node: Node) -> Int {
+        switch start {
+        case .order(let children): return query.matches(over: node, in: children, nil)
+        case .index(_, let children, let ranges):
+            return query.matches(over: node, among: ranges.lazy.flatMap { $0.select(from: children).map(\.key) })
+        case .all: return query.matches(over: node, in: nil, nil)
+        }
+    }
+}
+
+extension LiveQueries.Condition {
+    /// The ranges of an order by the condition's path in which all children lie that it selects, none twice; nil where it selects by
+    /// something else.
+    fileprivate func ranges(by ordering: TreeQuery.Index) -> [TreeQuery]? {
+        func range(_ start: Node?, _ end: Node?) -> TreeQuery {
+            TreeQuery(index: ordering, start: start.map { .init(value: $0) }, end: end.map { .init(value: $0) })
+        }
+        switch test {
+        case .equal(let constant): return [range(constant.value, constant.value)]
+        case .oneOf(let constants): return constants.map { range($0.value, $0.value) }
+        case .above(let constant, _): return [range(constant.value, nil)]
+        case .below(let constant, _): return [range(nil, constant.value)]
+        case .prefix(let text): return [range(.string(text), text.behindPrefix.map { .string($0) })]
+        case .notEqual, .has: return nil
+        }
+    }
+}
+
+extension Text {
+    /// The first text behind all that begin with this one, in the order of texts (UTF-16 code units); nil where there is none.
+    fileprivate var behindPrefix: Text? {
+        var scalars = Array(string.unicodeScalars)
+        while let last = scalars.popLast() {
+            // In that order the supplementary planes come between U+D7FF and U+E000.
+            let next: UInt32? =
+                switch last.value {
+                case 0xD7FF: 0x10000
+                case 0x10FFFF: 0xE000
+                case 0xFFFF: nil
+                default: last.value + 1
+                }
+            guard let scalar = next.flatMap(Unicode.Scalar.init) else { continue }
+            scalars.append(scalar)
+            return Text(String(String.UnicodeScalarView(scalars)))
+        }
+        return nil
+    }
+}
+
+extension Failure {
+    /// The first line that would help.
+    fileprivate static func missingCondition(_ query: LiveQuery, _ path: Path) -> Failure {
+        let named = query.filter.conditions.first { $0.ranges(by: .value) != nil }
+        let ordering = named.map { $0.path.isRoot ? TreeQuery.Index.value : .child($0.path) } ?? query.tree.orderedBy
+        guard ordering != .key else {
+            return Failure(.missingIndex, "The conditions need an index of one of them that compares: \"==\", \"in\", \"prefix\" or a bound.")
+        }
+        return .missingIndex(ordering, path)
+    }
+}

@@ -1,0 +1,229 @@
+import JSONTree
+import LiveQueries
+import Synchronization
+
+/// Finds what a live query shows: by the points of its place, by an index of one of its conditions, by its order, or by a look at each
+/// child. What is much is done beside the queue, and brought up to date with what was written meanwhile.
+///
+/// ```
+/// find ─► known already ─────────────────────────────────► view
+///    ├─ lent, points not there, too few found so far ─► waits at the place, looks again
+///    ├─ circle: from the points ─────────────────────────► view
+///    └─ conditions: LivePlan ─► here, or parked ─► follows what was written ─► view
+/// ```
+/// Confined to the database queue.
+final class LiveReads: @unchecked Sendable {
+    // Sendable: background work only hops back to the queue with it.
+    private let context: EngineContext
+    private let content: Content
+    private let indexes: IndexKeeper
+    private let keeper: QueryKeeper
+    private let parking: Parking
+
+    init(_ context: EngineContext, _ content: Content, _ indexes: IndexKeeper, _ keeper: QueryKeeper, _ parking: Parking) {
+        self.context = context
+        self.content = content
+        self.indexes = indexes
+        self.keeper = keeper
+        self.parking = parking
+    }
+
+    private var limits: EngineLimits { context.limits }
+    private static let attempts = 3
+
+    /// What is asked for, while it is being found.
+    private struct Asking: Sendable {
+        let query: LiveQuery
+        let showing: LiveQueryView.Showing
+        let path: Path
+        let item: Database.Item
+        let done: @Sendable (Result<View, Failure>, _ isLater: Bool) -> Void
+        var isLater = false
+        var attempt = 0
+        var isCount: Bool { showing == .count }
+    }
+
+    /// Calls back on the queue with the view of a query: at once, or, with `isLater`, after the request was parked. A view that gets no
+    /// observer is forgotten afterwards.
+    /// - Parameter query: located by the rules.
+    func find(
+        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, for item: Database.Item,
+        _ done: @escaping @Sendable (Result<View, Failure>, _ isLater: Bool) -> Void
+    ) {
+        find(Asking(query: query, showing: showing, path: path, item: item, done: done))
+    }
+
+    /// What a view shows now, as an object, with how many children that are.
+    func selection(of view: View) -> Selection? {
+        guard let shown = view.shown as? LiveQueryShown else { return nil }
+        let node = content.root.node(at: view.path)
+        let keys = shown.view.showing == .count ? [] : shown.keys(of: node)
+        context.meter.spend(keys.count / RequestLoop.childrenForWork)
+        return Selection(value: node.selecting(keys), window: nil, count: shown.view.count)
+    }
+
+    // MARK: Finding
+
+    private func find(_ asking: Asking) {
+        let place = keeper.place(at: asking.path)
+        if place.isLent { return wait(asking, at: place) }
+        if let view = place.view(of: asking.query, asking.showing) { return finish(asking, view, at: place) }
+        let node = content.root.node(at: asking.path)
+        if let near = asking.query.near {
+            find(asking, near, at: place, over: node)
+        } else {
+            look(asking, at: place, over: node)
+        }
+    }
+
+    private func finish(_ asking: Asking, _ view: View, at place: QueriedPlace) {
+        if (view.shown as? LiveQueryShown)?.view.isShort == true { return wait(asking, at: place) }
+        asking.done(.success(view), asking.isLater)
+        keeper.settle(place)
+    }
+
+    private func fail(_ asking: Asking, _ failure: Failure, at place: QueriedPlace) {
+        asking.done(.failure(failure), asking.isLater)
+        keeper.settle(place)
+    }
+
+    /// The parked request that waits. Used on the database queue only.
+    private final class Waiting: @unchecked Sendable {
+        // Sendable: used on the database queue only.
+        var parked: Parked?
+    }
+
+    /// The request looks again when something was done at the place.
+    private func wait(_ asking: Asking, at place: QueriedPlace) {
+        let waiting = Waiting()
+        waiting.parked = parking.park(asking.item)
+        place.waiting.append { [self] in again(asking, waiting) }
+    }
+
+    private func again(_ asking: Asking, _ waiting: Waiting) {
+        guard let parked = waiting.parked else { return }
+        parking.unpark(parked, asking.item.client) {
+            var asking = asking
+            asking.isLater = true
+            find(asking)
+        }
+    }
+
+    // MARK: Circles
+
+    private func find(_ asking: Asking, _ near: NearQuery, at place: QueriedPlace, over node: Node) {
+        guard let fields = near.fields else { return fail(asking, .missingPoints(asking.path), at: place) }
+        // Other rules were deployed while it waited.
+        guard fields == content.rules.geoFields(at: asking.path) else { return fail(asking, .changesTooFast, at: place) }
+        if place.queries.index == nil, !keeper.hasRoom(forPoints: node.childCount) { return fail(asking, .tooManyIndexes, at: place) }
+        guard keeper.hasPoints(place, fields, over: node), let index = place.queries.index else { return wait(asking, at: place) }
+        // All of a circle without a limit is looked at, what is ordered by a field is held, and what a count asks of children is asked of all.
+        let query = asking.query
+        let isCountedByCells = query.filter.isEmpty && (query.isByDistance || (query.tree.start == nil && query.tree.end == nil))
+        if asking.isCount ? !isCountedByCells : (query.tree.limit == nil || !query.isByDistance) {
+            let within = index.count(within: near.metres, of: near.centre)
+            context.meter.spend(within / RequestLoop.childrenForWork)
+            if within > limits.liveQueryChildren { return fail(asking, .circleTooLarge(within, limits.liveQueryChildren), at: place) }
+        }
+        if let failure = tooMuch(asking.query) { return fail(asking, failure, at: place) }
+        let made: LiveQueryView
+        if !query.filter.isEmpty { context.meter.spend(limits.windows.firstVisits / RequestLoop.childrenForWork) }
+        if asking.isCount {
+            made = place.queries.add(countOf: asking.query, matches: asking.query.matches(over: node, in: nil, index))
+        } else if let window = NearWindow(asking.query, over: node, index, limits.windows) {
+            made = place.queries.add(window)
+        } else {
+            return fail(asking, .missingPoints(asking.path), at: place)
+        }
+        finish(asking, keeper.add(made, at: place), at: place)
+    }
+
+    /// Whether a limit is more than may be held, or all that is held together.
+    private func tooMuch(_ query: LiveQuery) -> Failure? {
+        if let limit = query.tree.limit, limit > limits.liveQueryChildren { return .limitTooLarge(limits.liveQueryChildren) }
+        return keeper.held > limits.liveQueryChildrenOfAll ? .tooManyLiveQueries : nil
+    }
+
+    // MARK: Conditions
+
+    private func look(_ asking: Asking, at place: QueriedPlace, over node: Node) {
+        if let failure = tooMuch(asking.query) { return fail(asking, failure, at: place) }
+        switch LivePlan.find(asking.query, asking.showing, at: asking.path, over: node, indexes) {
+        case .failure(let failure): fail(asking, failure, at: place)
+        case .success(.waits(let ordering)): awaitOrder(asking, ordering, at: place, over: node)
+        case .success(.ready(let plan)):
+            context.meter.counters.liveQueriesFound += 1
+            if plan.worst <= limits.inlineChildren {
+                context.meter.spend(plan.worst / RequestLoop.childrenForWork)
+                return found(asking, plan.carryOut(over: node, limits), over: node, at: place)
+            }
+            parking.park(asking.item) { [limits] in plan.carryOut(over: node, limits) } then: { [self] result in
+                var asking = asking
+                asking.isLater = true
+                found(asking, result, over: node, at: keeper.place(at: asking.path))
+            }
+        }
+    }
+
+    /// Brings what was found up to date, and takes it in.
+    private func found(_ asking: Asking, _ result: LivePlan.Found, over node: Node, at place: QueriedPlace) {
+        if place.isLent { return wait(asking, at: place) }
+        if let view = place.view(of: asking.query, asking.showing) { return finish(asking, view, at: place) }
+        let now = content.root.node(at: asking.path)
+        switch result {
+        case .tooMany: fail(asking, .tooManyMatches(limits.liveQueryChildren), at: place)
+        case .count(let count):
+            guard let surplus = now.isIdentical(to: node) ? 0 : asking.query.surplus(from: node, to: now, atMost: limits.followedChanges) else {
+                return lookAgain(asking, at: place, over: now)
+            }
+            finish(asking, keeper.add(place.queries.add(countOf: asking.query, matches: count + surplus), at: place), at: place)
+        case .window(var window):
+            let order = keeper.orders(place, over: now)(asking.query.tree.orderedBy)
+            guard window.follow(from: node, to: now, in: order, atMost: limits.followedChanges) else {
+                return lookAgain(asking, at: place, over: now)
+            }
+            // Its order must be there to be counted as in use.
+            if let ordering = asking.query.keptOrder, ordering != .key, order == nil { return lookAgain(asking, at: place, over: now) }
+            let view = keeper.add(place.queries.add(window), at: place)
+            finish(asking, view, at: place)
+        }
+    }
+
+    private func lookAgain(_ asking: Asking, at place: QueriedPlace, over node: Node) {
+        guard asking.attempt < Self.attempts else { return fail(asking, .changesTooFast, at: place) }
+        var asking = asking
+        asking.attempt += 1
+        look(asking, at: place, over: node)
+    }
+
+    private func awaitOrder(_ asking: Asking, _ ordering: TreeQuery.Index, at place: QueriedPlace, over node: Node) {
+        let waiting = Waiting()
+        let failure = indexes.awaitIndex(ordering, at: asking.path, over: node) { [self] failure in
+            guard let failure else { return again(asking, waiting) }
+            guard let parked = waiting.parked else { return }
+            parking.unpark(parked, asking.item.client) {
+                var asking = asking
+                asking.isLater = true
+                fail(asking, failure, at: keeper.place(at: asking.path))
+            }
+        }
+        if let failure { return fail(asking, failure, at: place) }
+        waiting.parked = parking.park(asking.item)
+    }
+}
+
+extension Failure {
+    fileprivate static func circleTooLarge(_ count: Int, _ limit: Int) -> Failure {
+        Failure(.tooBig, "The circle holds \(count) children; without a limit it may hold \(limit). Ask for a smaller radius, or a limit.")
+    }
+
+    fileprivate static func limitTooLarge(_ limit: Int) -> Failure {
+        Failure(.tooBig, "A query with conditions or a circle may be limited to \(limit) children at most.")
+    }
+
+    static func tooManyMatches(_ limit: Int) -> Failure {
+        Failure(.tooBig, "More than \(limit) children match; ask for fewer by a limit, or by another condition.")
+    }
+
+    fileprivate static let tooManyLiveQueries = Failure(.unavailable, "The namespace's live queries hold as much as they may.")
+}

@@ -1,0 +1,76 @@
+import HubEngine
+import JSONTree
+import LiveQueries
+import TestSupport
+
+/// Random live queries of children `{"v":…,"w":…,"at":{"lat":…,"lng":…}}`, and what each selects, found by looking at all of the content.
+enum LiveSelections {
+    static let rules = #"""
+        {"rules":{".read":true,".write":true,
+        "p":{"l":{".indexOn":["v"],".geoIndex":{"lat":"at/lat","lng":"at/lng"}}}}}
+        """#
+    private static let fields = GeoFields(latitude: "at/lat", longitude: "at/lng")
+
+    static func position(_ random: inout SeededRandom) -> Node {
+        // Few spots, so that distances are equal now and then; some are none.
+        if random.chance(10) { return random.pick([.null, ["lat": 91, "lng": 0], ["lat": "x", "lng": 0], ["lat": 1]]) }
+        return ["lat": .number(37.97 + Double(random.below(5)) / 500), "lng": .number(23.72 + Double(random.below(5)) / 500)]
+    }
+
+    static func centre(_ random: inout SeededRandom) -> GeoPoint? {
+        GeoPoint(latitude: 37.97 + Double(random.below(6)) / 600, longitude: 23.72 + Double(random.below(6)) / 600)
+    }
+
+    /// - Parameter tree: order, range and limit.
+    static func query(_ tree: TreeQuery, _ random: inout SeededRandom) -> LiveQuery? {
+        var conditions: [LiveQueries.Condition] = []
+        for _ in 0..<(1 + random.below(2)) {
+            let path: Path = random.pick(["v", "v", "w", "at/lat"])
+            conditions.append(LiveQueries.Condition(path, random.pick([
+                .equal(1), .equal(2), .equal("s"), .equal(.null), .notEqual(1), .above(1, orEqual: true), .below(2, orEqual: false),
+                .oneOf([1, 2]), .oneOf([2, "s"]), .has("lat"), .prefix("s"), .above(37.974, orEqual: false),
+            ])))
+        }
+        if random.chance(10) { conditions.append(LiveQueries.Condition("at", .has("lat"))) }
+        guard random.chance(40), let centre = centre(&random) else { return try? LiveQuery(tree, where: Filter(conditions)) }
+        let filter = random.chance(50) ? Filter.all : Filter(conditions)
+        switch random.below(4) {
+        case 0: return try? LiveQuery(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: 600, limit: nil))
+        case 1: return try? LiveQuery(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: nil, limit: 3))
+        case 2: return try? LiveQuery(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: 800, limit: 4))
+        default: return try? LiveQuery(tree, where: filter, near: NearQuery(centre: centre, metres: 700, limit: nil))
+        }
+    }
+
+    /// The keys in the order of the query, with metres from its centre.
+    static func selection(_ query: LiveQuery, _ node: Node) -> [(key: Key, metres: Double?)] {
+        var found: [(key: Key, child: Node, metres: Double?)] = []
+        for (key, child) in node.children where query.filter.admits(child) {
+            guard let near = query.near else {
+                found.append((key, child, nil))
+                continue
+            }
+            guard let metres = fields.position(of: child).point?.metres(to: near.centre), metres <= near.metres ?? .infinity else { continue }
+            found.append((key, child, metres))
+        }
+        if query.isByDistance {
+            let sorted = found.sorted { ($0.metres ?? 0, $0.key) < ($1.metres ?? 0, $1.key) }
+            return sorted.prefix(query.tree.limit ?? .max).map { ($0.key, $0.metres) }
+        }
+        let metres = Dictionary(uniqueKeysWithValues: found.map { ($0.key, $0.metres) })
+        let places = found.map { query.tree.orderedBy.place($0.key, $0.child) }.filter { query.tree.admits($0) }
+        let sorted = places.sorted { $0.order($1) < 0 }.map { ($0.key, metres[$0.key] ?? nil) }
+        guard let limit = query.tree.limit else { return sorted }
+        return query.tree.keeps == .first ? Array(sorted.prefix(limit)) : Array(sorted.suffix(limit))
+    }
+}
+
+/// The requests of tests that ask for a window.
+extension Request {
+    static func observe(_ path: Path, query: TreeQuery?, style: ObserverStyle, hash: String, since: Position? = nil) -> Request {
+        .observe(path, query: query.map { ChildQuery.window($0) }, style: style, hash: hash, since: since)
+    }
+
+    static func get(_ path: Path, query: TreeQuery?) -> Request { .get(path, query: query.map { ChildQuery.window($0) }) }
+    static func count(_ path: Path, query: TreeQuery?) -> Request { .count(path, query: query.map { ChildQuery.window($0) }) }
+}
