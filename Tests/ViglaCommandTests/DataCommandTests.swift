@@ -148,7 +148,7 @@ import TestSupport
         try refuse(3, port: UInt16(String(port)) ?? 0)
         let second = try RunningHub(["--port", String(port), "--memory", "--dev"], folder: folder)
         #expect(try line(error) == "vigla: connected again")
-        #expect(try line(output) == #"{"event":"restarted"}"#)
+        #expect(try line(output) == #"{"seq":0,"event":"reset"}"#)
         process.terminate()
         process.waitUntilExit()
         _ = second.stop()

@@ -51,7 +51,8 @@ import TestSupport
         _ = try hub.page("/after.json")
         #expect(hub.stop() == 0)
         let lines = hub.error.split(separator: "\n").filter { $0.contains(" request ") }
-        #expect(lines.count == 2 && lines[0].contains("method=GET") && lines[0].contains("path=/users/ana.json"), "\(lines)")
+        try #require(lines.count == 2, "\(lines)")
+        #expect(lines[0].contains("method=GET") && lines[0].contains("path=/users/ana.json"), "\(lines)")
         #expect(lines[0].contains("status=200") && lines[1].contains("status=404") && !lines[0].contains("owner"), "\(lines)")
     }
 

@@ -12,9 +12,12 @@ struct Get: ParsableCommand {
 
               vigla get http://127.0.0.1:9000/players --order-by score --last 3 --format table
               vigla get 'http://127.0.0.1:9000/players.json?orderBy="score"&limitToLast=3'
+              vigla get http://127.0.0.1:9000/players --where 'team == red' --where 'score >= 3'
+              vigla get http://127.0.0.1:9000/reports --near 37.975,23.735,1000
 
             An order by a path in each child, or by value, needs its line in the hub's rules, also with --dev: at /players \
-            ".indexOn": "score". An order by key or priority needs none. A path that ends in /.priority prints the place's priority.
+            ".indexOn": "score". An order by key or priority needs none; --near needs ".geoIndex". \
+            A path that ends in /.priority prints the place's priority.
             """)
 
     enum Form: String, ExpressibleByArgument, CaseIterable { case json, table }
@@ -89,75 +92,6 @@ struct Get: ParsableCommand {
             encoder.write(to: &writer, atLeast: .max)
             StandardStream.output.write(writer.bytes.last == 0x0A ? writer.bytes : writer.bytes + [0x0A])
         }
-    }
-}
-
-/// What is asked for of a place's children, as in REST.
-struct QueryOptions: ParsableArguments {
-    @Option(help: ArgumentHelp(
-        "Order: key, value, priority or a path in each child, such as score (the rules need .indexOn for value and paths).",
-        valueName: "order"))
-    var orderBy: String?
-    // Unconditional: a value may begin with a dash, as -5 does.
-    @Option(parsing: .unconditional, help: ArgumentHelp("First value in that order; JSON, or a text as it stands.", valueName: "value"))
-    var start: String?
-    @Option(parsing: .unconditional, help: ArgumentHelp("Last value.", valueName: "value")) var end: String?
-    @Option(parsing: .unconditional, help: ArgumentHelp("The only value.", valueName: "value")) var equal: String?
-    @Option(parsing: .unconditional, help: ArgumentHelp("So many from the start.", valueName: "number")) var limit: Int?
-    @Option(parsing: .unconditional, help: ArgumentHelp("So many from the end.", valueName: "number")) var last: Int?
-    @Flag(help: "Children as true, whatever is below them.") var shallow = false
-
-    func validate() throws {
-        if limit != nil, last != nil { throw ValidationError("--limit and --last exclude each other.") }
-        for (name, count) in [("--limit", limit), ("--last", last)] {
-            if let count, count < 1 { throw ValidationError("\(name) takes 1 or more, not \(count).") }
-        }
-        if shallow, orderBy ?? start ?? end ?? equal != nil { throw ValidationError("--shallow goes with --limit and --last only.") }
-    }
-
-    /// Empty without a query.
-    var parameters: [HubURL.Parameter] {
-        var found: [HubURL.Parameter] = []
-        if shallow { found.append(.init("shallow", "true")) }
-        let isOrdered = orderBy != nil || start != nil || end != nil || equal != nil || limit != nil || last != nil
-        if isOrdered, !shallow { found.append(.init("orderBy", Node.string(order).json)) }
-        for (name, text) in [("startAt", start), ("endAt", end), ("equalTo", equal)] {
-            if let text { found.append(.init(name, Self.value(text))) }
-        }
-        if let limit { found.append(.init("limitToFirst", "\(limit)")) }
-        if let last { found.append(.init("limitToLast", "\(last)")) }
-        return found
-    }
-
-    /// The same for the observe protocol; nil without a query. Ends the program when the hub would refuse it.
-    var filter: ObserveQuery? {
-        let members = parameters.map { "\(Node.string(Text($0.name)).json):\($0.value)" }
-        if members.isEmpty { return nil }
-        let text = Array("{\"id\":0,\"op\":\"get\",\"path\":\"\",\"query\":{\(members.joined(separator: ","))}}".utf8)
-        switch text.withUnsafeBytes({ bytes in try? ObserveRequest.parse(bytes) })?.operation {
-        case .get(_, let query): return query
-        case .invalid(let fault): fail(fault.message)
-        default: fail("the query cannot be sent")
-        }
-    }
-
-    private var order: String {
-        switch orderBy {
-        case nil, "key": "$key"
-        case "value": "$value"
-        case "priority": "$priority"
-        case let path?: path
-        }
-    }
-
-    /// JSON as it is; anything else is a text.
-    private static func value(_ text: String) -> String {
-        var native = text
-        let isJSON = native.withUTF8 { bytes in
-            var reader = JSONReader(UnsafeRawBufferPointer(bytes))
-            return (try? reader.skipValue()) != nil && (try? reader.expectEnd()) != nil
-        }
-        return isJSON ? text : Node.string(text).json
     }
 }
 

@@ -15,8 +15,10 @@ struct Watch: ParsableCommand {
             With an order or a limit it hears of those children alone, as if they were all there is:
 
               vigla watch http://127.0.0.1:9000/players --events added,moved,removed --order-by score --last 3
+              vigla watch http://127.0.0.1:9000/reports --events added,changed,removed --near 37.975,23.735,1000 --where 'status == open'
 
-            After a lost connection it connects again, prints {"event":"restarted"} and begins anew.
+            After a lost connection it connects again and goes on with what it has missed. Where the hub cannot tell
+            that, as it has been restarted, it prints {"seq":9,"event":"reset"} and begins anew.
             """)
 
     @OptionGroup var target: Target
@@ -54,7 +56,7 @@ struct Watch: ParsableCommand {
         let wanted = try wanted()
         target.refuseParameters()
         let url = target.url
-        let query = query.filter
+        let query = query.selection
         let left = EventCountdown(count)
         HubCall.run(target, reconnects: true) { client in
             _ = client.observe(url.path, wanted, query: query) { observation in
@@ -62,7 +64,7 @@ struct Watch: ParsableCommand {
                 case .event(let event, let seq):
                     StandardStream.output.write([UInt8(ascii: "{")] + ObservePush(event, seq: seq).rest + [UInt8(ascii: "\n")])
                     if left.countDown() { HubCall.disconnect(client) }
-                case .restarted: StandardStream.output.line("{\"event\":\"restarted\"}")
+                case .reset(let seq): StandardStream.output.line("{\"seq\":\(seq),\"event\":\"reset\"}")
                 case .ended(.closed): break
                 case .ended(let error): HubCall.stop(error, target)
                 }

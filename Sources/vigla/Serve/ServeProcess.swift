@@ -11,6 +11,8 @@ final class ProcessSignals: @unchecked Sendable {
     private var stop: (@Sendable () -> Void)?
     private var reload: (@Sendable () -> Void)?
     private var toggle: (@Sendable () -> Void)?
+    /// Whether SIGUSR2 has come before `begin`.
+    private var isToggled = false
 
     /// From here on the signals are kept for `begin`: one that comes while the hub starts is not lost.
     init() {
@@ -30,7 +32,7 @@ final class ProcessSignals: @unchecked Sendable {
                 // Before the start is done nothing is older than the files.
                 switch number {
                 case SIGHUP: self.reload?()
-                case SIGUSR2: self.toggle?()
+                case SIGUSR2: self.receiveToggle(Int(source.data))
                 default: self.receive(Int(source.data))
                 }
             }
@@ -49,7 +51,14 @@ final class ProcessSignals: @unchecked Sendable {
             self.reload = reload
             self.toggle = toggle
             if received > 0 { stop() }
+            if isToggled { toggle() }
         }
+    }
+
+    /// Signals of one moment come as one, with their number.
+    private func receiveToggle(_ count: Int) {
+        guard count % 2 == 1 else { return }
+        if let toggle { toggle() } else { isToggled.toggle() }
     }
 
     private func receive(_ count: Int) {

@@ -1,0 +1,97 @@
+import ArgumentParser
+import JSONTree
+import LiveQueries
+import ViglaClient
+import WireProtocols
+
+/// What is asked for of a place's children, as in REST.
+struct QueryOptions: ParsableArguments {
+    @Option(help: ArgumentHelp(
+        "Order: key, value, priority or a path in each child, such as score (the rules need .indexOn for value and paths).",
+        valueName: "order"))
+    var orderBy: String?
+    // Unconditional: a value may begin with a dash, as -5 does.
+    @Option(parsing: .unconditional, help: ArgumentHelp("First value in that order; JSON, or a text as it stands.", valueName: "value"))
+    var start: String?
+    @Option(parsing: .unconditional, help: ArgumentHelp("Last value.", valueName: "value")) var end: String?
+    @Option(parsing: .unconditional, help: ArgumentHelp("The only value.", valueName: "value")) var equal: String?
+    @Option(parsing: .unconditional, help: ArgumentHelp("So many from the start.", valueName: "number")) var limit: Int?
+    @Option(parsing: .unconditional, help: ArgumentHelp("So many from the end.", valueName: "number")) var last: Int?
+    @Option(name: .customLong("where"), help: ArgumentHelp(
+        "Only children of which this holds, may be repeated: 'status == open', with == != < <= > >=, 'kind in [\"a\",\"b\"]', 'tags has "
+            + "red' (a child of that name), 'name prefix An'; '.value' is the child's own value.", valueName: "condition"))
+    var conditions: [String] = []
+    // Unconditional: the south begins with a dash.
+    @Option(parsing: .unconditional, help: ArgumentHelp(
+        "Only children within so many metres of a place: lat,lng,radius or lat,lng,radius,limit; lat,lng,,limit for the nearest. Ordered by "
+            + "distance, unless --order-by is given (the rules need .geoIndex).", valueName: "lat,lng,radius"))
+    var near: String?
+    @Flag(help: "Children as true, whatever is below them.") var shallow = false
+
+    func validate() throws {
+        if limit != nil, last != nil { throw ValidationError("--limit and --last exclude each other.") }
+        for (name, count) in [("--limit", limit), ("--last", last)] {
+            if let count, count < 1 { throw ValidationError("\(name) takes 1 or more, not \(count).") }
+        }
+        for text in conditions {
+            do throws(QueryFault) { _ = try Filter(text: text) } catch {
+                throw ValidationError("--where '\(UserText.plain(text))': \(error.text).")
+            }
+        }
+        if let near {
+            do throws(QueryFault) { _ = try NearQuery(text: near) } catch {
+                throw ValidationError("--near: \(error.member) \(error.text).")
+            }
+        }
+        if shallow, orderBy ?? start ?? end ?? equal ?? near ?? conditions.first != nil { throw ValidationError("--shallow goes with --limit and --last only.") }
+    }
+
+    /// Empty without a query.
+    var parameters: [HubURL.Parameter] {
+        var found: [HubURL.Parameter] = []
+        if shallow { found.append(.init("shallow", "true")) }
+        let isOrdered = orderBy != nil || start != nil || end != nil || equal != nil || limit != nil || last != nil
+        // Without an order, what is near is ordered by distance.
+        if isOrdered, !shallow, orderBy != nil || near == nil { found.append(.init("orderBy", Node.string(order).json)) }
+        for (name, text) in [("startAt", start), ("endAt", end), ("equalTo", equal)] {
+            if let text { found.append(.init(name, Self.value(text))) }
+        }
+        let filter = Filter(conditions.flatMap { (try? Filter(text: $0))?.conditions ?? [] })
+        if !filter.isEmpty { found.append(.init("where", filter.json.json)) }
+        if let near = near.flatMap({ try? NearQuery(text: $0) }) { found.append(.init("near", near.json.json)) }
+        if let limit { found.append(.init("limitToFirst", "\(limit)")) }
+        if let last { found.append(.init("limitToLast", "\(last)")) }
+        return found
+    }
+
+    /// The same for the observe protocol; nil without a query. Ends the program when the hub would refuse it.
+    var selection: ObserveQuery? {
+        let members = parameters.map { "\(Node.string(Text($0.name)).json):\($0.value)" }
+        if members.isEmpty { return nil }
+        let text = Array("{\"id\":0,\"op\":\"get\",\"path\":\"\",\"query\":{\(members.joined(separator: ","))}}".utf8)
+        switch text.withUnsafeBytes({ bytes in try? ObserveRequest.parse(bytes) })?.operation {
+        case .get(_, let query): return query
+        case .invalid(let fault): fail(fault.message)
+        default: fail("the query cannot be sent")
+        }
+    }
+
+    private var order: String {
+        switch orderBy {
+        case nil, "key": "$key"
+        case "value": "$value"
+        case "priority": "$priority"
+        case let path?: path
+        }
+    }
+
+    /// JSON as it is; anything else is a text.
+    private static func value(_ text: String) -> String {
+        var native = text
+        let isJSON = native.withUTF8 { bytes in
+            var reader = JSONReader(UnsafeRawBufferPointer(bytes))
+            return (try? reader.skipValue()) != nil && (try? reader.expectEnd()) != nil
+        }
+        return isJSON ? text : Node.string(text).json
+    }
+}
