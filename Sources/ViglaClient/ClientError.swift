@@ -22,9 +22,21 @@ public enum ClientError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The client was closed.
     case closed
 
+    /// The code of the protocol, or `connection_lost` where there is no connection or it has ended, `superseded`, `closed`.
+    public var code: String {
+        switch self {
+        case .refused(let failure): failure.code
+        case .superseded: "superseded"
+        case .closed: "closed"
+        case .connectionLost, .unreachable, .notAccepted, .dismissed, .badAnswer: "connection_lost"
+        }
+    }
+
+    /// For people: what the hub says, its code, and what the rules say to the client.
     public var description: String {
         switch self {
-        case .refused(let failure): "\(failure.message) (\(failure.code))"
+        case .refused(let failure):
+            "\(failure.message) (\(failure.code))\(failure.messages.isEmpty ? "" : ": " + failure.messages.joined(separator: " "))"
         case .connectionLost: "The connection was lost before the answer came; the request may have been carried out."
         case .unreachable(let reason): "No connection: \(reason)"
         case .notAccepted(let status, let text):

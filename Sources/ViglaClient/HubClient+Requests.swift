@@ -1,13 +1,21 @@
 public import JSONTree
-internal import WireProtocols
+public import WireProtocols
 
 extension HubClient {
     /// The result of a write: the number of its commit.
     public typealias WriteDone = @Sendable (Result<Int64, ClientError>) -> Void
+    /// The result of a request that answers nothing.
+    public typealias Done = @Sendable (Result<Void, ClientError>) -> Void
 
     /// Reads a place once; null when there is nothing.
-    public func get(_ path: Path, _ done: @escaping @Sendable (Result<Node, ClientError>) -> Void) {
-        perform(.get(path: path)) { done($0.map { $0.value ?? .null }) }
+    /// - Parameter query: which children; nil for the whole place.
+    public func get(_ path: Path, query: ObserveQuery? = nil, _ done: @escaping @Sendable (Result<Node, ClientError>) -> Void) {
+        perform(.get(path: path, query: query)) { done($0.map { $0.value ?? .null }) }
+    }
+
+    /// How many children there are, or the query selects; none of them is sent.
+    public func count(_ path: Path, query: ObserveQuery? = nil, _ done: @escaping @Sendable (Result<Int64, ClientError>) -> Void) {
+        perform(.count(path: path, query: query)) { done($0.map { $0.count ?? 0 }) }
     }
 
     /// Replaces what is at the place.
@@ -32,9 +40,56 @@ extension HubClient {
         perform(.remove(TreeWrite(path, WriteValue(.null))), Self.sequence(done))
     }
 
+    /// Leaves something for the hub to do when this connection has ended, or takes it back. It is done once: with each
+    /// `State.connected` it is to be left anew.
+    public func onDisconnect(_ leaving: ObserveLeaving, _ done: Done? = nil) { perform(.onDisconnect(leaving), Self.nothing(done)) }
+
+    /// Hears whether the hub answers.
+    public func ping(_ done: @escaping Done) { perform(.ping, Self.nothing(done)) }
+
+    /// Sets a place to what follows from its value; again with the value there then if another writer was faster, 25 times in all.
+    /// - Parameter update: called on the client's loop with what is there, null for nothing.
+    /// - Parameter done: told the value that was set; refused with `stale` when others always were faster.
+    public func transaction(
+        _ path: Path, _ update: @escaping @Sendable (Node) -> WriteValue, _ done: (@Sendable (Result<Node, ClientError>) -> Void)? = nil
+    ) {
+        get(path) { [self] result in
+            switch result {
+            case .success(let was): attempt(path, was: was, left: 24, update, done)
+            case .failure(let error): done?(.failure(error))
+            }
+        }
+    }
+
+    private func attempt(
+        _ path: Path, was: Node, left: Int, _ update: @escaping @Sendable (Node) -> WriteValue,
+        _ done: (@Sendable (Result<Node, ClientError>) -> Void)?
+    ) {
+        let value = update(was)
+        perform(.transaction(TreeWrite(path, value), hash: was.exists ? was.hash : "")) { [self] result in
+            switch result {
+            case .success: done?(.success(value.node))
+            case .failure(.refused(let failure)) where failure.known == .stale && left > 0:
+                if let now = failure.value { return attempt(path, was: now, left: left - 1, update, done) }
+                get(path) { [self] result in
+                    switch result {
+                    case .success(let now): attempt(path, was: now, left: left - 1, update, done)
+                    case .failure(let error): done?(.failure(error))
+                    }
+                }
+            case .failure(let error): done?(.failure(error))
+            }
+        }
+    }
+
     private static func sequence(_ done: WriteDone?) -> (@Sendable (Result<ObserveSuccess, ClientError>) -> Void)? {
         guard let done else { return nil }
         return { done($0.map { $0.seq ?? 0 }) }
+    }
+
+    private static func nothing(_ done: Done?) -> (@Sendable (Result<ObserveSuccess, ClientError>) -> Void)? {
+        guard let done else { return nil }
+        return { done($0.map { _ in }) }
     }
 }
 

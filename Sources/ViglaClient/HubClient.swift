@@ -1,5 +1,6 @@
 public import DispatchNet
 public import JSONTree
+internal import LiveQueries
 internal import Synchronization
 public import WireProtocols
 
@@ -11,6 +12,7 @@ public import WireProtocols
 ///     let feed = client.observe("/timeline/ana", .children) { print($0) }
 ///     client.set("/users/ana/name", WriteValue("Ana")) { result in … }
 ///
+/// With `await` and for a program's own types: `HubClient+Async.swift`, `HubClient+Codable.swift`.
 /// Every method may be called from any thread, at any time, also before `connect`: what cannot be sent yet waits its turn.
 /// Calls of one thread keep their order. All closures are called on the client's loop and must not block.
 ///
@@ -96,16 +98,38 @@ public final class HubClient: @unchecked Sendable {
 
     // MARK: observing
 
-    /// Watches a place: first what is there, then every change.
+    /// Watches a place: first what is there, then every change. After a lost connection it goes on where it was: it is told what it has
+    /// missed, or `.reset` and all that is there.
     /// - Parameters:
     ///   - query: which children; nil for the whole place.
-    ///   - handler: called in the order of commits.
+    ///   - maxHz: at most so many values or counts a second, 0.001 to 1000, the newest of those between; nil tells each.
+    ///   - handler: called in the order of commits, with all events of a commit or none.
     public func observe(
-        _ path: Path, _ events: ObserveEvents = .value, query: ObserveQuery? = nil, _ handler: @escaping @Sendable (Observation) -> Void
+        _ path: Path, _ events: ObserveEvents = .value, query: ObserveQuery? = nil, maxHz: Double? = nil,
+        _ handler: @escaping @Sendable (Observation) -> Void
     ) -> ObserverID {
         let id = makeID()
-        onLoop { self.carryOut(self.dialogue.observe(id, path, events, query: query, handler)) }
+        let observed = Observed(path, events, query: query, maxHz: maxHz, handler)
+        onLoop { self.carryOut(self.dialogue.observe(id, observed)) }
         return ObserverID(rawValue: id)
+    }
+
+    /// Whether the rules do not declare the order of an observer's query (`.indexOn`), as far as the hub has said so.
+    public func lacksIndex(_ observer: ObserverID, _ done: @escaping @Sendable (Bool) -> Void) {
+        onLoop { done(self.dialogue.lacksIndex(observer.rawValue)) }
+    }
+
+    /// Moves the centre of an observer whose query has a `near`; the difference is told. In degrees.
+    public func move(
+        _ observer: ObserverID, latitude: Double, longitude: Double, _ done: (@Sendable (Result<Void, ClientError>) -> Void)? = nil
+    ) {
+        guard let centre = GeoPoint(latitude: latitude, longitude: longitude) else {
+            let failure = ObserveFailure(code: ObserveCode.badRequest.rawValue, message: "That is no place on the earth.", member: "near")
+            return onLoop { done?(.failure(.refused(failure))) }
+        }
+        let id = makeID()
+        let owed: Dialogue.Done? = if let done { { result in done(result.map { _ in }) } } else { nil }
+        onLoop { self.carryOut(self.dialogue.move(id, observer.rawValue, to: centre, owed)) }
     }
 
     /// Ends an observer. On the loop its handler is not called after this.

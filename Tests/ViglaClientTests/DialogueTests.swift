@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 import Testing
 import WireProtocols
 
@@ -31,41 +32,133 @@ import WireProtocols
         #expect(run(dialogue.received(.ok(id: 1, ObserveSuccess(seq: 3)))) == ["get ok 3"])
     }
 
-    @Test mutating func observer_isRestoredWithItsNumber_andToldOfTheRestart() {
+    /// An observer of `a` that was told of commit 1 in the epoch `e`, and has lost its connection.
+    private mutating func lostObserver(_ events: ObserveEvents = .value, query: ObserveQuery? = nil) {
         _ = dialogue.opened()
-        _ = dialogue.observe(7, "a", .value, told.handler("a"))
-        _ = dialogue.received(.ok(id: 7, ObserveSuccess(seq: 1)))
-        #expect(run(dialogue.received(.event(sub: 7, seq: 1, .value(1)))) == ["a value 1"])
+        _ = dialogue.observe(7, Observed("a", events, query: query, told.handler("a")))
+        _ = dialogue.received(.ok(id: 7, ObserveSuccess(seq: 1, epoch: "e")))
+        _ = run(dialogue.received(.event(sub: 7, seq: 1, events.contains(.value) ? .value(1) : .ready)))
+    }
+
+    @Test mutating func observer_goesOnWhereItWas_underItsNumber() {
+        lostObserver()
         #expect(run(dialogue.lost()) == [])
-        let actions = dialogue.opened()
-        #expect(sent(actions) == [ObserveRequest(id: 7, .observe(path: "a", events: .value))])
-        #expect(run(actions) == ["a restarted"])
+        let since = ObserveSince.after(epoch: "e", seq: 1)
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, .observe(path: "a", events: .value, since: since))])
+        #expect(run(dialogue.received(.ok(id: 7, ObserveSuccess(seq: 3, epoch: "e")))) == [])
         #expect(run(dialogue.received(.event(sub: 7, seq: 2, .value(2)))) == ["a value 2"])
     }
 
-    @Test mutating func observerThatNeverStarted_isNotToldOfARestart() {
-        _ = dialogue.observe(7, "a", .value, told.handler("a"))
-        #expect(run(dialogue.opened()) == [])
+    @Test mutating func reset_isToldWithTheFirstOfWhatFollows_orForgotten() {
+        lostObserver()
+        for _ in 0..<2 {
+            _ = dialogue.lost()
+            // It comes back with what it was told last, and not with what a reset without events began.
+            let since = ObserveSince.after(epoch: "e", seq: 1)
+            #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, .observe(path: "a", events: .value, since: since))])
+            #expect(run(dialogue.received(.ok(id: 7, ObserveSuccess(seq: 9, epoch: "f", isReset: true)))) == [])
+        }
+        #expect(run(dialogue.received(.event(sub: 7, seq: 9, .value(2)))) == ["a reset 9", "a value 2"])
         _ = dialogue.lost()
-        let actions = dialogue.opened()
-        #expect(sent(actions).count == 1)
-        #expect(run(actions) == [])
+        let since = ObserveSince.after(epoch: "f", seq: 9)
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, .observe(path: "a", events: .value, since: since))])
+    }
+
+    @Test mutating func eventsOfACommit_areToldTogether_orNotAtAll() {
+        lostObserver(.children)
+        let added = ObserveEvent.added(key: "b", value: 1, prev: nil)
+        #expect(run(dialogue.received(.event(sub: 7, seq: 2, added, isFollowed: true))) == [])
+        _ = dialogue.lost()
+        let since = ObserveSince.after(epoch: "e", seq: 1)
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, .observe(path: "a", events: [.children, .ready], since: since))])
+        #expect(run(dialogue.received(.event(sub: 7, seq: 2, added, isFollowed: true))) == [])
+        #expect(run(dialogue.received(.event(sub: 7, seq: 2, .removed(key: "c", value: 2)))).count == 2)
+    }
+
+    @Test mutating func readyIsAskedFor_andToldOnlyToThoseWhoAsked() {
+        lostObserver(.children)
+        #expect(run(dialogue.received(.event(sub: 7, seq: 2, .ready))) == [])
+        _ = dialogue.observe(8, Observed("a", [.added, .ready], told.handler("b")))
+        #expect(run(dialogue.received(.event(sub: 8, seq: 2, .ready))) == ["b ready"])
+    }
+
+    @Test mutating func observerEndedByItsHandler_hearsNoMoreOfTheCommit() {
+        lostObserver(.children)
+        _ = dialogue.received(.event(sub: 7, seq: 2, .added(key: "b", value: 1, prev: nil), isFollowed: true))
+        guard case .tell(let id, _, let observations) = dialogue.received(.event(sub: 7, seq: 2, .removed(key: "c", value: 2))) else {
+            Issue.record("nothing is told")
+            return
+        }
+        #expect(observations.count == 2 && dialogue.isObserving(id))
+        _ = dialogue.unobserve(9, id)
+        #expect(!dialogue.isObserving(id))
+    }
+
+    @Test mutating func observerThatWasNotTold_beginsWithoutAReset() {
+        _ = dialogue.observe(7, Observed("a", .value, told.handler("a")))
+        _ = dialogue.opened()
+        _ = dialogue.lost()
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, .observe(path: "a", events: .value, since: .now))])
+        _ = dialogue.received(.ok(id: 7, ObserveSuccess(seq: 9, epoch: "f")))
+        #expect(run(dialogue.received(.event(sub: 7, seq: 9, .value(2)))) == ["a value 2"])
+    }
+
+    private static func around(_ latitude: Double) throws -> (query: ObserveQuery, centre: GeoPoint) {
+        let centre = try #require(GeoPoint(latitude: latitude, longitude: 23))
+        let near = NearQuery(centre: centre, metres: 1000, limit: nil)
+        return (try ObserveQuery(TreeQuery(index: nil), where: .all, near: near), centre)
+    }
+
+    /// Whether the hub has moved the circle is not known: it begins anew at its new place.
+    @Test mutating func moveWithoutAnAnswer_beginsTheObserverAnew() throws {
+        let (before, after) = (try Self.around(37), try Self.around(38))
+        lostObserver(.children, query: before.query)
+        #expect(sent(dialogue.move(8, 7, to: after.centre, told.done("move"))) == [ObserveRequest(id: 8, .move(sub: 7, to: after.centre))])
+        #expect(run(dialogue.lost()) == ["move failed connectionLost"])
+        let anew = ObserveOperation.observe(path: "a", events: [.children, .ready], query: after.query, since: .now)
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, anew)])
+        _ = dialogue.received(.ok(id: 7, ObserveSuccess(seq: 5, epoch: "e")))
+        #expect(run(dialogue.received(.event(sub: 7, seq: 5, .ready))) == ["a reset 5"])
+    }
+
+    /// The difference comes behind the answer.
+    @Test mutating func moveWithoutItsDifference_beginsTheObserverAnew() throws {
+        let (before, after) = (try Self.around(37), try Self.around(38))
+        lostObserver(.children, query: before.query)
+        _ = dialogue.move(8, 7, to: after.centre, nil)
+        _ = dialogue.received(.ok(id: 8, ObserveSuccess(seq: 2)))
+        _ = dialogue.lost()
+        let anew = ObserveOperation.observe(path: "a", events: [.children, .ready], query: after.query, since: .now)
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, anew)])
+    }
+
+    @Test(arguments: [true, false]) mutating func answeredMove_holdsOverALoss_unlessItWasRefused(isRefused: Bool) throws {
+        let (before, after) = (try Self.around(37), try Self.around(38))
+        lostObserver(.children, query: before.query)
+        _ = dialogue.move(8, 7, to: after.centre, nil)
+        _ = dialogue.received(isRefused ? .failed(id: 8, try refusal("bad_request")) : .ok(id: 8, ObserveSuccess(seq: 2)))
+        _ = dialogue.received(.event(sub: 7, seq: 2, .removed(key: "b", value: 1)))
+        _ = dialogue.lost()
+        let query = isRefused ? before.query : after.query
+        let again = ObserveOperation.observe(path: "a", events: [.children, .ready], query: query, since: .after(epoch: "e", seq: 2))
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, again)])
     }
 
     @Test mutating func opening_sendsCredentialThenOldObserversThenWhatWaited() {
         _ = dialogue.opened()
         _ = dialogue.authenticate(1, "token", nil)
         _ = dialogue.received(.ok(id: 1, ObserveSuccess(uid: "ana")))
-        _ = dialogue.observe(3, "b", .children, told.handler("b"))
-        _ = dialogue.observe(2, "a", .value, told.handler("a"))
+        _ = dialogue.observe(3, Observed("b", [.added, .ready], told.handler("b")))
+        _ = dialogue.observe(2, Observed("a", .value, maxHz: 2, told.handler("a")))
         _ = dialogue.lost()
         _ = dialogue.ask(ObserveRequest(id: 4, .get(path: "x")), nil)
-        _ = dialogue.observe(5, "c", .value, told.handler("c"))
+        _ = dialogue.observe(5, Observed("c", .value, told.handler("c")))
         #expect(
             sent(dialogue.opened()) == [
-                ObserveRequest(id: 0, .auth(token: "token")), ObserveRequest(id: 2, .observe(path: "a", events: .value)),
-                ObserveRequest(id: 3, .observe(path: "b", events: .children)), ObserveRequest(id: 4, .get(path: "x")),
-                ObserveRequest(id: 5, .observe(path: "c", events: .value)),
+                ObserveRequest(id: 0, .auth(token: "token")),
+                ObserveRequest(id: 2, .observe(path: "a", events: .value, maxHz: 2, since: .now)),
+                ObserveRequest(id: 3, .observe(path: "b", events: [.added, .ready], since: .now)), ObserveRequest(id: 4, .get(path: "x")),
+                ObserveRequest(id: 5, .observe(path: "c", events: .value, since: .now)),
             ])
     }
 
@@ -94,7 +187,7 @@ import WireProtocols
 
     @Test mutating func refusedObserver_isToldOnceAndForgotten() throws {
         _ = dialogue.opened()
-        _ = dialogue.observe(1, "a", .value, told.handler("a"))
+        _ = dialogue.observe(1, Observed("a", .value, told.handler("a")))
         let refusal = try refusal("permission_denied")
         #expect(run(dialogue.received(.failed(id: 1, refusal))) == ["a ended refused(\(refusal))"])
         _ = dialogue.lost()
@@ -103,7 +196,7 @@ import WireProtocols
 
     @Test mutating func unobservedObserver_hearsNothingMore() {
         _ = dialogue.opened()
-        _ = dialogue.observe(1, "a", .value, told.handler("a"))
+        _ = dialogue.observe(1, Observed("a", .value, told.handler("a")))
         _ = dialogue.received(.ok(id: 1, ObserveSuccess()))
         #expect(sent(dialogue.unobserve(2, 1)) == [ObserveRequest(id: 2, .unobserve(sub: 1))])
         #expect(run(dialogue.received(.event(sub: 1, seq: 4, .value(1)))) == [])
@@ -113,11 +206,11 @@ import WireProtocols
     @Test mutating func close_tellsEverybodyOnce_andRefusesWhatComesLater() {
         _ = dialogue.opened()
         _ = dialogue.ask(ObserveRequest(id: 1, .ping), told.done("sent"))
-        _ = dialogue.observe(2, "a", .value, told.handler("a"))
+        _ = dialogue.observe(2, Observed("a", .value, told.handler("a")))
         #expect(run(dialogue.close(.closed)) == ["sent failed connectionLost", "a ended closed"])
         #expect(run(dialogue.close(.closed)) == [])
         #expect(run(dialogue.ask(ObserveRequest(id: 3, .ping), told.done("late"))) == ["late failed closed"])
-        #expect(run(dialogue.observe(4, "b", .value, told.handler("b"))) == ["b ended closed"])
+        #expect(run(dialogue.observe(4, Observed("b", .value, told.handler("b")))) == ["b ended closed"])
     }
 
     @Test mutating func answerToNothing_endsTheConnection() throws {
@@ -151,6 +244,7 @@ import WireProtocols
             case .send: break
             case .answer(let done, let result): done(result)
             case .notify(let handler, let observation): handler(observation)
+            case .tell(_, let handler, let observations): observations.forEach(handler)
             case .credentialRefused: told.lines.add("credential refused")
             case .giveUp: told.lines.add("gave up")
             }
@@ -178,7 +272,7 @@ private struct Told {
             switch observation {
             case .event(.value(let value), _): lines.add("\(name) value \(value.json)")
             case .event(let event, _): lines.add("\(name) \(event)")
-            case .restarted: lines.add("\(name) restarted")
+            case .reset(let seq): lines.add("\(name) reset \(seq)")
             case .ended(.refused(let failure)): lines.add("\(name) ended refused(\(failure))")
             case .ended(let error): lines.add("\(name) ended \(Self.name(error))")
             }

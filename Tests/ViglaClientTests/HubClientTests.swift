@@ -86,7 +86,7 @@ import WireProtocols
         _ = client.observe("/a") { observation in
             switch observation {
             case .event(.value(let value), _): seen.add(value.json)
-            case .restarted: seen.add("restarted")
+            case .reset: seen.add("reset")
             default: seen.add("\(observation)")
             }
         }
@@ -98,7 +98,7 @@ import WireProtocols
         #expect(try states.next { $0 != "connected" } == "waiting")
         let second = try TestHub(rules: .denyAll, port: first.port)
         // The new hub is empty: what was seen does not hold any more, and the client is told so.
-        #expect(try seen.next() == "restarted")
+        #expect(try seen.next() == "reset")
         #expect(try seen.next() == "null")
         client.set("/a", WriteValue(2))
         #expect(try seen.next() == "2")
@@ -154,6 +154,65 @@ import WireProtocols
         #expect(error.description.contains("namespace"))
     }
 
+    /// The example of docs/clients.md: Tests/Clients/docs_test.py compares the lines.
+    @Test func documentedExample_doesWhatItSays() async throws {
+        let (hub, printed) = (try TestHub(), Notes<String>())
+        defer { hub.stop() }
+        let client = hub.client()
+        func print(_ line: String) { printed.add(line) }
+
+        // begin of docs/clients.md
+        struct Post: Codable { var text: String }
+
+        let timeline = client.events(of: "/timeline/ana", [.added, .removed, .ready])
+        for try await case .event(let event, _) in timeline {
+            switch event {
+            case .ready: try await client.push("/timeline/ana", encoding: Post(text: "hello"))
+            case .added(let key, _, _, _): print(try await client.get(Path(["timeline", "ana", key]), as: Post.self)?.text ?? "nothing")
+            default: break
+            }
+            if case .removed = event { break }
+            if case .added = event { try await client.remove("/timeline/ana") }
+        }
+        print(try await client.transaction("/visits") { was in WriteValue(was.exists ? was : 1) }.json)
+        // end of docs/clients.md
+
+        #expect(printed.removeAll() == ["hello", "1"])
+    }
+
+    @Test func values_areThoseOfAType_andWhatIsNoneOfIt_endsTheSequence() async throws {
+        struct Fix: Codable, Equatable { var latitude: Double, longitude: Double }
+        let hub = try TestHub()
+        defer { hub.stop() }
+        let client = hub.client()
+        let fix = Fix(latitude: 37.9553, longitude: 23.7021)
+        var seen: [Fix?] = []
+        await #expect(throws: DecodingError.self) {
+            for try await value in client.values(of: "/fix", as: Fix.self) {
+                seen.append(value)
+                if value == nil { try await client.set("/fix", encoding: fix) } else { try await client.set("/fix", WriteValue("nowhere")) }
+            }
+        }
+        #expect(seen == [nil, fix])
+    }
+
+    @Test func refusedSequence_throwsWhatTheHubSays() async throws {
+        let hub = try TestHub(rules: .denyAll)
+        defer { hub.stop() }
+        let client = hub.client()
+        await #expect(throws: ClientError.self) { for try await _ in client.events(of: "/a") {} }
+        do throws(ClientError) { try await client.set("/a", WriteValue(1)) } catch {
+            #expect(error.code == "permission_denied" && error.description == "Permission denied (permission_denied)")
+        }
+    }
+
+    @Test func refusal_printsWhatTheRulesSay() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".write":true,"a":{".validate":"newData.isString()",".message":"A text."}}}"#)
+        let (hub, results) = (try TestHub(rules: rules), Notes<ClientError?>())
+        hub.client().set("/a", WriteValue(1)) { if case .failure(let error) = $0 { results.add(error) } else { results.add(nil) } }
+        #expect(try results.next()?.description == "Permission denied (permission_denied): A text.")
+    }
+
     @Test func close_answersWhatIsOpen() throws {
         let hub = try TestHub()
         let seen = Notes<Observation>()
@@ -200,10 +259,10 @@ import WireProtocols
     private static func name(_ event: ObserveEvent) -> String {
         switch event {
         case .value(let value): "value \(value.json)"
-        case .added(let key, let value, let prev): "added \(key) \(value.json) \(prev?.string ?? "-")"
-        case .changed(let key, let value, let prev): "changed \(key) \(value.json) \(prev?.string ?? "-")"
-        case .removed(let key, let value): "removed \(key) \(value.json)"
-        case .moved(let key, let prev): "moved \(key) \(prev?.string ?? "-")"
+        case .added(let key, let value, let prev, _): "added \(key) \(value.json) \(prev.key?.string ?? "-")"
+        case .changed(let key, let value, let prev, _): "changed \(key) \(value.json) \(prev.key?.string ?? "-")"
+        case .removed(let key, let value, _, _): "removed \(key) \(value.json)"
+        case .moved(let key, let prev, _): "moved \(key) \(prev.key?.string ?? "-")"
         case .ready: "ready"
         case .count(let count): "count \(count)"
         }

@@ -71,6 +71,8 @@ extension HubClient {
         case .send(let request): if case .open(let link) = phase { link.send(request) }
         case .answer(let done, let result): done(result)
         case .notify(let handler, let observation): handler(observation)
+        case .tell(let id, let handler, let observations):
+            for observation in observations where dialogue.isObserving(id) { handler(observation) }
         case .credentialRefused(let failure): onState?(.credentialRefused(failure))
         case .giveUp(let reason): if case .open(let link) = phase { link.fail(.badAnswer(reason)) }
         }

@@ -1,13 +1,16 @@
 internal import JSONTree
+internal import LiveQueries
 internal import WireProtocols
 
 /// The open requests and observers of a client, across reconnects. Pure: no sockets, no clock, no queue.
 ///
 /// ```
 ///            up: sent at once, unanswered in `asked`        down: in `waiting`, in the order of the calls
-/// opened ──► credential ─► observers sent before (notified `.restarted`) ─► `waiting`
-/// lost   ──► `asked` fails with `.connectionLost`; credential and observers stay
+/// opened ──► credential ─► observers sent before, from where they are (`since`) ─► `waiting`
+/// lost   ──► `asked` fails with `.connectionLost`; credential and observers stay, what they hold is forgotten
 /// ```
+/// Events of a commit are held until the last has come and told together, so that what was told always is what some commit left.
+///
 /// The number of an observe request is the observer's for good: a new connection begins with no numbers in use.
 struct Dialogue {
     typealias Done = @Sendable (Result<ObserveSuccess, ClientError>) -> Void
@@ -17,6 +20,8 @@ struct Dialogue {
         case send(ObserveRequest)
         case answer(Done, Result<ObserveSuccess, ClientError>)
         case notify(Handler, Observation)
+        /// In this order, while the observer is not ended by its handler.
+        case tell(Int64, Handler, [Observation])
         case credentialRefused(ObserveFailure)
         /// The hub violated the protocol: end the connection.
         case giveUp(String)
@@ -26,20 +31,13 @@ struct Dialogue {
         case request(Done?)
         case credential(String, Done?)
         case observe
+        /// Of this observer, whose query was this one.
+        case move(Int64, ObserveQuery, Done?)
     }
 
     private enum Waiting {
         case request(ObserveRequest, Done?)
         case observe(Int64)
-    }
-
-    private struct Observer {
-        let path: Path
-        let events: ObserveEvents
-        let query: ObserveQuery?
-        let handler: Handler
-        /// The hub has answered once: the next start is a restart.
-        var hasStarted = false
     }
 
     private struct Credential {
@@ -51,7 +49,7 @@ struct Dialogue {
     private var isUp = false
     private var closedWith: ClientError?
     private var credential: Credential?
-    private var observers: [Int64: Observer] = [:]
+    private var observers: [Int64: Observed] = [:]
     /// Observers of the connection before, in the order of the calls; empty while up.
     private var restoring: [Int64] = []
     private var asked: [Int64: Asked] = [:]
@@ -80,17 +78,14 @@ struct Dialogue {
         return superseded.map { [.answer($0, .failure(.superseded))] } ?? []
     }
 
-    mutating func observe(
-        _ id: Int64, _ path: Path, _ events: ObserveEvents, query: ObserveQuery? = nil, _ handler: @escaping Handler
-    ) -> [Action] {
-        if let closedWith { return [.notify(handler, .ended(closedWith))] }
-        let observer = Observer(path: path, events: events, query: query, handler: handler)
-        observers[id] = observer
+    mutating func observe(_ id: Int64, _ observed: Observed) -> [Action] {
+        if let closedWith { return [.notify(observed.handler, .ended(closedWith))] }
+        observers[id] = observed
         guard isUp else {
             waiting.append(.observe(id))
             return []
         }
-        return [begin(id, observer)]
+        return begin(id).map { [$0] } ?? []
     }
 
     mutating func unobserve(_ id: Int64, _ observer: Int64) -> [Action] {
@@ -99,9 +94,28 @@ struct Dialogue {
         return [.send(ObserveRequest(id: id, .unobserve(sub: observer)))]
     }
 
-    private mutating func begin(_ id: Int64, _ observer: Observer) -> Action {
+    /// Moves the centre of an observer's circle. Without a connection the observer begins anew at its new place.
+    mutating func move(_ id: Int64, _ observer: Int64, to centre: GeoPoint, _ done: Done?) -> [Action] {
+        if let closedWith { return done.map { [.answer($0, .failure(closedWith))] } ?? [] }
+        guard let before = observers[observer]?.query else {
+            let failure = ObserveFailure(code: ObserveCode.unknownSub.rawValue, message: "There is no such observer, or it has no circle.")
+            return done.map { [.answer($0, .failure(.refused(failure)))] } ?? []
+        }
+        observers[observer]?.moved(to: centre)
+        guard isUp else { return done.map { [.answer($0, .success(ObserveSuccess()))] } ?? [] }
+        asked[id] = .move(observer, before, done)
+        return [.send(ObserveRequest(id: id, .move(sub: observer, to: centre)))]
+    }
+
+    func lacksIndex(_ id: Int64) -> Bool { observers[id]?.lacksIndex ?? false }
+
+    /// Whether an observer still hears.
+    func isObserving(_ id: Int64) -> Bool { observers[id] != nil }
+
+    private mutating func begin(_ id: Int64) -> Action? {
+        guard let request = observers[id]?.begin() else { return nil }
         asked[id] = .observe
-        return .send(ObserveRequest(id: id, .observe(path: observer.path, events: observer.events, query: observer.query)))
+        return .send(ObserveRequest(id: id, request))
     }
 
     // MARK: events of the connection
@@ -116,16 +130,14 @@ struct Dialogue {
             actions.append(.send(ObserveRequest(id: 0, .auth(token: credential.token))))
         }
         for id in restoring {
-            guard let observer = observers[id] else { continue }
-            if observer.hasStarted { actions.append(.notify(observer.handler, .restarted)) }
-            actions.append(begin(id, observer))
+            if let action = begin(id) { actions.append(action) }
         }
         for item in waiting {
             switch item {
             case .request(let request, let done):
                 asked[request.id] = .request(done)
                 actions.append(.send(request))
-            case .observe(let id): if let observer = observers[id] { actions.append(begin(id, observer)) }
+            case .observe(let id): if let action = begin(id) { actions.append(action) }
             }
         }
         restoring = []
@@ -135,16 +147,20 @@ struct Dialogue {
 
     mutating func received(_ message: ObserveMessage) -> Action? {
         switch message {
-        case .event(let sub, let seq, let event):
-            guard let index = observers.index(forKey: sub) else { return nil }
-            if !observers.values[index].hasStarted { observers.values[index].hasStarted = true }
-            return .notify(observers.values[index].handler, .event(event, seq: seq))
+        case .event(let sub, let seq, let event, let isFollowed):
+            guard let told = observers[sub]?.received(event, seq: seq, isFollowed: isFollowed), !told.isEmpty,
+                let handler = observers[sub]?.handler
+            else { return nil }
+            return .tell(sub, handler, told)
         case .ok(let id, let success):
             switch asked.removeValue(forKey: id) {
             case .request(let done), .credential(_, let done): return done.map { .answer($0, .success(success)) }
             case .observe:
-                observers[id]?.hasStarted = true
+                observers[id]?.began(success)
                 return nil
+            case .move(let sub, _, let done):
+                observers[sub]?.hasMoved()
+                return done.map { .answer($0, .success(success)) }
             case nil: return .giveUp("an answer to a request that was not made")
             }
         case .failed(let id, let failure):
@@ -155,6 +171,9 @@ struct Dialogue {
                 if credential?.token == token { credential = nil }
                 return done.map { .answer($0, .failure(.refused(failure))) } ?? .credentialRefused(failure)
             case .observe: return end(id, failure)
+            case .move(let sub, let query, let done):
+                observers[sub]?.hasMoved(backTo: query)
+                return done.map { .answer($0, .failure(.refused(failure))) }
             case nil: return .giveUp("an answer to a request that was not made")
             }
         case .ended(let sub, let failure): return end(sub, failure)
@@ -170,7 +189,7 @@ struct Dialogue {
         var actions: [Action] = []
         for (_, item) in asked.sorted(by: { $0.key < $1.key }) {
             switch item {
-            case .request(let done): if let done { actions.append(.answer(done, .failure(.connectionLost))) }
+            case .request(let done), .move(_, _, let done): if let done { actions.append(.answer(done, .failure(.connectionLost))) }
             case .credential(let token, let done):
                 // It is sent again, so its answer is still to come.
                 if credential?.token == token { credential?.done = done } else if let done {
