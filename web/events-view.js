@@ -3,7 +3,6 @@
 import { element, perFrame, plural, preview, setText } from './dom.js';
 import { latencyOf, makeEntry } from './event-entry.js';
 import { Query } from './query.js';
-import { observeQuery } from './query-events.js';
 
 const kept = 2000;       // entries kept in memory
 const shownAtMost = 400; // entries on the page
@@ -39,7 +38,7 @@ export class EventsView {
   attach(query, events = ['added', 'changed', 'removed']) {
     const same = this.#observers.find((other) => other.query.text === query.text);
     if (same) this.#detach(same, false);
-    const observer = { query, events, state: 'asking', fault: '', seq: null, count: 0, end: null, item: null };
+    const observer = { query, events, state: 'asking', fault: '', count: 0, end: null, item: null };
     this.#observers.push(observer);
     this.#makeChip(observer);
     this.#begin(observer);
@@ -58,7 +57,7 @@ export class EventsView {
   again() {
     for (const observer of this.#observers) {
       observer.end();
-      Object.assign(observer, { state: 'asking', fault: '', seq: null });
+      Object.assign(observer, { state: 'asking', fault: '' });
       this.#begin(observer);
     }
     this.#counts();
@@ -67,29 +66,30 @@ export class EventsView {
   /** Logs something that no observer told. */
   note(entry) { this.#log({ at: Date.now(), ...entry }); }
 
-  /** A whole place by the observe protocol, whose events the hub makes; a query, or one as another user, by the realtime protocol. */
+  /** By the observe protocol, whose events the hub makes; as another user by the realtime protocol. */
   #begin(observer) {
     const { query, events } = observer, path = query.text;
+    let initial = true; // until all that was there has been told
+    const begunAnew = () => { if (observer.state === 'lost') this.#mark(`Connected again: ${path} starts from its present state.`); };
     const handlers = {
-      ready: (seq) => {
-        if (observer.state === 'lost') this.#mark(`Connected again: ${path} starts from its present state.`);
-        observer.seq = seq;
+      ready: () => {
+        initial = false;
         observer.state = 'live';
         this.#counts();
       },
       event: (message) => {
         observer.count += 1;
-        const initial = message.initial ?? (observer.seq !== null && message.seq <= observer.seq);
+        const isOld = message.initial ?? initial;
         this.#log({
           at: Date.now(), path, event: message.event, key: message.key ?? null, prev: message.prev, value: message.value,
-          seq: message.seq, initial, why: message.why, latency: initial ? null : latencyOf(message.value, this.#hub.realtime.serverNow),
+          seq: message.seq, initial: isOld, why: message.why, latency: isOld ? null : latencyOf(message.value, this.#hub.realtime.serverNow),
         });
         this.#counts();
       },
-      refused: (error) => {
+      refused: ({ code, text, message }) => {
         observer.state = 'refused';
-        observer.fault = error.code === 'permission_denied' ? 'the rules do not let you read here' : error.message || error.code;
-        this.#mark(`${path} refused: ${observer.fault}.${error.code === 'permission_denied' ? ' Sign in as someone who may read it.' : ''}`);
+        observer.fault = code === 'permission_denied' ? 'the rules do not let you read here' : text || message || code;
+        this.#mark(`${path} refused: ${observer.fault.replace(/\.$/, '')}.${code === 'permission_denied' ? ' Sign in as someone who may read it.' : ''}`);
         this.#counts();
       },
       lost: () => {
@@ -98,8 +98,22 @@ export class EventsView {
       },
     };
     const { realtime, observe, credentials } = this.#hub;
-    if (query.isPlain && credentials.actAs === undefined && !events.includes('moved')) observer.end = observe.observe(query.path, events, handlers);
-    else observer.end = observeQuery(realtime, query, events, handlers);
+    if (credentials.actAs !== undefined) {
+      let isEnded = false;
+      const end = () => { isEnded = true; };
+      observer.end = end;
+      // Few act as someone: what makes events of pushes is loaded when it is needed.
+      import('./query-events.js').then(({ observeQuery }) => {
+        if (!isEnded) observer.end = observeQuery(realtime, query, events, { ...handlers, ready: () => { begunAnew(); handlers.ready(); } });
+      });
+      return;
+    }
+    observer.end = observe.observe(query.path, { events: [...events, 'ready'], query: query.observed }, (event) => {
+      if (event.event === 'ended') handlers.refused(event.error);
+      else if (event.event === 'lost' || event.event === 'ready') handlers[event.event]();
+      else if (event.event !== 'reset') handlers.event(event);
+      else { begunAnew(); initial = true; }
+    });
   }
 
   pause(paused) {

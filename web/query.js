@@ -101,12 +101,11 @@ export class Query {
     return [`const place = ${target};`, ...hear].join('\n');
   }
 
-  /** Texts to send to /.observe, or why there are none. */
-  observe(events) {
-    if (!this.isPlain) return 'The observe protocol takes no order, range or limit yet:\nuse the SDK, curl or the realtime protocol.';
-    const known = events.filter((event) => event !== 'moved');
-    return JSON.stringify({ id: 1, op: 'observe', path: this.path, events: known.length ? known : ['value'] });
-  }
+  /** For the observe protocol and its clients; undefined for the whole place. */
+  get observed() { return this.isPlain ? undefined : Object.fromEntries(this.parameters.map(([name, value]) => [name, JSON.parse(value)])); }
+
+  /** A text to send to /.observe. */
+  observe(events) { return JSON.stringify({ id: 1, op: 'observe', path: this.path, events, query: this.observed }); }
 
   curl(base, ns, { signs }) {
     const query = [['ns', ns], ...this.parameters].map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
@@ -115,10 +114,12 @@ export class Query {
   }
 
   command(base, ns, events, { signs }) {
-    if (!this.isPlain) return 'The command line takes no order, range or limit yet: use curl.';
+    if ('startAfter' in this.bounds || 'endBefore' in this.bounds) return 'The command line takes no “after” or “before”: use curl.';
+    const options = { equalTo: 'equal', startAt: 'start', endAt: 'end', limitToFirst: 'limit', limitToLast: 'last' };
+    const query = this.parameters.map(([name, value]) => (name === 'orderBy'
+      ? ` --order-by ${this.order === 'child' ? quoted(this.index) : this.order ?? 'priority'}` : ` --${options[name]} ${quoted(value)}`)).join('');
     const address = `${base}${this.path === '/' ? '/' : joinPath(splitPath(this.path).map(encodeURIComponent))}?ns=${encodeURIComponent(ns)}`;
-    const known = events.filter((event) => event !== 'moved');
-    return `${signs ? 'VIGLA_AUTH_FILE=token.txt ' : ''}vigla watch ${quoted(address)} --events ${(known.length ? known : ['value']).join(',')}`;
+    return `${signs ? 'VIGLA_AUTH_FILE=token.txt ' : ''}vigla watch ${quoted(address)} --events ${events.join(',')}${query}`;
   }
 }
 

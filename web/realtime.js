@@ -5,9 +5,9 @@ import { FrameJoiner, cut } from './frames.js';
 import { KeepAlive } from './keep-alive.js';
 import { Listens, Refusal } from './listens.js';
 import { Requests } from './requests.js';
-import { ReconnectingSocket } from './socket.js';
 import { joinPath, splitPath } from './paths.js';
 import { pushIds } from './push-id.js';
+import { ReconnectingSocket } from './vigla.js';
 
 export { Refusal };
 

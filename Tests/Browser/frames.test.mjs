@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { FrameJoiner, cut, segmentLength } from '../../web/frames.js';
-import { backoff } from '../../web/socket.js';
+import { backoff } from '../../web/vigla.js';
 
 test('frames_stayWhole_upToTheSegmentLength', () => {
   assert.deepEqual(cut('x'.repeat(segmentLength)), ['x'.repeat(segmentLength)]);
@@ -37,8 +37,9 @@ test('joiner_ignoresKeepAlives_andGoesOnWithTheNextMessage', () => {
 });
 
 test('backoff_growsWithJitter_andStaysBelowItsCeiling', () => {
-  assert.ok(backoff(0, () => 1) <= 400);
-  assert.equal(backoff(100, () => 1), 20000);
-  assert.equal(backoff(100, () => 0), 10000);
+  assert.equal(backoff(0, () => 1), 250);
+  assert.equal(backoff(0, () => 0), 125);
+  assert.equal(backoff(100, () => 1), 15000);
+  assert.equal(backoff(100, () => 0), 7500);
   for (let i = 1; i < 12; i++) assert.ok(backoff(i, () => 0.5) >= backoff(i - 1, () => 0.5));
 });

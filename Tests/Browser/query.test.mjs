@@ -14,8 +14,13 @@ test('query_isTheSame_inEveryForm', () => {
   assert.deepEqual(latest.parameters, [['orderBy', '"by/points"'], ['startAt', '2'], ['endBefore', '"z"'], ['limitToLast', '3']]);
   assert.equal(latest.text, '/scores?orderBy="by/points"&startAt=2&endBefore="z"&limitToLast=3');
   assert.ok(latest.sdk(['added']).startsWith('const place = query(ref(db, "scores"), orderByChild("by/points"), startAt(2), endBefore("z"), limitToLast(3));\nonChildAdded(place,'));
-  assert.equal(new Query({ path: '/a' }).observe(['added', 'moved']), '{"id":1,"op":"observe","path":"/a","events":["added"]}');
+  assert.equal(new Query({ path: '/a' }).observe(['added', 'moved']), '{"id":1,"op":"observe","path":"/a","events":["added","moved"]}');
+  assert.deepEqual(latest.observed, { orderBy: 'by/points', startAt: 2, endBefore: 'z', limitToLast: 3 });
+  assert.deepEqual(new Query({ path: '/a', limit: { side: 'first', count: 1 } }).observed, { orderBy: '$priority', limitToFirst: 1 });
   assert.equal(new Query({ path: '/it\'s' }).command('http://h:1', 'n', ['value'], { signs: false }), "vigla watch 'http://h:1/it'\\''s?ns=n' --events value");
+  const five = new Query({ path: '/a', order: 'child', child: 'n', bounds: { equalTo: '5' }, limit: { side: 'last', count: 3 } });
+  assert.equal(five.command('http://h:1', 'n', ['added', 'moved'], { signs: false }), "vigla watch 'http://h:1/a?ns=n' --events added,moved --order-by 'n' --equal '\"5\"' --last '3'");
+  assert.match(latest.command('http://h:1', 'n', ['added'], { signs: false }), /use curl/);
   assert.ok(latest.curl('http://h:1', 'n', { signs: true }).endsWith("'http://h:1/scores.json?ns=n&orderBy=%22by%2Fpoints%22&startAt=2&endBefore=%22z%22&limitToLast=3'"));
 });
 

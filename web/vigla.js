@@ -1,0 +1,434 @@
+// A client of a Vigla hub for browsers and Node (before 22 with vigla-node.js): the observe protocol. See docs/clients.md.
+//
+//   const hub = new Vigla('http://127.0.0.1:9000');
+//   await hub.set('/status', 'open');
+//   for await (const { value } of hub.observe('/status')) console.log(value);
+
+const Socket = globalThis.WebSocket ?? (await import('./vigla-node.js')).NodeSocket;
+const tickMs = 20000; // without a word for one the hub is asked, after three the connection is given up
+
+/**
+ * @typedef {{ orderBy?: string, startAt?: any, startAfter?: any, endAt?: any, endBefore?: any, equalTo?: any, limitToFirst?: number,
+ *   limitToLast?: number, where?: [string, string, any][], near?: { lat: number, lng: number, radius?: number, limit?: number } }} Query
+ * @typedef {{ event: 'value'|'added'|'changed'|'removed'|'moved'|'count'|'ready'|'reset'|'ended', seq?: number, key?: string, value?: any,
+ *   prev?: string|null, count?: number, distance?: number, why?: string, error?: ViglaError }} Event
+ *   reset: what was told before counts no more. ended: the last one.
+ */
+
+/** `code`: of the protocol, or connection_lost, closed. */
+export class ViglaError extends Error {
+  constructor({ code, message, member, messages = [], ...rest }) {
+    super(`${message} (${code})${messages.length ? `: ${messages.join(' ')}` : ''}`);
+    Object.assign(this, { name: 'ViglaError', code, text: message, member, messages }, rest);
+  }
+}
+
+/** What the hub would refuse is refused without it, too: a query that is asked again with it would end the observer. */
+function checkMove(query, near) {
+  const fail = (member, message) => { throw new ViglaError({ code: 'bad_request', message, member }); };
+  if (!query?.near) fail('sub', 'The observer has no circle that could be moved.');
+  if (Object.keys(near).sort().join() !== 'lat,lng') {
+    fail('near', '"move" takes "lat" and "lng", and leaves the radius and the limit as they are');
+  }
+  for (const [name, most] of [['lat', 90], ['lng', 180]]) {
+    if (typeof near[name] !== 'number' || !(Math.abs(near[name]) <= most)) fail(`near.${name}`, `must be a number from -${most} to ${most}`);
+  }
+}
+
+/** Milliseconds before attempt 0, 1, …: up to 250, doubled until 15,000, and half of it by chance. */
+export function backoff(attempt, random = Math.random) {
+  return Math.round((Math.min(15000, 250 * 2 ** Math.min(attempt, 10)) / 2) * (1 + random()));
+}
+
+/** A WebSocket that connects again: idle ─start─► connecting ─► open ─lost─► waiting ─backoff─► connecting …; stop ─► idle. */
+export class ReconnectingSocket {
+  phase = 'idle';
+  attempt = 0;
+  retryAt = 0;
+  lastCode = 0;
+  lastReason = '';
+  #socket = null;
+  #timer = 0;
+  #hooks;
+  #ears;
+
+  /** hooks: url(), opened(), message(text), lost(), phase() behind each change of it, woken() when the device is back. */
+  constructor(hooks) { this.#hooks = hooks; }
+
+  start() {
+    this.stop();
+    this.attempt = 0;
+    this.#ears = new AbortController();
+    const { signal } = this.#ears, woken = () => { this.retryNow(); if (this.phase === 'open') this.#hooks.woken?.(); };
+    globalThis.addEventListener?.('online', woken, { signal });
+    globalThis.document?.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && woken(), { signal });
+    this.#dial();
+  }
+
+  stop() {
+    clearTimeout(this.#timer);
+    this.#ears?.abort();
+    if (this.#socket) letGo(this.#socket);
+    this.#socket = null;
+    if (this.phase !== 'idle') this.#enter('idle');
+  }
+
+  retryNow() {
+    if (this.phase !== 'waiting') return;
+    clearTimeout(this.#timer);
+    this.#dial();
+  }
+
+  /** Gives up a connection that does not answer. */
+  drop(reason) {
+    if (!this.#socket) return;
+    letGo(this.#socket);
+    this.#closed(0, reason);
+  }
+
+  /** The connection works: the next loss starts with the shortest delay. */
+  proved() { this.attempt = 0; }
+
+  send(text) {
+    if (this.phase === 'open') this.#socket.send(text);
+    return this.phase === 'open';
+  }
+
+  #dial() {
+    try {
+      this.#socket = new Socket(this.#hooks.url());
+    } catch {
+      this.lastReason = 'The address cannot be dialled. Check the host field: it holds host:port, without a scheme.';
+      return this.#enter('idle');
+    }
+    const socket = this.#socket;
+    socket.onopen = () => { this.#enter('open'); this.#hooks.opened(); };
+    socket.onmessage = ({ data }) => this.#hooks.message(data);
+    socket.onclose = ({ code, reason }) => socket === this.#socket && this.#closed(code, reason);
+    // Node 20 tells of an error alone when there is no connection.
+    socket.onerror = () => setTimeout(() => socket.onclose?.({ code: 1006, reason: '' }), 100);
+    this.#enter('connecting');
+  }
+
+  #closed(code, reason) {
+    this.#socket = null;
+    this.lastCode = code;
+    this.lastReason = reason;
+    const delay = backoff(this.attempt++);
+    this.retryAt = Date.now() + delay;
+    this.#timer = setTimeout(() => this.#dial(), delay);
+    this.#enter('waiting');
+  }
+
+  #enter(phase) {
+    const wasOpen = this.phase === 'open';
+    this.phase = phase;
+    this.#hooks.phase();
+    if (wasOpen) this.#hooks.lost();
+  }
+}
+
+/** Closed while it is being made, a browser would warn. */
+function letGo(socket) {
+  socket.onmessage = socket.onclose = null;
+  socket.onopen = () => socket.close();
+  if (socket.readyState) socket.close();
+}
+
+const closed = () => new ViglaError({ code: 'closed', message: 'The client was closed.' });
+const lostText = 'The connection was lost before the answer came; the request may have been carried out.';
+const lost = () => new ViglaError({ code: 'connection_lost', message: lostText });
+
+/** What `observe` returns. Without a handler it is iterated: `for await (const event of observer)` throws what it ended with. */
+export class Observer {
+  /** Whether the rules do not declare the order of the query. */
+  lacksIndex = false;
+  #calls;
+  #queue = [];
+  #wake = null;
+
+  constructor(calls) { this.#calls = calls; }
+
+  /** Hears no more. */
+  end() {
+    this.#calls.end();
+    this.tell({ event: 'ended', error: closed() });
+  }
+
+  /** Moves the centre of a `near`; the difference is told. @param {{ lat: number, lng: number }} near */
+  move(near) { return this.#calls.move(near); }
+
+  tell(event) {
+    this.#queue.push(event);
+    this.#wake?.();
+  }
+
+  async *[Symbol.asyncIterator]() {
+    try {
+      for (;;) {
+        for (const event of this.#queue.splice(0)) {
+          if (event.event !== 'ended') yield event;
+          else if (event.error.code === 'closed') return;
+          else throw event.error;
+        }
+        if (!this.#queue.length) await new Promise((wake) => { this.#wake = wake; });
+      }
+    } finally { this.#calls.end(); }
+  }
+}
+
+/** One user of a hub. */
+export class Vigla {
+  /** connecting | connected | waiting | closed */
+  state = 'connecting';
+  #socket;
+  #token;
+  #onstate;
+  #next = 1;
+  #ticks = 0;               // since the hub was heard
+  #timer;
+  #turn = 0;                // counts connections
+  #asked = new Map();       // id → { resolve, reject }: sent, not answered
+  #unsent = [];             // { send, reject }: waits for a connection, in the order of the calls
+  #observers = new Map();   // id → what is observed and how far it was told; the id is the observer's for good
+  #signing = [];            // { resolve, reject } of calls of auth without an answer
+
+  /**
+   * @param {string} address  such as http://127.0.0.1:9000?ns=NAME; https, ws and wss are the same
+   * @param {{ ns?: string, token?: string | (() => string|null|Promise<string|null>),
+   *   onstate?: (change: { state: string, error?: ViglaError, retryMs?: number }) => void }} [options]  token: a function is called for
+   *   every connection. onstate: hears of each state, and of credentialRefused, when the client goes on as a visitor.
+   */
+  constructor(address, { ns, token, onstate = () => {} } = {}) {
+    const url = new URL(address.replace(/^http/, 'ws'));
+    url.pathname = '/.observe';
+    url.searchParams.set('v', '1');
+    if (ns) url.searchParams.set('ns', ns);
+    this.#token = token;
+    this.#onstate = onstate;
+    this.#socket = new ReconnectingSocket({
+      url: () => url.href,
+      opened: () => this.#opened(this.#turn),
+      message: (text) => this.#received(JSON.parse(text)),
+      lost: () => this.#lost(),
+      phase: () => this.#follow(),
+      woken: () => this.#watch(2),
+    });
+    this.#watch();
+    this.#socket.start();
+  }
+
+  /** Acts as the token's user from now on. Resolves with the uid. */
+  auth(token) {
+    this.#token = token;
+    return new Promise((resolve, reject) => {
+      if (this.state === 'closed') return reject(closed());
+      this.#signing.push({ resolve, reject });
+      if (this.state === 'connected') this.#sign(this.#turn);
+    });
+  }
+
+  /**
+   * Hears of a place: first what is there, then every change.
+   * @param {string} path @param {{ events?: string[], query?: Query, maxHz?: number }} [wanted]
+   * @param {(event: Event) => void} [handler] @returns {Observer}
+   */
+  observe(path, { events = ['value'], query, maxHz } = {}, handler) {
+    const id = this.#next++;
+    // "ready" always comes: so an observer knows how far it is, also where there is nothing.
+    const isBare = !['value', 'count', 'ready'].some((name) => events.includes(name));
+    const o = { path, events: isBare ? [...events, 'ready'] : events, query, maxHz, isBare, since: null, held: [], moves: 0, isMoving: false };
+    o.observer = new Observer({
+      end: () => {
+        if (this.#observers.delete(id) && this.state === 'connected') this.ask({ op: 'unobserve', sub: id }).catch(() => {});
+      },
+      move: (near) => new Promise((resolve, reject) => {
+        const before = o.query, number = this.#next++;
+        checkMove(before, near); // its refusal rejects
+        o.query = { ...before, near: { ...before?.near, ...near } };
+        // Until the difference has come, which is behind the answer, it is not known which circle was told last.
+        o.moves += 1;
+        o.isMoving = true;
+        if (this.state !== 'connected') return resolve();
+        this.#send(number, JSON.stringify({ id: number, op: 'move', sub: id, near }), {
+          resolve: () => { o.moves -= 1; resolve(); },
+          reject: (error) => {
+            if (error.code !== 'connection_lost') { o.query = before; o.moves -= 1; }
+            reject(error);
+          },
+        });
+      }),
+    });
+    o.tell = handler ?? ((event) => o.observer.tell(event));
+    this.#observers.set(id, o);
+    if (this.state === 'closed') this.#end(id, closed());
+    else this.#whenConnected({ send: () => this.#begin(id), reject: () => {} });
+    return o.observer;
+  }
+
+  async get(path, query) { return (await this.ask({ op: 'get', path, query })).value; }
+  async count(path, query) { return (await this.ask({ op: 'count', path, query })).count; }
+  /** The number of the commit, as with `update` and `remove`. */
+  async set(path, value) { return (await this.ask({ op: 'set', path, value })).seq; }
+  async update(path, value) { return (await this.ask({ op: 'update', path, value })).seq; }
+  async remove(path) { return (await this.ask({ op: 'remove', path })).seq; }
+  /** The key of the new child. */
+  async push(path, value) { return (await this.ask({ op: 'push', path, value })).key; }
+  async ping() { await this.ask({ op: 'ping' }); }
+
+  /** What the hub does when this connection has ended: set, update, remove or cancel. Leave it anew with each `connected`. */
+  async onDisconnect(what, path, value) { await this.ask({ op: 'onDisconnect', do: what, path, value }); }
+
+  /** Sets a place to update(what is there), again if another was faster, 25 times. Resolves with the value. */
+  async transaction(path, update) {
+    let was = await this.get(path);
+    for (let left = 24; ; left--) {
+      const value = await update(was);
+      try {
+        await this.ask({ op: 'transaction', path, was, value });
+        return value;
+      } catch (error) {
+        if (error.code !== 'stale' || !left) throw error;
+        was = 'value' in error ? error.value : await this.get(path);
+      }
+    }
+  }
+
+  /** Ends the connection and all observers for good. */
+  close() {
+    if (this.state === 'closed') return;
+    this.state = 'closed';
+    clearInterval(this.#timer);
+    this.#socket.stop();
+    for (const { reject } of [...this.#unsent.splice(0), ...this.#signing.splice(0)]) reject(closed());
+    for (const id of [...this.#observers.keys()]) this.#end(id, closed());
+    this.#onstate({ state: 'closed' });
+  }
+
+  // ---- requests
+
+  /** Any request of the protocol, such as { op: 'get', path }. Resolves with its `ok`. */
+  ask(request) {
+    return new Promise((resolve, reject) => {
+      if (this.state === 'closed') return reject(closed());
+      const id = this.#next++, text = JSON.stringify({ id, ...request });
+      this.#whenConnected({ send: () => this.#send(id, text, { resolve, reject }), reject });
+    });
+  }
+
+  #whenConnected(item) { if (this.state === 'connected') item.send(); else this.#unsent.push(item); }
+
+  #send(id, text, answer) {
+    this.#asked.set(id, answer);
+    this.#socket.send(text);
+  }
+
+  /** Begins an observer, or takes it up where it was. */
+  #begin(id) {
+    const o = this.#observers.get(id);
+    if (!o) return;
+    const { path, events, query, maxHz } = o, since = o.isMoving ? null : o.since;
+    Object.assign(o, { isBegun: true, moves: 0, isMoving: false, held: [] });
+    this.#send(id, JSON.stringify({ id, op: 'observe', path, events, query, maxHz, since }), {
+      resolve: (ok) => {
+        o.epoch = ok.epoch;
+        o.observer.lacksIndex = ok.lacksIndex === true;
+        // Told with the first of what follows it: until then what was told before counts.
+        if (o.since && (ok.reset || !since)) o.held = [{ event: 'reset', seq: ok.seq }];
+      },
+      reject: (error) => { if (error.code !== 'connection_lost') this.#end(id, error); },
+    });
+  }
+
+  #end(id, error) {
+    const o = this.#observers.get(id);
+    this.#observers.delete(id);
+    this.#tell(o, { event: 'ended', error });
+  }
+
+  /** A handler that throws does not keep others from hearing. */
+  #tell(o, event) { try { o.tell(event); } catch (error) { queueMicrotask(() => { throw error; }); } }
+
+  /** Sends the credential, if there is one; false when the connection has ended meanwhile. */
+  async #sign(turn) {
+    const from = this.#token;
+    let token = from;
+    try {
+      if (typeof from === 'function') token = await from();
+    } catch (error) {
+      if (turn === this.#turn) this.#socket.drop(String(error?.message ?? error));
+    }
+    if (turn !== this.#turn) return false;
+    const calls = this.#signing.splice(0), id = this.#next++;
+    const answer = {
+      resolve: ({ uid }) => { for (const { resolve } of calls) resolve(uid); },
+      reject: (error) => {
+        if (error.code === 'connection_lost') return this.#signing.unshift(...calls); // it is sent again
+        if (this.#token === token) this.#token = null;
+        if (!calls.length) this.#onstate({ state: 'credentialRefused', error });
+        for (const { reject } of calls) reject(error);
+      },
+    };
+    if (token) this.#send(id, JSON.stringify({ id, op: 'auth', token }), answer); else answer.resolve({});
+    return true;
+  }
+
+  // ---- the connection
+
+  async #opened(turn) {
+    if (!await this.#sign(turn)) return;
+    this.state = 'connected';
+    for (const [id, o] of this.#observers) if (o.isBegun) this.#begin(id);
+    for (const { send } of this.#unsent.splice(0)) send();
+    this.#onstate({ state: 'connected' });
+  }
+
+  #received({ id, sub, ok, error, more, ...event }) {
+    this.#ticks = 0;
+    const o = this.#observers.get(sub);
+    if (o) {
+      if (error) return this.#end(sub, new ViglaError(error));
+      o.held.push(event);
+      if (more) return;
+      o.since = { epoch: o.epoch, seq: event.seq };
+      o.isMoving = o.moves > 0;
+      for (const one of o.held.splice(0)) {
+        if (this.#observers.has(sub) && !(o.isBare && one.event === 'ready')) this.#tell(o, one);
+      }
+    } else if (this.#asked.has(id)) {
+      const { resolve, reject } = this.#asked.get(id);
+      this.#asked.delete(id);
+      this.#socket.proved();
+      if (error) reject(new ViglaError(error)); else resolve(ok);
+    }
+  }
+
+  #lost() {
+    this.#turn += 1;
+    const asked = [...this.#asked.values()];
+    this.#asked.clear();
+    for (const { reject } of asked) reject(lost());
+  }
+
+  #follow() {
+    const { phase, lastCode, lastReason, retryAt } = this.#socket;
+    this.#ticks = 0;
+    if (this.state === 'closed' || phase === 'open') return;
+    if (phase === 'idle') return this.close();
+    this.state = phase;
+    const error = new ViglaError({ code: 'connection_lost', message: lastReason || `The connection ended with ${lastCode}.` });
+    this.#onstate(phase === 'waiting' ? { state: phase, error, retryMs: retryAt - Date.now() } : { state: phase });
+  }
+
+  #watch(ticks = 0) {
+    clearInterval(this.#timer);
+    this.#timer = setInterval(() => this.#tick(), tickMs);
+    if (ticks) { this.#ticks = ticks - 1; this.#tick(); }
+  }
+
+  #tick() {
+    this.#ticks += 1;
+    if (this.#ticks > 2) this.#socket.drop('The hub does not answer.');
+    else if (this.state === 'connected') this.ping().catch(() => {});
+  }
+}
