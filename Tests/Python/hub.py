@@ -32,7 +32,7 @@ class Hub:
         self.process = subprocess.Popen(
             [program, "serve", "--port", str(self.port), *self.options], stdout=subprocess.PIPE, stderr=self.log, text=True)
         # It says one line; who says nothing for so long hangs.
-        said = self.process.stdout.readline() if select.select([self.process.stdout], [], [], 30)[0] else ""
+        said = self.process.stdout.readline() if select.select([self.process.stdout], [], [], 120)[0] else ""
         ready = re.search(r"vigla ready on http://[^:/]+:(\d+)", said)
         if not ready:
             self._end(signal.SIGKILL)
@@ -51,6 +51,10 @@ class Hub:
     def kill(self):
         """Ends the hub as a crash would; it can be started again."""
         self._end(signal.SIGKILL)
+
+    def halt(self):
+        """Ends the hub as its operator does; it can be started again."""
+        self._end(signal.SIGTERM)
 
     def stop(self):
         """Ends the hub for good."""

@@ -1,0 +1,483 @@
+"""A client of a Vigla hub: the observe protocol (docs/clients.md, docs/observe-protocol.md) with asyncio and `websockets` 10 or later.
+
+    async with Vigla("http://127.0.0.1:9000") as hub:
+        await hub.set("/status", "open")
+        async for event in hub.observe("/timeline/ana", events=["added", "removed"]):
+            print(event["event"], event["key"], event["value"])
+
+What is asked before there is a connection waits for it. After a loss the client connects again and its observers go on where they were:
+they are told what they have missed, or {"event": "reset"} and all that there is. Names are those of the protocol and of its other
+clients, web/vigla.js and ViglaClient.
+"""
+
+import asyncio
+import inspect
+import json
+import random
+from collections import deque
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import websockets
+
+TICK = 20.0               # seconds: without a word for one the hub is asked, after three the connection is given up
+FIRST, LAST = 0.25, 15.0  # seconds: the longest wait before the first attempt to connect again, and before any
+MOST_BYTES = 256 << 20    # of a message
+_ABSENT = object()
+
+
+class ViglaError(Exception):
+    """Why something was not done. `code` is one of the protocol's, or connection_lost (it may have been done), closed.
+
+    `text` is the hub's sentence, `messages` what the rules say, `member` the part of the request that is at fault. `value`, with the
+    code stale: what is at the place, where the hub tells that."""
+
+    def __init__(self, code, message, member=None, messages=(), **rest):
+        super().__init__(f"{message} ({code})" + (f": {' '.join(messages)}" if messages else ""))
+        self.code, self.text, self.member, self.messages = code, message, member, list(messages)
+        self.__dict__.update(rest)
+
+
+def _check_move(query, near):
+    """What the hub would refuse is refused without it, too: a query that is asked again with it would end the observer."""
+    if "near" not in query:
+        raise ViglaError("bad_request", "The observer has no circle that could be moved.", "sub")
+    if set(near) != {"lat", "lng"}:
+        raise ViglaError("bad_request", '"move" takes "lat" and "lng", and leaves the radius and the limit as they are', "near")
+    for name, most in (("lat", 90), ("lng", 180)):
+        if type(near[name]) not in (int, float) or not abs(near[name]) <= most:
+            raise ViglaError("bad_request", f"must be a number from -{most} to {most}", f"near.{name}")
+
+
+def _closed():
+    return ViglaError("closed", "The client was closed.")
+
+
+def _lost():
+    return ViglaError("connection_lost", "The connection was lost before the answer came; the request may have been carried out.")
+
+
+def backoff(attempt, chance=random.random):
+    """Seconds before attempt `attempt` (0 is the first): up to FIRST, doubled until LAST; half of it by chance."""
+    return min(LAST, FIRST * 2 ** min(attempt, 10)) / 2 * (1 + chance())
+
+
+class Observer:
+    """What `observe` returns: iterated, it yields events, each an object of the protocol such as
+    {"event": "added", "seq": 8, "key": "p1", "value": …, "prev": None}, and raises what the hub ended it with.
+
+    {"event": "reset"} says that what was told before counts no more. `with hub.observe(…) as observer:` ends it at the end."""
+
+    def __init__(self, end, move):
+        #: Whether the rules do not declare the order of the query.
+        self.lacksIndex = False
+        self._end, self._move = end, move
+        self._queue, self._wake = deque(), asyncio.Event()
+
+    def end(self):
+        """Hears no more."""
+        self._end()
+        self._tell({"event": "ended", "error": _closed()})
+
+    async def move(self, near):
+        """Moves the centre of a `near`, {"lat": …, "lng": …}; the difference is told."""
+        await self._move(near)
+
+    def _tell(self, event):
+        self._queue.append(event)
+        self._wake.set()
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        while not self._queue:
+            self._wake.clear()
+            await self._wake.wait()
+        event = self._queue[0]
+        if event["event"] != "ended":
+            return self._queue.popleft()
+        if event["error"].code == "closed":
+            raise StopAsyncIteration
+        raise event["error"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+
+class _Observed:
+    """What an observer observes, and how far it was told."""
+
+    def __init__(self, path, events, query, maxHz):
+        # "ready" always comes: so an observer knows how far it is, also where there is nothing.
+        self.is_bare = not {"value", "count", "ready"} & set(events)
+        self.wanted = {"path": path, "events": [*events, "ready"] if self.is_bare else list(events)}
+        if query is not None:
+            self.wanted["query"] = query
+        if maxHz is not None:
+            self.wanted["maxHz"] = maxHz
+        self.observer = None
+        self.is_begun = False
+        self.epoch = self.since = None
+        self.held = []
+        self.moves = 0          # without an answer
+        self.is_moving = False  # until the difference has come, behind the answer: it is not known which circle was told last
+
+
+class Vigla:
+    """One user of a hub. To be made, used and closed in one event loop.
+
+    `address` is http://HOST:PORT?ns=NAME; https, ws and wss are the same. `token`: as whom; a function (which may be async) is called
+    for every connection. `onstate` is called with {"state": connecting | connected | waiting | closed}, waiting with "error" and
+    "retryMs"; and with credentialRefused and "error" when the client goes on as a visitor."""
+
+    def __init__(self, address, ns=None, token=None, onstate=None):
+        parts = urlsplit(address)
+        schemes = {"http": "ws", "ws": "ws", "https": "wss", "wss": "wss"}
+        if parts.scheme not in schemes:
+            raise ValueError(f"{address!r} is no address of a hub; write http://HOST:PORT?ns=NAME")
+        query = dict(parse_qsl(parts.query)) | {"v": "1"} | ({"ns": ns} if ns else {})
+        self._address = urlunsplit((schemes[parts.scheme], parts.netloc, "/.observe", urlencode(query), ""))
+        self._token, self._onstate = token, onstate or (lambda change: None)
+        self.state = "connecting"
+        self._next = 1
+        self._attempt = 0
+        self._asked = {}       # id → called with (ok, error): sent, not answered
+        self._unsent = []      # (send, answer): waits for a connection, in the order of the calls
+        self._observed = {}    # id → _Observed; the id is the observer's for good
+        self._signing = []     # futures of calls of auth without an answer
+        self._out = None       # texts to be sent
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        await self.close()
+
+    # ---- what a program calls
+
+    async def auth(self, token):
+        """Acts as the token's user from now on, also over later connections. The answer is the uid."""
+        self._token = token
+        if self.state == "closed":
+            raise _closed()
+        future = asyncio.get_running_loop().create_future()
+        self._signing.append(future)
+        if self.state == "connected":
+            await self._sign(self._out)
+        return await future
+
+    def observe(self, path, events=("value",), query=None, maxHz=None):
+        """Hears of a place: first what is there, then every change. Returns an `Observer`."""
+        number, one = self._number(), _Observed(path, events, query, maxHz)
+
+        def end():
+            if self._observed.pop(number, None) and self.state == "connected":
+                self._send({"op": "unobserve", "sub": number}, lambda ok, error: None)
+
+        async def move(near):
+            before = one.wanted.get("query") or {}
+            _check_move(before, near)
+            one.wanted["query"] = {**before, "near": {**before.get("near", {}), **near}}
+            one.moves, one.is_moving = one.moves + 1, True
+            if self.state != "connected":
+                return
+            future = asyncio.get_running_loop().create_future()
+
+            def answer(ok, error):
+                # At once: the difference is behind the answer.
+                if error is None or error.code != "connection_lost":
+                    one.moves -= 1
+                if error and error.code != "connection_lost":
+                    one.wanted["query"] = before
+                if not future.done():
+                    future.set_exception(error) if error else future.set_result(None)
+
+            self._send({"op": "move", "sub": number, "near": near}, answer)
+            await future
+
+        one.observer = Observer(end, move)
+        self._observed[number] = one
+        if self.state == "closed":
+            self._end(number, _closed())
+        else:
+            self._when_connected(lambda: self._begin(number), lambda ok, error: None)
+        return one.observer
+
+    async def ask(self, op, **members):
+        """Any request of the protocol. The answer is its `ok`."""
+        return await self._ask(members, op=op)
+
+    async def get(self, path, query=None):
+        return (await self.ask("get", path=path, **({} if query is None else {"query": query})))["value"]
+
+    async def count(self, path, query=None):
+        return (await self._ask(op="count", path=path, query=query))["count"]
+
+    async def set(self, path, value):
+        """The answer is the number of the commit, as with `update` and `remove`."""
+        return (await self._ask({"value": value}, op="set", path=path))["seq"]
+
+    async def update(self, path, value):
+        return (await self._ask({"value": value}, op="update", path=path))["seq"]
+
+    async def remove(self, path):
+        return (await self._ask(op="remove", path=path))["seq"]
+
+    async def push(self, path, value):
+        """The answer is the key of the new child."""
+        return (await self._ask({"value": value}, op="push", path=path))["key"]
+
+    async def ping(self):
+        await self._ask(op="ping")
+
+    async def onDisconnect(self, what, path, value=_ABSENT):
+        """To be done when this connection has ended: set, update or remove; or cancel. With each `connected` it is to be left anew."""
+        await self._ask({} if value is _ABSENT else {"value": value}, op="onDisconnect", do=what, path=path)
+
+    async def transaction(self, path, update):
+        """Sets a place to update(what is there), again with what is there then if another was faster, 25 times. The answer is the value."""
+        was = await self.get(path)
+        for left in reversed(range(25)):
+            value = update(was)
+            if inspect.isawaitable(value):
+                value = await value
+            try:
+                await self._ask({"was": was, "value": value}, op="transaction", path=path)
+                return value
+            except ViglaError as error:
+                if error.code != "stale" or not left:
+                    raise
+                was = error.value if hasattr(error, "value") else await self.get(path)
+
+    async def close(self):
+        """Ends the connection and all observers for good."""
+        if self.state == "closed":
+            return
+        self.state = "closed"
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._finish()
+
+    # ---- requests
+
+    def _number(self):
+        self._next += 1
+        return self._next - 1
+
+    async def _ask(self, members=None, **request):
+        if self.state == "closed":
+            raise _closed()
+        future = asyncio.get_running_loop().create_future()
+
+        def answer(ok, error):
+            if not future.done():
+                future.set_exception(error) if error else future.set_result(ok)
+
+        # Written down now: the program may change the value while it waits.
+        number = self._number()
+        text = _text({"id": number, **{name: value for name, value in request.items() if value is not None}, **(members or {})})
+        self._when_connected(lambda: self._send_text(number, text, answer), answer)
+        return await future
+
+    def _when_connected(self, send, answer):
+        if self.state == "connected":
+            send()
+        else:
+            self._unsent.append((send, answer))
+
+    def _send(self, request, answer):
+        number = self._number()
+        self._send_text(number, _text({"id": number, **request}), answer)
+
+    def _send_text(self, number, text, answer):
+        self._asked[number] = answer
+        self._out.put_nowait(text)
+
+    def _begin(self, number):
+        """Begins an observer, or takes it up where it was."""
+        one = self._observed.get(number)
+        if one is None:
+            return
+        since = None if one.is_moving else one.since
+        one.is_begun, one.moves, one.is_moving, one.held = True, 0, False, []
+
+        def answer(ok, error):
+            if error:
+                if error.code != "connection_lost":
+                    self._end(number, error)
+                return
+            one.epoch = ok.get("epoch")
+            one.observer.lacksIndex = ok.get("lacksIndex", False)
+            # Told with the first of what follows it: until then what was told before counts.
+            if one.since and (ok.get("reset") or not since):
+                one.held = [{"event": "reset", "seq": ok["seq"]}]
+
+        self._send_text(number, _text({"id": number, "op": "observe", **one.wanted, "since": since}), answer)
+
+    def _end(self, number, error):
+        one = self._observed.pop(number, None)
+        if one:
+            one.observer._tell({"event": "ended", "error": error})
+
+    async def _sign(self, out):
+        """Sends the credential, if there is one."""
+        token = self._token
+        if callable(token):
+            token = token()
+            if inspect.isawaitable(token):
+                token = await token
+        if out is not self._out:
+            return
+        calls, self._signing = self._signing, []
+
+        def answer(ok, error):
+            if error and error.code == "connection_lost":
+                self._signing[:0] = calls  # it is sent again
+                return
+            if error and self._token is token:
+                self._token = None
+            if error and not calls:
+                self._say({"state": "credentialRefused", "error": error})
+            for future in calls:
+                if not future.done():
+                    future.set_exception(error) if error else future.set_result(ok.get("uid"))
+
+        if token:
+            self._send({"op": "auth", "token": token}, answer)
+        else:
+            answer({}, None)
+
+    # ---- the connection
+
+    async def _run(self):
+        try:
+            while True:
+                self._enter("connecting")
+                try:
+                    async with websockets.connect(
+                            self._address, max_size=MOST_BYTES, max_queue=None, ping_interval=None, open_timeout=3 * TICK,
+                            close_timeout=1) as socket:
+                        await self._serve(socket)
+                except asyncio.CancelledError:
+                    raise
+                    reason = ""
+                except Exception as error:  # of the network, of the server that is not a hub, of the program's token
+                    reason = _reason(error)
+                if self.state == "closed":
+                    break
+                delay = backoff(self._attempt)
+                self._attempt += 1
+                self._enter("waiting", error=ViglaError("connection_lost", reason), retryMs=round(delay * 1000))
+                self._fail_asked()
+                await asyncio.sleep(delay)
+        except asyncio.CancelledError:
+            pass
+        self._fail_asked()
+
+    async def _serve(self, socket):
+        self._out = out = asyncio.Queue()
+        writer = asyncio.create_task(self._write(socket, out))
+        try:
+            await self._sign(out)
+            self.state = "connected"
+            for number, one in list(self._observed.items()):
+                if one.is_begun:
+                    self._begin(number)
+            unsent, self._unsent = self._unsent, []
+            for send, _ in unsent:
+                send()
+            self._say({"state": "connected"})
+            await self._read(socket)
+        finally:
+            if self.state == "connected":
+                self.state = "waiting"
+            self._out = None
+            writer.cancel()
+
+    async def _write(self, socket, out):
+        try:
+            while True:
+                await socket.send(await out.get())
+        except websockets.exceptions.ConnectionClosed:
+            pass  # the reader says why
+
+    async def _read(self, socket):
+        silent = 0
+        while self.state == "connected":  # before Python 3.12, wait_for may not notice that it is cancelled
+            try:
+                self._received(json.loads(await asyncio.wait_for(socket.recv(), TICK)))
+                silent = 0
+            except asyncio.TimeoutError:
+                silent += 1
+                if silent > 2:
+                    raise ConnectionError("The hub does not answer.") from None
+                self._send({"op": "ping"}, lambda ok, error: None)
+
+    def _received(self, message):
+        if "sub" in message:
+            number = message.pop("sub")
+            one = self._observed.get(number)
+            if one is None:
+                return
+            if "error" in message:
+                self._end(number, ViglaError(**message["error"]))
+                return
+            is_followed = message.pop("more", False)
+            one.held.append(message)
+            if is_followed:
+                return
+            one.since = {"epoch": one.epoch, "seq": message["seq"]}
+            one.is_moving = one.moves > 0
+            held, one.held = one.held, []
+            for event in held:
+                if not (one.is_bare and event["event"] == "ready"):
+                    one.observer._tell(event)
+            return
+        answer = self._asked.pop(message.get("id"), None)
+        if answer:
+            self._attempt = 0
+            error = message.get("error")
+            answer(message.get("ok"), ViglaError(**error) if error else None)
+
+    def _fail_asked(self):
+        asked, self._asked = self._asked, {}
+        for answer in asked.values():
+            answer(None, _lost())
+
+    def _finish(self):
+        unsent, self._unsent = self._unsent, []
+        for _, answer in unsent:
+            answer(None, _closed())
+        signing, self._signing = self._signing, []
+        for future in signing:
+            if not future.done():
+                future.set_exception(_closed())
+        for number in list(self._observed):
+            self._end(number, _closed())
+        self._say({"state": "closed"})
+
+    def _say(self, change):
+        try:
+            self._onstate(change)
+        except Exception as error:  # the program's, who hears of it as of any other
+            asyncio.get_running_loop().call_exception_handler({"message": "onstate of a Vigla client", "exception": error})
+
+    def _enter(self, state, **facts):
+        self.state = state
+        self._say({"state": state, **facts})
+
+
+def _text(message):
+    return json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _reason(error):
+    """Why a connection ended, in words."""
+    received = getattr(error, "rcvd", None)
+    if received is not None:
+        return received.reason or f"The connection ended with {received.code}."
+    return str(error) or type(error).__name__
