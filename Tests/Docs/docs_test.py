@@ -47,7 +47,9 @@ FILES = {
     "passwords-and-mail.md": "vigla doctor --memory --port 0 --accounts accounts.json\n",
 }
 # What other tests execute.
-ELSEWHERE = [("rest.md", "rest"), ("observe-protocol.md", "observe"), ("observe-protocol.md", "observe rules")]
+ELSEWHERE = [("rest.md", "rest"), ("observe-protocol.md", "observe"), ("observe-protocol.md", "observe rules"),
+             ("observe-protocol.md", "observe alone"), ("clients.md", "clients"),
+             ("clients.md", "clients swift")]
 # What happens while a program of a page runs, and what it says then.
 MEANWHILE = {
     "observe-protocol.md": (f"vigla set {ADDRESS}/timeline/ana/p1 '{{\"text\":\"hello\"}}'", "added p1 { text: 'hello' }"),
@@ -65,6 +67,8 @@ class EveryBlock(unittest.TestCase):
             if page == "observe-protocol.md":
                 # ObserveDocumentTests hold its conversations with a hub, and compare what it says.
                 self.assertIn("observe", [block.test for block in blocks(text)])
+                for block in blocks(text):
+                    self.assertTrue(block.test or not re.search("[→←]", block.text), f"{page}:{block.line}: a conversation that is not held")
             if page == "rules-extensions.md":
                 # DocumentationTests of the rules' target run every rules file of it with the cases behind it.
                 blank = [block for block in blank if block.language != "jsonc"]
