@@ -328,7 +328,7 @@ export class Vigla {
     const o = this.#observers.get(id);
     if (!o) return;
     const { path, events, query, maxHz } = o, since = o.isMoving ? null : o.since;
-    Object.assign(o, { isBegun: true, moves: 0, isMoving: false, held: [] });
+    Object.assign(o, { isBegun: true, moves: 0, held: [] });
     this.#send(id, JSON.stringify({ id, op: 'observe', path, events, query, maxHz, since }), {
       resolve: (ok) => {
         o.epoch = ok.epoch;

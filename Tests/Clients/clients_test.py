@@ -15,7 +15,7 @@ A scenario has `rules` (else everything is open) and `steps`:
     {"until": "/a", "is": 1}                     waits until somebody else finds that there
     {"state": "connected"}                       waits until the client says so (again); "error" as above
     {"hub": "kill" | "stop" | "start"}           SIGKILL, SIGTERM; it keeps its port and its data
-    {"link": "cut" | "mend" | "hold"}, {"link": "cut", "after": 2000}    the network between them (link.py)
+    {"link": "cut" | "mend" | "hold"}            the network between them (link.py); cut and mend with "after": 2000, bytes
     {"at_once": 20, "step": {"ask": …}}          so many of this step, all begun before any is answered
     {"storm": {…}}                               storm.py
 
@@ -270,7 +270,7 @@ class Run:
         {"start": self.hub.start, "stop": self.hub.halt, "kill": self.hub.kill}[what]()
 
     def do_link(self, what, after=None):
-        {"cut": lambda: self.link.cut(after), "mend": self.link.mend, "hold": self.link.hold}[what]()
+        {"cut": lambda: self.link.cut(after), "mend": lambda: self.link.mend(after), "hold": self.link.hold}[what]()
 
     def do_storm(self, facts):
         storm(self, **facts)

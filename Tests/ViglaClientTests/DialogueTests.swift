@@ -130,6 +130,10 @@ import WireProtocols
         _ = dialogue.lost()
         let anew = ObserveOperation.observe(path: "a", events: [.children, .ready], query: after.query, since: .now)
         #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, anew)])
+        // The next connection, too, is lost before all was told.
+        _ = dialogue.received(.ok(id: 7, ObserveSuccess(seq: 5, epoch: "e")))
+        _ = dialogue.lost()
+        #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, anew)])
     }
 
     @Test(arguments: [true, false]) mutating func answeredMove_holdsOverALoss_unlessItWasRefused(isRefused: Bool) throws {

@@ -303,7 +303,7 @@ class Vigla:
         if one is None:
             return
         since = None if one.is_moving else one.since
-        one.is_begun, one.moves, one.is_moving, one.held = True, 0, False, []
+        one.is_begun, one.moves, one.held = True, 0, []
 
         def answer(ok, error):
             if error:

@@ -41,7 +41,7 @@ struct Observed {
     mutating func begin() -> ObserveOperation {
         isAnew = told != nil && isMoving
         let since: ObserveSince = if let told, !isMoving { .after(epoch: told.epoch, seq: told.seq) } else { .now }
-        (held, moves, isMoving) = ([], 0, false)
+        (held, moves) = ([], 0)
         return .observe(path: path, events: isReadyHidden ? events.union(.ready) : events, query: query, maxHz: maxHz, since: since)
     }
 
