@@ -1,12 +1,6 @@
 import ArgumentParser
-import CLinux
-import Dispatch
-import Glibc
 import HubEngine
 import JSONTree
-import Scheduling
-import SecurityRules
-import Synchronization
 
 /// What the database queue does for one write, without sockets: how it grows with the place, with the clients, and what a
 /// stored leaf takes.
@@ -80,116 +74,5 @@ struct Engine: ParsableCommand {
         ["author": .string("user-\(i % 5000)"), "at": .int(1_700_000_000_000 + Int64(i)), "lat": .double(
             37.9 + Double(i % 1000) / 10_007), "on": .bool(i % 2 == 0),
             "text": .string("message \(i)")]
-    }
-}
-
-/// Costs nothing to read, so that the engine alone is measured.
-private struct StillTime: TimeSource {
-    var wallMs: Int64 { 1_700_000_000_000 }
-    var steadyNs: Int64 { 0 }
-    func start(_ ring: @escaping @Sendable () -> Void) {}
-    func setAlarm(atNs: Int64) {}
-}
-
-/// A database whose output goes nowhere.
-private final class BenchHub {
-    let database: Database
-    let format = CountingFormat()
-    private var held: [Client] = []
-    private let writer = Client(lane: 0, dialect: .realtime)
-
-    init(root: Node) throws {
-        let rules = try RuleSet(parsing: #"{"rules":{".read":true,".write":true,"m":{".indexOn":["at"]}}}"#)
-        database = Database(
-            name: "bench", rules: rules, start: (root, 0), lanes: 1, format: format, outlet: { _, _ in },
-            scheduler: Scheduler(StillTime()))
-    }
-
-    /// Clients with these tags observe a query; returns when they have what it shows, which may take work beside the queue.
-    func observe(_ path: Path, _ query: TreeQuery, tags: [Int64]) {
-        let clients = tags.map { _ in Client(lane: 0, dialect: .realtime) }
-        held += clients
-        _ = carryOut(zip(tags, clients).map { (.observe(path, query: .window(query), style: .patches(tag: $0), hash: ""), $1) })
-    }
-
-    /// Hands over requests, some at a time as the net loops do, and waits until the last of them is answered and its batch has left.
-    /// - Returns: ns of CPU time since all of them were handed over, of the queue and of what is done for them beside it.
-    private func carryOut(_ requests: [(Request, Client)]) -> UInt64 {
-        // The queue is held while they are handed over, so that only their handling is timed.
-        let gate = DispatchSemaphore(value: 0)
-        database.queue.async { gate.wait() }
-        format.expectReplies(requests.count)
-        for (request, client) in requests { database.submit(request, from: client) }
-        let start = Self.cpuNanos()
-        gate.signal()
-        // What is done in one turn has been answered then, and there is no second thing to sleep for.
-        database.queue.sync {}
-        format.awaitReplies()
-        database.queue.sync {}
-        return Self.cpuNanos() - start
-    }
-
-    /// Of the process, which does nothing else meanwhile: other programs on the machine do not count.
-    private static func cpuNanos() -> UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
-        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
-    }
-
-    /// CPU time for each of the writes until it is answered, with what the engine does for it beside the queue.
-    func microsPerWrite(_ count: Int, _ write: (Int) -> TreeWrite) -> Double {
-        var nanos: UInt64 = 0
-        for first in stride(from: 0, to: count, by: 64) {
-            nanos += carryOut((first..<min(count, first + 64)).map { (.write([write($0)]), writer) })
-        }
-        return Double(nanos) / 1000 / Double(count)
-    }
-}
-
-/// Writes pushes of about the size they have on the wire, and counts them and the replies.
-private final class CountingFormat: WireFormat {
-    private let count = Atomic<Int>(0)
-    var changes: Int { count.load(ordering: .relaxed) }
-    private let missingReplies = Atomic<Int>(0)
-    private let replied = DispatchSemaphore(value: 0)
-
-    func expectReplies(_ count: Int) { missingReplies.store(count, ordering: .relaxed) }
-    func awaitReplies() { replied.wait() }
-
-    func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
-        if missingReplies.subtract(1, ordering: .relaxed).newValue == 0 { replied.signal() }
-        return [0]
-    }
-
-    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
-    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { [0] }
-
-    /// What all styles of a change end with.
-    private final class Rest: ChangeParts {
-        let bytes: [UInt8]
-        init(_ bytes: [UInt8]) { self.bytes = bytes }
-    }
-
-    func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
-        let known = parts as? Rest ?? write(change)
-        parts = known
-        let rest = known.bytes
-        guard case .patches(let tag?) = style else { return rest }
-        // One copy behind the frame's header and the tag, as for the wire.
-        var writer = JSONWriter(reservingCapacity: rest.count + 48)
-        writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"d\",\"b\":{\"t\":")
-        writer.int(tag)
-        writer.raw(rest)
-        return writer.bytes
-    }
-
-    private func write(_ change: ViewChange) -> Rest {
-        count.add(1, ordering: .relaxed)
-        var writer = JSONWriter()
-        for patch in change.patches {
-            writer.path(patch.path.keys)
-            writer.node(patch.value)
-        }
-        return Rest(writer.bytes)
     }
 }

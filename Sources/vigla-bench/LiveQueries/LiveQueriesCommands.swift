@@ -21,6 +21,7 @@ struct NearBench: ParsableCommand {
         let measurement = NearMeasurement(
             points: points, kilometres: Double(kilometres), queries: queries, circles: circles, distant: distant)
         try measurement.run { print($0) }
+        try EngineMeasurement(writes: queries).circles(overlapping: circles, distant: distant) { print($0) }
     }
 }
 
@@ -39,5 +40,8 @@ struct QueriesBench: ParsableCommand {
         }
     }
 
-    func run() throws { try QueriesMeasurement(queries: queries, children: children, writes: writes).run { print($0) } }
+    func run() throws {
+        try QueriesMeasurement(queries: queries, children: children, writes: writes).run { print($0) }
+        try EngineMeasurement(writes: writes).constants(queries: queries, children: children) { print($0) }
+    }
 }
