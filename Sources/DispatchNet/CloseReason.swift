@@ -34,6 +34,8 @@ public enum CloseReason: Sendable, Hashable {
     case requestTimeout
     /// The peer's incomplete input would have exceeded the memory budget of the process or of its address.
     case memoryBudget
+    /// More than ``NetSettings/handshakesWaiting`` TLS handshakes waited for their loop, most of them of the peer's network.
+    case handshakeOverload
 
     /// Stable: written to logs and metrics. 1… in the order above.
     public var code: Int {
@@ -55,6 +57,7 @@ public enum CloseReason: Sendable, Hashable {
         case .outputMemory: 15
         case .requestTimeout: 16
         case .memoryBudget: 17
+        case .handshakeOverload: 18
         }
     }
 
@@ -65,7 +68,7 @@ public enum CloseReason: Sendable, Hashable {
     public static let names = [
         "", "peer_closed", "peer_reset", "write_overflow", "protocol_error", "server_shutdown", "idle", "finished",
         "limit_exceeded", "dismissed", "system_error", "handshake_timeout", "tls_failed", "truncated", "write_stalled", "output_memory",
-        "request_timeout", "memory_budget",
+        "request_timeout", "memory_budget", "handshake_overload",
     ]
 }
 

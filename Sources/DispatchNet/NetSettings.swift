@@ -46,9 +46,12 @@ public struct NetSettings: Sendable {
     /// How many bytes are copied for the connections of a loop in a turn, each distinct frame counted once, before
     /// ``EventLoop/isTurnFull`` asks those who send to leave the rest for later turns. Default 1 MiB: about a millisecond.
     public var turnBytes = 1 << 20
-    /// How many connections whose TLS handshake is not done are read in a turn: each may cost a signature with the server's key, nearly a
-    /// millisecond, and a burst of new connections brings hundreds. The others are read in the next turns.
-    public var handshakesPerTurn = 4
+    /// How many connections whose TLS handshake is not done are read in a turn, at least 1: each may cost a signature with the server's
+    /// key, nearly a millisecond, for which all others of the loop wait. The rest wait in line for the next turns.
+    public var handshakesPerTurn = 1
+    /// How many connections with a TLS handshake may wait in that line: some four seconds of signatures. Beyond it the last one of the
+    /// network with the most is closed with ``CloseReason/handshakeOverload``.
+    public var handshakesWaiting = 4_096
 
     /// A loop returns to Dispatch after this long, up to twice, without an event; until then it waits in its own
     /// poller, where an event costs one wake-up instead of two and no re-arming: a busy loop is as fast as a bare one.

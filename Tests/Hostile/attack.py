@@ -34,6 +34,8 @@ class Attack:
     probe_mode: str = "write"
     # A development hub: only where it needs a second namespace.
     dev: bool = False
+    # A hub with a TLS port beside the plain one: `a.tls_port`.
+    tls: bool = False
     # Starts its hubs itself, without a probe: `work(runner)` returns figures, "fault" among them when it failed.
     alone: bool = False
     # Sets the shim's page before the quiet time, e.g. {"sync_delay_ms": 870}.
@@ -59,7 +61,8 @@ def load():
 class Context:
     """What an attack needs to know, and the usual steps."""
 
-    def __init__(self, attack, port, secret, seconds, scale, log):
+    def __init__(self, attack, port, secret, seconds, scale, log, tls_port=None):
+        self.tls_port = tls_port
         self.name, self.port, self.secret, self.scale, self.log = attack.name, port, secret, scale, Path(log)
         self.root = attack.name
         self.seconds = seconds
@@ -110,7 +113,7 @@ def main(name):
     """Orders: one line of JSON; then a line `go` after `ready` was printed. The figures are printed as JSON."""
     orders = json.loads(sys.stdin.readline())
     made = load()[name]
-    context = Context(made, orders["port"], orders["secret"], orders["seconds"], orders["scale"], orders["log"])
+    context = Context(made, orders["port"], orders["secret"], orders["seconds"], orders["scale"], orders["log"], orders.get("tls_port"))
     steps = made.work(context)
     try:
         next(steps)

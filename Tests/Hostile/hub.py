@@ -108,6 +108,14 @@ class Shim:
         self.environment = {"LD_PRELOAD": str(self.library), "HOSTILE_SHIM_PAGE": str(page)}
 
 
+def certificate(folder):
+    """Options for a TLS port, with a certificate of its own and an RSA key, whose signatures cost most."""
+    made = [folder / "certificate.pem", folder / "key.pem"]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-out", made[0], "-keyout", made[1]],
+                   check=True, capture_output=True)
+    return ["--tls-cert", str(made[0]), "--tls-key", str(made[1]), "--tls-port", "0"]
+
+
 class Hub:
     """`vigla serve` on a free port, with a data folder and an administrator's secret of its own."""
 
@@ -123,7 +131,7 @@ class Hub:
         self.secret = (self.folder / "secret.txt").read_text().split()[-1]
         self.memory = MemoryLimit(limit)
         self.log = self.folder / "hub.log"
-        self.port = None
+        self.port = self.tls_port = None
         self.said = ""
         command = [self.binary, "serve", "--port", "0", "--data", str(self.data), "--rules", str(self.rules), *options]
         with open(self.log, "ab") as log:
@@ -135,6 +143,8 @@ class Hub:
         ready = re.search(r"vigla ready on http://[^:/]+:(\d+)", self.said)
         if ready:
             self.port = int(ready.group(1))
+        if secure := re.search(r"and https://[^:/]+:(\d+)", self.said):
+            self.tls_port = int(secure.group(1))
 
     def alive(self):
         return self.process.poll() is None

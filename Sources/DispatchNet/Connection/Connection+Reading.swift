@@ -6,7 +6,7 @@ extension Connection {
     func ready(_ readiness: Readiness) {
         if readiness.contains(.writable) { writable() }
         if readiness.contains(.readable), interest.contains(.read) {
-            readable()
+            if let tls, tls.engine.state == .handshaking, state == .open { delayHandshake(tls) } else { readable() }
         } else if readiness.contains(.broken), state != .closed {
             let errno = vigla_socket_error(fd)
             fail(Self.reason(errno: errno == 0 ? ECONNRESET : errno))
@@ -16,12 +16,7 @@ extension Connection {
     /// Reads until the kernel has no more, or the turn's limit is reached. The limit is large while no other connection is ready, and small
     /// otherwise, because all ready connections wait for the work of this one's messages. A read that does not fill the
     /// buffer has emptied the socket; epoll is level-triggered, so whatever arrives after it is reported again.
-    private func readable() {
-        if let tls, tls.engine.state == .handshaking {
-            // The input stays in the kernel, and is reported again.
-            guard loop.handshakesLeft > 0 else { return }
-            loop.handshakesLeft -= 1
-        }
+    func readable() {
         let settings = loop.settings
         let capacity = loop.isShared ? min(settings.sharedReadBytes, settings.readBufferBytes) : settings.readBufferBytes
         let most = loop.isShared ? 1 : settings.readsPerTurn

@@ -14,13 +14,15 @@ extension EventLoop {
         var mayWait = false
         for _ in 0..<Self.turnsPerVisit {
             let worked = runInbox()
-            let events = phase == .closed ? 0 : runEvents(waiting: mayWait && !worked && !mustFinish)
+            let events = phase == .closed ? 0 : runEvents(waiting: mayWait && !worked && !mustFinish && handshakes.isEmpty)
+            runHandshakes()
             finishTurn()
             settle()
             counting.turns += 1
             if phase == .closing, slots.occupied == 0 { finishClosing() }
+            counting.handshakesWaiting = handshakes.count
             published.withLock { $0 = counting }
-            if worked || events > 0 || mustFinish {
+            if worked || events > 0 || mustFinish || !handshakes.isEmpty {
                 rest.isQuiet = false
             } else if rest.isOver || settings.stayAwakeMs <= 0 || phase == .closed {
                 break
@@ -50,7 +52,6 @@ extension EventLoop {
         let count = collect(waiting: waiting)
         var idle = 0
         isShared = areSeveralReady(count)
-        handshakesLeft = settings.handshakesPerTurn
         for i in 0..<count {
             let event = poller.event(i)
             switch slots[event.tag] {
@@ -62,6 +63,22 @@ extension EventLoop {
             settleIfLarge()
         }
         return count - idle
+    }
+
+    /// Reads some of the connections whose handshake is not done.
+    private func runHandshakes() {
+        var left = max(1, settings.handshakesPerTurn)
+        while left > 0, let tag = handshakes.popFirst() {
+            guard case .connection(let connection)? = slots[tag] else { continue }
+            left -= 1
+            connection.resumeHandshake()
+        }
+    }
+
+    /// A connection with a handshake has input, which is not read yet.
+    func delayHandshake(of connection: Connection, isAnswered: Bool) {
+        let surplus = handshakes.append(connection.tag, of: connection.remoteAddress.network, isAnswered: isAnswered)
+        if let surplus, case .connection(let last)? = slots[surplus] { last.abort(.handshakeOverload) }
     }
 
     /// Whether the batch has events of more than one descriptor, without the poller's own. Checks at most four.

@@ -9,6 +9,7 @@ internal import Synchronization
 ///                  │  a turn:                                                      │
 /// DispatchSource ► │ 1 work handed over by `execute`                               │ ◄ doorbell, while it waits
 /// queue.async ───► │ 2 a batch of events: reads, room to write, accepts, timers    │
+///                  │   behind them few TLS handshakes: `HandshakeLine`             │
 ///                  │ 3 `beforeFlush`, if something of this turn has asked for it   │
 ///                  │ 4 settle: one writev per dirty connection, then `ended` calls │ again, until a short wait
 ///                  └───────────────────────────────────────────────────────────────┘ in 2 brings nothing
@@ -65,8 +66,8 @@ public final class EventLoop: @unchecked Sendable {
     var mustFinish = false
     /// More than one connection is ready in this turn, so that each has a smaller read limit.
     var isShared = false
-    /// Number of TLS handshakes that may still be processed in this turn.
-    var handshakesLeft = 0
+    /// Connections with a TLS handshake that are read at the end of this turn or of later ones.
+    var handshakes: HandshakeLine
     var taken: [@Sendable () -> Void] = []
     /// Connections to flush. Unretained: a connection stays in `slots` or in `gone` until the list is empty.
     var dirty: [Unmanaged<Connection>] = []
@@ -85,6 +86,7 @@ public final class EventLoop: @unchecked Sendable {
         self.index = index
         self.settings = settings
         self.poller = poller
+        handshakes = HandshakeLine(capacity: settings.handshakesWaiting)
         queue = DispatchQueue(label: "vigla.net.\(index)", qos: .userInitiated)
         source = DispatchSource.makeReadSource(fileDescriptor: poller.descriptor, queue: queue)
         readBuffer = .allocate(byteCount: settings.readBufferBytes, alignment: 16)

@@ -20,6 +20,8 @@ public struct LoopCounters: Sendable {
     public var congestions = 0
     /// Events for connections that were already closed.
     public var staleEvents = 0
+    /// Connections whose TLS handshake waits now for its turn (``NetSettings/handshakesPerTurn``).
+    public var handshakesWaiting = 0
     /// TLS handshakes completed, in either role.
     public var handshakes = 0
     /// Those of them that resumed a session.

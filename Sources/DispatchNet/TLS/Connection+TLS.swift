@@ -26,6 +26,19 @@ extension Connection {
 
     // MARK: reading
 
+    /// The input stays in the kernel until the handshake's turn; reported again and again, it would cost more than the turns of others.
+    func delayHandshake(_ tls: TLSChannel) {
+        setInterest(.read, false)
+        loop.delayHandshake(of: self, isAnswered: tls.isAnswered)
+    }
+
+    /// The turn has come.
+    func resumeHandshake() {
+        guard !peerFinished else { return }
+        setInterest(.read, true)
+        readable()
+    }
+
     func receivedRecords(_ records: UnsafeRawBufferPointer, _ tls: TLSChannel) {
         // Input on a closing connection is discarded.
         guard state == .open, let wire = loop.tlsWire else { return }
@@ -39,6 +52,7 @@ extension Connection {
             tls.storeUnsent(wire.outgoing)
             wire.clearOutgoing()
             markDirty()
+            tls.isAnswered = true
         }
         if step.opened, let makeHandler = tls.finishHandshake() {
             loop.counting.handshakes += 1

@@ -20,6 +20,8 @@ final class TLSChannel {
     let plainHTTPAnswer: [UInt8]
     /// Ends a handshake that takes too long.
     var deadline: LoopTimer?
+    /// Whether the engine has made records: of a server, what may cost a signature.
+    var isAnswered = false
 
     private var records: [UInt8] = []
     private var sent = 0

@@ -78,6 +78,7 @@ extension Server {
         page.counter(
             "vigla_connections_closed_total", "Connections ended, by reason.", label: "reason",
             CloseReason.names.indices.dropFirst().map { code in (CloseReason.names[code], sum { $0.endsByCode[code] }) })
+        page.gauge("vigla_handshakes_waiting", "Connections whose TLS handshake waits for its turn.", sum(\.handshakesWaiting))
         page.counter("vigla_received_bytes_total", "Bytes read from peers.", sum(\.bytesReceived))
         page.counter("vigla_sent_bytes_total", "Bytes that the system took for peers.", sum(\.bytesSent))
         page.gauge("vigla_backlog_bytes", "Bytes that wait for slow readers.", sum(\.backlogBytes))
