@@ -15,8 +15,13 @@ public protocol JournalStorage: Sendable {
     /// - Throws: `.corrupt` naming the place; `.disk`, `.closed`.
     func open(_ namespace: String) throws(JournalError) -> OpenedJournal
 
+    /// The process is about to end: work of the storage's own that takes long is given up, and none is begun. A snapshot is stored only if
+    /// it is small, and else fails with `.closed`; the next start then replays the log. From any thread.
+    func prepareToClose()
+
     /// Stores what was appended before, then closes all journals. Calls back on a queue of its own, with the error if there was one.
-    func close(_ done: @escaping @Sendable (JournalError?) -> Void)
+    /// - Parameter isLate: whether the time for that is over: a batch that is stored in slices, and what follows it, fails with `.closed`.
+    func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void)
 }
 
 /// A namespace that a storage has opened.
@@ -77,5 +82,6 @@ public final class MemoryStorage: JournalStorage {
     public var settingStore: any SettingStore { settings }
     /// A journal that sends batches to its followers and keeps none: the database holds the content.
     public func open(_ namespace: String) -> OpenedJournal { OpenedJournal(Recovered(), MemoryJournal(keeping: 0, isImmediate: true)) }
-    public func close(_ done: @escaping @Sendable (JournalError?) -> Void) { DispatchQueue.global().async { done(nil) } }
+    public func prepareToClose() {}
+    public func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void) { DispatchQueue.global().async { done(nil) } }
 }

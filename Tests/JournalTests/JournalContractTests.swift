@@ -391,7 +391,7 @@ import TestSupport
         #expect(earlier.recovered.epoch == 0 && earlier.epoch == 1)
         try await earlier.journal.store(JournalBatch(sequence: 1, after: 0, operations: [], epoch: earlier.epoch))
         let isKept = first.isDurable
-        if isKept { await withCheckedContinuation { continuation in first.close { _ in continuation.resume() } } }
+        if isKept { await withCheckedContinuation { continuation in first.close(isLate: false) { _ in continuation.resume() } } }
         let second = isKept ? try storage() : first
         // What is in memory is opened once; another writer of the same journal has the next number.
         let later = isKept ? try second.open("main") : OpenedJournal(Recovered(sequence: 1, epoch: earlier.epoch), earlier.journal)
@@ -400,7 +400,7 @@ import TestSupport
         await #expect(throws: JournalError.superseded(epoch: 1, newest: 2)) {
             try await later.journal.store(JournalBatch(sequence: 3, after: 2, operations: [], epoch: earlier.epoch))
         }
-        await withCheckedContinuation { continuation in second.close { _ in continuation.resume() } }
+        await withCheckedContinuation { continuation in second.close(isLate: false) { _ in continuation.resume() } }
     }
 
     @Test(arguments: Kind.allCases) func snapshot_thatIsNotOfTheLastBatch_isRefused(kind: Kind) async throws {
@@ -419,7 +419,7 @@ import TestSupport
         let (queue, key) = (DispatchQueue(label: "test.caller"), DispatchSpecificKey<Bool>())
         queue.setSpecific(key: key, value: true)
         let isInside = await withCheckedContinuation { continuation in
-            queue.async { MemoryStorage().close { _ in continuation.resume(returning: DispatchQueue.getSpecific(key: key) == true) } }
+            queue.async { MemoryStorage().close(isLate: false) { _ in continuation.resume(returning: DispatchQueue.getSpecific(key: key) == true) } }
         }
         #expect(!isInside)
     }

@@ -14,7 +14,7 @@ extension Database {
         }
     }
 
-    /// Stores a last snapshot behind all that was asked, so that the next start replays nothing, and closes the journal.
+    /// Stores a last snapshot behind all that was asked, if it is small, so that the next start replays nothing, and closes the journal.
     func close(_ logger: Logger, _ done: @escaping @Sendable () -> Void) {
         snapshot(behindRequests: true) { [self] root, sequence, pending in
             store(JournalSnapshot(root: root, sequence: sequence, pending: pending), "no snapshot at close", logger) { [journal] in
@@ -27,6 +27,7 @@ extension Database {
         journal.store(snapshot) { [name] result in
             switch result {
             case .success: logger.debug("snapshot", metadata: ["namespace": "\(name)", "commits": "\(snapshot.sequence)"])
+            case .failure(.closed): logger.debug("no snapshot: the hub stops", metadata: ["namespace": "\(name)"])
             case .failure(let error): logger.error(fault, metadata: ["namespace": "\(name)", "reason": "\(error)"])
             }
             done()
@@ -42,6 +43,7 @@ extension JournalEvent {
             logger.critical(
                 "another writer has written to the journal: this hub refuses all writes until it is started again, reads go on",
                 metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+        case .refuses(_, .closed): logger.debug("the journal is closed", metadata: ["namespace": "\(namespace)"])
         case .refuses(_, let error):
             logger.error(
                 "writes cannot be stored: they are refused until the disk takes them, reads go on",

@@ -1,4 +1,5 @@
 import Accounts
+import Dispatch
 public import DispatchNet
 import Glibc
 import HTTPTypes
@@ -185,12 +186,31 @@ public final class Server: Sendable {
         return "\(isSecure ? "https" : "http")://\(host):\(port)"
     }
 
-    /// Closes connections, commits the writes left for disconnects, writes a snapshot, then calls back.
+    /// Ends the server within a bounded time, then calls back. What was acknowledged is stored.
+    ///
+    ///     0                  connections are told and closed, at most 3 s; snapshots and removals under way are given up
+    ///     ├─ closed          databases carry out what they were asked, and what sessions left for their disconnect; small snapshots
+    ///     ├─ done, or stopMs the storage closes: with all that was appended; late, without large batches that are not stored yet
+    ///     └─ closed          `done`
     public func stop(_ done: @escaping @Sendable () -> Void) {
+        storage.prepareToClose()
         listener.stop()
         secureListener?.stop()
+        let close = CloseOnce { [self] isLate in
+            if isLate { logger.warning("the stop took its time: what was not acknowledged yet is left out") }
+            storage.close(isLate: isLate) { [logger] fault in
+                if let fault { logger.error("the data could not be closed", metadata: ["reason": "\(fault)"]) }
+                done()
+            }
+        }
+        let deadline = scheduler.after(ms: Int64(settings.limits.stopMs), on: .global()) { close(isLate: true) }
         // Long-polling sessions end first, so that the loops still send the last responses to their polls.
-        longPolls.endAll(lanes) { [self] in closeConnections(done) }
+        longPolls.endAll(lanes) { [self] in
+            closeConnections {
+                deadline.cancel()
+                close(isLate: false)
+            }
+        }
     }
 
     private func closeConnections(_ done: @escaping @Sendable () -> Void) {
@@ -198,15 +218,22 @@ public final class Server: Sendable {
         group.shutdown { [self] in
             // The sessions' ends were submitted while the loops closed; a snapshot behind them sees their writes.
             let databases = hub.all
-            let countdown = Countdown(databases.count + (accounts == nil ? 0 : 1)) { [self] in
-                storage.close { [logger] fault in
-                    if let fault { logger.error("the data could not be closed", metadata: ["reason": "\(fault)"]) }
-                    done()
-                }
-            }
+            let countdown = Countdown(databases.count + (accounts == nil ? 0 : 1), done)
             if let accounts { close(accounts) { countdown.arrive() } }
             for database in databases { database.close(logger) { countdown.arrive() } }
         }
+    }
+}
+
+/// Closes the storage once: when all is done, or when the time is over.
+private final class CloseOnce: Sendable {
+    private let isClosed = Atomic(false)
+    private let close: @Sendable (_ isLate: Bool) -> Void
+
+    init(_ close: @escaping @Sendable (_ isLate: Bool) -> Void) { self.close = close }
+
+    func callAsFunction(isLate: Bool) {
+        if !isClosed.exchange(true, ordering: .relaxed) { close(isLate) }
     }
 }
 

@@ -86,6 +86,9 @@ public struct ServerLimits: Sendable {
     public var realtime = RealtimeLimits()
     /// Long polling: how long polls are held, when a client counts as gone, what may wait.
     public var longPoll = LongPollLimits()
+    /// ms that a stop takes at most until the storage closes with what it was given, whatever is still under way. Default 6,000, half of
+    /// which connections may take to be closed.
+    public var stopMs = 6_000
     /// Requests to the accounts that may be under way at once; more are answered with 503. Default 1,000.
     public var accountRequests = 1_000
     /// The same for one network: an IPv4 address, or the first 64 bits of an IPv6 address. Default 64; not with `isDev`.

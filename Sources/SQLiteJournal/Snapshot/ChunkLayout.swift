@@ -104,6 +104,9 @@ struct ChunkLayout: Sendable {
         return low
     }
 
+    /// Bytes of the stored chunks in which something has changed. O(chunks)
+    var changedBytes: Int { parts.indices.reduce(0) { $0 + (isChanged[$1] ? parts[$1].chunk.bytes : 0) } }
+
     /// Forgets what has changed.
     mutating func settle() { self = ChunkLayout(parts) }
 

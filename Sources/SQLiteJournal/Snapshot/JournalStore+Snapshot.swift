@@ -26,7 +26,7 @@ extension JournalStore {
 
     /// Asks for the tree when the log has grown enough. On the journal queue.
     func askForSnapshotIfDue(_ state: SnapshotState) {
-        guard let ask = state.whenDue, state.isDue(settings) else { return }
+        guard let ask = state.whenDue, state.isDue(settings), !isEnding else { return }
         state.isRequested = true
         ask()
     }
@@ -36,7 +36,7 @@ extension JournalStore {
         dispatchPrecondition(condition: .onQueue(queue))
         let last = registry[namespace]?.last ?? 0
         let state = state(of: namespace)
-        if state.isAbandoned { return completion(.failure(.closed)) }
+        if state.isAbandoned || isEnding && !state.isSmall(settings) { return completion(.failure(.closed)) }
         guard snapshot.sequence == last else {
             state.isRequested = state.run != nil
             return completion(.failure(.conflict(expected: snapshot.sequence, last: last)))
@@ -58,7 +58,8 @@ extension JournalStore {
             return completion(.success(()))
         }
         let run = SnapshotRun(
-            namespace, snapshot, layout: state.layout, sizes: settings.chunks, pace: SnapshotPace(written), completion: completion)
+            namespace, snapshot, layout: state.layout, sizes: settings.chunks, pace: SnapshotPace(written), isLast: isEnding,
+            completion: completion)
         state.run = run
         snapshotsUnderWay += 1
         state.isRequested = true
@@ -112,6 +113,7 @@ extension JournalStore {
         case (.chunks(let run), .success):
             let bytes = run.bytes
             run.keepStored()
+            if isEnding, !run.isLast { return giveUp(run) }
             advance(run, after: run.pace.pauseNs(after: bytes, written, now: scheduler.steadyNs))
         case (.take(let run), .success):
             let state = state(of: run.namespace)
@@ -144,6 +146,17 @@ extension JournalStore {
             }
         case .remove: return
         }
+    }
+
+    /// The process is about to end: the next start replays the log, and removes these chunks.
+    private func giveUp(_ run: SnapshotRun) {
+        let state = state(of: run.namespace)
+        state.layout.restore(run.before)
+        state.isAbandoned = true
+        let behind = state.next
+        state.next = []
+        finish(run, state, .failure(.closed))
+        for (_, completion) in behind { completion(.failure(.closed)) }
     }
 
     private func finish(_ run: SnapshotRun, _ state: SnapshotState, _ result: Result<Void, JournalError>) {

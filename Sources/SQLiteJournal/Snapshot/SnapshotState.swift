@@ -35,6 +35,12 @@ final class SnapshotState: @unchecked Sendable {
         if isRequested { return false }
         return journalBytes >= max(settings.snapshotAfterBytes, snapshotBytes / 4) || journalBatches >= settings.snapshotAfterBatches
     }
+
+    /// Whether a snapshot of now is so small that the end of the process waits for it: not behind another one, and with few chunks to
+    /// write. O(chunks)
+    func isSmall(_ settings: JournalStore.Settings) -> Bool {
+        run == nil && journalBytes + layout.changedBytes <= settings.lastSnapshotBytes
+    }
 }
 
 /// A snapshot under way: sections are encoded some chunks at a time beside the commits, and stored behind those that wait.
@@ -70,18 +76,21 @@ final class SnapshotRun: @unchecked Sendable {
     /// The chunks as they were stored; set within the transaction, taken over when that is durable.
     var stored: [StoredChunk] = []
     var pace: SnapshotPace
+    /// Whether the end of the process waits for it.
+    let isLast: Bool
     /// The changes before the snapshot, to be recorded again if it fails.
     let before: ChunkLayout
 
     init(
         _ namespace: String, _ snapshot: JournalSnapshot, layout: ChunkLayout, sizes: ChunkSizes, pace: SnapshotPace,
-        completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+        isLast: Bool = false, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
     ) {
         self.namespace = namespace
         self.snapshot = snapshot
         self.completion = completion
         self.sizes = sizes
         self.pace = pace
+        self.isLast = isLast
         before = layout
         sections = layout.sections(joining: sizes.full / 4)[...]
         sessions = snapshot.pending[...]

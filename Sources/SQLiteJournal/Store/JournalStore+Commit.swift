@@ -13,7 +13,7 @@ extension JournalStore {
     func enqueue(_ item: Waiting.Item) {
         let verdict: (isClosed: Bool, mustSchedule: Bool) = waiting.withLock { waiting in
             let work = item.work
-            let isRefused = waiting.isClosed && !work.outlivesStore
+            let isRefused = waiting.isClosed && !work.outlivesStore(isLate: waiting.isLate)
                 || !work.outlivesJournal && waiting.closed.contains(item.namespace)
             if isRefused { return (true, false) }
             if case .close = item.work { waiting.closed.insert(item.namespace) }
@@ -202,7 +202,7 @@ extension JournalStore {
             }
             guard batch.epoch >= epoch else { return (.failure(.superseded(epoch: batch.epoch, newest: epoch)), 0, true) }
             guard batch.expectedLast == last, batch.sequence > last, batch.sequence <= Int64.max else {
-                return (.failure(.conflict(expected: batch.expectedLast, last: last)), 0, true)
+                return (.failure(misplaced(batch, last)), 0, true)
             }
             var known = try register(item.namespace, db, registry)
             if batch.epoch > epoch {
@@ -226,6 +226,11 @@ extension JournalStore {
         case .snapshot, .close: break
         }
         return (.success(()), 0, true)
+    }
+
+    /// Why a batch is refused that does not follow the last one: another writer has written, or the one before was given up at the end.
+    func misplaced(_ batch: JournalBatch, _ last: UInt64) -> JournalError {
+        waiting.withLock(\.isLate) ? .closed : .conflict(expected: batch.expectedLast, last: last)
     }
 
     /// Whether a batch that does not follow is one that was stored before, and is not held by a snapshot alone.

@@ -54,7 +54,7 @@ extension JournalStore {
     }
 
     func startRemoval() {
-        if removal.isUnderWay { return }
+        if removal.isUnderWay || isEnding { return }
         (removal.isUnderWay, removal.hasFailed) = (true, false)
         removal.pace = SnapshotPace(storedBytes)
         advanceRemoval()
@@ -91,6 +91,8 @@ extension JournalStore {
             return
         }
         removal.step = nil
+        // The next start, or the snapshot after it, finds what is left.
+        if isEnding { return removal.isUnderWay = false }
         if let trimmed = step.trimmed {
             removal.trims[0].chunks = removal.trims[0].chunks.dropFirst(trimmed.chunks)
             if trimmed.isAll { removal.trims.removeFirst() }

@@ -86,6 +86,8 @@ extension JournalStore {
             enqueue(Waiting.Item(namespace: "", work: .slice(staging)) { [self] result in
                 guard case .failure(let error) = result else { return advance(staging) }
                 end(stage: staging.number, isUsed: false)
+                // A store that is closed late refuses the slice on another queue, and waits for the end of the batch.
+                if staging.isOfBatch, error == .closed { return afterCommits { staging.completion(.failure(error)) } }
                 staging.completion(.failure(error))
             })
         }
@@ -113,7 +115,7 @@ extension JournalStore {
     func begin(_ batch: JournalBatch, _ item: Waiting.Item) -> Bool {
         let last = registry[item.namespace]?.last ?? 0
         guard batch.expectedLast == last, batch.sequence > last, Int64(exactly: batch.sequence) != nil else {
-            item.completion(.failure(.conflict(expected: batch.expectedLast, last: last)))
+            item.completion(.failure(misplaced(batch, last)))
             return false
         }
         staging.insert(item.namespace)

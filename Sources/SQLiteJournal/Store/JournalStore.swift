@@ -44,6 +44,8 @@ public final class JournalStore: @unchecked Sendable {
     /// Bytes by which the log had grown before that, since it was last restarted.
     var grownBytes = 0
     var isCheckpointing = false
+    /// Whether the process is about to end: snapshots and removals under way are given up, and only small snapshots begin.
+    var isEnding = false
     /// Namespaces of which a snapshot is under way.
     var snapshotsUnderWay = 0
     /// By namespace.
@@ -84,6 +86,8 @@ public final class JournalStore: @unchecked Sendable {
         /// Bytes of a write from which on it is stored ahead of its commit: while others can still commit before it. Default
         /// 256 KiB: what is smaller holds up the commits behind it for less than the two transactions more would cost.
         public var stagedBytes = 256 << 10
+        /// Most bytes of a snapshot that is made when the process ends, so that its end is not put off.
+        public var lastSnapshotBytes = 16 << 20
         /// Whether to open with the intact part when acknowledged commits cannot be read from the write-ahead log.
         public var acceptsLoss = false
         var chunks = ChunkSizes()
@@ -217,9 +221,10 @@ public final class JournalStore: @unchecked Sendable {
 
     /// Ends everything: what was appended before is stored first. Later appends fail with `.closed`; the folder is free for
     /// another process. Blocks.
-    public func close() throws(JournalError) {
+    /// - Parameter isLate: whether batches that are being stored in slices are given up.
+    public func close(isLate: Bool = false) throws(JournalError) {
         let wasClosed = waiting.withLock { waiting in
-            defer { waiting.isClosed = true }
+            defer { (waiting.isClosed, waiting.isLate) = (true, waiting.isLate || isLate) }
             return waiting.isClosed
         }
         if wasClosed { return }
@@ -253,11 +258,16 @@ extension JournalStore: JournalStorage {
         OpenedJournal(try recover(namespace), journal(for: namespace))
     }
 
-    public func close(_ done: @escaping @Sendable (JournalError?) -> Void) {
+    public func prepareToClose() {
+        if waiting.withLock(\.isClosed) { return }
+        afterCommits { [self] in isEnding = true }
+    }
+
+    public func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void) {
         // Not on the journal queue, which it waits for.
         DispatchQueue.global().async { [self] in
             do throws(JournalError) {
-                try close()
+                try close(isLate: isLate)
                 done(nil)
             } catch { done(error) }
         }

@@ -55,9 +55,9 @@ struct Waiting {
         }
 
         /// Whether the store's end lets it pass: what was appended before is stored, in however many slices.
-        var outlivesStore: Bool {
+        func outlivesStore(isLate: Bool) -> Bool {
             switch self {
-            case .slice(let staging): staging.isOfBatch
+            case .slice(let staging): staging.isOfBatch && !isLate
             case .seal: true
             default: false
             }
@@ -108,6 +108,8 @@ struct Waiting {
     var isScheduled = false
     /// The store.
     var isClosed = false
+    /// Whether large batches under way are given up with it.
+    var isLate = false
     /// Single namespaces.
     var closed: Set<String> = []
 }

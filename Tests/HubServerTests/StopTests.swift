@@ -1,0 +1,95 @@
+import Dispatch
+import HubServer
+import Journal
+import JSONTree
+import Logging
+import Scheduling
+import SecurityRules
+import Synchronization
+import TestHub
+import Testing
+import TestSupport
+
+/// The end of a server: its order, and that it is bounded.
+@Suite(.timeLimit(.minutes(30))) struct StopTests {
+    /// A storage that tells what it is asked, and keeps a snapshot waiting for ever if it is to.
+    private final class Told: JournalStorage {
+        let events = Mutex<[String]>([])
+        let isStuck: Bool
+        private let memory = MemoryStorage()
+
+        init(isStuck: Bool) { self.isStuck = isStuck }
+
+        var isDurable: Bool { false }
+        var finding: String? { nil }
+        var settingStore: any SettingStore { memory.settingStore }
+        func tell(_ event: String) { events.withLock { $0.append(event) } }
+        func open(_ namespace: String) -> OpenedJournal {
+            OpenedJournal(Recovered(), Slow(of: self, MemoryJournal(keeping: 0, isImmediate: true)))
+        }
+        func prepareToClose() { tell("prepare") }
+        func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void) {
+            tell(isLate ? "close late" : "close")
+            memory.close(isLate: isLate, done)
+        }
+    }
+
+    private final class Slow: Journal {
+        private unowned let storage: Told
+        private let inner: MemoryJournal
+
+        init(of storage: Told, _ inner: MemoryJournal) { (self.storage, self.inner) = (storage, inner) }
+
+        var isImmediate: Bool { true }
+        var stagedBytes: Int { inner.stagedBytes }
+        func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+            inner.append(batch, completion: completion)
+        }
+        func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {
+            inner.stage(operations, completion: completion)
+        }
+        func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
+            inner.tail(from: position, receive)
+        }
+        func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+            storage.tell("snapshot")
+            if !storage.isStuck { completion(.success(())) }
+        }
+        func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {}
+        func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+            inner.truncate(upTo: sequence, completion: completion)
+        }
+        func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) { inner.close(completion: completion) }
+    }
+
+    private func server(_ storage: Told, _ clock: FakeClock, stopMs: Int) throws -> Server {
+        var settings = ServerSettings()
+        (settings.port, settings.loops, settings.isDev, settings.rules) = (0, 1, true, .allowAll)
+        settings.limits.stopMs = stopMs
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        return try Server(settings, scheduler: clock.scheduler, logger: logger) { () throws(JournalError) in storage }
+    }
+
+    @Test func stop_closesTheStorage_behindTheDatabases_withoutItsTimePassing() async throws {
+        let (storage, clock) = (Told(isStuck: false), FakeClock())
+        let server = try server(storage, clock, stopMs: 5_000)
+        await withCheckedContinuation { continuation in server.stop { continuation.resume() } }
+        #expect(storage.events.withLock { $0 } == ["prepare", "snapshot", "close"])
+        clock.advance(ms: 60_000)
+        #expect(storage.events.withLock(\.count) == 3, "once")
+    }
+
+    @Test func stop_waitsSoLong_forWhatDoesNotEnd() async throws {
+        let (storage, clock) = (Told(isStuck: true), FakeClock())
+        let server = try server(storage, clock, stopMs: 5_000)
+        let isDone = Mutex(false)
+        server.stop { isDone.withLock { $0 = true } }
+        #expect(await becomes { storage.events.withLock { $0 } == ["prepare", "snapshot"] })
+        clock.advance(ms: 4_999)
+        #expect(storage.events.withLock(\.count) == 2)
+        clock.advance(ms: 1)
+        #expect(await becomes { isDone.withLock { $0 } })
+        #expect(storage.events.withLock { $0 } == ["prepare", "snapshot", "close late"])
+    }
+}
