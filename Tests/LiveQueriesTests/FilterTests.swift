@@ -103,6 +103,34 @@ struct FilterTests {
         #expect(fault?.reason == .malformed)
     }
 
+    /// Without quotes, what looks like something else is not compared with as a text.
+    @Test(arguments: [
+        ("rating > three", "where[0]: > takes a number, and three is none; to compare with a text, in the order of texts, put it in double quotes: > \"three\""),
+        ("a == 1, at >= 2026-01-02", "where[1]: >= takes a number, and 2026-01-02 is none"),
+        ("status == open and rating > 3", "where[0]: open and rating > 3 is taken for more than a value: conditions that all must hold stand between commas"),
+        ("kind == a or b", "where[0]: a or b is taken for more than a value"), ("kind == a || b", "where[0]: a || b is taken"),
+        ("kind == a AND b", "where[0]: a AND b is taken"), ("kind == a && b", "where[0]: a && b is taken"),
+        ("a == b == c", "where[0]: b == c is taken"), ("a has b > 3", "where[0]: b > 3 is taken"),
+        ("name == \"An", "where[0]: the quotes of \"An are not those of a text"),
+        ("name prefix An\"", "where[0]: the quotes of An\" are not"), ("name == \"a\" b", "where[0]: the quotes of \"a\" b are not"),
+        ("name == 'An'", "where[0]: texts have double quotes, as \"open\", or none: not 'An'"),
+    ])
+    func textWithoutQuotes_thatLooksLikeMore_isRefused_withWhatToWrite(_ text: String, _ message: String) throws {
+        let fault = #expect(throws: QueryFault.self) { try Filter(text: text) }
+        #expect(fault?.description.hasPrefix(message) == true, "\(fault?.description ?? "")")
+        #expect(fault?.reason == .malformed)
+    }
+
+    @Test(arguments: [
+        ("status == open", "open"), ("name == Ana Maria", "Ana Maria"), ("name != O'Hara", "O'Hara"), ("a == android", "android"),
+        ("a == hello!", "hello!"), ("a == b=c", "b=c"), (#"a == "open and rating > 3""#, "open and rating > 3"), (#"a > "three""#, "three"),
+        (#"a == the "best" one"#, #"the "best" one"#), ("a has and-or", "and-or"), ("a prefix 2026-01", "2026-01"),
+    ])
+    func text_isTakenAsItStands_whereItLooksLikeNothingElse(_ text: String, _ value: String) throws {
+        let name = text.split(separator: " ")[1]
+        #expect(try Filter(text: text) == Filter(JSONValue(Array(#"[["\#(text.split(separator: " ")[0])","\#(name)",\#(JSONValue.string(value).json)]]"#.utf8))))
+    }
+
     @Test(arguments: ["status", "status ==", "a ~ 3", "a == 1,", "\"a == 1", "[[", "in 3"])
     func text_isRefused_whenItIsNoCondition(_ text: String) {
         #expect(throws: QueryFault.self) { try Filter(text: text) }

@@ -41,8 +41,19 @@ import TestSupport
         let unknown = try explain("--as", "eve@example.org")
         #expect(unknown.code == 1 && unknown.error.contains("no account of this hub has the address eve@example.org"), "\(unknown.error)")
         #expect(unknown.error.contains("vigla user list") && unknown.output.isEmpty)
+        #expect(unknown.error.contains("type: --as 'eve@example.org' --literal"))
         #expect(try explain("--as", "eve@example.org", "--literal").output.hasPrefix("denied: read /users/ada as eve@example.org: "))
         #expect(try explain("--as", "").code == 64)
+    }
+
+    @Test func explain_onAHubWithoutAccounts_saysHowAnAddressIsAnId() throws {
+        let folder = try TemporaryFolder()
+        let hub = try hub(folder, "--memory", "--dev", "--accounts", "off")
+        let command = ["rules", "explain", hub.url + "/users/ada", "--auth", "owner", "--as", "ada@example.org"]
+        let refused = try Command.run(command)
+        #expect(refused.code == 1 && refused.error.contains("has no accounts"), "\(refused)")
+        #expect(refused.error.contains("type: --as 'ada@example.org' --literal"), "\(refused)")
+        #expect(try Command.run(command + ["--literal"]).output.hasPrefix("denied: read /users/ada as ada@example.org"))
     }
 
     @Test func missingIndex_isNamedAsALineOfTheRulesFile() throws {

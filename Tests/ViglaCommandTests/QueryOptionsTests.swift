@@ -61,6 +61,9 @@ import WireProtocols
     }
 
     @Test(arguments: [
+        (["--where", "rating > three"], "--where 'rating > three': > takes a number, and three is none"),
+        (["--where", "status == open and rating > 3"], "--where 'status == open and rating > 3': open and rating > 3 is taken for more than a value"),
+        (["--where", "name == \"An"], "the quotes of \"An are not those of a text"),
         (["--where", "status"], "--where 'status': must be a path, an operator and a value"),
         (["--where", "a == 1", "--where", "a ~ 1"], "--where 'a ~ 1': the operator \"~\" is not known"),
         (["--near", "1"], "--near: near must be lat,lng,radius"), (["--near", "1,200,5"], "--near: near.lng must be from -180 to 180"),
@@ -69,5 +72,77 @@ import WireProtocols
     ]) func optionsThatCannotBe_areRefused_withWhatIsWrong(_ arguments: [String], _ text: String) throws {
         let refused = try Command.run(["get", "http://127.0.0.1:1/a"] + arguments)
         #expect(refused.code == 64 && refused.error.contains(text), "\(refused.error)")
+    }
+
+    private static let rules = #"""
+        {"rules": {".write": true, "open": {".read": true},
+          "around": {".read": "query.near && query.radius <= 500 && query.where['kind'] == 'food'", ".geoIndex": {"lat": "lat", "lng": "lng"}},
+          "paged": {".read": "query.orderByKey && query.limitToFirst <= 50"}}}
+        """#
+
+    private static func hub() throws -> RunningHub {
+        let folder = try TemporaryFolder()
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--rules", try folder.file("rules.json", rules)], folder: folder)
+        let places = #"{"a":{"lat":1,"lng":1.002,"kind":"food"},"b":{"lat":1,"lng":1,"kind":"food"},"c":{"lat":1,"lng":1,"kind":"bar"}}"#
+        #expect(try Command.run("set", hub.url + "/around", places).code == 0)
+        return hub
+    }
+
+    @Test func table_ofWhatIsNear_hasTheNearestFirst_andHowFarItIs() throws {
+        let hub = try Self.hub()
+        let query = ["get", hub.url + "/around", "--near", "1,1,500", "--where", "kind == food"]
+        let table = try Command.run(query + ["--format", "table"])
+        #expect(table.output.split(separator: "\n").map { $0.split(separator: " ").prefix(2) } == [["key", "metres"], ["b", "0"], ["a", "222.4"]], "\(table)")
+        #expect(table.error.isEmpty)
+        // By a field, too.
+        let byKey = try Command.run(query + ["--order-by", "key", "--format", "table"])
+        #expect(byKey.output.split(separator: "\n").map { $0.split(separator: " ").prefix(2) } == [["key", "metres"], ["a", "222.4"], ["b", "0"]], "\(byKey)")
+        let hinted = try Command.run(query + ["--order-by", "distance", "--auth", "owner"])
+        #expect(hinted.error.contains("--order-by distance is the order by a child of that name. Without --order-by the nearest come first."))
+    }
+
+    @Test func missingPoints_areToldWithTheLineOfTheRulesFile() throws {
+        let hub = try Self.hub()
+        for command in [["get"], ["get", "--format", "table"], ["watch"]] {
+            let refused = try Command.run([command[0], hub.url + "/open/reports", "--near", "1,1,500"] + command.dropFirst())
+            let line = #"{ "rules": { "open": { "reports": { ".geoIndex": { "lat": "lat", "lng": "lng" } } } } }"#
+            #expect(refused.code == 1 && refused.error.contains(line), "\(refused)")
+        }
+    }
+
+    @Test func refusedQuery_isExplained_byItsForm() throws {
+        let hub = try Self.hub()
+        let user = try Command.run("token", "mint", "--uid", "ana").output.split(separator: "\n").first.map(String.init) ?? ""
+        for (words, advice) in [
+            (["/paged"], "Or they allow no read of all of it, but only a query"),
+            (["/paged", "--limit", "51"], "Or they allow only queries of another form"),
+            (["/around", "--near", "1,1,501", "--where", "kind == food", "--format", "table"], "Or they allow only queries of another form"),
+        ] {
+            for credential in [[], ["--auth", user]] {
+                let refused = try Command.run(["get", hub.url + words[0]] + words.dropFirst() + credential)
+                #expect(refused.code == 1 && refused.error.contains(advice), "\(refused)")
+            }
+        }
+        // What is no read has no form of a query.
+        let closed = try Command.run("get", hub.url + "/paged", "--limit", "50")
+        #expect(closed.code == 0, "\(closed)")
+    }
+
+    @Test(arguments: [
+        (["/paged"], "denied"), (["/paged", "--limit", "50"], "allowed"), (["/paged", "--limit", "51"], "denied"),
+        (["/paged", "--order-by", "score", "--limit", "5"], "denied"), (["/paged", "--last", "5"], "denied"),
+        (["/around", "--near", "1,1,500", "--where", "kind == food"], "allowed"),
+        (["/around", "--near", "1,1,501", "--where", "kind == food"], "denied"), (["/around", "--near", "1,1,500"], "denied"),
+        (["/around", "--near", "1,1,,5", "--where", "kind == food"], "denied"),
+        (["/around", "--near", "1,1,500", "--where", "kind == bar"], "denied"),
+        (["/around", "--near", "1,1,500", "--where", "kind == food", "--where", "n > 3", "--limit", "3"], "allowed"),
+    ]) func explanationOfAQuery_isTheDecisionAboutIt(_ words: [String], _ decision: String) throws {
+        let hub = try Self.hub()
+        let explained = try Command.run(["rules", "explain", hub.url + words[0], "--auth", "owner"] + words.dropFirst())
+        #expect(explained.code == 0 && explained.output.hasPrefix("\(decision): read \(words[0]) as nobody"), "\(explained)")
+        let asked = try Command.run(["get", hub.url + words[0]] + words.dropFirst())
+        #expect((asked.code == 0) == (decision == "allowed"), "\(asked)")
+        #expect(try Command.run(["rules", "explain", hub.url + words[0], "--limit", "1", "--write", "1"]).code == 64)
+        #expect(try Command.run(["rules", "explain", hub.url + words[0], "--shallow"]).code == 64)
     }
 }

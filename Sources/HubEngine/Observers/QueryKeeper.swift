@@ -498,6 +498,7 @@ extension Failure {
     static func missingPoints(_ path: Path) -> Failure {
         Failure(
             .missingIndex,
-            "No points defined, add \".geoIndex\": {\"lat\": …, \"lng\": …}, for path \"\(path)\", to the rules")
+            "No points defined, add \".geoIndex\": {\"lat\": \"lat\", \"lng\": \"lng\"}, or where children have their degrees, for path \"\(path)\", "
+                + "to the rules")
     }
 }

@@ -42,6 +42,14 @@ public struct Condition: Sendable, Hashable {
         case oneOf = "in"
         case has
         case prefix
+
+        /// Whether it asks what comes before and behind.
+        var isOfOrder: Bool {
+            switch self {
+            case .below, .atMost, .above, .atLeast: true
+            case .equal, .notEqual, .oneOf, .has, .prefix: false
+            }
+        }
     }
 
     public var `operator`: Operator {

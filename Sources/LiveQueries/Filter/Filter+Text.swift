@@ -4,8 +4,9 @@ import JSONTree
 ///
 ///     status == open, rating >= 3, types has food, name prefix "An, d", kind in ["a", "b"]
 ///
-/// A value that is JSON is that: `3`, `true`, `null`, `"3"`, `["a"]`; anything else is a text as it stands. A path that holds a
-/// blank or begins like an operator is quoted.
+/// A value that is JSON is that: `3`, `true`, `null`, `"3"`, `["a"]`; anything else is a text as it stands, if it looks like nothing
+/// else: what may be a second condition, a slip of the quotes, or a number must be quoted to be a text. A path that holds a blank or begins
+/// like an operator is quoted.
 extension Filter {
     /// - Throws: `QueryFault`, which names the condition.
     public init(text: String, limits: FilterLimits = FilterLimits()) throws(QueryFault) {
@@ -24,7 +25,7 @@ extension Filter {
         for (i, part) in parts.enumerated() {
             var words = ConditionText(part)
             let member = "where[\(i)]"
-            guard let path = words.path(), let name = words.operator(), let value = words.value() else {
+            guard let path = words.path(), let name = words.operator(), let value = try words.value(of: name, member) else {
                 throw .malformed(member, "must be a path, an operator and a value, as status == open")
             }
             conditions.append(try Condition(path, name, value, member, limits, &size))
@@ -87,11 +88,34 @@ private struct ConditionText {
         return String(decoding: name, as: UTF8.self)
     }
 
-    mutating func value() -> JSONValue? {
+    /// - Throws: `QueryFault` for a text without quotes that looks like something else.
+    mutating func value(of name: String, _ member: String) throws(QueryFault) -> JSONValue? {
         skipBlanks()
         while rest.last == Filter.blank { rest.removeLast() }
         if rest.isEmpty { return nil }
-        return (try? JSONValue(Array(rest))) ?? .string(String(decoding: rest, as: UTF8.self))
+        if let value = try? JSONValue(Array(rest)) { return value }
+        let text = String(decoding: rest, as: UTF8.self)
+        if let fault = Self.doubt(text, name) { throw .malformed(member, fault) }
+        return .string(text)
+    }
+
+    /// Why a text without quotes is not taken as it stands; nil where it is.
+    private static func doubt(_ text: String, _ name: String) -> String? {
+        let quoted = JSONValue.string(text).json
+        if text.first == "\"" || text.count(where: { $0 == "\"" }) % 2 == 1 {
+            return "the quotes of \(text.prefix(64)) are not those of a text: they open and close it, and one within it is written \\\""
+        }
+        if text.first == "'" { return "texts have double quotes, as \"open\", or none: not \(text.prefix(64))" }
+        let words = text.split(separator: " ").map { $0.lowercased() }
+        let isCompared = ["==", "!=", "<", ">"].contains { text.contains($0) }
+        if isCompared || words.contains(where: { ["and", "or", "&&", "||"].contains($0) }) {
+            return "\(text.prefix(64)) is taken for more than a value: conditions that all must hold stand between commas, "
+                + "as status == open, rating > 3; for several values there is kind in [\"a\",\"b\"], and no other 'or'; "
+                + "a text with such words or signs has double quotes, \(quoted.prefix(66))"
+        }
+        guard Condition.Operator(rawValue: name)?.isOfOrder == true else { return nil }
+        return "\(name) takes a number, and \(text.prefix(64)) is none; to compare with a text, in the order of texts, put it in double "
+            + "quotes: \(name) \(quoted.prefix(66))"
     }
 
     private static func isSign(_ byte: UInt8) -> Bool {

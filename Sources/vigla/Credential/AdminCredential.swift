@@ -1,4 +1,5 @@
 import ArgumentParser
+import ViglaClient
 
 /// The credential of a command, given in the same four ways to every command: an administrator's, where it administers; as well a user's
 /// token, where it reads and writes data. All users of the machine can read command lines, so there are other ways.
@@ -65,14 +66,21 @@ extension AdminCredential {
     }
 
     /// What a data command says when the rules refused it.
-    var refusedByRules: String {
+    /// - Parameter query: of a command that reads.
+    func refusedByRules(_ target: Target, _ query: QueryOptions?) -> String {
+        let form = query.map { query in
+            query.isEmpty && target.url.parameters.isEmpty
+                ? " Or they allow no read of all of it, but only a query: some children, by --limit, --where or --near."
+                : " Or they allow only queries of another form: with a smaller limit or circle, or with other conditions."
+        } ?? ""
         switch given {
         case nil:
-            "The hub's rules do not allow this to a stranger, and no credential was given: none of --auth-file, --auth, VIGLA_AUTH_FILE "
-                + "and VIGLA_AUTH is set. Give a token of a user whom they allow, or an administrator's secret. A hub without rules denies "
-                + "everything.\n" + Self.whereSecretsAre
+            return "The hub's rules do not allow this to a stranger, and no credential was given: none of --auth-file, --auth, "
+                + "VIGLA_AUTH_FILE and VIGLA_AUTH is set. Give a token of a user whom they allow, or an administrator's secret.\(form) "
+                + "A hub without rules denies everything.\n" + Self.whereSecretsAre
         case .text(_, let source)?, .file(_, let source)?:
-            "The hub's rules do not allow this to the user of \(source). An administrator may ask why: vigla rules explain --help"
+            return "The hub's rules do not allow this to the user of \(source).\(form) An administrator may ask why: "
+                + "vigla rules explain URL --as UID" + (query?.isEmpty == false ? ", with the same options of the query" : "")
         }
     }
 

@@ -13,11 +13,14 @@ struct Get: ParsableCommand {
               vigla get http://127.0.0.1:9000/players --order-by score --last 3 --format table
               vigla get 'http://127.0.0.1:9000/players.json?orderBy="score"&limitToLast=3'
               vigla get http://127.0.0.1:9000/players --where 'team == red' --where 'score >= 3'
-              vigla get http://127.0.0.1:9000/reports --near 37.975,23.735,1000
+              vigla get http://127.0.0.1:9000/reports --near 37.975,23.735,1000 --format table
 
             An order by a path in each child, or by value, needs its line in the hub's rules, also with --dev: at /players \
             ".indexOn": "score". An order by key or priority needs none; --near needs ".geoIndex". \
             A path that ends in /.priority prints the place's priority.
+
+            JSON is an object, in the order of its keys; a table is in the order that was asked for, with --near the nearest first and \
+            how far each is, in metres.
             """)
 
     enum Form: String, ExpressibleByArgument, CaseIterable { case json, table }
@@ -32,7 +35,9 @@ struct Get: ParsableCommand {
     }
 
     func run() {
+        for hint in query.hints { StandardStream.error.line("vigla: \(hint)") }
         let parameters = query.parameters
+        if query.near != nil, format == .table, target.url.parameters.isEmpty { showDistances() }
         guard parameters.isEmpty, target.url.parameters.isEmpty, !target.url.isPriority else { return show(ask(parameters)) }
         HubCall.run(target) { client in
             client.get(target.url.path) { result in
@@ -40,7 +45,24 @@ struct Get: ParsableCommand {
                 case .success(let value):
                     show(value)
                     HubCall.disconnect(client)
-                case .failure(let error): HubCall.stop(error, target)
+                case .failure(let error): HubCall.stop(error, target, query)
+                }
+            }
+        }
+    }
+
+    /// The order and the distances are told by the observe protocol alone.
+    private func showDistances() -> Never {
+        let asked = ObserveOperation.get(path: target.url.path, query: query.selection)
+        HubCall.run(target) { client in
+            client.perform(asked) { result in
+                switch result {
+                case .success(let found):
+                    let (keys, value) = (found.keys ?? [], found.value ?? .null)
+                    let rows = keys.map { ($0, value.child($0)) }
+                    for line in NodeTable.lines(rows, metres: found.distances) { StandardStream.output.line(line) }
+                    HubCall.disconnect(client)
+                case .failure(let error): HubCall.stop(error, target, query)
                 }
             }
         }
@@ -59,27 +81,13 @@ struct Get: ParsableCommand {
         guard status == 200, let value else {
             let text: String? = if case .string(let text)? = value?.child("error") { text.string } else { nil }
             let advice = switch status {
-            case 401: "\n\(target.credential.refusedByRules)"
+            case 401: "\n\(target.credential.refusedByRules(target, query))"
             case 404 where NoAnswer.isUnknownNamespace(status, text ?? ""): "\n" + NoAnswer.otherNamespace
-            case 400 where text?.hasPrefix("Index not defined") == true: "\n" + missingIndex
-            default: ""
+            default: MissingIndex.advice(text ?? "", target.url.path, order: query.orderBy ?? target.url.order).map { "\n" + $0 } ?? ""
             }
             fail("\(address) answers \(status)\(text.map { ": \($0)" } ?? "")\(advice)")
         }
         return value
-    }
-
-    /// The line that the rules file lacks for this query, where it belongs, and how it gets there.
-    private var missingIndex: String {
-        let order = query.orderBy.map { $0 == "value" ? ".value" : $0 } ?? target.url.order.map { $0 == "$value" ? ".value" : $0 } ?? "…"
-        var members = "\".indexOn\": \(Node.string(order).json)"
-        for key in target.url.path.keys.reversed() { members = "\(Node.string(key.string).json): { \(members) }" }
-        return """
-            Such an order needs a line in the rules file, also with --dev:
-              { "rules": { \(members) } }
-            Add it to the hub's file of --rules and send the hub SIGHUP, or: vigla rules get URL > rules.json, add it there, and
-            vigla rules deploy URL rules.json. (A wildcard such as "$room" may stand for a key.)
-            """
     }
 
     private func show(_ value: Node) {

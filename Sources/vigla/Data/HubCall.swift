@@ -111,12 +111,14 @@ enum HubCall {
     }
 
     /// Prints why the call failed, with advice, and ends the program.
-    static func stop(_ error: ClientError, _ target: Target, doing: String? = nil) -> Never {
+    static func stop(_ error: ClientError, _ target: Target, _ query: QueryOptions? = nil, doing: String? = nil) -> Never {
         let (address, credential) = (target.url.address, target.credential)
         var text = error.description
         switch error {
         case .unreachable, .notAccepted, .badAnswer: text = NoAnswer.text(error, from: address)
-        case .refused(let failure) where failure.known == .permissionDenied: text += "\n" + credential.refusedByRules
+        case .refused(let failure) where failure.known == .permissionDenied: text += "\n" + credential.refusedByRules(target, query)
+        case .refused(let failure) where failure.known == .missingIndex:
+            if let advice = MissingIndex.advice(failure.message, target.url.path, order: query?.orderBy) { text += "\n" + advice }
         case .refused(let failure) where failure.known == .invalidToken:
             text += "\nA hub takes its administrators' secrets and its accounts' ID tokens ('vigla token mint URL --user NAME'), and "
                 + "with --dev also \"owner\" and unsigned tokens ('vigla token mint --uid NAME')."

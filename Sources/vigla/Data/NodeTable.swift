@@ -22,6 +22,12 @@ enum NodeTable {
             }
         case nil: break
         }
+        return lines(rows)
+    }
+
+    /// Children in an order that is known.
+    /// - Parameter metres: how far each of them is.
+    static func lines(_ rows: [(Key, Node)], metres: [Double]? = nil) -> [String] {
         var names: [String] = []
         for (_, child) in rows {
             guard child.hasChildren else {
@@ -30,14 +36,16 @@ enum NodeTable {
             }
             for (key, _) in child.children where names.count < columns && !names.contains(key.string) { names.append(key.string) }
         }
-        let table = rows.map { key, child in
-            [key.string] + names.map { name in
+        let table = rows.enumerated().map { i, row in
+            let (key, child) = row
+            let distance = metres.map { i < $0.count ? [text(.number(($0[i] * 10).rounded() / 10))] : [""] } ?? []
+            return [key.string] + distance + names.map { name in
                 guard child.hasChildren else { return name == "value" ? text(child) : "" }
                 let value = child.child(Key(name))
                 return value.exists ? text(value) : ""
             }
         }
-        return TextTable.lines([["key"] + names] + table)
+        return TextTable.lines([["key"] + (metres == nil ? [] : ["metres"]) + names] + table)
     }
 
     private static func value(at path: Path, of node: Node) -> Node { path.keys.reduce(node) { $0.child($1) } }

@@ -46,6 +46,49 @@ struct QueryOptions: ParsableArguments {
         if shallow, orderBy ?? start ?? end ?? equal ?? near ?? conditions.first != nil { throw ValidationError("--shallow goes with --limit and --last only.") }
     }
 
+    /// What was probably meant otherwise, for standard error.
+    var hints: [String] {
+        guard near != nil, let orderBy, ["distance", "near", "metres"].contains(orderBy) else { return [] }
+        return ["--order-by \(orderBy) is the order by a child of that name. Without --order-by the nearest come first."]
+    }
+
+    /// Whether nothing of it was given.
+    var isEmpty: Bool { !shallow && parameters.isEmpty }
+
+    /// Members of a "query" of `vigla rules test` and of the hub's explanations, each with its JSON.
+    var caseMembers: [(name: String, json: String)] {
+        var found: [(name: String, json: String)] = []
+        let circle = near.flatMap { try? NearQuery(text: $0) }
+        let isOrdered = orderBy != nil || start != nil || end != nil || equal != nil || limit != nil || last != nil
+        if isOrdered, orderBy != nil || circle == nil {
+            switch order {
+            case "$key": found.append(("orderByKey", "true"))
+            case "$value": found.append(("orderByValue", "true"))
+            case "$priority": found.append(("orderByPriority", "true"))
+            case let path: found.append(("orderByChild", Node.string(path).json))
+            }
+        }
+        for (name, text) in [("startAt", start), ("endAt", end), ("equalTo", equal)] {
+            if let text { found.append((name, Self.value(text))) }
+        }
+        if let circle {
+            found.append(("near", "true"))
+            if let metres = circle.metres { found.append(("radius", JSONValue.double(metres).json)) }
+            // Without another order the limit is that of the nearest.
+            if let nearest = circle.limit ?? (orderBy == nil ? limit : nil) { found.append(("limit", "\(nearest)")) }
+        }
+        if let limit, circle == nil || orderBy != nil { found.append(("limitToFirst", "\(limit)")) }
+        if let last { found.append(("limitToLast", "\(last)")) }
+        // Rules see the conditions of equality.
+        var equals: [JSONValue.Member] = []
+        for condition in conditions.flatMap({ (try? Filter(text: $0))?.conditions ?? [] }) {
+            guard case .equal(let constant) = condition.test, !condition.path.isRoot else { continue }
+            equals.add(condition.path.relativeText, (try? JSONValue(Array(constant.value.json.utf8))) ?? .null)
+        }
+        if !equals.isEmpty { found.append(("where", JSONValue.object(equals).json)) }
+        return found
+    }
+
     /// Empty without a query.
     var parameters: [HubURL.Parameter] {
         var found: [HubURL.Parameter] = []

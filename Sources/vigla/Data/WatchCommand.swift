@@ -56,7 +56,9 @@ struct Watch: ParsableCommand {
         let wanted = try wanted()
         target.refuseParameters()
         let url = target.url
-        let query = query.selection
+        let options = query
+        for hint in options.hints { StandardStream.error.line("vigla: \(hint)") }
+        let query = options.selection
         let left = EventCountdown(count)
         HubCall.run(target, reconnects: true) { client in
             _ = client.observe(url.path, wanted, query: query) { observation in
@@ -66,7 +68,7 @@ struct Watch: ParsableCommand {
                     if left.countDown() { HubCall.disconnect(client) }
                 case .reset(let seq): StandardStream.output.line("{\"seq\":\(seq),\"event\":\"reset\"}")
                 case .ended(.closed): break
-                case .ended(let error): HubCall.stop(error, target)
+                case .ended(let error): HubCall.stop(error, target, options)
                 }
             }
         }

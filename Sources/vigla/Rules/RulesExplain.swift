@@ -13,7 +13,11 @@ struct RulesExplain: ParsableCommand {
               vigla rules explain http://127.0.0.1:9000/users/ada --as eve --auth-file secret.txt
               vigla rules explain http://127.0.0.1:9000/users/ada/name --as eve --write '"Eve"' --auth-file secret.txt
 
-            --as is the id of a user. The address of one ('ana@example.org') is looked up in the hub's accounts.
+              vigla rules explain http://127.0.0.1:9000/posts --as eve --order-by at --last 50 --auth-file secret.txt
+              vigla rules explain http://127.0.0.1:9000/reports --near 37.975,23.735,500 --where 'status == open' --auth-file secret.txt
+
+            --as is the id of a user. The address of one ('ana@example.org') is looked up in the hub's accounts. The options of a query \
+            are those of 'vigla get'.
 
             Exits with 0 when the hub has answered, allowed or denied: the first word says which. Exits with 1 when there is no answer.
             """)
@@ -26,12 +30,15 @@ struct RulesExplain: ParsableCommand {
     @Option(help: ArgumentHelp("Claims, which the rules see in auth.token.", valueName: "json")) var claims: String?
     @Option(help: ArgumentHelp("A value to be written; null removes. Default: a read.", valueName: "json")) var write: String?
     @Option(help: ArgumentHelp("Paths below the place, and values to be written there together.", valueName: "json")) var update: String?
+    @OptionGroup(title: "Query") var query: QueryOptions
     @Flag(help: "Print the hub's answer as JSON (docs/rules.md).") var json = false
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
 
     func validate() throws {
         if write != nil, update != nil { throw ValidationError("--write and --update exclude each other.") }
+        if !query.isEmpty, write != nil || update != nil { throw ValidationError("A query is a read: leave out --write and --update.") }
+        if query.shallow { throw ValidationError("--shallow is for 'vigla get': to the rules it is a read like any other.") }
         if `as`?.isEmpty == true { throw ValidationError("--as is the id of a user; leave it out for somebody who is signed out.") }
         if claims != nil, `as` == nil { throw ValidationError("--claims are of somebody: name the user with --as.") }
         for (name, text) in [("--write", write), ("--update", update), ("--claims", claims)] {
@@ -41,6 +48,7 @@ struct RulesExplain: ParsableCommand {
     }
 
     func run() {
+        for hint in query.hints { StandardStream.error.line("vigla: \(hint)") }
         let user = user
         let namespace = url.address.namespace.map { "?ns=\(UserText.escaped($0))" } ?? ""
         let (status, body) = AdminCall.ask(
@@ -57,9 +65,11 @@ struct RulesExplain: ParsableCommand {
     /// address would be denied for the wrong reason.
     private var user: String? {
         guard let given = `as`, given.contains("@"), !literal else { return `as` }
-        guard let id = AccountCalls(url: url, credential: credential, trust: trust).id(of: given) else {
+        let literally = "If \(UserText.plain(given)) is the id itself, as an identity provider of your own may give it, type: "
+            + "--as '\(UserText.plain(given))' --literal"
+        guard let id = AccountCalls(url: url, credential: credential, trust: trust, otherwise: literally).id(of: given) else {
             fail("--as takes a user's id, and no account of this hub has the address \(UserText.plain(given)).\n"
-                + "'vigla user list \(url.address)' shows ids. For an id with an @ in it add --literal.")
+                + "'vigla user list \(url.address)' shows ids. \(literally)")
         }
         return id
     }
@@ -77,8 +87,13 @@ struct RulesExplain: ParsableCommand {
         } else {
             writer.raw("null")
         }
-        writer.raw(write != nil ? ",\"write\":" : update != nil ? ",\"update\":" : ",\"read\":")
+        let members = query.caseMembers
+        writer.raw(write != nil ? ",\"write\":" : update != nil ? ",\"update\":" : members.isEmpty ? ",\"read\":" : ",\"query\":")
         writer.path(url.path.keys)
+        for (name, json) in members {
+            writer.raw(",\"\(name)\":".utf8)
+            writer.raw(json.utf8)
+        }
         if let value = write ?? update {
             writer.raw(write != nil ? ",\"value\":" : ",\"values\":")
             writer.raw(value.utf8)

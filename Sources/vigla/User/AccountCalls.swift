@@ -21,13 +21,16 @@ struct AccountCalls {
     private let credential: AdminCredential
     private let secret: String?
     private let tls: TLSClient?
+    /// A line behind the message when the hub has no accounts or cannot look into them: what else could be meant.
+    private let otherwise: String?
 
-    init(url: HubURL?, credential: AdminCredential, trust: Trust) {
+    init(url: HubURL?, credential: AdminCredential, trust: Trust, otherwise: String? = nil) {
         guard let url else { fail("no hub was named") }
         address = url.address
         self.credential = credential
         secret = credential.read()
         tls = trust.client(for: url.address)
+        self.otherwise = otherwise
     }
 
     /// Endpoints of this program's own.
@@ -85,7 +88,8 @@ struct AccountCalls {
         if status == 200 { return .success(answer) }
         if status == 401 || status == 403 { fail("\(address) refuses this (\(status)). \(credential.refused)") }
         guard let message = answer["error"]?["message"]?.string else {
-            fail("\(address) has no accounts to administer (\(status)): is it a hub, and not started with --accounts off?")
+            let doubt = "\(address) has no accounts to administer (\(status)): is it a hub, and not started with --accounts off?"
+            fail(([doubt] + [otherwise].compactMap { $0 }).joined(separator: "\n"))
         }
         return .failure(Refusal(message: message))
     }
@@ -106,7 +110,7 @@ struct AccountCalls {
         switch answer("POST", "/.account/admin/find", [.init("user", .string(user))]) {
         case .success(let answer): return answer["user"]?["localId"]?.string
         case .failure(let refusal) where refusal.code == "USER_NOT_FOUND": return nil
-        case .failure(let refusal): fail(refusal.words)
+        case .failure(let refusal): fail(([refusal.words] + [otherwise].compactMap { $0 }).joined(separator: "\n"))
         }
     }
 
