@@ -8,7 +8,7 @@ import { OpenPlace } from './open-place.js';
 import { PlaceSource } from './place-source.js';
 import { RowList } from './row-list.js';
 import { joinPath, splitPath, startsWith } from './paths.js';
-import { keyAction } from './tree-keys.js';
+import { Press, keyAction } from './tree-hands.js';
 import { describe } from './tree-rows.js';
 import { TreeScroll } from './tree-scroll.js';
 
@@ -24,7 +24,7 @@ export class DataView {
   #lights = new Lights();
   #selected = null;       // path
   #focus = null;          // path of the row that Tab comes to
-  #wish = null;           // keys of a row to go to when it is known
+  #wish = null;           // a row to go to when it is known
   #awaited = -1;          // index of a row that was moved to and is not known yet
   #visible = false;
   #draw = perFrame(() => this.#paint());
@@ -35,7 +35,8 @@ export class DataView {
     this.source = new PlaceSource(hub);
     this.#scroller.append(this.#box);
     this.#scroll = new TreeScroll(this.#scroller, this.#box, { changed: (isScrolling) => this.#paint(isScrolling), measured: this.#draw });
-    this.#box.addEventListener('click', (event) => this.#click(event));
+    const press = new Press(this.#box, (target) => this.#rowOf(target)?.path);
+    this.#box.addEventListener('click', (event) => this.#click(press.meant(event)));
     this.#box.addEventListener('dblclick', (event) => {
       const row = this.#rowOf(event.target);
       if (row?.kind === 'child' && row.key !== null && describe(row).open !== null) this.#hooks.enter(row.path);
@@ -96,7 +97,7 @@ export class DataView {
   reveal(path, { focus = false } = {}) {
     const base = splitPath(this.root.path), parts = splitPath(path);
     if (!startsWith(parts, base)) return;
-    this.#wish = { parts: parts.slice(base.length), focus, tries: 40 };
+    this.#wish = { parts: parts.slice(base.length), focus, from: document.activeElement, tries: 40 };
     this.select(path);
     this.#follow();
   }
@@ -162,20 +163,21 @@ export class DataView {
   }
 
   #show(shown, isScrolling) {
-    const letGo = (place) => {
-      if (!shown.has(place)) place.show([]);
-      for (const kid of place.kids.values()) letGo(kid.place);
-    };
     if (isScrolling && this.#scroll.isFast) return;
-    letGo(this.root);
+    this.#letGo(this.root, shown);
     for (const [place, ranges] of shown) place.show(ranges);
+  }
+
+  /** Listens to no children of a place, and of those that are open in it, but to what is shown. */
+  #letGo(place, shown = null) {
+    if (!shown?.has(place)) place.show([]);
+    for (const kid of place.kids.values()) this.#letGo(kid.place, shown);
   }
 
   #clear() {
     this.#lines.clear();
     this.#rows = [];
-    const letGo = (place) => { place.show([]); for (const kid of place.kids.values()) letGo(kid.place); };
-    if (this.root) letGo(this.root);
+    if (this.root) this.#letGo(this.root);
   }
 
   // ---- going somewhere
@@ -196,28 +198,31 @@ export class DataView {
     const path = joinPath([...splitPath(this.root.path), ...parts]), line = this.#lines.line(path);
     if (!line || line.row?.key === null) return;
     this.#wish = null;
-    if (wish.focus) line.focus({ preventScroll: true });
+    // Who went on elsewhere meanwhile stays there.
+    if (wish.focus && [wish.from, document.body].includes(document.activeElement)) line.focus({ preventScroll: true });
   }
 
   // ---- hands
 
   #rowOf(target) { return target.closest?.('.line')?.row ?? null; }
 
-  #click(event) {
-    const row = this.#rowOf(event.target);
-    if (!row || event.target.closest('.editor') || (row.key === null && row.kind === 'child')) return;
-    const line = event.target.closest('.line');
+  #click(target) {
+    const row = target && this.#rowOf(target);
+    if (!row || target.closest('.editor') || (row.key === null && row.kind === 'child')) return;
+    const line = target.closest('.line');
     this.#awaited = -1;
+    this.#wish = null;
     this.select(row.path);
     line.focus({ preventScroll: true });
     if (row.kind === 'note') return;
     const said = describe(row);
-    if (event.target.closest('.value') && said.editable) this.#hooks.edit(row, line);
-    else if (event.target.closest('.twist, .key') && said.open !== null) this.toggle(row.path);
+    if (target.closest('.value') && said.editable) this.#hooks.edit(row, line);
+    else if (target.closest('.twist, .key') && said.open !== null) this.toggle(row.path);
   }
 
   #move(index, { focus = true } = {}) {
     index = Math.max(0, Math.min(this.#list.total - 1, index));
+    this.#wish = null;
     if (this.#scroll.reveal(index)) this.#paint();
     const row = this.#rows.find((other) => other.index === index);
     if (!row) return;

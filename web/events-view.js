@@ -15,6 +15,7 @@ export class EventsView {
   #entries = [];          // oldest first
   #fresh = [];            // not on the page yet
   #paused = false;
+  #pressed = false;       // the pointer is down on an entry
   #filter = '';
   #counts = perFrame(() => this.#paintCounts());
   #flush = perFrame(() => this.#paint());
@@ -27,6 +28,9 @@ export class EventsView {
     parts.filter.addEventListener('input', () => { this.#filter = parts.filter.value.trim().toLowerCase(); this.#rebuild(); });
     parts.clear.addEventListener('click', () => this.clear());
     parts.pause.addEventListener('click', () => this.pause(!this.#paused));
+    // Between press and release nothing comes above what is clicked.
+    parts.list.addEventListener('pointerdown', () => { this.#pressed = true; });
+    for (const end of ['pointerup', 'pointercancel']) addEventListener(end, () => this.#pressed && setTimeout(() => { this.#pressed = false; this.#flush(); }));
     this.#rebuild();
   }
 
@@ -166,7 +170,7 @@ export class EventsView {
   }
 
   #paint() {
-    if (this.#paused) return;
+    if (this.#paused || this.#pressed) return;
     const { list } = this.#parts;
     const rows = [];
     for (let i = this.#fresh.length - 1; i >= 0 && rows.length < shownAtMost; i--) {

@@ -115,9 +115,15 @@ class Page:
             self.driver.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9})
 
     def line(self, path):
-        """The row of a place on the Data tab, as soon as it is there."""
-        return self.until("return [...document.querySelectorAll('.line:not([hidden])')].find((line) => line.row?.path === arguments[0] && line.row.kind !== 'note')",
+        """The row of a place on the Data tab, as soon as it is seen and no other row is still to come: until then it may move."""
+        return self.until("""const { path, state, shown } = vigla.data, isAtRest = path === vigla.link.path && state !== 'loading' && shown.every((row) => row.key !== '…' && row.note !== 'loading');
+                             return isAtRest && [...document.querySelectorAll('.line')].find((line) => line.row?.path === arguments[0] && line.row.kind !== 'note'
+                                                                                                        && line.checkVisibility({ visibilityProperty: true }))""",
                           f"the row of {path}", path)
+
+    def reads(self, selector, text):
+        """Waits until an element has been painted with exactly this text."""
+        self.until("return document.querySelector(arguments[0])?.innerText === arguments[1]", f"{selector} to read {text!r}", selector, text)
 
     def unfold(self, path):
         self.line(path).find_element(By.CSS_SELECTOR, ".twist").click()

@@ -1,5 +1,5 @@
 // What a key does in the tree: arrows, Home, End and page keys move, right and left open and close, Enter opens or edits, F2 edits, Insert
-// adds, Delete removes.
+// adds, Delete removes. And which row a click is meant for.
 
 import { describe } from './tree-rows.js';
 
@@ -26,4 +26,26 @@ export function keyAction({ key, altKey, metaKey, ctrlKey }, row, tree) {
   };
   actions.ArrowLeft = () => { if (said.open && row.kind === 'child') tree.toggle(false); else if (row.parent) tree.move(tree.above()); };
   return moves[key] ?? actions[key] ?? null;
+}
+
+const stillPixels = 6; // a pointer that moves less between press and release clicks
+
+/** A press whose click counts for what was pressed: when rows come or go above it before the release, browsers tell of another row or of none. */
+export class Press {
+  #pathOf;
+  #down = null;
+
+  /** pathOf(target): the path of the row that an element is in now. */
+  constructor(box, pathOf) {
+    this.#pathOf = pathOf;
+    box.addEventListener('pointerdown', ({ target, clientX, clientY }) => { this.#down = { target, path: pathOf(target), clientX, clientY }; });
+  }
+
+  /** What a click is meant for; null when that row has gone. A pointer that was moved away takes its press back. */
+  meant(event) {
+    const down = this.#down;
+    this.#down = null;
+    if (!down || Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) > stillPixels) return event.target;
+    return this.#pathOf(down.target) === down.path ? down.target : null;
+  }
 }
