@@ -12,10 +12,9 @@
 // had been opened, realtime, hub, disconnect(), reconnect(), and the state of every tab that was shown, by its id.
 
 import { SignIn } from './connect-view.js';
-import { byId, element } from './dom.js';
+import { byId, element, say } from './dom.js';
 import { Hub } from './hub.js';
-import { readLink } from './link-state.js';
-import { say } from './words.js';
+import { readLink } from './paths.js';
 import { StatusView } from './status-view.js';
 
 const tabs = [

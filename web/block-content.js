@@ -1,7 +1,7 @@
 // What is loaded of one block of children while it is on the screen. A block of small values is listened to as a whole; one with large
 // values is cut into smaller blocks; single children that are large are only named, not listened to, and looked at again from time to time.
 
-import { LiveWindow } from './live-window.js';
+import { LiveWindow } from './live-trees.js';
 
 const singlesFrom = 8;    // a block of so few children is not cut further
 const namedChildren = 9;  // names of a large child's children that are shown

@@ -1,5 +1,5 @@
 // Coast lines of the world, made by Scripts/coast from Natural Earth's 1:50m coastline (naturalearthdata.com), which is in the
-// public domain. map-coast.js reads them.
+// public domain. map-ground.js reads them.
 
 export const perDegree = 20;
 export const coast = `

@@ -2,7 +2,7 @@
 
 import { whereSecretsAre } from './credentials.js';
 import { DataView } from './data-view.js';
-import { element, perFrame, preview, setText } from './dom.js';
+import { copyText, element, perFrame, preview, setText } from './dom.js';
 import { Edits, current, words } from './edits.js';
 import { describe } from './tree-rows.js';
 import { joinPath, keyFault, pathFault, splitPath, startsWith } from './paths.js';
@@ -176,20 +176,11 @@ class DataTab {
     this.#figures();
   }
 
-  async #copy(text, what) {
-    try {
-      await navigator.clipboard.writeText(text);
-      this.#hub.say(`Copied ${what}.`);
-    } catch {
-      this.#hub.say('The browser does not let this page use the clipboard here.', { bad: true });
-    }
-  }
-
   async #copyJSON() {
     const path = this.#hub.selected;
     try {
       const { value, large } = await current(this.#hub, path);
-      if (large) this.#hub.say(`${path} is too large for the clipboard: export it.`); else await this.#copy(JSON.stringify(value, null, 2), `${path} as JSON`);
+      if (large) this.#hub.say(`${path} is too large for the clipboard: export it.`); else await copyText(JSON.stringify(value, null, 2), `Copied ${path} as JSON.`);
     } catch (error) {
       this.#hub.say(words(error), { bad: true });
     }
@@ -224,7 +215,7 @@ class DataTab {
           p.selected = element('span', { class: 'selected mono quiet', id: 'selected' }),
           tool('Add', 'add', () => this.#form('add')), p.rename = tool('Rename', 'rename', () => this.#form('rename')), p.clone = tool('Clone', 'clone', () => this.#form('clone')),
           tool('Remove', 'remove', () => this.#edits.remove(hub.selected)), tool('Undo', 'undo', () => this.#edits.undo()),
-          tool('Copy path', 'copy-path', () => this.#copy(hub.selected, 'the path')), tool('Copy JSON', 'copy-json', () => this.#copyJSON()),
+          tool('Copy path', 'copy-path', () => copyText(hub.selected, 'Copied the path.')), tool('Copy JSON', 'copy-json', () => this.#copyJSON()),
           tool('Export', 'export', () => this.#transfer.give(hub.selected)), tool('Import', 'import', () => this.#transfer.choose(hub.selected)),
           p.write = tool('Write', 'show-write', () => p.write.setAttribute('aria-pressed', this.element.toggleAttribute('data-writing'))))),
       p.form, this.#transfer.element,

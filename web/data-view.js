@@ -2,14 +2,12 @@
 // below them did.
 
 import { element, perFrame } from './dom.js';
-import { Lights } from './lights.js';
-import { LinePool } from './line-pool.js';
+import { describe, Lights, LinePool } from './tree-rows.js';
 import { OpenPlace } from './open-place.js';
 import { PlaceSource } from './place-source.js';
 import { RowList } from './row-list.js';
 import { joinPath, splitPath, startsWith } from './paths.js';
 import { Press, keyAction } from './tree-hands.js';
-import { describe } from './tree-rows.js';
 import { TreeScroll } from './tree-scroll.js';
 
 export class DataView {

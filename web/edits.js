@@ -1,9 +1,8 @@
 // Changes made by hand, each of which can be taken back as long as the page is open: set, add, rename, clone, remove.
 
-import { ask } from './words.js';
-import { plural, preview } from './dom.js';
+import { ask, plural, preview } from './dom.js';
 import { elide, joinPath, splitPath } from './paths.js';
-import { fault, sizeOf } from './place-size.js';
+import { fault, sizeOf } from './place-source.js';
 import { isNothing } from './tree-model.js';
 
 const keptBytes = 8 << 20;     // what is remembered of one change, to take it back

@@ -1,5 +1,6 @@
-// Cutting and joining of realtime v5 messages (contract §1.6): a message longer than 16,384 UTF-16 units travels as
-// one frame with the decimal number of segments, then the segments. Pure.
+// What travels on a realtime connection: messages in frames, and signs of life.
+//
+// A message longer than 16,384 UTF-16 units is one frame with the decimal number of segments, then the segments (contract §1.6).
 
 export const segmentLength = 16384;
 
@@ -37,5 +38,71 @@ export class FrameJoiner {
       return null;
     }
     return text;
+  }
+}
+
+// ---- signs of life
+
+// Signs of life of a realtime connection: pings whose answers tell the distance, the end of a connection that no longer answers, and a
+// frame when nothing else was sent for long.
+
+const idleMs = 45000;      // contract §1.5: the frame "0" after this long without traffic
+const answerMs = 12000;    // a ping unanswered for this long means the connection is dead
+const pingEveryMs = 15000;
+const youngMs = 5000;      // so long a connection is new: pinged more often, and not proved yet
+const youngPingMs = 1500;
+
+export class KeepAlive {
+  roundTripMs = null;
+  #hooks;
+  #lastSent = 0;
+  #pingAt = 0;
+  #lastPing = 0;
+  #timer = 0;
+
+  /** hooks: ping(), idle() send a frame; dead(): the hub stopped answering; proved(): the connection works. */
+  constructor(hooks) {
+    this.#hooks = hooks;
+    globalThis.document?.addEventListener('visibilitychange', () => {
+      if (this.#timer && document.visibilityState === 'visible') this.#ping();
+    });
+  }
+
+  /** The hub has greeted. */
+  start() {
+    this.stop();
+    const since = Date.now();
+    this.#timer = setInterval(() => {
+      const now = Date.now(), isYoung = now - since < youngMs;
+      if (!isYoung) this.#hooks.proved();
+      if (this.#pingAt && performance.now() - this.#pingAt > answerMs) this.#hooks.dead();
+      else if (now - this.#lastPing > (isYoung ? youngPingMs : pingEveryMs)) this.#ping();
+      else if (now - this.#lastSent > idleMs) { this.sent(); this.#hooks.idle(); }
+    }, 1000);
+    this.#ping();
+  }
+
+  stop() {
+    clearInterval(this.#timer);
+    this.#timer = this.#pingAt = 0;
+    this.roundTripMs = null;
+  }
+
+  /** Something was sent. */
+  sent() { this.#lastSent = Date.now(); }
+
+  /** The answer to a ping; false when none was asked for. */
+  answered() {
+    if (!this.#pingAt) return false;
+    this.roundTripMs = performance.now() - this.#pingAt;
+    this.#pingAt = 0;
+    return true;
+  }
+
+  #ping() {
+    if (this.#pingAt) return;
+    this.#pingAt = performance.now();
+    this.#lastPing = Date.now();
+    this.#hooks.ping();
   }
 }

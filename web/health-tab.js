@@ -4,8 +4,7 @@
 
 import { Gate, Repeating, ask } from './admin-calls.js';
 import { element, setText } from './dom.js';
-import { Chart } from './health-chart.js';
-import { charts, lists } from './health-figures.js';
+import { Chart, charts, lists } from './health-charts.js';
 import { LogLines } from './health-log.js';
 import { Readings, byLabel, figure, parseMetrics, total } from './health-metrics.js';
 

@@ -12,10 +12,9 @@
 //                     namespace, or another identity: forget what you know). Returns the function that ends it.
 
 import { Credentials } from './credentials.js';
-import { writeLink } from './link-state.js';
+import { normalPath, splitPath, writeLink } from './paths.js';
 import { LiveTrees } from './live-trees.js';
 import { Observe } from './observe.js';
-import { normalPath, splitPath } from './paths.js';
 import { Realtime } from './realtime.js';
 
 export class Hub {

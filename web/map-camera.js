@@ -1,8 +1,6 @@
 // The camera of the map: centre and zoom, gliding to their targets; auto-fit that leaves the view alone while
 // the points fill it well, because a map that breathes all the time is hard to read. Pure.
 
-import { metresPerUnit, unproject } from './map-projection.js';
-
 const leastFitMetres = 600;
 const fitEveryMs = 400;
 const widestZoom = Math.log(200), closestZoom = Math.log(2 ** 31);
@@ -101,4 +99,103 @@ export class MapCamera {
   goTo(at, latitude, metres) {
     this.aim = { x: at.x, y: at.y, zoom: Math.max(this.aim.zoom, Math.log((Math.max(200, this.height) * metresPerUnit(latitude)) / metres)) };
   }
+}
+
+// ---- projection
+
+// Web Mercator on the unit square, distances, and round steps for grid and scale. Pure.
+
+const earthCircumferenceMetres = 40075016.686;
+const degrees = Math.PI / 180;
+export const latitudeLimit = 85.05;
+
+/** Degrees → x, y in 0…1; y grows to the south. */
+export function project(latitude, longitude) {
+  const limited = Math.max(-latitudeLimit, Math.min(latitudeLimit, latitude));
+  const sine = Math.sin(limited * degrees);
+  return { x: longitude / 360 + 0.5, y: 0.5 - Math.log((1 + sine) / (1 - sine)) / (4 * Math.PI) };
+}
+
+export function unproject(x, y) {
+  return { latitude: Math.atan(Math.sinh((0.5 - y) * 2 * Math.PI)) / degrees, longitude: (x - 0.5) * 360 };
+}
+
+/** Metres on the ground per unit of x at a latitude. */
+export function metresPerUnit(latitude) {
+  return earthCircumferenceMetres * Math.cos(latitude * degrees);
+}
+
+/** Great-circle distance in metres (mean radius). */
+export function distanceMetres(a, b) {
+  const dLat = (b.latitude - a.latitude) * degrees, dLng = (b.longitude - a.longitude) * degrees;
+  const h = Math.sin(dLat / 2) ** 2 + Math.cos(a.latitude * degrees) * Math.cos(b.latitude * degrees) * Math.sin(dLng / 2) ** 2;
+  return 2 * 6371008.8 * Math.asin(Math.min(1, Math.sqrt(h)));
+}
+
+/** The smallest of 1, 2, 5 × 10ⁿ that is at least `least`. */
+export function roundStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  for (const factor of [1, 2, 5]) if (factor * power >= least * 0.999999) return factor * power;
+  return 10 * power;
+}
+
+/** The largest round length of at most `most` metres, with its words. */
+export function scaleLength(most) {
+  const power = 10 ** Math.floor(Math.log10(most));
+  const metres = (most >= 5 * power ? 5 : most >= 2 * power ? 2 : 1) * power;
+  return { metres, text: metres >= 1000 ? `${(metres / 1000).toLocaleString('en')} km` : `${Number(metres.toPrecision(1))} m` };
+}
+
+/** Decimals that tell neighbouring grid lines apart. */
+export function stepDecimals(step) {
+  return Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+}
+
+// ---- hands
+
+// What hands do on the map: dragging, wheel, two fingers, clicks and keys.
+
+const clickPixels = 3; // moved less, it is a click
+
+/** does: zoomBy(amount, x, y), panBy(dx, dy, atOnce), point(x, y), pointNowhere(), press(); keys: { name of a key: what it does }. */
+export function takeHands(canvas, does, keys) {
+  const pointers = new Map();
+  let dragged = 0;
+  canvas.addEventListener('wheel', (event) => {
+    event.preventDefault();
+    does.zoomBy(-event.deltaY * (event.deltaMode ? 0.06 : 0.0022), event.offsetX, event.offsetY);
+  }, { passive: false });
+  canvas.addEventListener('pointerdown', (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+    dragged = 0;
+  });
+  canvas.addEventListener('pointermove', (event) => {
+    const last = pointers.get(event.pointerId);
+    if (!last) { does.point(event.offsetX, event.offsetY); return; }
+    const now = { x: event.offsetX, y: event.offsetY };
+    dragged += Math.hypot(now.x - last.x, now.y - last.y);
+    if (pointers.size === 1) {
+      if (dragged > clickPixels) does.panBy(now.x - last.x, now.y - last.y, true);
+    } else {
+      const other = [...pointers.entries()].find(([id]) => id !== event.pointerId)[1];
+      const before = Math.hypot(last.x - other.x, last.y - other.y), after = Math.hypot(now.x - other.x, now.y - other.y);
+      if (before > 0 && after > 0) does.zoomBy(Math.log(after / before), (now.x + other.x) / 2, (now.y + other.y) / 2);
+    }
+    pointers.set(event.pointerId, now);
+  });
+  const up = (event) => {
+    if (!pointers.delete(event.pointerId) || dragged > clickPixels || event.type !== 'pointerup') return;
+    does.point(event.offsetX, event.offsetY);
+    does.press();
+  };
+  canvas.addEventListener('pointerup', up);
+  canvas.addEventListener('pointercancel', up);
+  canvas.addEventListener('pointerleave', () => does.pointNowhere());
+  canvas.addEventListener('dblclick', (event) => does.zoomBy(0.9, event.offsetX, event.offsetY));
+  canvas.addEventListener('keydown', (event) => {
+    if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
 }

@@ -3,7 +3,7 @@
 // A node is a point when it has numeric children "latitude" and "longitude", however deep it lies. Its label is the
 // key of the nearest ancestor with a meaningful name: "/users-follow/ana/danae/current" is "danae".
 
-import { project } from './map-projection.js';
+import { project } from './map-camera.js';
 
 const wordless = new Set(['current', 'destination', 'location', 'position', 'place', 'point', 'coords', 'coordinates', 'geo', 'fix', 'last', 'live', 'home', 'where']);
 const trailLength = 60;

@@ -4,11 +4,9 @@
 import { age, element, setText } from './dom.js';
 import { joinPath } from './paths.js';
 import { MapPoints, shownAt } from './map-points.js';
-import { MapCamera } from './map-camera.js';
+import { distanceMetres, MapCamera, takeHands } from './map-camera.js';
 import { MapGround } from './map-ground.js';
-import { takeHands } from './map-hands.js';
 import { MapPainter, pulseMs } from './map-painter.js';
-import { distanceMetres } from './map-projection.js';
 import { MapTiles, askForTiles } from './map-tiles.js';
 
 const nearPixels = 16;

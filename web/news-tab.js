@@ -2,7 +2,7 @@
 
 import { age, element, perFrame, plural, setText } from './dom.js';
 import { Edits, words } from './edits.js';
-import { LiveWindow } from './live-window.js';
+import { LiveWindow } from './live-trees.js';
 import { elide, joinPath, pathFault, splitPath } from './paths.js';
 
 const shownAtFirst = 50;

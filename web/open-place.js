@@ -2,7 +2,7 @@
 // is on the screen and to nothing else.
 
 import { BlockList } from './block-list.js';
-import { rowsOf } from './lights.js';
+import { rowsOf } from './tree-rows.js';
 import { compareKeys } from './paths.js';
 import { PlaceBlocks } from './place-blocks.js';
 import { readNames, readPrefix } from './place-names.js';

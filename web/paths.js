@@ -1,4 +1,4 @@
-// Places in the tree: splitting, joining and checking paths and keys, and the order of keys.
+// Places in the tree: splitting, joining and checking paths and keys, the order of keys, new keys; and links to places.
 // Pure; clauses refer to the realtime contract.
 
 /** "/a//b/" → ["a", "b"]. Any mix of slashes is fine (contract §2.1). */
@@ -81,4 +81,76 @@ export function elide(text, length) {
   const unit = text.charCodeAt(end - 1);
   if (unit >= 0xd800 && unit <= 0xdbff) end -= 1;
   return text.slice(0, end) + '…';
+}
+
+// ---- new keys
+
+// Push ids: 20 characters that sort by the time they were made (contract §5).
+
+const alphabet = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
+
+/** A maker of push ids. `random(n)` gives n integers 0…63; ids made in the same millisecond keep their order. */
+export function pushIds(random = secureRandom) {
+  let last = -1;
+  let tail = [];
+  return function next(nowMs) {
+    let time = Math.max(Math.floor(nowMs), 0);
+    if (time === last) {
+      let i = tail.length - 1;
+      while (i >= 0 && tail[i] === 63) tail[i--] = 0;
+      if (i >= 0) tail[i] += 1;
+    } else {
+      last = time;
+      tail = random(12);
+    }
+    let head = '';
+    for (let i = 0; i < 8; i++) {
+      head = alphabet[time % 64] + head;
+      time = Math.floor(time / 64);
+    }
+    return head + tail.map((n) => alphabet[n]).join('');
+  };
+}
+
+function secureRandom(count) {
+  return Array.from(crypto.getRandomValues(new Uint8Array(count)), (byte) => byte & 63);
+}
+
+// ---- links
+
+// The state of the page as URL fragment, so that a view can be sent as a link. Never with a credential.
+
+// Views of links from before the page had tabs.
+const formerViews = { tree: 'data', write: 'data', events: 'queries', map: 'follow' };
+
+/** "#ns=default&tab=follow&points=/a&events=/b" → state with defaults for everything absent. `tabs`: the ids that exist. */
+export function readLink(hash, tabs) {
+  const fields = new URLSearchParams(hash.replace(/^#/, ''));
+  const former = fields.get('view');
+  const tab = fields.get('tab') ?? formerViews[former];
+  return {
+    host: fields.get('host') ?? '',
+    ns: fields.get('ns') || 'default',
+    tab: tabs.includes(tab) ? tab : tabs[0],
+    path: fields.get('path') || '/',
+    points: fields.get('points') ?? (former === 'map' ? fields.get('path') ?? '' : ''),
+    events: fields.get('events') ?? '',
+    news: fields.get('news') ?? '',
+    observe: fields.getAll('observe').filter(Boolean),
+  };
+}
+
+/** The link of a state; defaults are left out except the namespace, so that a link says where it leads. */
+export function writeLink({ host, ns, tab, path, points, events, news, observe }) {
+  const fields = [];
+  const add = (name, value) => fields.push(`${name}=${encodeURIComponent(value).replaceAll('%2F', '/').replaceAll('%3A', ':')}`);
+  if (host) add('host', host);
+  add('ns', ns);
+  if (tab !== 'data') add('tab', tab);
+  add('path', path);
+  if (points) add('points', points);
+  if (events) add('events', events);
+  if (news) add('news', news);
+  for (const place of observe) add('observe', place);
+  return '#' + fields.join('&');
 }

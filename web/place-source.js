@@ -1,7 +1,7 @@
 // What the hub tells about a place without sending all of it: names of children by pages, sizes, and small values.
 
-import { NameReader, nameOf } from './key-names.js';
 import { joinPath, splitPath } from './paths.js';
+import { nameOf, NameReader } from './place-names.js';
 import { Refusal } from './realtime.js';
 
 const smallBytes = 128 << 10;
@@ -80,4 +80,25 @@ export class PlaceSource {
     if (this.#running < atOnce) { this.#running += 1; return Promise.resolve(); }
     return new Promise((go) => this.#queue.push(() => { this.#running += 1; go(); }));
   }
+}
+
+// ---- sizes
+
+// What a place would be to read, asked before it is read: no request has to fail to find it out. And the words of those that do.
+
+/**
+ * The bytes that a place has in export form, or what `parameters` choose of it; null when they are more than `atMost`, or than the hub
+ * gives out in one answer.
+ */
+export async function sizeOf(hub, path, atMost, { parameters = {}, signal } = {}) {
+  const response = await hub.fetch(hub.placeAddress(path, { ...parameters, format: 'export', sizeUpTo: String(Math.max(1, atMost)) }), { signal });
+  if (!response.ok) throw await fault(response);
+  return response.json();
+}
+
+/** An error with the hub's words, from a refused request. */
+export async function fault(response) {
+  const { error } = await response.json().catch(() => ({}));
+  if (Array.isArray(error)) return new Error(`The rules do not allow it: ${error.join(' ')}`);
+  return new Error(response.status === 401 ? 'The rules do not allow it.' : `The hub refused: ${typeof error === 'string' ? error : `HTTP ${response.status}`}`);
 }

@@ -1,6 +1,6 @@
 // Queries: a place, its order, range and limit; observers on it, the log of what they report, and the same to copy.
 
-import { element, setText } from './dom.js';
+import { copyText, element, setText } from './dom.js';
 import { EventsView } from './events-view.js';
 import { Query } from './query.js';
 import { kindOf, valueOf } from './value-editor.js';
@@ -89,15 +89,6 @@ class QueriesTab {
     }
   }
 
-  async #copy() {
-    try {
-      await navigator.clipboard.writeText(this.#p.same.textContent);
-      this.#hub.say('Copied.');
-    } catch {
-      this.#hub.say('The browser does not let this page use the clipboard here.', { bad: true });
-    }
-  }
-
   #build() {
     const p = this.#p;
     const input = (name, label, attributes = {}) => (p[name] = element('input', { 'aria-label': label, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', ...attributes }));
@@ -123,7 +114,7 @@ class QueriesTab {
       element('section', { class: 'same', 'aria-label': 'The same elsewhere' },
         element('div', { class: 'same-head' }, p.forms = element('div', { class: 'switch', role: 'group', 'aria-label': 'Form' },
           ...forms.map(([form, title]) => element('button', { type: 'button', 'data-form': form, onclick: () => { this.#form = form; this.#paint(); } }, title))),
-        element('button', { class: 'button plain', type: 'button', id: 'copy-same', onclick: () => this.#copy() }, 'Copy')),
+        element('button', { class: 'button plain', type: 'button', id: 'copy-same', onclick: () => copyText(p.same.textContent) }, 'Copy')),
         p.same = element('pre', { class: 'mono', id: 'same', tabindex: '0', role: 'region', 'aria-label': 'The same elsewhere, as text' })));
     const log = element('div', { class: 'query-log' },
       element('header', { class: 'pane-head' }, element('h2', {}, 'Events'),

@@ -1,6 +1,6 @@
 // Events of the children in the window of a query, made from the pushes of the realtime protocol as the SDKs do.
 
-import { applyPush } from './live-window.js';
+import { applyPush } from './live-trees.js';
 import { compareKeys, splitPath } from './paths.js';
 import { compareValues } from './query.js';
 import { TreeModel } from './tree-model.js';

@@ -1,12 +1,9 @@
 // The browser's side of realtime protocol v5 (contract §1.2–§1.6, §2.1–§2.6): one socket, hello, chunked frames,
 // keep-alive, requests with answers, default listens that are restored after every reconnect.
 
-import { FrameJoiner, cut } from './frames.js';
-import { KeepAlive } from './keep-alive.js';
-import { Listens, Refusal } from './listens.js';
-import { Requests } from './requests.js';
-import { joinPath, splitPath } from './paths.js';
-import { pushIds } from './push-id.js';
+import { cut, FrameJoiner, KeepAlive } from './frames.js';
+import { Listens, Refusal, Requests } from './listens.js';
+import { joinPath, pushIds, splitPath } from './paths.js';
 import { ReconnectingSocket } from './vigla.js';
 
 export { Refusal };

@@ -3,7 +3,7 @@
 import { ask } from './admin-calls.js';
 import { element, plural } from './dom.js';
 import { Editor } from './rules-editor.js';
-import { traceView } from './rules-trace.js';
+import { traceView } from './rules-explain.js';
 
 const example = `{
   "users": { "ada": { "uid": "ada", "token": {} } },

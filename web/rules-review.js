@@ -2,7 +2,7 @@
 
 import { ask } from './admin-calls.js';
 import { element, plural } from './dom.js';
-import { changedLines, compare, hunks } from './rules-text.js';
+import { changedLines, compare, hunks } from './rules-editor.js';
 
 const signs = { same: ' ', gone: '−', new: '+' };
 const words = { same: '', gone: 'removed: ', new: 'added: ' };

@@ -1,9 +1,9 @@
-// One row of the tree as an element: key, value, type, number of children. Elements are used again for other rows.
+// The rows of the tree as elements: what each says, which element it has, and how it lights up.
 
 import { element, setText, typeOf } from './dom.js';
 import { elide, splitPath } from './paths.js';
 
-export function makeRow() {
+function makeRow() {
   const row = element('div', { class: 'line', role: 'treeitem', tabindex: '-1' },
     element('span', { class: 'twist', 'aria-hidden': 'true' }), element('span', { class: 'key' }), element('span', { class: 'value' }),
     element('span', { class: 'count' }), element('span', { class: 'note' }));
@@ -12,7 +12,7 @@ export function makeRow() {
 }
 
 /** Writes a Row (row-list.js) into its element; touches only what differs. */
-export function writeRow(line, row, { selected, focused }) {
+function writeRow(line, row, { selected, focused }) {
   const shown = describe(row);
   setText(line.keyPart, shown.key);
   setText(line.valuePart, shown.value);
@@ -102,3 +102,118 @@ function set(target, name, value) {
 }
 
 function setClass(target, name) { if (target.className !== name) target.className = name; }
+
+// ---- elements
+
+// The elements of the rows on the page. They are used again for other rows; a row keeps its element as long as it is seen.
+
+/** A note has the path of its place, and an element of its own. */
+const nameOf = (row) => (row.kind === 'note' ? `${row.path}#note` : row.path);
+
+export class LinePool {
+  #box;
+  #lines = new Map(); // name → element
+  #free = [];
+
+  /** box: the element that they are in. */
+  constructor(box) { this.#box = box; }
+
+  get count() { return this.#lines.size; }
+
+  /** The element of the row of a path, if it is on the page. */
+  line(path) { return this.#lines.get(path) ?? null; }
+  lineOf(row) { return this.#lines.get(nameOf(row)) ?? null; }
+
+  /** The row that has the focus, if one has. */
+  get held() { return this.#box.contains(document.activeElement) ? document.activeElement.closest('.line')?.row ?? null : null; }
+
+  /** Shows these rows and no others. top(row): where it is drawn; selected, focus: paths of rows. */
+  sync(rows, { top, selected, focus }) {
+    const kept = new Set(rows.map(nameOf));
+    for (const [name, line] of this.#lines) {
+      if (kept.has(name)) continue;
+      this.#lines.delete(name);
+      this.#release(line);
+    }
+    for (const row of rows) {
+      const line = this.lineOf(row) ?? this.#take(nameOf(row)), at = top(row), isPlace = row.kind !== 'note';
+      line.row = row;
+      if (line.top !== at) { line.top = at; line.style.transform = `translateY(${at}px)`; }
+      writeRow(line, row, { selected: isPlace && row.path === selected, focused: isPlace && row.path === focus });
+    }
+    // Tab always comes to some row.
+    if (!kept.has(focus)) this.line(rows.find((row) => row.kind !== 'note')?.path)?.setAttribute('tabindex', '0');
+  }
+
+  clear() {
+    for (const line of this.#lines.values()) this.#release(line);
+    this.#lines.clear();
+  }
+
+  #take(name) {
+    const line = this.#free.pop() ?? makeRow();
+    delete line.dataset.flash;
+    this.#lines.set(name, line);
+    if (line.parentNode !== this.#box) this.#box.append(line);
+    line.hidden = false;
+    return line;
+  }
+
+  #release(line) {
+    line.row = null;
+    line.hidden = true;
+    this.#free.push(line);
+  }
+}
+
+// ---- lights
+
+// Rows that light up because their value changed, or glow because something below them did.
+
+const lastMs = 1700;
+const remembered = 200;
+
+export class Lights {
+  /** The last paths that lit up, oldest first. */
+  last = [];
+  #next = new Map(); // path → "lit" | "glow", of the next frame
+
+  clear() {
+    this.last = [];
+    this.#next.clear();
+  }
+
+  light(path, deep) {
+    if (!deep || !this.#next.has(path)) this.#next.set(path, deep ? 'glow' : 'lit');
+  }
+
+  /** Lights the rows on the page; lineOf(path) is the element of a row, if it has one. */
+  shine(lineOf) {
+    for (const [path, kind] of this.#next) {
+      const line = lineOf(path);
+      // What changed below an open row has a row of its own.
+      if (!line || (kind === 'glow' && line.row.place?.state === 'children')) continue;
+      line.dataset.flash = line.dataset.flash === `${kind}-a` ? `${kind}-b` : `${kind}-a`;
+      clearTimeout(line.flashEnd);
+      line.flashEnd = setTimeout(() => { delete line.dataset.flash; }, lastMs);
+      this.last.push(path);
+    }
+    if (this.last.length > remembered) this.last.splice(0, this.last.length - remembered);
+    this.#next.clear();
+  }
+}
+
+/** The rows that a change of a list of children shows in: [{ key, deep: below it, isGone: the row itself }]. Pure. */
+export function rowsOf(change) {
+  const rows = [];
+  const add = (node, isRemoved) => {
+    let deep = false;
+    if (!node.parent) return;
+    while (node.parent.parent) { node = node.parent; deep = true; }
+    // In the place of a child that is gone glows the place that it was in.
+    rows.push({ key: node.key, deep: deep || isRemoved, isGone: isRemoved && !deep });
+  };
+  for (const node of [...change.changed, ...change.added]) add(node, false);
+  for (const node of change.removed) add(node, true);
+  return rows;
+}

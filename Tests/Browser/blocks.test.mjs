@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 import { BlockList, blockSize } from '../../web/block-list.js';
-import { NameReader, nameOf, prefixRanges } from '../../web/key-names.js';
+import { NameReader, nameOf, prefixRanges } from '../../web/place-names.js';
 import { compareKeys } from '../../web/paths.js';
-import { ScrollMap, tallest } from '../../web/scroll-map.js';
+import { ScrollMap, tallest } from '../../web/tree-scroll.js';
 
 test('names_areRead_howeverTheAnswerIsCut', () => {
   const keys = ['a', 'x":true,', 'y\\', '":true,"', 'é😀', '\\"', '__proto__', 'b'];

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { exportPlace } from '../../web/export-pieces.js';
+import { exportPlace } from '../../web/transfer.js';
 import { compareKeys } from '../../web/paths.js';
 
 /** A hub with a tree in export form that gives out `most` bytes in one answer, and refuses more; `asked` are the addresses. */

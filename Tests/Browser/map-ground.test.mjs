@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { coastLines } from '../../web/map-coast.js';
-import { distanceMetres, project, unproject } from '../../web/map-projection.js';
+import * as data from '../../web/coast-data.js';
+import { coastLines } from '../../web/map-ground.js';
+import { distanceMetres, project, unproject } from '../../web/map-camera.js';
 import { MapTiles, tilesFault } from '../../web/map-tiles.js';
 
 /** The point of a stretch of coast that is nearest to another one. */
@@ -15,7 +16,7 @@ function nearest(at, [x, y, toX, toY]) {
 }
 
 test('coast_isWhereTheSeaBegins', () => {
-  const lines = coastLines();
+  const lines = coastLines(data);
   assert.ok(lines.length > 300 && lines.reduce((sum, { points }) => sum + points.length / 2, 0) > 5000);
   for (const [latitude, longitude] of [[37.94, 23.62], [51.95, 4.1], [-33.86, 151.28], [40.55, -73.95], [-22.99, -43.2], [35.1, 139.8], [64.15, -21.95]]) {
     const at = project(latitude, longitude);

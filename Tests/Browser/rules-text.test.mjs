@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { changedLines, compare, hunks, lineCount, markers, offsetOf, placeOf } from '../../web/rules-text.js';
+import { changedLines, compare, hunks, lineCount, markers, offsetOf } from '../../web/rules-editor.js';
 
 const text = '{\n  "rules": {\n    ".read": "dta.exists()"\n  }\n}';
 
 test('places_andOffsets_leadToEachOther', () => {
   for (let offset = 0; offset <= text.length; offset++) {
-    const { line, column } = placeOf(text, offset);
+    const before = text.slice(0, offset).split('\n'), [line, column] = [before.length, before.at(-1).length + 1];
     assert.equal(offsetOf(text, line, column), offset);
   }
   assert.equal(offsetOf(text, 3, 15), text.indexOf('dta'));
