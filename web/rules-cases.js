@@ -22,6 +22,7 @@ export class CasesView {
   #editor;
   #result;
   #run;
+  #turn = 0; // counts clearings: what was asked before is not shown after
   /** The last answer. */
   answer = null;
 
@@ -43,6 +44,7 @@ export class CasesView {
   }
 
   clear() {
+    this.#turn += 1;
     this.answer = null;
     this.#editor.value = '';
     this.#result.replaceChildren();
@@ -59,11 +61,15 @@ export class CasesView {
   async run() {
     this.#run.disabled = true;
     this.answer = null;
+    const turn = this.#turn;
     try {
-      this.answer = await ask(this.#hub, '/.settings/testRules', { json: { cases: this.#editor.value || '{"cases":[]}', rules: this.#text() } });
+      const answer = await ask(this.#hub, '/.settings/testRules', { json: { cases: this.#editor.value || '{"cases":[]}', rules: this.#text() } });
+      if (turn !== this.#turn) return;
+      this.answer = answer;
       this.#editor.mark([]);
       this.#result.replaceChildren(...this.#report(this.answer));
     } catch (fault) {
+      if (turn !== this.#turn) return;
       const isOfCases = fault.body?.of === 'cases';
       this.#editor.mark(isOfCases ? fault.body.faults : []);
       const faults = (fault.body?.faults ?? []).slice(0, 20);

@@ -13,6 +13,7 @@ export class ExplainView {
   #goTo;
   #p = {};
   #filling = Promise.resolve();
+  #turn = 0; // counts clearings: what was asked before is not shown after
   /** The last answer. */
   answer = null;
 
@@ -80,6 +81,7 @@ export class ExplainView {
   }
 
   clear() {
+    this.#turn += 1;
     this.answer = null;
     this.#p.result.replaceChildren();
   }
@@ -122,8 +124,9 @@ export class ExplainView {
   }
 
   async run() {
-    const p = this.#p;
+    const p = this.#p, turn = this.#turn;
     await this.#filling;
+    if (turn !== this.#turn) return;
     const fault = p.path.value.trim() ? pathFault(p.path.value) : 'Name the place that is asked for; “/” is the root.';
     if (fault) {
       this.answer = null;
@@ -134,9 +137,12 @@ export class ExplainView {
     }
     p.path.removeAttribute('aria-invalid');
     try {
-      this.answer = await ask(this.#hub, '/.settings/explain', { json: this.#inquiry() });
+      const answer = await ask(this.#hub, '/.settings/explain', { json: this.#inquiry() });
+      if (turn !== this.#turn) return;
+      this.answer = answer;
       p.result.replaceChildren(traceView(this.answer, this.#goTo));
     } catch (fault) {
+      if (turn !== this.#turn) return;
       this.answer = null;
       p.result.replaceChildren(element('p', { class: 'bad', role: 'alert' }, fault.message));
     }

@@ -29,6 +29,7 @@ class RulesTab {
   #asking = null;
   #side = 'explain';
   #place = '';
+  #turn = 0;            // counts moves: what was asked before is not shown after
 
   constructor(hub) {
     this.#hub = hub;
@@ -70,8 +71,10 @@ class RulesTab {
 
   async #begin() {
     this.refusals.start();
+    const turn = this.#turn;
     try {
       const text = await this.#read();
+      if (turn !== this.#turn) return;
       const wasEdited = this.#inForce !== null && this.editor.value !== this.#inForce;
       this.#inForce = text;
       if (!wasEdited) this.editor.value = text;
@@ -86,9 +89,12 @@ class RulesTab {
     const place = `${this.#hub.host} ${this.#hub.ns}`;
     if (place === this.#place && this.#hub.credentials.isSecret) return;
     this.#place = place;
+    this.#turn += 1;
     this.#inForce = null;
     this.#faults = [];
     this.editor.value = '';
+    clearTimeout(this.#timer);
+    this.#asking?.abort();
     this.cases.clear();
     this.explain.clear();
     this.refusals.clear();
@@ -172,7 +178,11 @@ class RulesTab {
 
   async #review(title) {
     if (this.#p.deploy.disabled) return;
-    try { this.#inForce = await this.#read(); } catch (fault) { this.#hub.say(fault.message, { bad: true }); return; }
+    const turn = this.#turn;
+    let text;
+    try { text = await this.#read(); } catch (fault) { this.#hub.say(fault.message, { bad: true }); return; }
+    if (turn !== this.#turn) return;
+    this.#inForce = text;
     this.#showReview(true);
     this.review.show(this.#inForce, this.editor.value, this.#report, title);
   }

@@ -171,8 +171,15 @@ def nothingStays_forWhoSignsOut(page):
     page.run("vigla.hub.credentials.act(undefined)")
     page.until("return vigla.connection.identity?.admin && vigla.rules.isChecked", "himself")
     assert page.run("return vigla.rules.text") == "typed"
+    # Nor does an answer that was on its way.
+    page.run("""const real = vigla.hub.fetch.bind(vigla.hub);
+        window.late = new Promise((come) => { window.come = come; });
+        vigla.hub.fetch = async (path, init) => { const answer = await real(path, init); if (path === '/.settings/rules.json') { window.isHeld = true; await late; } return answer; };
+        vigla.hub.credentials.act({ uid: 'ada', token: {} }); vigla.hub.credentials.act(undefined)""")
+    page.until("return window.isHeld", "the rules to be on their way")
     page.run("vigla.hub.credentials.clear()")
     page.until("return !document.querySelector('.tab:not([hidden]) .gate').hidden", "the gate")
+    page.run("delete vigla.hub.fetch; come(); return late.then(() => new Promise((next) => setTimeout(next)))")
     assert page.run("return [vigla.rules.text, vigla.rules.inForce, document.querySelector('.explain-result').textContent, vigla.rules.refusals]") == ["", None, "", 0]
 
 
