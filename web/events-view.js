@@ -34,7 +34,7 @@ export class EventsView {
     this.#rebuild();
   }
 
-  /** Everything logged, oldest first: { at, path, event, key, prev, value, seq, initial, latency }. */
+  /** Everything logged, oldest first: { at, path, event, key, prev, value, distance, seq, initial, latency }. */
   get entries() { return this.#entries.filter((entry) => entry.event); }
   /** The observers' queries as texts. */
   get texts() { return [...new Set(this.#observers.map((observer) => observer.query.text))]; }
@@ -67,6 +67,22 @@ export class EventsView {
     this.#counts();
   }
 
+  /** What is there once: { value, order: [[key, distance], …] }; where only the count is asked for, that. */
+  async read(query, events) {
+    const { path, observed } = query, { realtime, observe, credentials } = this.#hub, isCount = events.join() === 'count';
+    if (credentials.actAs === undefined) {
+      const { value, count, keys, distances } = await observe.ask({ op: isCount ? 'count' : 'get', path, query: observed });
+      return isCount ? { value: count } : { value, order: keys?.map((key, i) => [key, distances?.[i]]) };
+    }
+    let value;
+    if (query.isLive) {
+      const answer = await this.#hub.fetch(this.#hub.placeAddress(path, Object.fromEntries(query.parameters)));
+      value = await answer.json();
+      if (!answer.ok) throw new Error(value.error);
+    } else value = await realtime.get(path, query.isPlain ? {} : query.wire);
+    return { value: isCount ? Object.keys(value ?? {}).length : value };
+  }
+
   /** Logs something that no observer told. */
   note(entry) { this.#log({ at: Date.now(), ...entry }); }
 
@@ -85,7 +101,7 @@ export class EventsView {
         observer.count += 1;
         const isOld = message.initial ?? initial;
         this.#log({
-          at: Date.now(), path, event: message.event, key: message.key ?? null, prev: message.prev, value: message.value,
+          at: Date.now(), path, event: message.event, key: message.key ?? null, prev: message.prev, value: message.event === 'count' ? message.count : message.value, distance: message.distance,
           seq: message.seq, initial: isOld, why: message.why, latency: isOld ? null : latencyOf(message.value, this.#hub.realtime.serverNow),
         });
         this.#counts();
@@ -103,6 +119,11 @@ export class EventsView {
     };
     const { realtime, observe, credentials } = this.#hub;
     if (credentials.actAs !== undefined) {
+      if (query.isLive || events.includes('count')) {
+        observer.end = () => {};
+        handlers.refused({ text: 'while you act as a user, conditions, circles and counts are read once only' });
+        return;
+      }
       let isEnded = false;
       const end = () => { isEnded = true; };
       observer.end = end;

@@ -9,6 +9,7 @@ export class Observe {
   #target = null;
   #client = null;
   #running = new Set();
+  #asking = 0;            // requests under way
   #changed;
 
   /** `changed()` is called after every change of the connection. */
@@ -31,6 +32,17 @@ export class Observe {
   /** Tells the hub who this is, as the token was renewed. */
   authenticate() { this.#client?.auth(() => this.credentials.fresh()).catch(() => {}); }
 
+  /** Asks once; resolves with the `ok` of the answer. */
+  async ask(request) {
+    this.#asking += 1;
+    try {
+      return await (this.#client ??= this.#made()).ask(request);
+    } finally {
+      this.#asking -= 1;
+      this.#rest();
+    }
+  }
+
   /** hear(event) gets the client's events, and { event: 'lost' } while there is no connection. Returns the function that ends it. */
   observe(path, wanted, hear) {
     const one = { path, wanted, hear, observer: null };
@@ -38,9 +50,11 @@ export class Observe {
     if (this.#target) this.#begin(one);
     return () => {
       one.observer?.end();
-      if (this.#running.delete(one) && !this.#running.size) this.disconnect();
+      if (this.#running.delete(one)) this.#rest();
     };
   }
+
+  #rest() { if (!this.#running.size && !this.#asking) this.disconnect(); }
 
   #begin(one) {
     this.#client ??= this.#made();

@@ -1,8 +1,9 @@
-// Queries: a place, its order, range and limit; observers on it, the log of what they report, and the same to copy.
+// Queries: a place, conditions, a circle, order, range and limit; observers on it, the log of what they report, and the same to copy.
 
 import { copyText, element, setText } from './dom.js';
 import { EventsView } from './events-view.js';
 import { Query } from './query.js';
+import { WhereRows } from './query-where.js';
 import { kindOf, valueOf } from './value-editor.js';
 
 const forms = [['sdk', 'SDK'], ['observe', 'Observe'], ['curl', 'curl'], ['command', 'vigla']];
@@ -13,11 +14,13 @@ class QueriesTab {
   #hub;
   #p = {};
   #view;
+  #where = new WhereRows(() => this.#paint());
   #form = 'sdk';
 
   constructor(hub) {
     this.#hub = hub;
     this.element = this.#build();
+    this.#p.circleField.classList.add('circle');
     this.#view = new EventsView(this.#p, hub, () => { hub.link.observe = this.#view.texts; hub.keepLink(); });
     this.#view.attachOnly(hub.link.observe);
     hub.on('link', (link, before) => { if (String(link.observe) !== String(before.observe)) this.#view.attachOnly(link.observe); });
@@ -43,7 +46,15 @@ class QueriesTab {
       if (kind === 'equalTo') bound('equalTo', p.start.value);
       if (kind === 'range') { bound(p.startKind.value, p.start.value); bound(p.endKind.value, p.end.value); }
     }
-    return new Query({ path: p.path.value.trim() || p.path.placeholder, order: p.order.value || null, child: p.child.value.trim(), bounds, limit: side ? { side, count: Number(p.count.value) } : null });
+    return new Query({
+      path: p.path.value.trim() || p.path.placeholder, where: this.#where.conditions, near: p.near.value ? this.#circle : null,
+      order: p.order.value || null, child: p.child.value.trim(), bounds, limit: side ? { side, count: Number(p.count.value) } : null,
+    });
+  }
+
+  get #circle() {
+    const [lat, lng] = this.#p.centre.value.split(/[,;\s]+/).filter(Boolean).map(Number), radius = this.#p.radius.value;
+    return { lat, lng, ...(radius && { radius: Number(radius) }) };
   }
 
   get #events() { return [...this.#p.kinds.querySelectorAll('input:checked')].map((box) => box.name); }
@@ -63,6 +74,9 @@ class QueriesTab {
   #paint() {
     const p = this.#p, hub = this.#hub;
     p.childField.hidden = p.order.value !== 'child';
+    p.circleField.hidden = !p.near.value;
+    setText(p.order.options[0], p.near.value ? 'by distance' : 'as it is');
+    setText(p.side.options[1], p.near.value && !p.order.value ? 'the nearest' : 'the first');
     p.rangeField.hidden = !p.order.value;
     p.startField.hidden = !p.order.value || !p.range.value;
     p.endField.hidden = p.range.value !== 'range' || !p.order.value;
@@ -74,7 +88,7 @@ class QueriesTab {
     for (const button of p.forms.children) button.setAttribute('aria-pressed', String(button.dataset.form === this.#form));
     if (fault) { setText(p.same, ''); return; }
     const signs = { signs: Boolean(hub.credentials.token) };
-    setText(p.same, { sdk: () => query.sdk(this.#events), observe: () => query.observe(this.#events), curl: () => query.curl(hub.base, hub.ns, signs), command: () => query.command(hub.base, hub.ns, this.#events, signs) }[this.#form]());
+    setText(p.same, { sdk: () => query.sdk(this.#events, hub.base, hub.ns), observe: () => query.observe(this.#events), curl: () => query.curl(hub.base, hub.ns, this.#events, signs), command: () => query.command(hub.base, hub.ns, this.#events, signs) }[this.#form]());
   }
 
   async #once() {
@@ -82,10 +96,10 @@ class QueriesTab {
     if (fault) return;
     const started = performance.now();
     try {
-      const value = await this.#hub.realtime.get(query.path, query.isPlain ? {} : query.wire);
-      this.#view.note({ event: 'read', path: query.text, key: null, value, latency: performance.now() - started });
+      const read = await this.#view.read(query, this.#events);
+      this.#view.note({ event: 'read', path: query.text, key: null, ...read, latency: performance.now() - started });
     } catch (refusal) {
-      this.#view.note({ mark: `${query.text}: ${refusal.message || refusal.code}` });
+      this.#view.note({ mark: `${query.text}: ${refusal.text || refusal.message || refusal.code}` });
     }
   }
 
@@ -100,6 +114,10 @@ class QueriesTab {
       if (!fault) this.#view.attach(query, this.#events);
     } },
       row('Place', input('path', 'Place to observe', { id: 'attach-path', class: 'mono' })),
+      this.#where.element,
+      row('Near', choice('near', 'Near', [['', 'anywhere'], ['circle', 'around a point']])),
+      p.circleField = row('', input('centre', 'Centre: latitude, longitude', { id: 'query-centre', class: 'mono', placeholder: '37.975, 23.735' }),
+        element('span', { class: 'unit', 'data-unit': 'm' }, input('radius', 'Radius in metres', { id: 'query-radius', type: 'number', min: '1', step: 'any', placeholder: 'radius' }))),
       row('Order', choice('order', 'Order', [['', 'as it is'], ['key', 'by key'], ['child', 'by a child'], ['value', 'by value'], ['priority', 'by priority']]),
         p.childField = element('span', { class: 'grow' }, input('child', 'Child to order by', { id: 'query-child', class: 'mono', placeholder: 'timestamp' }))),
       p.rangeField = row('Range', choice('range', 'Range', [['', 'all'], ['range', 'from … to …'], ['equalTo', 'equal to']])),
@@ -107,7 +125,7 @@ class QueriesTab {
       p.endField = row('', choice('endKind', 'End of the range', [['endAt', 'to'], ['endBefore', 'before']]), input('end', 'Value at the end', { id: 'query-end', class: 'mono', placeholder: 'value' })),
       row('Limit', choice('side', 'Limit', [['', 'none'], ['first', 'the first'], ['last', 'the last']]), input('count', 'How many', { id: 'query-count', type: 'number', min: '1', value: '50' })),
       row('Events', p.kinds = element('fieldset', { class: 'kinds' }, element('legend', { class: 'sr' }, 'Events to hear of'),
-        ...['added', 'changed', 'moved', 'removed', 'value'].map((name) => element('label', {}, element('input', { type: 'checkbox', name, checked: name !== 'value' && name !== 'moved' }), element('span', {}, name))))),
+        ...['added', 'changed', 'moved', 'removed', 'value', 'count'].map((name) => element('label', {}, element('input', { type: 'checkbox', name, checked: ['added', 'changed', 'removed'].includes(name) }), element('span', {}, name))))),
       p.fault = element('p', { class: 'bad query-fault', role: 'alert' }),
       element('div', { class: 'query-foot' }, p.observe = element('button', { class: 'button primary', id: 'observe' }, 'Observe'), p.once = element('button', { class: 'button', type: 'button', id: 'read-once', onclick: () => this.#once() }, 'Read once')));
     const side = element('div', { class: 'query-side' }, element('header', { class: 'pane-head' }, element('h2', {}, 'Query')), p.form,

@@ -1,10 +1,12 @@
-// A place and what is asked of it: order, range, limit. The same as a query of the realtime protocol, as parameters of REST, as text of a
-// link, and as what one types elsewhere. Pure.
+// A place and what is asked of it: conditions, a circle, order, range, limit. The same as a query of the protocols, as parameters of REST, as
+// text of a link, and as what one types elsewhere. Pure.
 
 import { joinPath, normalPath, pathFault, splitPath } from './paths.js';
 
 const orders = { key: '.key', value: '.value', priority: '.priority' };
 const bounds = ['equalTo', 'startAt', 'startAfter', 'endAt', 'endBefore'];
+/** What a condition may be, and how it is read. */
+export const operators = { '==': 'is', '!=': 'is not', '<': '<', '<=': '≤', '>': '>', '>=': '≥', in: 'one of', has: 'has', prefix: 'begins' };
 
 export class Query {
   path = '/';
@@ -15,11 +17,18 @@ export class Query {
   bounds = {};
   /** { side: 'first' | 'last', count } or null. */
   limit = null;
+  /** Conditions that must all hold of a child: [[path below it or ".value", operator, value], …]. */
+  where = [];
+  /** { lat, lng, radius? in metres } or null. Without an order it is that of the distances, and a limit is how many of the nearest. */
+  near = null;
 
   constructor(fields = {}) { Object.assign(this, fields, { path: normalPath(fields.path ?? '/') }); }
 
   /** The whole place, in the order of its keys. */
-  get isPlain() { return this.order === null && this.limit === null && Object.keys(this.bounds).length === 0; }
+  get isPlain() { return this.order === null && this.limit === null && Object.keys(this.bounds).length === 0 && !this.isLive; }
+  /** Whether only the hub's own protocols can ask it. */
+  get isLive() { return this.where.length > 0 || this.near !== null; }
+  get isByDistance() { return this.near !== null && this.order === null; }
 
   /** What is wrong with it as a sentence, or null. */
   get fault() {
@@ -32,7 +41,17 @@ export class Query {
     if (this.order === 'key' && names.some((name) => typeof this.bounds[name] !== 'string')) return 'A range of keys is between texts.';
     if (names.some((name) => this.bounds[name] !== null && typeof this.bounds[name] === 'object')) return 'A range is between values, not objects.';
     if (this.limit && !(Number.isInteger(this.limit.count) && this.limit.count > 0)) return 'A limit is a number from 1 on.';
-    return null;
+    return this.where.map(conditionFault).find(Boolean) ?? this.#nearFault;
+  }
+
+  get #nearFault() {
+    if (!this.near) return null;
+    const { lat, lng, radius } = this.near;
+    if (!(Math.abs(lat) <= 90 && Math.abs(lng) <= 180)) return 'A centre is a latitude and a longitude in degrees, such as 37.975, 23.735.';
+    if (radius !== undefined && !(radius > 0)) return 'A radius is a number of metres above 0.';
+    if (radius === undefined && this.order) return 'An order needs a circle with a radius.';
+    if (radius === undefined && !this.limit) return 'Give the circle a radius, or limit it to the nearest.';
+    return this.isByDistance && this.limit?.side === 'last' ? 'By distance, only the nearest can be asked for.' : null;
   }
 
   get index() { return this.order === 'child' ? joinPath(splitPath(this.child)).slice(1) : orders[this.order ?? 'priority']; }
@@ -55,10 +74,19 @@ export class Query {
   /** Parameters of a REST address, in its order: [[name, value], …]. */
   get parameters() {
     if (this.isPlain) return [];
-    const list = [['orderBy', JSON.stringify(this.order === 'child' ? this.index : `$${this.order ?? 'priority'}`)]];
+    const list = [];
+    if (this.where.length) list.push(['where', JSON.stringify(this.where)]);
+    if (this.near) list.push(['near', this.#circle]);
+    if (this.order || !this.isLive) list.push(['orderBy', JSON.stringify(this.order === 'child' ? this.index : `$${this.order ?? 'priority'}`)]);
     for (const name of bounds) if (name in this.bounds) list.push([name, JSON.stringify(this.bounds[name])]);
-    if (this.limit) list.push([this.limit.side === 'first' ? 'limitToFirst' : 'limitToLast', String(this.limit.count)]);
+    if (this.limit && !this.isByDistance) list.push([this.limit.side === 'first' ? 'limitToFirst' : 'limitToLast', String(this.limit.count)]);
     return list;
+  }
+
+  /** "37.975,23.735,1000", and how many of the nearest behind it. */
+  get #circle() {
+    const { lat, lng, radius = '' } = this.near, nearest = this.isByDistance && this.limit ? `,${this.limit.count}` : '';
+    return `${lat},${lng}${radius !== '' || nearest ? `,${radius}` : ''}${nearest}`;
   }
 
   /** "/scores?orderBy="points"&limitToLast=3", for links and labels. */
@@ -75,8 +103,16 @@ export class Query {
     for (const part of text.slice(cut + 1).split('&')) {
       const [name, ...rest] = part.split('=');
       try {
-        const value = JSON.parse(decodeURIComponent(rest.join('=')));
-        if (name === 'orderBy' && typeof value === 'string') {
+        const text = decodeURIComponent(rest.join('='));
+        if (name === 'near') {
+          const [lat, lng, radius, nearest] = text.split(',').map((one) => (one.trim() === '' ? undefined : Number(one)));
+          query.near = { lat, lng, ...(radius !== undefined && { radius }) };
+          if (nearest !== undefined) query.limit = { side: 'first', count: nearest };
+          continue;
+        }
+        const value = JSON.parse(text);
+        if (name === 'where' && Array.isArray(value)) query.where = value;
+        else if (name === 'orderBy' && typeof value === 'string') {
           query.order = value[0] === '$' ? value.slice(1) : 'child';
           if (query.order === 'child') query.child = value; else if (!(query.order in orders)) query.order = null;
         } else if (bounds.includes(name)) query.bounds[name] = value;
@@ -88,11 +124,16 @@ export class Query {
 
   // ---- the same elsewhere
 
-  /** For the web SDK; `events` as here: added, changed, moved, removed, value. */
-  sdk(events) {
+  /** For the web SDK; `events` as here: added, changed, moved, removed, value, count. What it cannot ask is for vigla.js. */
+  sdk(events, base, ns) {
+    const lacks = [this.near && 'distances', this.where.length && !this.#isOneEqual && 'such conditions', events.includes('count') && 'counts'].filter(Boolean);
+    if (lacks.length) return `// The SDKs know no ${lacks.join(', no ')}. The hub's own client does:\n${this.#client(events, base, ns)}`;
     const parts = [`ref(db, ${JSON.stringify(this.path.slice(1))})`];
     const calls = [];
-    if (!this.isPlain && this.order) calls.push(this.order === 'child' ? `orderByChild(${JSON.stringify(this.index)})` : `orderBy${this.order[0].toUpperCase()}${this.order.slice(1)}()`);
+    if (this.where.length) {
+      const [[path, , value]] = this.where;
+      calls.push(path === '.value' ? 'orderByValue()' : `orderByChild(${JSON.stringify(path)})`, `equalTo(${JSON.stringify(value)})`);
+    } else if (!this.isPlain && this.order) calls.push(this.order === 'child' ? `orderByChild(${JSON.stringify(this.index)})` : `orderBy${this.order[0].toUpperCase()}${this.order.slice(1)}()`);
     for (const name of bounds) if (name in this.bounds) calls.push(`${name}(${JSON.stringify(this.bounds[name])})`);
     if (this.limit) calls.push(`limitTo${this.limit.side === 'first' ? 'First' : 'Last'}(${this.limit.count})`);
     const target = calls.length ? `query(${[...parts, ...calls].join(', ')})` : parts[0];
@@ -101,13 +142,27 @@ export class Query {
     return [`const place = ${target};`, ...hear].join('\n');
   }
 
+  /** Whether one value of one child is asked for, which the SDKs can. */
+  get #isOneEqual() { return this.where.length === 1 && this.where[0][1] === '==' && this.where[0][2] !== null && !this.order; }
+
+  #client(events, base, ns) {
+    const query = this.observed ? `, query: ${JSON.stringify(this.observed)}` : '';
+    return [`import { Vigla } from '${base}/.console/vigla.js';`, `const hub = new Vigla('${base}', { ns: ${JSON.stringify(ns)} });`,
+      `hub.observe(${JSON.stringify(this.path)}, { events: ${JSON.stringify(events)}${query} }, console.log);`].join('\n');
+  }
+
   /** For the observe protocol and its clients; undefined for the whole place. */
-  get observed() { return this.isPlain ? undefined : Object.fromEntries(this.parameters.map(([name, value]) => [name, JSON.parse(value)])); }
+  get observed() {
+    if (this.isPlain) return undefined;
+    const near = this.near && { ...this.near, ...(this.isByDistance && this.limit && { limit: this.limit.count }) };
+    return Object.fromEntries(this.parameters.map(([name, value]) => [name, name === 'near' ? near : JSON.parse(value)]));
+  }
 
   /** A text to send to /.observe. */
   observe(events) { return JSON.stringify({ id: 1, op: 'observe', path: this.path, events, query: this.observed }); }
 
-  curl(base, ns, { signs }) {
+  curl(base, ns, events, { signs }) {
+    if (events.join() === 'count') return 'REST counts nothing: the observe protocol and the command line do.';
     const query = [['ns', ns], ...this.parameters].map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
     const address = `${base}/${splitPath(this.path).map(encodeURIComponent).join('/')}.json?${query}`;
     return `curl -N -H 'Accept: text/event-stream' ${signs ? `-H "Authorization: Bearer $TOKEN" ` : ''}${quoted(address)}`;
@@ -116,11 +171,24 @@ export class Query {
   command(base, ns, events, { signs }) {
     if ('startAfter' in this.bounds || 'endBefore' in this.bounds) return 'The command line takes no “after” or “before”: use curl.';
     const options = { equalTo: 'equal', startAt: 'start', endAt: 'end', limitToFirst: 'limit', limitToLast: 'last' };
-    const query = this.parameters.map(([name, value]) => (name === 'orderBy'
-      ? ` --order-by ${this.order === 'child' ? quoted(this.index) : this.order ?? 'priority'}` : ` --${options[name]} ${quoted(value)}`)).join('');
+    const query = this.parameters.map(([name, value]) => {
+      if (name === 'where') return this.where.map(([path, operator, wanted]) => ` --where ${quoted(`${path} ${operator} ${JSON.stringify(wanted)}`)}`).join('');
+      if (name === 'near') return ` --near ${value}`;
+      return name === 'orderBy' ? ` --order-by ${this.order === 'child' ? quoted(this.index) : this.order ?? 'priority'}` : ` --${options[name]} ${quoted(value)}`;
+    }).join('');
     const address = `${base}${this.path === '/' ? '/' : joinPath(splitPath(this.path).map(encodeURIComponent))}?ns=${encodeURIComponent(ns)}`;
     return `${signs ? 'VIGLA_AUTH_FILE=token.txt ' : ''}vigla watch ${quoted(address)} --events ${events.join(',')}${query}`;
   }
+}
+
+/** What is wrong with a condition as a sentence, or null. */
+function conditionFault(condition) {
+  const [path, operator, value] = Array.isArray(condition) && condition.length === 3 ? condition : [];
+  if (typeof path !== 'string' || !splitPath(path).length) return 'Name the child of a condition, or “.value”.';
+  if (path !== '.value' && pathFault(path)) return pathFault(path);
+  if (!(operator in operators)) return `There is no operator “${operator}”.`;
+  if (operator === 'in' ? !Array.isArray(value) || !value.length : value !== null && typeof value === 'object') return operator === 'in' ? '“One of” needs a list of values.' : 'A condition compares values, not objects.';
+  return ['has', 'prefix'].includes(operator) && (typeof value !== 'string' || !value) ? `“${operators[operator]}” needs a text.` : null;
 }
 
 /** For a shell. */

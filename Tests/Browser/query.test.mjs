@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { latencyOf } from '../../web/event-entry.js';
+import { latencyOf, placeOf } from '../../web/event-entry.js';
 import { Query, compareValues } from '../../web/query.js';
+import { wanted } from '../../web/query-where.js';
 import { observeQuery } from '../../web/query-events.js';
 
 const latest = new Query({ path: '/scores/', order: 'child', child: '/by/points', bounds: { startAt: 2, endBefore: 'z' }, limit: { side: 'last', count: 3 } });
@@ -21,14 +22,51 @@ test('query_isTheSame_inEveryForm', () => {
   const five = new Query({ path: '/a', order: 'child', child: 'n', bounds: { equalTo: '5' }, limit: { side: 'last', count: 3 } });
   assert.equal(five.command('http://h:1', 'n', ['added', 'moved'], { signs: false }), "vigla watch 'http://h:1/a?ns=n' --events added,moved --order-by 'n' --equal '\"5\"' --last '3'");
   assert.match(latest.command('http://h:1', 'n', ['added'], { signs: false }), /use curl/);
-  assert.ok(latest.curl('http://h:1', 'n', { signs: true }).endsWith("'http://h:1/scores.json?ns=n&orderBy=%22by%2Fpoints%22&startAt=2&endBefore=%22z%22&limitToLast=3'"));
+  assert.ok(latest.curl('http://h:1', 'n', ['added'], { signs: true }).endsWith("'http://h:1/scores.json?ns=n&orderBy=%22by%2Fpoints%22&startAt=2&endBefore=%22z%22&limitToLast=3'"));
+});
+
+const open = [['status', '==', 'open'], ['tags', 'has', "o'k"], ['kind', 'in', ['a', 2]]];
+const nearby = new Query({ path: '/places', where: open, near: { lat: 37.975, lng: -23.5, radius: 1000 }, limit: { side: 'first', count: 20 } });
+const rated = new Query({ path: '/places', near: { lat: 1, lng: 2, radius: 50 }, order: 'child', child: 'rating', bounds: { startAt: 3 }, limit: { side: 'last', count: 5 } });
+
+test('conditionsAndCircles_areTheSame_inEveryForm', () => {
+  assert.deepEqual(nearby.observed, { where: open, near: { lat: 37.975, lng: -23.5, radius: 1000, limit: 20 } });
+  assert.deepEqual(nearby.parameters, [['where', JSON.stringify(open)], ['near', '37.975,-23.5,1000,20']]);
+  assert.equal(nearby.command('http://h:1', 'n', ['added'], { signs: false }),
+    "vigla watch 'http://h:1/places?ns=n' --events added --where 'status == \"open\"' --where 'tags has \"o'\\''k\"' --where 'kind in [\"a\",2]' --near 37.975,-23.5,1000,20");
+  assert.deepEqual(rated.observed, { near: { lat: 1, lng: 2, radius: 50 }, orderBy: 'rating', startAt: 3, limitToLast: 5 });
+  assert.deepEqual(new Query({ near: { lat: 1, lng: 2 }, limit: { side: 'first', count: 3 } }).parameters, [['near', '1,2,,3']]);
+  assert.deepEqual(new Query({ where: open, limit: { side: 'first', count: 3 } }).observed, { where: open, limitToFirst: 3 });
+  assert.match(nearby.curl('http://h:1', 'n', ['count', 'added'], { signs: false }), /places\.json\?ns=n&where=%5B.*&near=37\.975%2C-23\.5%2C1000%2C20'$/);
+  assert.match(nearby.curl('http://h:1', 'n', ['count'], { signs: false }), /^REST counts nothing/);
+});
+
+test('sdk_isGivenWhatItCan_andElseTheHubsOwnClient', () => {
+  assert.ok(new Query({ path: '/a', where: [['b/c', '==', 5]], limit: { side: 'first', count: 2 } }).sdk(['value'], 'http://h:1', 'n').startsWith('const place = query(ref(db, "a"), orderByChild("b/c"), equalTo(5), limitToFirst(2));\n'));
+  assert.ok(new Query({ path: '/a', where: [['.value', '==', 'x']] }).sdk(['value'], '', '').includes('orderByValue(), equalTo("x")'));
+  const own = nearby.sdk(['added'], 'http://h:1', 'n');
+  assert.match(own, /^\/\/ The SDKs know no distances, no such conditions\./);
+  assert.ok(own.endsWith(`hub.observe("/places", { events: ["added"], query: ${JSON.stringify(nearby.observed)} }, console.log);`), own);
+  for (const where of [[['a', '==', null]], [['a', '>', 1]], [['a', '==', 1], ['b', '==', 2]]]) assert.match(new Query({ where }).sdk(['added'], '', ''), /no such conditions/);
+  assert.match(new Query({}).sdk(['count'], '', ''), /no counts/);
+});
+
+test('textOfACondition_isAValue_asItsOperatorTakesIt', () => {
+  assert.deepEqual(['5', 'true', 'open', '"5"', 'null', ' 5 '].map((text) => wanted('==', text)), [5, true, 'open', '5', null, 5]);
+  assert.deepEqual([wanted('in', 'open, new, 3'), wanted('in', '["a,b",1]'), wanted('has', '5'), wanted('prefix', '"5"')], [['open', 'new', 3], ['a,b', 1], '5', '5']);
+});
+
+test('place_ofAnEvent_isTheDistance_orTheChildBefore', () => {
+  assert.deepEqual([{ prev: null }, { prev: 'a' }, {}, { distance: 70.79 }, { distance: 2616.84, why: 'left' }, { why: 'deleted' }].map(placeOf), ['first', 'after a', '', '71 m', 'left · 2.62 km', 'deleted']);
 });
 
 test('query_roundTrips_throughALink', () => {
-  const queries = [latest, new Query({ path: '/' }), new Query({ path: '/a', order: 'key', bounds: { equalTo: 'a&b=c#"%' } }), new Query({ path: '/a', limit: { side: 'first', count: 1 }, order: 'priority' }), new Query({ path: '/v', order: 'value', bounds: { startAfter: null } })];
+  const queries = [nearby, rated, new Query({ near: { lat: 0, lng: 0 }, limit: { side: 'first', count: 1 } }), new Query({ where: [['.value', 'prefix', 'a&b=#%']] }), latest, new Query({ path: '/' }), new Query({ path: '/a', order: 'key', bounds: { equalTo: 'a&b=c#"%' } }), new Query({ path: '/a', limit: { side: 'first', count: 1 }, order: 'priority' }), new Query({ path: '/v', order: 'value', bounds: { startAfter: null } })];
   for (const query of queries) {
     const again = Query.from(query.text);
     assert.deepEqual(again.wire, query.wire, query.text);
+    assert.deepEqual(again.observed, query.observed, query.text);
+    assert.equal(again.fault, null, query.text);
     assert.equal(again.text, query.text);
   }
   assert.equal(Query.from('/a?orderBy=nonsense&limitToFirst=[]').fault, 'A limit is a number from 1 on.');
@@ -36,7 +74,11 @@ test('query_roundTrips_throughALink', () => {
 
 test('query_thatCannotBe_isNamed', () => {
   for (const [fields, word] of [[{ path: '/a.b' }, 'contains'], [{ bounds: { startAt: 1 } }, 'order'], [{ order: 'key', bounds: { startAt: 1 } }, 'texts'], [{ order: 'child' }, 'Name'],
-    [{ order: 'value', bounds: { equalTo: 1, endAt: 2 } }, 'alone'], [{ limit: { side: 'last', count: 0 } }, 'limit'], [{ order: 'value', bounds: { startAt: {} } }, 'objects']]) {
+    [{ order: 'value', bounds: { equalTo: 1, endAt: 2 } }, 'alone'], [{ limit: { side: 'last', count: 0 } }, 'limit'], [{ order: 'value', bounds: { startAt: {} } }, 'objects'],
+    [{ where: [['', '==', 1]] }, 'Name the child of a condition'], [{ where: [['a.b', '==', 1]] }, 'contains'], [{ where: [['a', 'like', 1]] }, 'no operator'], [{ where: [['a', 'in', []]] }, 'list'],
+    [{ where: [['a', '<', {}]] }, 'not objects'], [{ where: [['a', 'has', 5]] }, 'needs a text'], [{ where: ['a'] }, 'Name'],
+    [{ near: { lat: 91, lng: 0, radius: 5 } }, 'latitude'], [{ near: { lat: NaN, lng: 0, radius: 5 } }, 'latitude'], [{ near: { lat: 1, lng: 181, radius: 5 } }, 'longitude'], [{ near: { lat: 1, lng: 1, radius: 0 } }, 'above 0'],
+    [{ near: { lat: 1, lng: 1 } }, 'nearest'], [{ near: { lat: 1, lng: 1 }, order: 'key', limit: { side: 'first', count: 1 } }, 'order needs'], [{ near: { lat: 1, lng: 1, radius: 5 }, limit: { side: 'last', count: 1 } }, 'only the nearest']]) {
     assert.match(new Query(fields).fault ?? '', new RegExp(word), JSON.stringify(fields));
   }
 });

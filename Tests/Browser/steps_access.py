@@ -7,7 +7,7 @@ from client import Client
 from page import Keys, another_hub, quiet_until_here
 
 # What can have the focus, by its role. Regions scroll by keys; headings and the main part are where the page itself puts the focus.
-ROLES = {"button", "textbox", "searchbox", "combobox", "checkbox", "radio", "link", "treeitem", "application", "region", "group", "heading", "main",
+ROLES = {"button", "textbox", "searchbox", "combobox", "checkbox", "radio", "link", "treeitem", "application", "region", "group", "heading", "main", "spinbutton",
          "dialog", "option", "DisclosureTriangle", "RootWebArea"}
 
 # Elements that a person can do something with, as far as they are seen; behind a question, what is in it. Of a group of radio buttons Tab
@@ -131,6 +131,9 @@ def queries(page):
     page.type("#attach-path", "/places")
     page.find("#observe").click()
     page.until("return vigla.queries.events.length === 2", "the events")
+    page.find("#where-add").click()
+    page.run("const near = document.getElementById('query-near'); near.value = 'circle'; near.dispatchEvent(new Event('change', { bubbles: true }))")
+    page.until("return document.getElementById('query-radius').checkVisibility()", "the fields of a circle")
     on_both(page, "queries")
 
 

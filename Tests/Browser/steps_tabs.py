@@ -1,10 +1,19 @@
 """Steps: queries, the map and the announcements."""
 
+import json
+import os
+import re
+import shlex
+import subprocess
 import time
+import urllib.request
 
 from selenium.webdriver.support.ui import Select
+from websockets.sync.client import connect
 
-from page import By, Keys
+from administrator import looks_right
+from client import Client
+from page import By, Keys, another_hub, quiet_until_here
 
 
 def events_comeInOrder_whenAnObserverIsAttached(page, hub, client):
@@ -78,6 +87,119 @@ def query_isBuilt_watchedReadAndCopied(page, hub, client):
 
 def choose(page, selector, value):
     Select(page.find(selector)).select_by_value(value)
+
+
+PLACES_RULES = json.dumps({"rules": {".read": True, ".write": True, "places": {".indexOn": ["status", "rating"], ".geoIndex": {"lat": "at/lat", "lng": "at/lng"}}}})
+PLACES = {name: {"status": status, "rating": rating, "at": {"lat": lat, "lng": lng}} for name, status, rating, lat, lng in [
+    ("bar", "open", 4, 37.976, 23.736), ("den", "shut", 5, 37.9755, 23.7355), ("inn", "open", 2, 37.99, 23.76), ("pub", "open", 5, 37.98, 23.735)]}
+
+
+def conditionsAndCircle_areBuilt_watchedAndCopied(page, hub, client):
+    with another_hub(page, "--dev", rules=PLACES_RULES) as geo, Client(geo) as other:
+        other.set("/places", PLACES)
+        page.open(geo, "#ns=default&tab=queries&path=/places")
+        page.find("#where-add").send_keys(Keys.ENTER)
+        assert page.run("return document.activeElement.ariaLabel") == "Child of condition 1"
+        page.driver.switch_to.active_element.send_keys("status", Keys.TAB, Keys.TAB, "open")  # is
+        choose(page, "#query-near", "circle")
+        page.type("#query-centre", "137.975, 23.735")
+        page.until("return document.querySelector('.query-fault').textContent.startsWith('A centre is')", "what is wrong with the centre")
+        page.type("#query-centre", "37.975, 23.735")
+        page.until("return document.querySelector('.query-fault').textContent.startsWith('Give the circle a radius')", "what else it needs")
+        page.type("#query-radius", "1000")
+        query = {"where": [["status", "==", "open"]], "near": {"lat": 37.975, "lng": 23.735, "radius": 1000}}
+        same = copied(page)
+        assert json.loads(same["observe"])["query"] == query, same
+        assert same["sdk"].startswith("// The SDKs know no distances. "), same
+        assert json.dumps(query, separators=(",", ":")) in same["sdk"], same
+        is_answered_everywhere(geo, same, ["bar", "pub"])
+        page.find("#read-once").click()
+        read = page.until("return vigla.queries.events.find((e) => e.event === 'read')", "what is there once")
+        assert [key for key, _ in read["order"]] == ["bar", "pub"] and abs(read["order"][0][1] - 141.59) < 0.1, read
+        page.find("#observe").click()
+        page.until("return vigla.queries.events.filter((e) => e.event === 'added').length === 2", "those in the circle")
+        other.set("/places/den/status", "open")
+        other.set("/places/bar/at", {"lat": 37.99, "lng": 23.76})
+        other.set("/places/pub", None)
+        page.until("return vigla.queries.events.length === 6", "three more events")
+        heard = page.run("return vigla.queries.events.slice(1).map((e) => [e.event, e.key, Math.round(e.distance), e.why ?? null])")
+        assert heard == [["added", "bar", 142, None], ["added", "pub", 556, None], ["added", "den", 71, None], ["removed", "bar", 2754, "left"], ["removed", "pub", 556, "deleted"]], heard
+        page.until("return [...document.querySelectorAll('.log .entry-prev')].map((one) => one.textContent).join() === 'deleted · 556 m,left · 2.75 km,71 m,556 m,142 m,'", "the distances in the log")
+        page.run("for (const entry of document.querySelectorAll('.log details')) entry.open = true")
+        page.until("return document.querySelector('.log').textContent.includes('in order: bar 142 m, pub 556 m')", "what was read, in its order")
+        page.run("for (const entry of document.querySelectorAll('.log details')) entry.open = false")
+        page.find("#where-add").click()
+        for text in ("rating", Keys.TAB, Keys.ARROW_DOWN * 5, Keys.TAB, "3"):
+            page.driver.switch_to.active_element.send_keys(text)
+        page.until("return vigla.queries.text.includes(`'rating >= 3'`)", "the second condition")
+        looks_right(page, "queries-near")
+        page.find("[aria-label='Remove condition 2']").click()
+        counts_areTold_withoutChildren(page, other)
+        page.size(390, 844, phone=True)
+        page.run("document.querySelector('.query-log').scrollIntoView()")
+        page.picture("queries-log-phone")
+        page.size(1440, 900)
+        link = page.run("return location.hash")
+        page.open(geo, link)
+        page.until("return vigla.queries.observers.some((text) => text.includes('near=37.975,23.735,1000')) && vigla.queries.events.some((e) => e.key === 'den')", "the query of the link")
+        asUser_aCircleIsReadOnce_andNotObserved(page)
+        quiet_until_here(page)
+
+
+def asUser_aCircleIsReadOnce_andNotObserved(page):
+    """Who acts as a user has the realtime protocol, which knows no circles, and REST, which does."""
+    page.run("vigla.hub.credentials.paste('owner')")
+    page.until("return vigla.connection.identity?.admin === true", "an administrator")
+    page.run("vigla.hub.credentials.act({ uid: 'ana', token: {} })")
+    page.until("return document.querySelector('.log').textContent.includes('while you act as a user')", "what cannot be observed as her")
+    choose(page, "#query-near", "circle")
+    page.type("#query-centre", "37.975 23.735")
+    choose(page, "#query-side", "first")
+    page.type("#query-count", "1")
+    page.find("#read-once").click()
+    page.until("return Object.keys(vigla.queries.events.findLast((e) => e.event === 'read')?.value ?? {}).join() === 'den'", "the nearest one, as her")
+    page.run("vigla.hub.credentials.act(undefined)")
+    page.until("return document.querySelector('.chip[data-state=live]') !== null", "the observers, as himself again")
+
+
+def counts_areTold_withoutChildren(page, other):
+    for box in page.driver.find_elements(By.CSS_SELECTOR, ".kinds input"):
+        if box.is_selected() != (box.get_attribute("name") == "count"):
+            box.send_keys(Keys.SPACE)
+    assert "counts" in copied(page)["sdk"].splitlines()[0]
+    assert copied(page)["curl"].startswith("REST counts nothing")
+    page.find("[aria-label='Remove condition 1']").click()
+    page.find("#read-once").click()
+    page.until("return vigla.queries.events.at(-1).event === 'read' && vigla.queries.events.at(-1).value === 1", "the count of the circle")
+    page.find("#observe").click()
+    page.until("return vigla.queries.events.at(-1).event === 'count' && vigla.queries.events.at(-1).value === 1", "the first count")
+    other.set("/places/new", PLACES["bar"])
+    page.until("return vigla.queries.events.at(-1).value === 2", "the next count")
+    assert page.run("return vigla.queries.events.at(-1).key") is None
+
+
+def copied(page):
+    """The same query in every form, as the page shows it."""
+    forms = {}
+    for form in page.run("return [...document.querySelectorAll('[data-form]')].map((button) => button.dataset.form)"):
+        page.find(f"[data-form={form}]").click()
+        forms[form] = page.run("return vigla.queries.text")
+    return forms
+
+
+def is_answered_everywhere(hub, same, keys):
+    """What the page gives to copy is taken by the hub, and selects these children."""
+    with connect(f"ws://{hub.address}/.observe", compression=None) as socket:
+        socket.send(same["observe"])
+        told = [json.loads(socket.recv(timeout=20)) for _ in range(1 + len(keys))]
+        assert "ok" in told[0] and [event["key"] for event in told[1:]] == keys, told
+    address = re.search(r"'(http[^']+)'", same["curl"]).group(1)
+    with urllib.request.urlopen(address) as answer:
+        assert sorted(json.load(answer)) == sorted(keys)
+    program, *rest = shlex.split(same["command"])
+    assert program == "vigla", same
+    line = subprocess.run([os.environ["VIGLA_BIN"], *rest, "--count", str(len(keys))], capture_output=True, text=True, timeout=60)
+    assert [json.loads(text)["key"] for text in line.stdout.splitlines()] == keys, line
 
 
 def map_showsMovingPoints_andTheTimelineGrows(page, hub, client):
@@ -173,6 +295,7 @@ def announcements_appear_andCount(page, hub, client):
 
 STEPS = [
     query_isBuilt_watchedReadAndCopied,
+    conditionsAndCircle_areBuilt_watchedAndCopied,
     events_comeInOrder_whenAnObserverIsAttached,
     values_arrive_whenAValueObserverIsAttached,
     map_showsMovingPoints_andTheTimelineGrows,
