@@ -99,15 +99,12 @@ class HealthTab {
   }
 
   #list({ id, title, metric, label, unit }) {
-    const found = [...this.#readings.last.keys()].filter((name) => metric.test(name)).flatMap((name) => byLabel(this.#readings.last, name, label));
-    const sums = new Map();
-    for (const [name, value] of found) sums.set(name, (sums.get(name) ?? 0) + value);
-    const rows = [...sums].sort((a, b) => b[1] - a[1]).slice(0, 12);
+    const rows = byLabel(this.#readings.last, metric, label).slice(0, 12);
     if (!rows.length) return null;
     const top = rows[0][1];
     return element('section', { class: 'health-list', id: `list-${id}`, 'aria-label': title }, element('h3', {}, title),
       element('ul', {}, ...rows.map(([name, value]) => {
-        const row = element('li', {}, element('span', {}, name), element('b', {}, figure(value, unit)));
+        const row = element('li', {}, element('span', {}, name || 'others'), element('b', {}, figure(value, unit)));
         row.style.setProperty('--part', value / top);
         return row;
       })));

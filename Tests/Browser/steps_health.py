@@ -1,5 +1,7 @@
 """Steps: the health of a hub on the page."""
 
+from websockets.sync.client import connect
+
 from administrator import be_administrator, looks_right
 from client import Client
 from page import another_hub, quiet_until_here
@@ -13,8 +15,12 @@ def health_showsWhatHappens(page, hub, client):
         assert page.run("return vigla.health.figures.operations") is not None
         before = page.run("return vigla.health.figures.connections")
         clients = [Client(watched) for _ in range(5)]
-        for i in range(200):
-            clients[0].set(f"/n/{i % 7}", i)
+        with connect(f"ws://{watched.address}/.observe", compression=None) as observer:
+            observer.send('{"id":1,"op":"observe","path":"/n/3","events":["value"]}')
+            observer.recv(timeout=20)
+            for i in range(200):
+                clients[0].set(f"/n/{i % 7}", i)
+            page.until("return document.getElementById('list-by-path')?.innerText.startsWith('Bytes of events by top-level path\\n/n')", "the bytes by the first key")
         page.until("return vigla.health.figures.connections >= arguments[0] + 4", "the connections to be counted", before)
         page.until("return document.querySelector('#chart-operations svg').getAttribute('aria-label').match(/requests [^;]*at most ([\\d.]+)/)?.[1] >= 10", "the rate of operations to rise")
         for one in clients:
