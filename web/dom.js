@@ -25,6 +25,15 @@ export function perFrame(work) {
   };
 }
 
+/** Whether the pointer is down in a list, which keeps still then: what is pressed is what is clicked. after(): it is up again. */
+export function pressedIn(list, after = () => {}) {
+  let isDown = false;
+  list.addEventListener('pointerdown', ({ button }) => { isDown = button === 0; });
+  const up = () => { if (isDown) setTimeout(() => { isDown = false; after(); }); };
+  for (const end of ['pointerup', 'pointercancel']) addEventListener(end, up);
+  return () => isDown;
+}
+
 /** Sets text only when it differs, so that unchanged rows cost nothing. */
 export function setText(target, text) {
   if (target.textContent !== text) target.textContent = text;

@@ -1,6 +1,6 @@
 // Observers on places, and the log of what they reported: newest first, filtered, paused, cleared.
 
-import { element, perFrame, plural, preview, setText } from './dom.js';
+import { element, perFrame, plural, pressedIn, preview, setText } from './dom.js';
 import { latencyOf, makeEntry } from './event-entry.js';
 import { Query } from './query.js';
 
@@ -15,7 +15,7 @@ export class EventsView {
   #entries = [];          // oldest first
   #fresh = [];            // not on the page yet
   #paused = false;
-  #pressed = false;       // the pointer is down on an entry
+  #isPressed;
   #filter = '';
   #counts = perFrame(() => this.#paintCounts());
   #flush = perFrame(() => this.#paint());
@@ -28,9 +28,7 @@ export class EventsView {
     parts.filter.addEventListener('input', () => { this.#filter = parts.filter.value.trim().toLowerCase(); this.#rebuild(); });
     parts.clear.addEventListener('click', () => this.clear());
     parts.pause.addEventListener('click', () => this.pause(!this.#paused));
-    // Between press and release nothing comes above what is clicked.
-    parts.list.addEventListener('pointerdown', () => { this.#pressed = true; });
-    for (const end of ['pointerup', 'pointercancel']) addEventListener(end, () => this.#pressed && setTimeout(() => { this.#pressed = false; this.#flush(); }));
+    this.#isPressed = pressedIn(parts.list, this.#flush);
     this.#rebuild();
   }
 
@@ -191,7 +189,7 @@ export class EventsView {
   }
 
   #paint() {
-    if (this.#paused || this.#pressed) return;
+    if (this.#paused || this.#isPressed()) return;
     const { list } = this.#parts;
     const rows = [];
     for (let i = this.#fresh.length - 1; i >= 0 && rows.length < shownAtMost; i--) {

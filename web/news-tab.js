@@ -1,6 +1,6 @@
 // Announcements: the newest children of a place as a feed, with their counters live, and a form that adds one.
 
-import { age, element, perFrame, plural, setText } from './dom.js';
+import { age, element, perFrame, plural, pressedIn, setText } from './dom.js';
 import { Edits, words } from './edits.js';
 import { LiveWindow } from './live-trees.js';
 import { elide, joinPath, pathFault, splitPath } from './paths.js';
@@ -22,11 +22,13 @@ class NewsTab {
   #lit = new Set();   // keys that light up in the next frame
   #visible = false;
   #draw = perFrame(() => this.#paint());
+  #isPressed;
 
   constructor(hub) {
     this.#hub = hub;
     this.#edits = new Edits(hub);
     this.element = this.#build();
+    this.#isPressed = pressedIn(this.#p.list, this.#draw);
     hub.on('link', (link, before) => { if (link.news !== before.news && this.#visible) this.#open(); });
     hub.on('moved', () => { if (this.#visible) this.#open(); });
     setInterval(() => { if (this.#visible) this.#draw(); }, 5000);
@@ -67,6 +69,7 @@ class NewsTab {
   }
 
   #paint() {
+    if (this.#isPressed()) return;
     const { list, blank, count, more } = this.#p;
     const order = this.#refusal || !this.#window ? [] : this.#window.model.root.order ?? [];
     const wanted = new Set(order.map((node) => node.key));

@@ -1,7 +1,7 @@
 // The latest requests that the rules refused, live, each a click away from its explanation.
 
 import { Repeating, ask } from './admin-calls.js';
-import { clockTime, element, plural, setText } from './dom.js';
+import { clockTime, element, plural, pressedIn, setText } from './dom.js';
 
 const everyMs = 2000;
 const shown = 100;
@@ -14,12 +14,14 @@ export class RefusalsView {
   #latest = 0;
   #generation = 0;
   #repeating;
+  #isPressed;
 
   /** explain(refusal): shows why. told(count): how many there were since the start. */
   constructor(hub, explain) {
     this.#hub = hub;
     this.explain = explain;
     this.#list = element('ol', { class: 'refusals', 'aria-label': 'Latest refusals, the newest first' });
+    this.#isPressed = pressedIn(this.#list);
     this.#count = element('p', { class: 'quiet', role: 'status' });
     this.#blank = element('p', { class: 'blank' }, 'Nothing was refused since the hub was started. What the rules refuse appears here as it happens.');
     this.element = element('div', { class: 'pane' }, this.#count, this.#blank, this.#list);
@@ -42,7 +44,7 @@ export class RefusalsView {
     const generation = this.#generation;
     let answer;
     try { answer = await ask(this.#hub, `/.settings/refusals.json?after=${this.#latest}`); } catch { return; }
-    if (generation !== this.#generation) return;
+    if (generation !== this.#generation || this.#isPressed()) return;
     // A hub that was started again counts from 1.
     if (answer.latest < this.#latest) { this.clear(); return; }
     const isFirst = this.#latest === 0;

@@ -1,6 +1,6 @@
 // The children of one place as a list, newest first. Fed by a live tree; a change touches only its own rows.
 
-import { age, element, perFrame, plural, preview, setText } from './dom.js';
+import { age, element, perFrame, plural, pressedIn, preview, setText } from './dom.js';
 import { compareKeys, elide } from './paths.js';
 
 const pageSize = 80;
@@ -14,11 +14,13 @@ export class TimelineView {
   #fresh = new Set();
   #limit = pageSize;
   #flush = perFrame(() => this.#paint());
+  #isPressed;
 
   /** parts: list, blank, count. hooks: mark(node | null), go(node), serverNow() in ms. */
   constructor(parts, hooks) {
     this.#parts = parts;
     this.#hooks = hooks;
+    this.#isPressed = pressedIn(parts.list, this.#flush);
     setInterval(() => this.#ages(), 5000);
     this.#flush();
   }
@@ -52,6 +54,7 @@ export class TimelineView {
   state() { this.#flush(); }
 
   #paint() {
+    if (this.#isPressed()) return;
     const { list, blank, count } = this.#parts;
     const root = this.#tree?.model.root;
     const order = root?.order ?? [];

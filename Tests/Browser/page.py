@@ -109,6 +109,14 @@ class Page:
         field.send_keys(Keys.CONTROL, "a")
         field.send_keys(text)
 
+    def middle(self, element):
+        """Where an element is on the screen, for the mouse."""
+        return self.run("const box = arguments[0].getBoundingClientRect(); return [box.x + Math.min(20, box.width / 2), box.y + box.height / 2]", element)
+
+    def mouse(self, kind, x, y):
+        """mousePressed or mouseReleased, each by itself."""
+        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1})
+
     def tab(self):
         """Presses Tab, wherever the focus is."""
         for kind in ("rawKeyDown", "keyUp"):

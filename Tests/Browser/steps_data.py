@@ -102,23 +102,19 @@ def press_countsForItsRow_whenOthersComeAboveIt(page, hub, client):
     client.set("/press", {"b": 1, "c": {"d": 2}})
     page.open(hub, "#ns=default&path=/press")
     page.line("/press").click()
-    where = page.run("const box = arguments[0].getBoundingClientRect(); return [box.x + 4, box.y + box.height / 2]", page.line("/press/c").find_element(By.CSS_SELECTOR, ".key"))
-    mouse(page, "mousePressed", *where)
+    where = page.middle(page.line("/press/c").find_element(By.CSS_SELECTOR, ".key"))
+    page.mouse("mousePressed", *where)
     client.set("/press/a", 0)
     page.shows(["press=", "a=0", "b=1", "c=d: 2"], "a row above it")
-    mouse(page, "mouseReleased", *where)
+    page.mouse("mouseReleased", *where)
     page.shows(["press=", "a=0", "b=1", "c=", "d=2"], "the row that was pressed to be open")
     assert page.run("return vigla.data.selected") == "/press/c"
-    where = page.run("const box = arguments[0].getBoundingClientRect(); return [box.x + 4, box.y + box.height / 2]", page.line("/press/b").find_element(By.CSS_SELECTOR, ".key"))
-    mouse(page, "mousePressed", *where)
+    where = page.middle(page.line("/press/b").find_element(By.CSS_SELECTOR, ".key"))
+    page.mouse("mousePressed", *where)
     client.set("/press/b", None)
     page.shows(["press=", "a=0", "c=", "d=2"], "the pressed row to go")
-    mouse(page, "mouseReleased", *where)
+    page.mouse("mouseReleased", *where)
     assert page.run("return vigla.data.selected") == "/press/c", "what came to its place was not meant"
-
-
-def mouse(page, kind, x, y):
-    page.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1})
 
 
 def writeForm_followsTheSelection_andNamesWhatItReplaces(page, hub, client):

@@ -43,6 +43,15 @@ def events_comeInOrder_whenAnObserverIsAttached(page, hub, client):
     page.find("#log-pause").click()
     page.until("return document.querySelectorAll('.log .entry').length === 6", "the log after the pause")
     assert "observe=/timeline/ana" in page.run("return location.hash")
+    # What is pressed stays under the pointer until it is released.
+    where = page.middle(page.find(".log summary"))
+    page.mouse("mousePressed", *where)
+    client.set("/timeline/ana/p5", 5)
+    page.until("return vigla.queries.events.length === 7", "an event while an entry is pressed")
+    page.mouse("mouseReleased", *where)
+    page.until("return document.querySelectorAll('.log .entry').length === 7", "the log after the release")
+    opened = page.run("return [...document.querySelectorAll('.log .entry[open] .entry-key')].map((key) => key.textContent)")
+    assert opened == ["p4"], opened
 
 
 def values_arrive_whenAValueObserverIsAttached(page, hub, client):
