@@ -133,6 +133,7 @@ def page_comesBack_afterTheHubWasKilled(page, hub, client):
     page.run("vigla.go({ tab: 'queries' })")
     page.until("return vigla.queries?.events.at(-1)?.key === 'before'", "the observer of the link")
     page.run("vigla.go({ tab: 'data' })")
+    page.shows(["after=", "before=1"], "the rows, which were let go of meanwhile")
     first = page.run("return vigla.connection.session")
     quiet_until_here(page)
     hub.kill()
