@@ -2,7 +2,7 @@
 
 import { copyText, element, setText } from './dom.js';
 import { EventsView } from './events-view.js';
-import { Query } from './query.js';
+import { Query, explained } from './query.js';
 import { WhereRows } from './query-where.js';
 import { kindOf, valueOf } from './value-editor.js';
 
@@ -84,7 +84,8 @@ class QueriesTab {
     p.count.disabled = !p.side.value;
     const { query, fault } = this.#read();
     setText(p.fault, fault ?? '');
-    p.observe.disabled = p.once.disabled = Boolean(fault);
+    setText(p.plan, '');
+    p.observe.disabled = p.once.disabled = p.explain.disabled = Boolean(fault);
     for (const button of p.forms.children) button.setAttribute('aria-pressed', String(button.dataset.form === this.#form));
     if (fault) { setText(p.same, ''); return; }
     const signs = { signs: Boolean(hub.credentials.token) };
@@ -101,6 +102,20 @@ class QueriesTab {
     } catch (refusal) {
       this.#view.note({ mark: `${query.text}: ${refusal.text || refusal.message || refusal.code}` });
     }
+  }
+
+  /** Says from where the hub would look for the children; none is sent. */
+  async #explain() {
+    const { query, fault } = this.#read(), { credentials, observe } = this.#hub;
+    if (fault) return;
+    let text;
+    try {
+      if (credentials.actAs !== undefined) text = 'While you act as a user, queries are not explained.';
+      else text = explained(query.path, (await observe.ask({ op: 'count', path: query.path, query: query.observed, explain: true })).explain);
+    } catch (refusal) {
+      text = refusal.member === 'explain' ? 'This hub explains no queries.' : refusal.text || refusal.message;
+    }
+    if (query.text === this.#read().query?.text) setText(this.#p.plan, text);
   }
 
   #build() {
@@ -127,7 +142,9 @@ class QueriesTab {
       row('Events', p.kinds = element('fieldset', { class: 'kinds' }, element('legend', { class: 'sr' }, 'Events to hear of'),
         ...['added', 'changed', 'moved', 'removed', 'value', 'count'].map((name) => element('label', {}, element('input', { type: 'checkbox', name, checked: ['added', 'changed', 'removed'].includes(name) }), element('span', {}, name))))),
       p.fault = element('p', { class: 'bad query-fault', role: 'alert' }),
-      element('div', { class: 'query-foot' }, p.observe = element('button', { class: 'button primary', id: 'observe' }, 'Observe'), p.once = element('button', { class: 'button', type: 'button', id: 'read-once', onclick: () => this.#once() }, 'Read once')));
+      element('div', { class: 'query-foot' }, p.observe = element('button', { class: 'button primary', id: 'observe' }, 'Observe'), p.once = element('button', { class: 'button', type: 'button', id: 'read-once', onclick: () => this.#once() }, 'Read once'),
+        p.explain = element('button', { class: 'button plain', type: 'button', id: 'query-explain', title: 'From where the hub looks for the children', onclick: () => this.#explain() }, 'Explain')),
+      p.plan = element('p', { class: 'quiet query-plan', role: 'status', id: 'query-plan' }));
     const side = element('div', { class: 'query-side' }, element('header', { class: 'pane-head' }, element('h2', {}, 'Query')), p.form,
       element('section', { class: 'same', 'aria-label': 'The same elsewhere' },
         element('div', { class: 'same-head' }, p.forms = element('div', { class: 'switch', role: 'group', 'aria-label': 'Form' },

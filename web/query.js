@@ -162,10 +162,10 @@ export class Query {
   observe(events) { return JSON.stringify({ id: 1, op: 'observe', path: this.path, events, query: this.observed }); }
 
   curl(base, ns, events, { signs }) {
-    if (events.join() === 'count') return 'REST counts nothing: the observe protocol and the command line do.';
-    const query = [['ns', ns], ...this.parameters].map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+    const isCount = events.join() === 'count', more = isCount ? [['count', 'true']] : [];
+    const query = [['ns', ns], ...this.parameters, ...more].map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
     const address = `${base}/${splitPath(this.path).map(encodeURIComponent).join('/')}.json?${query}`;
-    return `curl -N -H 'Accept: text/event-stream' ${signs ? `-H "Authorization: Bearer $TOKEN" ` : ''}${quoted(address)}`;
+    return `curl ${isCount ? '-s' : `-N -H 'Accept: text/event-stream'`} ${signs ? `-H "Authorization: Bearer $TOKEN" ` : ''}${quoted(address)}`;
   }
 
   command(base, ns, events, { signs }) {
@@ -179,6 +179,16 @@ export class Query {
     const address = `${base}${this.path === '/' ? '/' : joinPath(splitPath(this.path).map(encodeURIComponent))}?ns=${encodeURIComponent(ns)}`;
     return `${signs ? 'VIGLA_AUTH_FILE=token.txt ' : ''}vigla watch ${quoted(address)} --events ${events.join(',')}${query}`;
   }
+}
+
+/** From where the hub looks for the children of a query (`explain` of the observe protocol), in words. */
+export function explained(path, { start, index, declared, looks, children }) {
+  const number = (count) => count.toLocaleString('en');
+  if (start === 'place') return 'Nothing is looked for: this is the whole place.';
+  if (start === 'children') return `Looks at every child${children === undefined ? '' : `, ${number(children)} of them`}: nothing narrows it down.`;
+  const from = { index: `Begins with the index “${index}”, by a condition`, order: `Goes along the order “${index}”`, points: 'Begins with the positions of the children' }[start] ?? `Begins with ${start}`;
+  const seen = looks === undefined ? '' : `, and looks at ${number(looks)}${children === undefined ? '' : ` of ${number(children)}`} children`;
+  return `${from}${seen}.${declared === false ? ` The rules lack ".indexOn": "${index}" at ${path}, so it is sorted for those who ask.` : ''}`;
 }
 
 /** What is wrong with a condition as a sentence, or null. */

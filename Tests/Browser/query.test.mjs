@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 import { latencyOf, placeOf } from '../../web/event-entry.js';
-import { Query, compareValues } from '../../web/query.js';
+import { Query, compareValues, explained } from '../../web/query.js';
 import { wanted } from '../../web/query-where.js';
 import { observeQuery } from '../../web/query-events.js';
 
@@ -38,7 +38,7 @@ test('conditionsAndCircles_areTheSame_inEveryForm', () => {
   assert.deepEqual(new Query({ near: { lat: 1, lng: 2 }, limit: { side: 'first', count: 3 } }).parameters, [['near', '1,2,,3']]);
   assert.deepEqual(new Query({ where: open, limit: { side: 'first', count: 3 } }).observed, { where: open, limitToFirst: 3 });
   assert.match(nearby.curl('http://h:1', 'n', ['count', 'added'], { signs: false }), /places\.json\?ns=n&where=%5B.*&near=37\.975%2C-23\.5%2C1000%2C20'$/);
-  assert.match(nearby.curl('http://h:1', 'n', ['count'], { signs: false }), /^REST counts nothing/);
+  assert.match(nearby.curl('http://h:1', 'n', ['count'], { signs: false }), /^curl -s 'http:.*%2C20&count=true'$/);
 });
 
 test('sdk_isGivenWhatItCan_andElseTheHubsOwnClient', () => {
@@ -54,6 +54,14 @@ test('sdk_isGivenWhatItCan_andElseTheHubsOwnClient', () => {
 test('textOfACondition_isAValue_asItsOperatorTakesIt', () => {
   assert.deepEqual(['5', 'true', 'open', '"5"', 'null', ' 5 '].map((text) => wanted('==', text)), [5, true, 'open', '5', null, 5]);
   assert.deepEqual([wanted('in', 'open, new, 3'), wanted('in', '["a,b",1]'), wanted('has', '5'), wanted('prefix', '"5"')], [['open', 'new', 3], ['a,b', 1], '5', '5']);
+});
+
+test('plan_isToldInWords', () => {
+  assert.equal(explained('/p', { start: 'index', index: 'status', looks: 1200, children: 30000 }), 'Begins with the index “status”, by a condition, and looks at 1,200 of 30,000 children.');
+  assert.equal(explained('/p', { start: 'order', index: 'a/b', declared: false }), 'Goes along the order “a/b”. The rules lack ".indexOn": "a/b" at /p, so it is sorted for those who ask.');
+  assert.equal(explained('/p', { start: 'points', index: '.geoIndex', looks: 2 }), 'Begins with the positions of the children, and looks at 2 children.');
+  assert.equal(explained('/p', { start: 'children', looks: 3, children: 3 }), 'Looks at every child, 3 of them: nothing narrows it down.');
+  assert.equal(explained('/p', { start: 'place', looks: 3, children: 3 }), 'Nothing is looked for: this is the whole place.');
 });
 
 test('place_ofAnEvent_isTheDistance_orTheChildBefore', () => {

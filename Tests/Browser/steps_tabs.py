@@ -122,6 +122,9 @@ def conditionsAndCircle_areBuilt_watchedAndCopied(page, hub, client):
         assert same["sdk"].startswith("// The SDKs know no distances. "), same
         assert json.dumps(query, separators=(",", ":")) in same["sdk"], same
         is_answered_everywhere(geo, same, ["bar", "pub"])
+        page.find("#query-explain").click()
+        plan = page.until("return document.getElementById('query-plan').textContent", "from where the hub looks")
+        assert re.fullmatch(r"Begins with (the positions of the children|the index “status”, by a condition), and looks at \d of 4 children\.", plan), plan
         page.find("#read-once").click()
         read = page.until("return vigla.queries.events.find((e) => e.event === 'read')", "what is there once")
         assert [key for key, _ in read["order"]] == ["bar", "pub"] and abs(read["order"][0][1] - 141.59) < 0.1, read
@@ -176,7 +179,7 @@ def counts_areTold_withoutChildren(page, other):
         if box.is_selected() != (box.get_attribute("name") == "count"):
             box.send_keys(Keys.SPACE)
     assert "counts" in copied(page)["sdk"].splitlines()[0]
-    assert copied(page)["curl"].startswith("REST counts nothing")
+    assert read_over_rest(copied(page)["curl"]) == 1
     page.find("[aria-label='Remove condition 1']").click()
     page.find("#read-once").click()
     page.until("return vigla.queries.events.at(-1).event === 'read' && vigla.queries.events.at(-1).value === 1", "the count of the circle")
@@ -202,13 +205,17 @@ def is_answered_everywhere(hub, same, keys):
         socket.send(same["observe"])
         told = [json.loads(socket.recv(timeout=20)) for _ in range(1 + len(keys))]
         assert "ok" in told[0] and [event["key"] for event in told[1:]] == keys, told
-    address = re.search(r"'(http[^']+)'", same["curl"]).group(1)
-    with urllib.request.urlopen(address) as answer:
-        assert sorted(json.load(answer)) == sorted(keys)
+    assert sorted(read_over_rest(same["curl"])) == sorted(keys)
     program, *rest = shlex.split(same["command"])
     assert program == "vigla", same
     line = subprocess.run([os.environ["VIGLA_BIN"], *rest, "--count", str(len(keys))], capture_output=True, text=True, timeout=60)
     assert [json.loads(text)["key"] for text in line.stdout.splitlines()] == keys, line
+
+
+def read_over_rest(command):
+    """What curl would be answered that asks for no stream."""
+    with urllib.request.urlopen(re.search(r"'(http[^']+)'", command).group(1)) as answer:
+        return json.load(answer)
 
 
 def map_showsMovingPoints_andTheTimelineGrows(page, hub, client):
