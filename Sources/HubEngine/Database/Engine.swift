@@ -55,7 +55,7 @@ final class Engine: @unchecked Sendable {
         let permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
         let pacing = Pacing(context, batch, durability)
         let queries = QueryKeeper(context, content, places, indexes, batch, durability)
-        registry.queries = queries
+        registry.queries = queries.places
         let publisher = Publisher(context, content, places, indexes, queries, batch, outbox, slowReaders, encodings, pacing)
 
         let commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
@@ -110,9 +110,9 @@ final class Engine: @unchecked Sendable {
             later?.publisher.publish(path, ordering, owed)
         }
         indexes.onReady = { [weak later] in later?.queries.goOn(at: $0) }
-        queries.onChanged = { [weak later] in later?.publisher.publish($0, $1, of: $2, $3) }
-        queries.onEnded = { [weak later] in later?.permissions.end($0, of: $1, $2) }
-        queries.onLost = { [weak later] in later?.permissions.tellEnd($0, to: $1, $2) }
+        queries.telling.onChanged = { [weak later] in later?.publisher.publish($0, $1, of: $2, $3) }
+        queries.places.onEnded = { [weak later] in later?.permissions.end($0, of: $1, $2) }
+        queries.places.onLost = { [weak later] in later?.permissions.tellEnd($0, to: $1, $2) }
         pacing.onDue = { [weak later] path, query, style in later?.publisher.publish(path, query, to: style) }
         indexes.cancel = { [weak later] observation, client in later?.permissions.cancel(observation, of: client) }
         permissions.onStreamCancelled = { [weak later] in later?.sessions.end($0) }

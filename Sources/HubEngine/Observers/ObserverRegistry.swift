@@ -14,7 +14,7 @@ final class ObserverRegistry: @unchecked Sendable {
     private let durability: DurabilityLine
     private var counts = ListenCounts()
     /// Set once, when the engine is put together.
-    var queries: QueryKeeper?
+    var queries: QueriedPlaces?
     /// Told how many more observers there are that may come back.
     var onResumable: (Int) -> Void = { _ in }
     /// Clients whose observers are removed in slices.

@@ -18,6 +18,7 @@ final class LiveReads: @unchecked Sendable {
     private let content: Content
     private let indexes: IndexKeeper
     private let keeper: QueryKeeper
+    private let places: QueriedPlaces
     private let parking: Parking
 
     init(_ context: EngineContext, _ content: Content, _ indexes: IndexKeeper, _ keeper: QueryKeeper, _ parking: Parking) {
@@ -25,6 +26,7 @@ final class LiveReads: @unchecked Sendable {
         self.content = content
         self.indexes = indexes
         self.keeper = keeper
+        places = keeper.places
         self.parking = parking
     }
 
@@ -65,7 +67,7 @@ final class LiveReads: @unchecked Sendable {
     // MARK: Finding
 
     private func find(_ asking: Asking) {
-        let place = keeper.place(at: asking.path)
+        let place = places.place(at: asking.path)
         if place.isLent { return wait(asking, at: place) }
         if let view = place.view(of: asking.query, asking.showing) { return finish(asking, view, at: place) }
         let node = content.root.node(at: asking.path)
@@ -79,12 +81,12 @@ final class LiveReads: @unchecked Sendable {
     private func finish(_ asking: Asking, _ view: View, at place: QueriedPlace) {
         if (view.shown as? LiveQueryShown)?.view.isShort == true { return wait(asking, at: place) }
         asking.done(.success(view), asking.isLater)
-        keeper.settle(place)
+        places.settle(place)
     }
 
     private func fail(_ asking: Asking, _ failure: Failure, at place: QueriedPlace) {
         asking.done(.failure(failure), asking.isLater)
-        keeper.settle(place)
+        places.settle(place)
     }
 
     /// The parked request that waits. Used on the database queue only.
@@ -115,8 +117,8 @@ final class LiveReads: @unchecked Sendable {
         guard let fields = near.fields else { return fail(asking, .missingPoints(asking.path), at: place) }
         // Other rules were deployed while it waited.
         guard fields == content.rules.geoFields(at: asking.path) else { return fail(asking, .changesTooFast, at: place) }
-        if place.queries.index == nil, !keeper.hasRoom(forPoints: node.childCount) { return fail(asking, .tooManyIndexes, at: place) }
-        guard keeper.hasPoints(place, fields, over: node), let index = place.queries.index else { return wait(asking, at: place) }
+        if place.queries.index == nil, !places.hasRoom(forPoints: node.childCount) { return fail(asking, .tooManyIndexes, at: place) }
+        guard keeper.points.hasPoints(place, fields, over: node), let index = place.queries.index else { return wait(asking, at: place) }
         // All of a circle without a limit is looked at, what is ordered by a field is held, and what a count asks of children is asked of all.
         let query = asking.query
         let isCountedByCells = query.filter.isEmpty && (query.isByDistance || (query.tree.start == nil && query.tree.end == nil))
@@ -141,7 +143,7 @@ final class LiveReads: @unchecked Sendable {
     /// Whether a limit is more than may be held, or all that is held together.
     private func tooMuch(_ query: LiveQuery) -> Failure? {
         if let limit = query.tree.limit, limit > limits.liveQueryChildren { return .limitTooLarge(limits.liveQueryChildren) }
-        return keeper.held > limits.liveQueryChildrenOfAll ? .tooManyLiveQueries : nil
+        return places.held > limits.liveQueryChildrenOfAll ? .tooManyLiveQueries : nil
     }
 
     // MARK: Conditions
@@ -160,7 +162,7 @@ final class LiveReads: @unchecked Sendable {
             parking.park(asking.item) { [limits] in plan.carryOut(over: node, limits) } then: { [self] result in
                 var asking = asking
                 asking.isLater = true
-                found(asking, result, over: node, at: keeper.place(at: asking.path))
+                found(asking, result, over: node, at: places.place(at: asking.path))
             }
         }
     }
@@ -178,7 +180,7 @@ final class LiveReads: @unchecked Sendable {
             }
             finish(asking, keeper.add(place.queries.add(countOf: asking.query, matches: count + surplus), at: place), at: place)
         case .window(var window):
-            let order = keeper.orders(place, over: now)(asking.query.tree.orderedBy)
+            let order = places.orders(place, over: now)(asking.query.tree.orderedBy)
             guard window.follow(from: node, to: now, in: order, atMost: limits.followedChanges) else {
                 return lookAgain(asking, at: place, over: now)
             }
@@ -204,7 +206,7 @@ final class LiveReads: @unchecked Sendable {
             parking.unpark(parked, asking.item.client) {
                 var asking = asking
                 asking.isLater = true
-                fail(asking, failure, at: keeper.place(at: asking.path))
+                fail(asking, failure, at: places.place(at: asking.path))
             }
         }
         if let failure { return fail(asking, failure, at: place) }

@@ -132,7 +132,7 @@ final class ObserveRequests: @unchecked Sendable {
                 if case .failure(let failure) = result { fail(failure) }
                 return
             }
-            guard let before = places.existingView(of: observation), let place = queries.existingPlace(at: observation.path),
+            guard let before = places.existingView(of: observation), let place = queries.places[observation.path],
                 let (was, shown) = (before.shown as? LiveQueryShown).flatMap({ was in (now.shown as? LiveQueryShown).map { (was, $0) } })
             else { return fail(.unknownObserver(id)) }
             // What the observer has not been told yet would be missing in the difference.

@@ -1,0 +1,56 @@
+import JSONTree
+import LiveQueries
+
+/// Has the live queries of a place follow few changed children, on the database queue: each change costs each view that it concerns.
+///
+/// Confined to the database queue.
+final class PromptChanges {
+    private let context: EngineContext
+    private let places: QueriedPlaces
+    private let telling: QueryTelling
+    private let filling: QueryFilling
+
+    init(_ context: EngineContext, _ places: QueriedPlaces, _ telling: QueryTelling, _ filling: QueryFilling) {
+        self.context = context
+        self.places = places
+        self.telling = telling
+        self.filling = filling
+    }
+
+    /// The changes of a commit as they are followed at once; nil when they are too many for that.
+    /// - Parameter children: nil when they are many, or when the place was written as a whole.
+    func writes(_ children: [ChildChange]?, from old: Node, to new: Node, at place: QueriedPlace) -> ContiguousArray<ChildWrite>? {
+        guard let children else { return writes(from: old, to: new, at: place) }
+        guard areFew(children.count, at: place) else { return nil }
+        return ContiguousArray(children.lazy.filter { $0.old != $0.new }.map { ChildWrite($0) })
+    }
+
+    /// The same between two states of the place.
+    func writes(from old: Node, to new: Node, at place: QueriedPlace) -> ContiguousArray<ChildWrite>? {
+        let most = context.limits.inlineChildren
+        guard let changes = new.children.changes(since: old.children, atMost: most), areFew(changes.count, at: place) else { return nil }
+        return ContiguousArray(changes.lazy.map { ChildWrite($0) })
+    }
+
+    private func areFew(_ changes: Int, at place: QueriedPlace) -> Bool {
+        changes <= 16 || (changes <= context.limits.inlineChildren && changes * max(1, place.count) <= context.limits.windowsAtOnce)
+    }
+
+    /// - Parameter told: is called for each view of which its observers are told something.
+    func apply(
+        _ writes: ContiguousArray<ChildWrite>, at place: QueriedPlace, over new: Node, _ told: (View, LiveChange) -> Void
+    ) {
+        let before = place.queries.evaluations
+        place.queries.apply(writes, over: new, in: places.orders(place, over: new)) { query, change in
+            telling.tell(query, change, at: place, of: new, told)
+        }
+        context.meter.spend(1 + (place.queries.evaluations - before) / RequestLoop.childrenForWork)
+        places.weigh(place)
+        filling.fillLater(place)
+    }
+}
+
+extension ChildWrite {
+    init(_ change: ChildChange) { self.init(change.key, old: change.old, new: change.new) }
+    init(_ change: ChildMap.Change) { self.init(change.key, old: change.old ?? .null, new: change.new ?? .null) }
+}

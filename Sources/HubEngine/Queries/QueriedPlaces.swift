@@ -1,0 +1,201 @@
+import JSONTree
+import LiveQueries
+import Scheduling
+
+/// The places with live queries, or with points: made when asked for, weighed as they grow, forgotten when nothing needs them.
+///
+/// Confined to the database queue.
+final class QueriedPlaces: @unchecked Sendable {
+    // Sendable: background work only hops back to the queue with it.
+    private let context: EngineContext
+    private let places: PlaceTrie
+    private let indexes: IndexKeeper
+    private let durability: DurabilityLine
+    private var known: [Path: QueriedPlace] = [:]
+    /// Children that all live queries hold.
+    private(set) var held = 0
+    /// Points of all places, and when they were looked at for being idle, steady ms.
+    private var points = 0
+    private var tendedAt: Int64 = 0
+    /// Ends an observer, as the hub cannot go on with it.
+    var onEnded: (Observation, Client, Failure) -> Void = { _, _, _ in }
+    /// Tells a client that an observer has ended, which is not there any more.
+    var onLost: (Observation, Client, Failure) -> Void = { _, _, _ in }
+
+    init(_ context: EngineContext, _ places: PlaceTrie, _ indexes: IndexKeeper, _ durability: DurabilityLine) {
+        self.context = context
+        self.places = places
+        self.indexes = indexes
+        self.durability = durability
+    }
+
+    private var limits: EngineLimits { context.limits }
+
+    /// Points of fewer children are collected for each answer: keeping them gains nothing.
+    private static let fewestKept = 64
+
+    // MARK: Places
+
+    subscript(path: Path) -> QueriedPlace? { known[path] }
+    var all: [QueriedPlace] { Array(known.values) }
+    func contains(_ place: QueriedPlace) -> Bool { known[place.path] === place }
+
+    /// The live queries of a place, made when missing: to be settled.
+    func place(at path: Path) -> QueriedPlace {
+        if let place = known[path] { return place }
+        let made = QueriedPlace(path, limits.windows)
+        made.usedAt = context.scheduler.steadyMs
+        known[path] = made
+        places.place(at: path).queried = made
+        return made
+    }
+
+    /// Has views without observers removed, and a place without views and points forgotten. Points that the rules declare stay until they
+    /// have been idle for long.
+    func settle(_ place: QueriedPlace) {
+        place.usedAt = context.scheduler.steadyMs
+        if place.isBusy { return }
+        if !place.emptied.isEmpty {
+            let emptied = place.emptied
+            place.emptied = []
+            for view in emptied where view.isEmpty { remove(view, at: place) }
+            weigh(place)
+        }
+        if place.count == 0, (place.queries.index?.count ?? 0) < Self.fewestKept { forget(place) }
+    }
+
+    func forget(_ place: QueriedPlace) {
+        guard contains(place) else { return }
+        held -= place.held
+        points -= place.points
+        known[place.path] = nil
+        places.existingPlace(at: place.path)?.queried = nil
+        places.prune(place.path)
+    }
+
+    /// The place's children in an order, as they are now.
+    func orders(_ place: QueriedPlace, over node: Node) -> PlaceQueries.Orders {
+        let observed = places.existingPlace(at: place.path)
+        return { ordering in observed?.children(of: node, by: ordering) ?? (ordering == .key ? .byKey(node.children) : nil) }
+    }
+
+    /// Between requests, now and then: forgets the points of places that have been idle for long.
+    func tend() {
+        context.meter.counters.liveQueryChildren = held
+        let now = context.scheduler.steadyMs
+        if known.isEmpty || now - tendedAt < limits.indexIdleMs / 10 { return }
+        tendedAt = now
+        for place in known.values where !place.isBusy {
+            if place.count == 0, now - place.usedAt >= limits.indexIdleMs { forget(place) } else if !place.emptied.isEmpty { settle(place) }
+        }
+    }
+
+    // MARK: Views
+
+    /// Takes a view in that was found for the place as it is now.
+    func add(_ view: LiveQueryView, at place: QueriedPlace) -> View {
+        if let known = place.view(of: view) { return known }
+        let made = place.add(view, lanes: context.lanes)
+        weigh(place)
+        if let ordering = (made.shown as? LiveQueryShown)?.keptOrder {
+            if let index = places.existingPlace(at: place.path)?.existingIndex(ordering) {
+                index.views += 1
+                indexes.settle(index)
+            }
+        }
+        return made
+    }
+
+    func remove(_ view: View, at place: QueriedPlace) {
+        guard let shown = view.shown as? LiveQueryShown, place.view(of: shown.view) === view else { return }
+        place.remove(shown.view)
+        if let ordering = shown.keptOrder, let index = places.existingPlace(at: place.path)?.existingIndex(ordering) {
+            index.views -= 1
+            indexes.settle(index)
+        }
+    }
+
+    /// A view has lost its last observer.
+    func release(_ view: View, at place: QueriedPlace) {
+        place.emptied.append(view)
+        settle(place)
+    }
+
+    /// An observer that was to come back with an earlier state cannot: its client is told when that state is there.
+    func lost(_ observation: Observation, _ client: Client) {
+        context.queue.async { [self] in
+            onLost(observation, client, .takenBack)
+            finishWork()
+        }
+    }
+
+    /// Ends the observers of a view, when the commit has been told.
+    func endLater(_ view: View, at place: QueriedPlace, _ failure: Failure) {
+        guard place.ending.insert(ObjectIdentifier(view)).inserted else { return }
+        context.queue.async { [self, view = Lent(view), place = Lent(place)] in
+            place.value.ending.remove(ObjectIdentifier(view.value))
+            for (style, client) in view.value.observers { onEnded(view.value.observation(style), client, failure) }
+            finishWork()
+        }
+    }
+
+    // MARK: Weight
+
+    /// Counts what a place holds now.
+    func weigh(_ place: QueriedPlace) {
+        held += place.queries.held - place.held
+        place.held = place.queries.held
+        let counted = place.queries.index?.count ?? 0
+        points += counted - place.points
+        place.points = counted
+        // Views that hold all of a circle grow with it, also where nothing of that is shown.
+        if place.held > place.heldWhenLookedAt + limits.liveQueryChildren { endLarge(place) }
+        if place.held < place.heldWhenLookedAt { place.heldWhenLookedAt = place.held }
+    }
+
+    private func endLarge(_ place: QueriedPlace) {
+        place.heldWhenLookedAt = place.held
+        for view in place.views {
+            guard let query = (view.shown as? LiveQueryShown)?.view else { continue }
+            if query.held > 3 * limits.liveQueryChildren { endLater(view, at: place, .tooManyMatches(limits.liveQueryChildren)) }
+        }
+    }
+
+    /// Whether the namespace may keep the points of so many children more.
+    func hasRoom(forPoints count: Int) -> Bool {
+        if points + count <= limits.indexEntries { return true }
+        for place in known.values where place.count == 0 && !place.isBusy { forget(place) }
+        return points + count <= limits.indexEntries
+    }
+
+    // MARK: Turns of their own
+
+    /// Requests that wait at a place look again.
+    func resumeWaiting(_ place: QueriedPlace) {
+        let waiting = place.waiting
+        place.waiting = []
+        for resume in waiting { resume() }
+        if contains(place) { settle(place) }
+    }
+
+    /// Work that no request has asked for is done.
+    func finishWork() {
+        tend()
+        durability.endWork()
+    }
+}
+
+/// What a background thread uses instead of the queue, until it is back.
+struct Lent<Value>: @unchecked Sendable {
+    // Sendable: handed over as a whole, and never used from two threads.
+    let value: Value
+    init(_ value: Value) { self.value = value }
+}
+
+extension LiveQueryShown {
+    /// The order that must be kept for it; a count looks at the changed children alone.
+    var keptOrder: TreeQuery.Index? {
+        guard view.showing == .children, let ordering = view.query.keptOrder, ordering != .key else { return nil }
+        return ordering
+    }
+}
